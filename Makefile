@@ -1,0 +1,42 @@
+.PHONY: run setup test lint format bench package clean help
+
+SETUP := ./scripts/setup.sh
+BIN := .venv/bin
+
+help: ## Say what each command does
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
+
+run: ## Set up, then open the program on a bundled recording
+	@$(SETUP)
+	@./scripts/run_sample.sh
+
+setup: ## Only set up: system libraries, .venv, and the program in it
+	@$(SETUP)
+
+test: ## Set up with the test tools, then run the tests (ARGS="-k name" is passed on to pytest)
+	@$(SETUP) test
+	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest $(ARGS)
+
+lint: ## Set up with the developer tools, then check style, types and the direction of imports
+	@$(SETUP) dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: ## Rewrite the sources in the project's style
+	@$(SETUP) dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: ## Measure loading, diagnosis and painting, as ratios
+	@$(SETUP) test
+	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+package: ## Build the desktop packages
+	@$(SETUP) dev
+	./packaging/build.sh
+
+clean: ## Remove everything that the other commands made
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis stallscope-sample.png
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

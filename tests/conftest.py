@@ -1,0 +1,76 @@
+"""Shared by all tests: no display needed, no user's settings touched, and where the recordings lie."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+_XDG_DIRECTORIES = {
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_CACHE_HOME": ".cache",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_STATE_HOME": ".local/state",
+    "XDG_RUNTIME_DIR": ".run",
+}
+
+
+def _home_environment(home: Path) -> dict[str, str]:
+    """HOME and the XDG variables of one throw-away home; its directories are made."""
+    environment = {"HOME": str(home)}
+    for variable, below in _XDG_DIRECTORIES.items():
+        directory = home / below
+        directory.mkdir(parents=True, exist_ok=True)
+        environment[variable] = str(directory)
+    (home / ".run").chmod(0o700)
+    return environment
+
+
+# Before anything imports Qt or reads a settings folder, also while tests are collected.
+_session_home = tempfile.TemporaryDirectory(prefix="stallscope-tests-", ignore_cleanup_errors=True)
+os.environ.update(_home_environment(Path(_session_home.name)))
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+
+def pytest_unconfigure() -> None:
+    """Remove the session's throw-away home."""
+    _session_home.cleanup()
+
+
+@pytest.fixture(autouse=True)
+def fresh_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty HOME for every test, so that no test sees settings, caches or recent files of another."""
+    home = tmp_path_factory.mktemp("home")
+    for variable, value in _home_environment(home).items():
+        monkeypatch.setenv(variable, value)
+    if "PySide6.QtCore" in sys.modules:
+        from PySide6.QtCore import QSettings
+
+        for settings_format in (QSettings.Format.NativeFormat, QSettings.Format.IniFormat):
+            QSettings.setPath(settings_format, QSettings.Scope.UserScope, str(home / ".config"))
+    return home
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> Path:
+    """The folder of the small recordings that are kept with the tests."""
+    return REPOSITORY / "tests" / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of full-size recordings beside the checkout; the test is skipped where there is none."""
+    folder = REPOSITORY.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the full-size recordings (../shared/data) are not on this machine")
+    return folder
