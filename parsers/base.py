@@ -1,0 +1,65 @@
+"""What a parser is, and how parsers are found: one class in ``parsers/formats`` is all it takes."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol, TypeVar
+
+from parsers.model import Progress, Trace
+
+HEAD_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One recording to read: the file, and what is inside it once unpacked.
+
+    ``path`` is the user's file (never written to). ``head`` holds the first ``HEAD_BYTES`` of the unpacked content.
+    ``compression`` is "" (plain), "gzip" or "zstd". A member of an archive was unpacked to a private temporary
+    file: then ``path`` is that file and ``shown`` is what to call it.
+    """
+
+    path: Path
+    head: bytes
+    compression: str = ""
+    shown: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.shown or self.path.name
+
+
+class Parser(Protocol):
+    """Reads one format. ``priority``: lower is asked first."""
+
+    format: ClassVar[str]
+    priority: ClassVar[int]
+
+    def recognises(self, source: Source) -> bool:
+        """Whether the head bytes are of this format; must be quick and never raise."""
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        """Read it all; raises ``TraceError`` with a hint when it cannot be used."""
+
+
+P = TypeVar("P", bound=type)
+_PARSERS: dict[str, Parser] = {}
+
+
+def parser(cls: P) -> P:
+    """Register a parser class."""
+    instance = cls()
+    _PARSERS[instance.format] = instance
+    return cls
+
+
+def parsers() -> list[Parser]:
+    """Every parser of ``parsers.formats``, in the order in which they are asked."""
+    import parsers.formats as package
+
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return sorted(_PARSERS.values(), key=lambda each: (each.priority, each.format))

@@ -1,0 +1,56 @@
+"""The shared model of a recording: numpy columns and small frozen dataclasses, nothing else."""
+
+from parsers.model.attributes import Attribute, AttributeColumn, CopyKind, MemoryKind, SyncKind
+from parsers.model.counters import Counter
+from parsers.model.errors import Cancelled, Malformed, TraceError, UnknownFormat
+from parsers.model.events import EventTable
+from parsers.model.kernels import KernelProfile, RuleResult
+from parsers.model.lanes import (
+    GPU_LANES,
+    GPU_WORK,
+    Capture,
+    Device,
+    EventKind,
+    Lane,
+    LaneKind,
+    Rank,
+    TraceInput,
+)
+from parsers.model.links import Links
+from parsers.model.progress import Progress
+from parsers.model.quality import Effect, Quality, QualityNote, QualityRecorder
+from parsers.model.trace import SOURCE_BITS, ArgumentSource, Trace
+
+__all__ = [
+    "GPU_LANES",
+    "GPU_WORK",
+    "SOURCE_BITS",
+    "ArgumentSource",
+    "Attribute",
+    "AttributeColumn",
+    "Cancelled",
+    "Capture",
+    "CopyKind",
+    "Counter",
+    "Device",
+    "Effect",
+    "EventKind",
+    "EventTable",
+    "KernelProfile",
+    "Lane",
+    "LaneKind",
+    "Links",
+    "Malformed",
+    "MemoryKind",
+    "Progress",
+    "Quality",
+    "QualityNote",
+    "QualityRecorder",
+    "Rank",
+    "RuleResult",
+    "SyncKind",
+    "Trace",
+    "TraceError",
+    "TraceInput",
+    "UnknownFormat",
+]

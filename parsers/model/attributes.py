@@ -1,0 +1,90 @@
+"""Sparse typed columns beside the event table: what only some events have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+
+
+class Attribute(Enum):
+    """The attributes that analyses read in bulk; everything else is fetched on demand by ``Trace.arguments``.
+
+    ``TEXT`` attributes hold an index into ``Trace.strings``.
+    """
+
+    BYTES = "bytes"  # copies and memsets: byte count
+    COPY_KIND = "copy_kind"  # CopyKind value
+    SOURCE_MEMORY = "source_memory"  # MemoryKind value
+    TARGET_MEMORY = "target_memory"  # MemoryKind value
+    GRID = "grid"  # number of blocks, x*y*z
+    BLOCK = "block"  # threads in a block, x*y*z
+    GRID_SHAPE = "grid_shape"  # TEXT "x,y,z"
+    BLOCK_SHAPE = "block_shape"  # TEXT "x,y,z"
+    REGISTERS = "registers"  # per thread
+    GRAPH_NODE = "graph_node"  # non-zero: the operation ran inside a CUDA graph
+    CORRELATION = "correlation"
+    SYNC_KIND = "sync_kind"  # SyncKind value
+    SEQUENCE = "sequence"  # autograd sequence number of an operator
+    FORWARD_THREAD = "forward_thread"
+    INPUT_DIMS = "input_dims"  # TEXT: JSON list of shapes
+    INPUT_TYPES = "input_types"  # TEXT: JSON list of dtypes
+    COLLECTIVE = "collective"  # TEXT: lower-case name, such as "allreduce"
+    MESSAGE_BYTES = "message_bytes"  # bytes a rank contributes to a collective
+    MESSAGE_DTYPE = "message_dtype"  # TEXT
+    GROUP = "group"  # TEXT: process group name
+    GROUP_SIZE = "group_size"
+    COLLECTIVE_SEQUENCE = "collective_sequence"
+    NVTX_DOMAIN = "nvtx_domain"  # TEXT
+    QUEUED = "queued"
+
+
+class CopyKind(Enum):
+    """Direction of a copy."""
+
+    UNKNOWN = 0
+    H2D = 1
+    D2H = 2
+    D2D = 8
+    H2H = 9
+    P2P = 10
+
+
+class MemoryKind(Enum):
+    """Where an end of a copy lives."""
+
+    UNKNOWN = 0
+    PAGEABLE = 1
+    PINNED = 2
+    DEVICE = 3
+    MANAGED = 4
+    ARRAY = 5
+
+
+class SyncKind(Enum):
+    """What a synchronisation waited for."""
+
+    UNKNOWN = 0
+    EVENT = 1
+    STREAM_WAIT_EVENT = 2
+    STREAM = 3
+    CONTEXT = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttributeColumn:
+    """``event`` (sorted, unique int64 indices into the event table) and one int64 value each."""
+
+    event: I64
+    value: I64
+
+    def of(self, events: I64, default: int = 0) -> I64:
+        """The values of ``events``; ``default`` where an event has none."""
+        if not len(self.event):
+            return np.full(len(events), default, np.int64)
+        place = np.minimum(np.searchsorted(self.event, events), len(self.event) - 1)
+        return np.where(self.event[place] == events, self.value[place], default)

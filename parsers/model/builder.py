@@ -1,0 +1,234 @@
+"""Assembles a trace: interns names, creates lanes, computes nesting, sorts, and remaps every index once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.attributes import Attribute, AttributeColumn
+from parsers.model.collectives import is_collective_kernel
+from parsers.model.counters import Counter
+from parsers.model.events import EventTable
+from parsers.model.kernels import KernelProfile
+from parsers.model.lanes import Capture, Device, EventKind, Lane, LaneKind, Rank, TraceInput
+from parsers.model.links import Links
+from parsers.model.nesting import depths
+from parsers.model.progress import Progress
+from parsers.model.quality import QualityRecorder
+from parsers.model.trace import ArgumentSource, Trace
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class TraceBuilder:
+    """Collects chunks of columns in any order; ``build`` makes the read-only trace.
+
+    Event numbers handed to ``attribute`` and ``link`` count events in the order of ``add``.
+    Times may be on any clock (ns); ``build`` moves the earliest event or sample to zero.
+    """
+
+    quality: QualityRecorder = field(default_factory=QualityRecorder)
+    capture: Capture = field(default_factory=Capture)
+    epoch_ns: int | None = None  # wall clock of time zero of the file's own clock
+    inputs: list[TraceInput] = field(default_factory=list)
+    devices: list[Device] = field(default_factory=list)
+    ranks: list[Rank] = field(default_factory=list)
+    counters: list[Counter] = field(default_factory=list)
+    kernels: list[KernelProfile] = field(default_factory=list)
+    sources: list[ArgumentSource | None] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
+    strings: list[str] = field(default_factory=list)
+    _string_index: dict[str, int] = field(default_factory=dict)
+    _lane_index: dict[Lane, int] = field(default_factory=dict)
+    _chunks: list[tuple[npt.NDArray[Any], ...]] = field(default_factory=list)
+    _attributes: dict[Attribute, list[tuple[I64, I64]]] = field(default_factory=dict)
+    _links: list[tuple[I64, I64]] = field(default_factory=list)
+    _count: int = 0
+
+    def string(self, text: str) -> int:
+        """The index of an interned string."""
+        index = self._string_index.get(text)
+        if index is None:
+            index = self._string_index[text] = len(self.strings)
+            self.strings.append(text)
+        return index
+
+    def lane(self, lane: Lane) -> int:
+        """The index of a lane, created on first use."""
+        index = self._lane_index.get(lane)
+        if index is None:
+            index = self._lane_index[lane] = len(self.lanes)
+            self.lanes.append(lane)
+        return index
+
+    def device(self, device: Device) -> int:
+        """The index of a device, created on first use; (rank, id) identifies it."""
+        for index, known in enumerate(self.devices):
+            if (known.rank, known.id) == (device.rank, device.id):
+                return index
+        self.devices.append(device)
+        return len(self.devices) - 1
+
+    def add(
+        self,
+        start: I64,
+        end: I64,
+        name: npt.NDArray[Any] | int,
+        lane: npt.NDArray[Any] | int,
+        kind: npt.NDArray[Any] | int,
+        source_row: npt.NDArray[Any] | int = -1,
+    ) -> I64:
+        """Append events; returns their numbers. Scalars apply to the whole chunk."""
+        count = len(start)
+        self._chunks.append(
+            (
+                np.asarray(start, np.int64),
+                np.asarray(end, np.int64),
+                np.broadcast_to(np.asarray(name, np.int32), count),
+                np.broadcast_to(np.asarray(lane, np.int32), count),
+                np.broadcast_to(np.asarray(kind, np.uint8), count),
+                np.broadcast_to(np.asarray(source_row, np.int64), count),
+            )
+        )
+        numbers = np.arange(self._count, self._count + count, dtype=np.int64)
+        self._count += count
+        return numbers
+
+    def attribute(self, which: Attribute, events: I64, values: npt.NDArray[Any] | int) -> None:
+        """State one attribute of some events; later statements win."""
+        if len(events):
+            column = np.broadcast_to(np.asarray(values, np.int64), len(events))
+            self._attributes.setdefault(which, []).append((np.asarray(events, np.int64), column))
+
+    def link(self, operations: I64, launches: I64) -> None:
+        """State which API call launched each operation (event numbers)."""
+        self._links.append((np.asarray(operations, np.int64), np.asarray(launches, np.int64)))
+
+    def build(self, progress: Progress | None = None) -> Trace:
+        progress = progress or Progress()
+        progress.step(0.0, "sorting events")
+        start, end, name, lane, kind, row = (
+            (np.concatenate(parts) for parts in zip(*self._chunks, strict=True))
+            if self._chunks
+            else (
+                np.empty(0, dtype) for dtype in (np.int64, np.int64, np.int32, np.int32, np.uint8, np.int64)
+            )
+        )
+        self._chunks.clear()
+        zero = self._zero(start)
+        start -= zero
+        end -= zero
+        lanes, lane = in_display_order(
+            _classified(self.lanes, lane, start, end, name, kind, self.strings), lane
+        )
+        by_lane = np.lexsort((-end, start, lane))
+        depth = self._nest(start[by_lane], end[by_lane], lane[by_lane], progress)
+        final = np.lexsort((start[by_lane], depth, lane[by_lane]))
+        order = by_lane[final]
+        depth = depth[final]
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        progress.step(0.8, "sorting events")
+        self.quality.keep(len(order))
+        return Trace(
+            strings=tuple(self.strings),
+            events=EventTable(
+                start[order], end[order], name[order], lane[order], depth, kind[order], row[order]
+            ),
+            lanes=lanes,
+            devices=tuple(self.devices),
+            ranks=tuple(self.ranks),
+            links=self._placed_links(place),
+            attributes=self._placed_attributes(place),
+            counters=tuple(replace(each, time=each.time - zero) for each in self.counters),
+            kernels=tuple(self.kernels),
+            inputs=tuple(self.inputs),
+            quality=self.quality.quality(),
+            capture=self.capture,
+            epoch_ns=None if self.epoch_ns is None else self.epoch_ns + zero,
+            sources=tuple(self.sources),
+        )
+
+    def _zero(self, start: I64) -> int:
+        firsts = [int(start.min())] if len(start) else []
+        firsts += [int(counter.time[0]) for counter in self.counters if len(counter.time)]
+        return min(firsts, default=0)
+
+    def _nest(
+        self, start: I64, end: I64, lane: npt.NDArray[np.int32], progress: Progress
+    ) -> npt.NDArray[np.int32]:
+        depth = np.empty(len(start), np.int32)
+        edges = np.concatenate(([0], np.flatnonzero(np.diff(lane)) + 1, [len(lane)]))
+        for first, last in zip(edges[:-1], edges[1:], strict=True):
+            depth[first:last] = depths(start[first:last], end[first:last])
+            progress.step(0.1 + 0.6 * float(last) / max(len(lane), 1), "nesting events")
+        return depth
+
+    def _placed_links(self, place: I64) -> Links:
+        if not self._links:
+            return Links.empty()
+        operation, launch = (np.concatenate(side) for side in zip(*self._links, strict=True))
+        return Links.of(place[operation], place[launch])
+
+    def _placed_attributes(self, place: I64) -> dict[Attribute, AttributeColumn]:
+        placed = {}
+        for which, parts in self._attributes.items():
+            events, values = (np.concatenate(side) for side in zip(*parts, strict=True))
+            at, last = np.unique(place[events][::-1], return_index=True)
+            placed[which] = AttributeColumn(at, values[::-1][last].copy())
+        return placed
+
+
+def _classified(
+    lanes: list[Lane],
+    lane: npt.NDArray[np.int32],
+    start: I64,
+    end: I64,
+    name: npt.NDArray[np.int32],
+    kind: npt.NDArray[np.uint8],
+    strings: list[str],
+) -> list[Lane]:
+    """GPU streams that mostly run collectives become NCCL lanes, those that only copy become copy lanes."""
+    collective = np.fromiter((is_collective_kernel(text) for text in strings), bool, len(strings))
+    named = []
+    for index, each in enumerate(lanes):
+        if each.kind is LaneKind.GPU_STREAM:
+            mine = lane == index
+            kernels = mine & (kind == EventKind.KERNEL)
+            time = (end - start)[kernels]
+            if kernels.any() and time[collective[name[kernels]]].sum() * 2 > time.sum():
+                each = replace(each, kind=LaneKind.NCCL)
+            elif (
+                not kernels.any()
+                and (mine & (kind == EventKind.MEMCPY)).any()
+                and not (mine & (kind == EventKind.GRAPH)).any()
+            ):
+                each = replace(each, kind=LaneKind.COPY)
+        named.append(each)
+    return named
+
+
+def in_display_order(
+    lanes: list[Lane], lane: npt.NDArray[np.int32]
+) -> tuple[tuple[Lane, ...], npt.NDArray[np.int32]]:
+    """Lanes by rank, then CPU before GPU, then process, thread or device and stream; with the column renumbered."""
+
+    def key(index: int) -> tuple[Any, ...]:
+        each = lanes[index]
+        on_gpu = each.device is not None
+        stream = each.stream if each.stream is not None else -1
+        where = (
+            (each.device, each.kind == LaneKind.GPU_REGION, stream)
+            if on_gpu
+            else (each.process or 0, 0, each.thread or 0)
+        )
+        return (each.rank or 0, on_gpu, where, each.kind, index)
+
+    order = sorted(range(len(lanes)), key=key)
+    renumbered = np.empty(len(lanes), np.int32)
+    renumbered[order] = np.arange(len(lanes), dtype=np.int32)
+    return tuple(lanes[index] for index in order), renumbered[lane] if len(lanes) else lane

@@ -1,0 +1,31 @@
+"""Which kernel names are collectives, and which collective: NCCL, RCCL, NVSHMEM, DeepEP, custom all-reduces."""
+
+from __future__ import annotations
+
+import re
+
+_LIBRARY = re.compile(
+    r"nccl(dev)?kernel|ncclsymk|^nccl|rccl|nvshmem|deep_ep|::dispatch<|cross_device_reduce|one_?shot_?all_?reduce|"
+    r"two_?shot_?all_?reduce|multimem_all_?reduce|symm_mem|trtllm_allreduce|allreduce_fusion|oneccl",
+    re.IGNORECASE,
+)
+_NAMES = (
+    ("reducescatter", re.compile(r"reduce_?scatter", re.IGNORECASE)),
+    ("allreduce", re.compile(r"all_?reduce|cross_device_reduce", re.IGNORECASE)),
+    ("allgather", re.compile(r"all_?gather", re.IGNORECASE)),
+    ("alltoall", re.compile(r"all_?to_?all|deep_ep|::dispatch<|::combine<", re.IGNORECASE)),
+    ("sendrecv", re.compile(r"send_?recv|_send|_recv", re.IGNORECASE)),
+    ("broadcast", re.compile(r"broadcast", re.IGNORECASE)),
+    ("reduce", re.compile(r"reduce", re.IGNORECASE)),
+    ("barrier", re.compile(r"barrier", re.IGNORECASE)),
+)
+
+
+def is_collective_kernel(name: str) -> bool:
+    """Whether a GPU kernel's name belongs to a communication library."""
+    return _LIBRARY.search(name) is not None
+
+
+def collective_of(name: str) -> str:
+    """The collective a kernel or range name speaks of, such as "allreduce"; empty when it names none."""
+    return next((collective for collective, pattern in _NAMES if pattern.search(name)), "")

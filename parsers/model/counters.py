@@ -1,0 +1,28 @@
+"""Sampled counters: utilisation, memory, power, queue length, GPU metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counter:
+    """One sampled quantity; ``time`` is int64 ns from the trace start, sorted; ``value`` float64 in ``unit``.
+
+    A value holds from its sample to the next one.
+    """
+
+    name: str
+    unit: str
+    time: npt.NDArray[np.int64]
+    value: npt.NDArray[np.float64]
+    rank: int | None = None
+    device: int | None = None
+
+    def at(self, when: int) -> float | None:
+        """The value that holds at ``when``; None before the first sample."""
+        index = int(np.searchsorted(self.time, when, side="right")) - 1
+        return float(self.value[index]) if index >= 0 else None

@@ -1,0 +1,92 @@
+"""The event table: equal columns, ordered so that a window is two binary searches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+U8 = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventTable:
+    """Columns of equal length; times are int64 ns counted from the trace start.
+
+    Sorted by (lane, depth, start); events of one row (lane, depth) never overlap, touching is allowed.
+    The constructor checks both promises and makes the arrays read-only.
+    """
+
+    start: I64
+    end: I64
+    name: I32  # index into Trace.strings
+    lane: I32  # index into Trace.lanes
+    depth: I32
+    kind: U8  # EventKind
+    source_row: I64  # where the parser can find the event's arguments; -1: nowhere
+    _rows: dict[tuple[int, int], slice] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.start)
+        columns = (self.end, self.name, self.lane, self.depth, self.kind, self.source_row)
+        if any(len(column) != count for column in columns):
+            raise ValueError("event columns differ in length")
+        if np.any(self.end < self.start):
+            raise ValueError("an event ends before it starts")
+        boundary = np.flatnonzero((np.diff(self.lane) != 0) | (np.diff(self.depth) != 0)) + 1
+        firsts = np.concatenate(([0], boundary)) if count else np.empty(0, np.int64)
+        lasts = np.append(firsts[1:], count).astype(np.int64) if count else np.empty(0, np.int64)
+        same_row = np.ones(max(count - 1, 0), bool)
+        same_row[boundary - 1] = False
+        if np.any(same_row & (self.start[1:] < self.end[:-1])):
+            raise ValueError("events of one row overlap")
+        key = self.lane[firsts].astype(np.int64) << 32 | self.depth[firsts].astype(np.int64)
+        if np.any(np.diff(key) <= 0):
+            raise ValueError("events are not sorted by lane, depth and start")
+        for column in (self.start, *columns):
+            column.flags.writeable = False
+        rows = {
+            (int(self.lane[first]), int(self.depth[first])): slice(int(first), int(last))
+            for first, last in zip(firsts, lasts, strict=True)
+        }
+        object.__setattr__(self, "_rows", rows)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def duration(self) -> I64:
+        """``end - start`` of every event, ns."""
+        return self.end - self.start
+
+    def rows(self, lane: int) -> dict[int, slice]:
+        """depth -> slice of events, of one lane."""
+        found: dict[int, slice] = {}
+        depth = 0
+        while (row := self._rows.get((lane, depth))) is not None:
+            found[depth] = row
+            depth += 1
+        return found
+
+    def lane_slice(self, lane: int) -> slice:
+        """All events of one lane (they are contiguous)."""
+        return slice(
+            int(np.searchsorted(self.lane, lane, side="left")),
+            int(np.searchsorted(self.lane, lane, side="right")),
+        )
+
+    def window(self, lane: int, depth: int, t0: int, t1: int) -> slice:
+        """The part of one row that touches [t0, t1)."""
+        row = self._rows.get((lane, depth), slice(0, 0))
+        low = row.start + int(np.searchsorted(self.end[row], t0, side="right"))
+        high = row.start + int(np.searchsorted(self.start[row], t1, side="left"))
+        return slice(low, max(low, high))
+
+    def of_kind(self, *kinds: int) -> I64:
+        """Indices of the events of these kinds, in table order."""
+        wanted = np.zeros(256, bool)
+        wanted[list(kinds)] = True
+        return np.flatnonzero(wanted[self.kind])

@@ -1,0 +1,59 @@
+"""Per-kernel hardware metrics, as Nsight Compute measures them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+MetricValue = float | int | str
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """A verdict that the recording tool itself stored beside the metrics."""
+
+    rule: str
+    section: str
+    kind: str  # "optimization", "warning", "ok", "info" or "error"
+    text: str
+    speedup_percent: float | None = None
+    speedup_is_global: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelProfile:
+    """One profiled launch.
+
+    ``metrics`` maps a metric's own name to its value in base units (ns, byte, cycle, percent, per second);
+    ``instances`` maps it to (correlation, value) pairs where the report has them per opcode or address.
+    """
+
+    id: str
+    name: str
+    grid: Dim3
+    block: Dim3
+    device: int | None
+    compute_capability: tuple[int, int] | None
+    context: int | None
+    stream: int | None
+    process: int | None
+    process_name: str
+    metrics: Mapping[str, MetricValue]
+    units: Mapping[str, str] = field(default_factory=dict)
+    instances: Mapping[str, tuple[tuple[int | str, float], ...]] = field(default_factory=dict)
+    rule_results: tuple[RuleResult, ...] = ()
+    device_name: str | None = None
+    invocations: int = 1
+
+    def number(self, metric: str) -> float | None:
+        """A metric as float; None when it was not collected or is not a number."""
+        value = self.metrics.get(metric)
+        if isinstance(value, (int, float)) and value == value:
+            return float(value)
+        return None
+
+    @property
+    def duration_ns(self) -> float | None:
+        """The kernel's time under the profiler, which is not wall time: clocks and caches were changed."""
+        return self.number("gpu__time_duration.sum") or self.number("gpu__time_duration.avg")

@@ -1,0 +1,120 @@
+"""Lanes, devices and ranks: where events happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class LaneKind(IntEnum):
+    """What a lane shows; the order is the order of lanes inside one process or device."""
+
+    STEPS = 0
+    REGION = 1  # record_function / NVTX ranges of one thread
+    CPU_THREAD = 2  # operators of one thread
+    PYTHON = 3  # Python frames of one thread
+    CUDA_API = 4  # runtime and driver calls of one thread
+    OS_RUNTIME = 5
+    SAMPLES = 6  # CPU samples
+    OVERHEAD = 7  # the profiler's own work
+    GPU_REGION = 8  # annotations projected on a stream
+    GPU_STREAM = 9  # every operation of one stream
+    NCCL = 10  # a stream that mostly runs collectives
+    COPY = 11  # a stream that only copies
+    MEMORY = 12
+    OTHER = 13
+
+
+GPU_LANES = frozenset({LaneKind.GPU_STREAM, LaneKind.NCCL, LaneKind.COPY})
+
+
+class EventKind(IntEnum):
+    """What one event is; one byte a row of the event table."""
+
+    OTHER = 0
+    CPU_OP = 1
+    PYTHON = 2
+    API = 3  # runtime or driver call
+    REGION = 4  # record_function, NVTX push/pop or start/end
+    STEP = 5  # ProfilerStep#N and the like
+    MARK = 6  # an instant
+    KERNEL = 7
+    MEMCPY = 8
+    MEMSET = 9
+    GRAPH = 10  # a CUDA graph recorded as one opaque operation
+    GPU_SYNC = 11  # a synchronisation as the device saw it: shown, not busy
+    GPU_REGION = 12
+    OVERHEAD = 13
+    OS_RUNTIME = 14
+    SAMPLE = 15
+
+
+GPU_WORK = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET, EventKind.GRAPH)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One horizontal track.
+
+    ``process`` and ``thread`` are the recorded ids (thread ids of one process are unique per rank);
+    ``device`` and ``stream`` are set on GPU lanes. ``device`` is the index into ``Trace.devices``.
+    """
+
+    kind: LaneKind
+    name: str
+    rank: int | None = None
+    process: int | None = None
+    thread: int | None = None
+    device: int | None = None
+    stream: int | None = None
+    process_name: str = ""
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.kind in GPU_LANES
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU as one rank sees it; ``id`` is the recorded device number."""
+
+    id: int
+    name: str = ""
+    rank: int | None = None
+    memory_bytes: int | None = None
+    sm_count: int | None = None
+    compute_capability: tuple[int, int] | None = None
+    memory_bandwidth: float | None = None  # bytes per second, as the recording states it
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One process of a distributed run."""
+
+    rank: int
+    world_size: int | None = None
+    host: str = ""
+    clock_error_ns: int | None = None  # uncertainty of this rank's clock against the first rank
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What the recording says about how it was made; None where it does not say."""
+
+    with_stack: bool | None = None
+    profile_memory: bool | None = None
+    record_shapes: bool | None = None
+    has_cpu_events: bool = False
+    has_api_calls: bool = False
+    graph_mode_opaque: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TraceInput:
+    """One file that went into the trace."""
+
+    path: str
+    format: str
+    producer: str
+    rank: int | None = None

@@ -1,0 +1,81 @@
+"""What was read, repaired and quarantined, and why: nothing is lost silently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Effect(Enum):
+    """What happened to the events a note counts."""
+
+    REPAIRED = "repaired"
+    QUARANTINED = "quarantined"
+    NOTED = "noted"
+
+
+@dataclass(frozen=True, slots=True)
+class QualityNote:
+    """One kind of oddity: how often, what was done, one example with its place in the file."""
+
+    kind: str
+    count: int
+    effect: Effect
+    reason: str
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """The loss account of one trace; ``events_read == events_kept + quarantined``."""
+
+    events_read: int = 0
+    events_kept: int = 0
+    notes: tuple[QualityNote, ...] = ()
+
+    @property
+    def repaired(self) -> int:
+        return sum(note.count for note in self.notes if note.effect is Effect.REPAIRED)
+
+    @property
+    def quarantined(self) -> int:
+        return sum(note.count for note in self.notes if note.effect is Effect.QUARANTINED)
+
+    @staticmethod
+    def merged(parts: Iterable[Quality]) -> Quality:
+        """The sum of several files' accounts; notes of one kind are added up."""
+        recorder = QualityRecorder()
+        for part in parts:
+            recorder.read(part.events_read)
+            recorder.keep(part.events_kept)
+            for note in part.notes:
+                recorder.note(note.kind, note.effect, note.reason, note.example, note.count)
+        return recorder.quality()
+
+
+@dataclass(slots=True)
+class QualityRecorder:
+    """Collects notes while a file is read."""
+
+    _read: int = 0
+    _kept: int = 0
+    _notes: dict[tuple[str, Effect], QualityNote] = field(default_factory=dict)
+
+    def read(self, count: int) -> None:
+        self._read += count
+
+    def keep(self, count: int) -> None:
+        self._kept += count
+
+    def note(self, kind: str, effect: Effect, reason: str, example: str = "", count: int = 1) -> None:
+        """Add ``count`` occurrences of ``kind``; the first example is the one that stays."""
+        if count <= 0:
+            return
+        before = self._notes.get((kind, effect))
+        if before is not None:
+            count, reason, example = before.count + count, before.reason, before.example or example
+        self._notes[kind, effect] = QualityNote(kind, count, effect, reason, example[:200])
+
+    def quality(self) -> Quality:
+        return Quality(self._read, self._kept, tuple(self._notes.values()))

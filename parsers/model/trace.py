@@ -1,0 +1,109 @@
+"""A recording as every other part of the program sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.attributes import Attribute, AttributeColumn
+from parsers.model.collectives import is_collective_kernel
+from parsers.model.counters import Counter
+from parsers.model.events import EventTable
+from parsers.model.kernels import KernelProfile
+from parsers.model.lanes import GPU_WORK, Capture, Device, EventKind, Lane, Rank, TraceInput
+from parsers.model.links import Links
+from parsers.model.quality import Quality
+
+I64 = npt.NDArray[np.int64]
+
+
+class ArgumentSource(Protocol):
+    """Fetches what stays in the file until somebody asks for it."""
+
+    def arguments(self, source_row: int) -> Mapping[str, Any]:
+        """The event's own arguments as the file states them; empty when the file is gone."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything read from one run: one file, or several ranks on one clock.
+
+    Times are int64 ns from the trace start; ``epoch_ns`` is the wall clock of that start (UTC), if known.
+    """
+
+    strings: tuple[str, ...]
+    events: EventTable
+    lanes: tuple[Lane, ...]
+    devices: tuple[Device, ...] = ()
+    ranks: tuple[Rank, ...] = ()
+    links: Links = field(default_factory=Links.empty)
+    attributes: Mapping[Attribute, AttributeColumn] = field(default_factory=dict)
+    counters: tuple[Counter, ...] = ()
+    kernels: tuple[KernelProfile, ...] = ()
+    inputs: tuple[TraceInput, ...] = ()
+    quality: Quality = field(default_factory=Quality)
+    capture: Capture = field(default_factory=Capture)
+    epoch_ns: int | None = None
+    sources: tuple[ArgumentSource | None, ...] = ()  # one for each input
+
+    def attribute(self, which: Attribute, events: I64, default: int = 0) -> I64:
+        """One attribute of ``events`` (int64 indices); ``default`` where it was not recorded."""
+        column = self.attributes.get(which)
+        return column.of(events, default) if column else np.full(len(events), default, np.int64)
+
+    def text_attribute(self, which: Attribute, event: int) -> str:
+        """A TEXT attribute of one event; empty when it was not recorded."""
+        index = int(self.attribute(which, np.array([event], np.int64), -1)[0])
+        return self.strings[index] if index >= 0 else ""
+
+    def name(self, event: int) -> str:
+        return self.strings[self.events.name[event]]
+
+    def arguments(self, event: int) -> Mapping[str, Any]:
+        """Everything the file says about one event, read from it now.
+
+        A run of several files packs the file's number into the upper bits of ``source_row``.
+        """
+        row = int(self.events.source_row[event])
+        if row < 0:
+            return {}
+        source = self.sources[row >> SOURCE_BITS] if row >> SOURCE_BITS < len(self.sources) else None
+        return source.arguments(row & ((1 << SOURCE_BITS) - 1)) if source else {}
+
+    @cached_property
+    def gpu_operations(self) -> I64:
+        """Kernels, copies, memsets and graphs, in table order (lane, depth, start)."""
+        return self.events.of_kind(*GPU_WORK)
+
+    @cached_property
+    def lane_device(self) -> I64:
+        """Index into ``devices`` for each lane; -1 for lanes that are not a GPU's."""
+        return np.array([-1 if lane.device is None else lane.device for lane in self.lanes], np.int64)
+
+    @cached_property
+    def collective_kernels(self) -> I64:
+        """Kernels of a communication library, by name, in table order."""
+        kernels = self.events.of_kind(EventKind.KERNEL)
+        named = np.fromiter((is_collective_kernel(text) for text in self.strings), bool, len(self.strings))
+        return kernels[named[self.events.name[kernels]]]
+
+    def operations_of_device(self, device: int) -> I64:
+        """GPU operations of one device (index into ``devices``), sorted by start."""
+        operations = self.gpu_operations
+        mine = operations[self.lane_device[self.events.lane[operations]] == device]
+        return mine[np.argsort(self.events.start[mine], kind="stable")]
+
+    @cached_property
+    def duration(self) -> int:
+        """ns from the trace start to the last event or sample."""
+        ends = [int(self.events.end.max())] if len(self.events) else []
+        ends += [int(counter.time[-1]) for counter in self.counters if len(counter.time)]
+        return max(ends, default=0)
+
+
+SOURCE_BITS = 48

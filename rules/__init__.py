@@ -1,0 +1,6 @@
+"""The diagnosis: which rule found what, how much it can give at most, and where to see it."""
+
+from rules.base import Category, Evidence, Finding, Need, Rule, Severity
+from rules.diagnosis import Diagnosis, diagnose
+
+__all__ = ["Category", "Diagnosis", "Evidence", "Finding", "Need", "Rule", "Severity", "diagnose"]

@@ -1,0 +1,65 @@
+"""Interval arithmetic on int64 columns: union, intersection, subtraction, clipped length."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+Intervals = tuple[I64, I64]  # starts and ends, sorted, disjoint, no empty interval
+
+EMPTY: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def union(start: I64, end: I64) -> Intervals:
+    """The disjoint union of any intervals, in any order; touching ones join, empty ones vanish."""
+    real = end > start
+    start, end = start[real], end[real]
+    if not len(start):
+        return EMPTY
+    order = np.argsort(start, kind="stable")
+    start, reach = start[order], np.maximum.accumulate(end[order])
+    first = np.concatenate(([True], start[1:] > reach[:-1]))
+    last = np.concatenate((first[1:], [True]))
+    return start[first], reach[last]
+
+
+def length(intervals: Intervals) -> int:
+    """Total ns covered."""
+    return int((intervals[1] - intervals[0]).sum())
+
+
+def clip(intervals: Intervals, t0: int, t1: int) -> Intervals:
+    """The part inside [t0, t1)."""
+    start, end = np.maximum(intervals[0], t0), np.minimum(intervals[1], t1)
+    inside = end > start
+    return start[inside], end[inside]
+
+
+def complement(intervals: Intervals, t0: int, t1: int) -> Intervals:
+    """What [t0, t1) has outside the intervals."""
+    start, end = clip(intervals, t0, t1)
+    gap_start, gap_end = np.concatenate(([t0], end)), np.concatenate((start, [t1]))
+    real = gap_end > gap_start
+    return gap_start[real], gap_end[real]
+
+
+def intersect(a: Intervals, b: Intervals) -> Intervals:
+    """What both cover."""
+    if not len(a[0]) or not len(b[0]):
+        return EMPTY
+    edges = np.concatenate((a[0], a[1], b[0], b[1]))
+    change = np.concatenate(
+        (np.ones(len(a[0])), -np.ones(len(a[0])), np.ones(len(b[0])), -np.ones(len(b[0])))
+    )
+    order = np.argsort(edges, kind="stable")
+    edges, cover = edges[order], np.cumsum(change[order])
+    both = (cover[:-1] >= 2) & (edges[1:] > edges[:-1])
+    return union(edges[:-1][both], edges[1:][both])
+
+
+def subtract(a: Intervals, b: Intervals) -> Intervals:
+    """What ``a`` covers and ``b`` does not."""
+    if not len(a[0]):
+        return EMPTY
+    return intersect(a, complement(b, int(a[0][0]), int(a[1][-1])))

@@ -1,0 +1,169 @@
+"""What a rule is, what it finds, and how rules are discovered."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import ClassVar, Protocol, TypeVar
+
+from parsers.model import Trace
+
+
+class Severity(StrEnum):
+    """How much of the analysed window a finding could give back."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+    INFO = "info"
+
+
+SEVERITY_SHARE = {Severity.HIGH: 0.15, Severity.MEDIUM: 0.05, Severity.LOW: 0.01}  # ceiling / window
+
+
+def severity_of(ceiling_ns: float, window_ns: float) -> Severity:
+    """Severity from the ceiling's share of the window."""
+    share = ceiling_ns / window_ns if window_ns > 0 else 0.0
+    return next((level for level, least in SEVERITY_SHARE.items() if share >= least), Severity.INFO)
+
+
+class Category(StrEnum):
+    """The fixed vocabulary of findings; timeline first, then kernel counters."""
+
+    INPUT_BOUND = "input-bound"
+    HOST_BOUND = "host-bound"
+    LAUNCH_BOUND = "launch-bound"
+    SYNCHRONIZATION = "synchronization"
+    COPY_H2D = "copy-h2d"
+    COPY_D2H = "copy-d2h"
+    ALLOCATOR = "allocator"
+    EXPOSED_COMMUNICATION = "exposed-communication"
+    COMMUNICATION_LATENCY = "communication-latency"
+    STRAGGLER = "straggler"
+    MEMORY_BOUND_KERNELS = "memory-bound-kernels"
+    NO_TENSOR_CORES = "no-tensor-cores"
+    LAYOUT_CONVERSION = "layout-conversion"
+    GEMM_SHAPE = "gemm-shape"
+    WARM_UP = "warm-up"
+    VARIABILITY = "variability"
+    RECORDING_OVERHEAD = "recording-overhead"
+    MEMORY_PEAK = "memory-peak"
+    GPU_BOUND = "gpu-bound"
+    MEMORY_BOUND = "memory-bound"
+    COMPUTE_BOUND = "compute-bound"
+    LATENCY_BOUND = "latency-bound"
+    BALANCED = "balanced"
+    UNCOALESCED_ACCESS = "uncoalesced-access"
+    BANK_CONFLICTS = "bank-conflicts"
+    DIVERGENCE = "divergence"
+    LOW_OCCUPANCY = "low-occupancy"
+    SMALL_GRID = "small-grid"
+    TAIL_EFFECT = "tail-effect"
+    REGISTER_SPILL = "register-spill"
+    LOCAL_MEMORY = "local-memory"
+    ATOMICS = "atomics"
+    BARRIER_STALL = "barrier-stall"
+    FP64 = "fp64"
+    PIPE_SATURATED = "pipe-saturated"
+    CACHE_MISSES = "cache-misses"
+    IMBALANCE = "imbalance"
+
+
+class Need(Enum):
+    """What a rule cannot do without; the value says what is missing when it is."""
+
+    GPU_EVENTS = "no GPU activity was recorded"
+    API_CALLS = "no CUDA API calls were recorded"
+    LAUNCH_LINKS = "no kernel is linked to the call that launched it"
+    CPU_EVENTS = "no CPU operators or regions were recorded"
+    SEVERAL_RANKS = "one rank only"
+    COLLECTIVES = "no communication kernels"
+    SHAPES = "tensor shapes were not recorded"
+    MEMORY = "memory use was not recorded"
+    KERNEL_COUNTERS = "no Nsight Compute counters"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One place on the timeline; ``event`` is an index into the event table, -1 for a gap between events."""
+
+    lane: int
+    start: int
+    end: int
+    name: str
+    event: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One answer to "why is it slow": what, how much at most, where, what to change, when it may be wrong.
+
+    Times are ns. ``ceiling_ns`` is the most the analysed window of ``window_ns`` could shrink if this alone were gone;
+    ``intervals`` are the disjoint (start, end) times it rests on, so that ceilings can be combined without counting twice.
+    """
+
+    rule: str
+    category: Category
+    severity: Severity
+    title: str
+    explanation: str
+    advice: tuple[str, ...]
+    ceiling_ns: int
+    window_ns: int
+    culprit: str = ""
+    rank: int | None = None
+    device: int | None = None  # index into Trace.devices
+    kernel: str | None = None  # KernelProfile.id
+    evidence: tuple[Evidence, ...] = ()
+    intervals: tuple[tuple[int, int], ...] = ()
+    code: str = ""  # a snippet that shows the change
+    cannot_tell: str = ""  # what this trace does not say, and which capture would
+    confidence: str = "high"  # "high", "medium" or "low"
+
+    @property
+    def speedup_at_most(self) -> float:
+        """T / (T - R)."""
+        return self.window_ns / max(self.window_ns - self.ceiling_ns, 1) if self.window_ns else 1.0
+
+
+class Rule(Protocol):
+    """One check. ``explanation`` has the five fixed headings of ``EXPLANATION_HEADINGS``."""
+
+    id: ClassVar[str]
+    category: ClassVar[Category]
+    needs: ClassVar[frozenset[Need]]
+    explanation: ClassVar[str]
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        """The findings of this rule; none when all is well."""
+
+
+EXPLANATION_HEADINGS = (
+    "What it found",
+    "Why it costs time",
+    "How it decides",
+    "What to try",
+    "When it is wrong",
+)
+
+R = TypeVar("R", bound=type)
+_RULES: dict[str, Rule] = {}
+
+
+def rule(cls: R) -> R:
+    """Register a rule class."""
+    instance = cls()
+    _RULES[instance.id] = instance
+    return cls
+
+
+def rules() -> list[Rule]:
+    """Every rule of ``rules.catalog``, by id."""
+    import rules.catalog as package
+
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    return [_RULES[name] for name in sorted(_RULES)]

@@ -1,0 +1,86 @@
+"""Runs every rule on a trace and ranks what they found."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from dataclasses import dataclass, field
+
+from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
+from rules.base import Finding, Need, Severity, rules
+
+_LOG = logging.getLogger(__name__)
+_LOUDNESS = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2, Severity.INFO: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Ranked findings; why some rules were not checked; which ones failed; which looked and found nothing."""
+
+    findings: tuple[Finding, ...] = ()
+    skipped: dict[str, str] = field(default_factory=dict)
+    crashed: dict[str, str] = field(default_factory=dict)
+    quiet: tuple[str, ...] = ()
+
+
+def diagnose(trace: Trace, progress: Progress | None = None) -> Diagnosis:
+    """Check every rule whose needs the trace meets; findings are ranked by ceiling."""
+    progress = progress or Progress()
+    missing = {need: reason for need in Need if (reason := _unmet(trace, need))}
+    catalog = rules()
+    findings: list[Finding] = []
+    skipped: dict[str, str] = {}
+    crashed: dict[str, str] = {}
+    quiet: list[str] = []
+    for index, each in enumerate(catalog):
+        progress.step(index / len(catalog), f"checking {each.id}")
+        lacking = [
+            missing[need] for need in sorted(each.needs, key=lambda need: need.name) if need in missing
+        ]
+        if lacking:
+            skipped[each.id] = lacking[0]
+            continue
+        try:
+            found = list(each.check(trace))
+        except Cancelled:
+            raise
+        except Exception:
+            _LOG.exception("rule %s failed", each.id)
+            crashed[each.id] = traceback.format_exc(limit=-3)
+            continue
+        findings += found
+        if not found:
+            quiet.append(each.id)
+    findings.sort(key=_rank)
+        key=lambda finding: (-finding.ceiling_ns / max(finding.window_ns, 1), _LOUDNESS[finding.severity])
+    )
+    return Diagnosis(tuple(findings), skipped, crashed, tuple(quiet))
+
+
+def _rank(finding: Finding) -> tuple[float, int]:
+    return -finding.ceiling_ns / max(finding.window_ns, 1), _LOUDNESS[finding.severity]
+
+
+def _is_memory(counter: str) -> bool:
+    return "allocated" in counter.lower() or "memory" in counter.lower()
+
+
+def _unmet(trace: Trace, need: Need) -> str:
+    """Why a need is not met; empty when it is."""
+    kinds = set(trace.events.kind.tolist()) if len(trace.events) < 4096 else _kinds(trace)
+    met = {
+        Need.GPU_EVENTS: len(trace.gpu_operations) > 0,
+        Need.API_CALLS: EventKind.API in kinds,
+        Need.LAUNCH_LINKS: len(trace.links.operation) > 0,
+        Need.CPU_EVENTS: bool(kinds & {EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON}),
+        Need.SEVERAL_RANKS: len({device.rank for device in trace.devices}) > 1 or len(trace.devices) > 1,
+        Need.COLLECTIVES: len(trace.collective_kernels) > 0,
+        Need.SHAPES: Attribute.INPUT_DIMS in trace.attributes,
+        Need.MEMORY: any(_is_memory(counter.name) for counter in trace.counters),
+        Need.KERNEL_COUNTERS: bool(trace.kernels),
+    }
+    return "" if met[need] else need.value
+
+
+def _kinds(trace: Trace) -> set[int]:
+    return {kind for kind in range(16) if (trace.events.kind == kind).any()}

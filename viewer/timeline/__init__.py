@@ -1,0 +1,1 @@
+"""The timeline: lanes of events on a shared time axis."""

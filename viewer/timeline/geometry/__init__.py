@@ -1,0 +1,1 @@
+"""Timeline arithmetic without Qt: scale, level of detail, lane layout."""
