@@ -1,0 +1,166 @@
+#!/usr/bin/env bash
+# Sets up everything the program needs: system libraries for Qt, .venv, and the program installed in it.
+# Usage: scripts/setup.sh [test|dev]      run again, it returns at once while pyproject.toml is unchanged.
+# PYTHON=/path/to/python3 chooses the interpreter.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+extra=${1:-}
+venv=.venv
+
+say() { printf 'stallscope setup: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+python_version() { "$1" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null; }
+is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+choose_python() {
+    if [ -n "${PYTHON:-}" ]; then
+        is_new_enough "$PYTHON" || fail "Python 3.11 or newer is needed, and PYTHON=$PYTHON is $(python_version "$PYTHON" || echo 'no Python')."
+        printf '%s\n' "$PYTHON"
+        return
+    fi
+    local candidate
+    for candidate in python3 python3.13 python3.12 python3.11 python3.14; do
+        if is_new_enough "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    fail "Python 3.11 or newer is needed; python3 here is $(python_version python3 || echo missing). Install a newer one and, if it is not called python3, name it: make setup PYTHON=/path/to/python3.12"
+}
+
+# ---- system packages (Debian, Ubuntu) -------------------------------------------------------------------------------
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+can_install() {
+    command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }; }
+}
+
+apt_install() {
+    local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@")
+    say "installing system packages: $*"
+    as_root "${install[@]}" >/dev/null 2>&1 && return
+    as_root apt-get update -qq >/dev/null && as_root "${install[@]}" >/dev/null
+}
+
+install_line() {
+    if command -v apt-get >/dev/null; then
+        printf 'sudo apt-get update && sudo apt-get install -y --no-install-recommends %s' "$*"
+    else
+        printf 'install what your system calls these Debian packages: %s' "$*"
+    fi
+}
+
+# library that Qt loads -> Debian package that has it; the first six also without a display
+QT_LIBRARIES="
+libglib-2.0.so.0 libglib2.0-0
+libGL.so.1 libgl1
+libEGL.so.1 libegl1
+libxkbcommon.so.0 libxkbcommon0
+libdbus-1.so.3 libdbus-1-3
+libfontconfig.so.1 libfontconfig1
+libxcb-cursor.so.0 libxcb-cursor0
+libxcb-icccm.so.4 libxcb-icccm4
+libxcb-image.so.0 libxcb-image0
+libxcb-keysyms.so.1 libxcb-keysyms1
+libxcb-render-util.so.0 libxcb-render-util0
+libxcb-shape.so.0 libxcb-shape0
+libxkbcommon-x11.so.0 libxkbcommon-x11-0
+"
+
+missing_qt_packages() {
+    [ "$(uname -s)" = Linux ] || return 0
+    local ldconfig known library package
+    ldconfig=$(PATH="$PATH:/sbin:/usr/sbin" command -v ldconfig) || return 0
+    known=$("$ldconfig" -p)
+    while read -r library package; do
+        [ -z "$library" ] || [[ "$known" == *"$library "* ]] || printf '%s ' "$package"
+    done <<<"$QT_LIBRARIES"
+    # Without any font, text is drawn as boxes.
+    [ -n "$(find -L /usr/share/fonts /usr/local/share/fonts "${HOME:-/nonexistent}/.fonts" "${HOME:-/nonexistent}/.local/share/fonts" \
+        \( -name '*.ttf' -o -name '*.otf' -o -name '*.ttc' \) -print -quit 2>/dev/null)" ] || printf 'fonts-dejavu-core '
+}
+
+ensure_qt_libraries() {
+    local packages
+    read -ra packages <<<"$(missing_qt_packages)"
+    [ ${#packages[@]} -gt 0 ] || return 0
+    if can_install && apt_install "${packages[@]}"; then
+        return 0
+    fi
+    say "the window needs system packages that are missing. As an administrator: $(install_line "${packages[@]}")"
+    return 1
+}
+
+# ---- the virtual environment ----------------------------------------------------------------------------------------
+
+make_venv() {
+    local python=$1 package
+    if ! "$python" -c 'import ensurepip' 2>/dev/null; then
+        package="python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+        { can_install && apt_install "$package"; } || fail "Python's venv module is missing. As an administrator: $(install_line "$package")"
+    fi
+    say "making a virtual environment in $venv with Python $(python_version "$python")"
+    "$python" -m venv --clear "$venv"
+}
+
+# What an installation depends on: the declared libraries, this script, the interpreter, and the place (a venv cannot move).
+stamp_key() {
+    "$venv/bin/python" - <<'PYTHON'
+import hashlib, pathlib, sys
+
+parts = [pathlib.Path(name).read_bytes() for name in ("pyproject.toml", "scripts/setup.sh")]
+parts += [sys.version.encode(), str(pathlib.Path.cwd()).encode()]
+print(hashlib.sha256(b"\0".join(parts)).hexdigest())
+PYTHON
+}
+
+# dev includes test, and both include the program itself
+is_installed() {
+    local key=$1 stamp
+    for stamp in "$extra" ${extra:+dev} $([ -n "$extra" ] || echo test dev); do
+        [ "$(cat "$venv/.installed-${stamp:-program}" 2>/dev/null)" != "$key" ] || return 0
+    done
+    return 1
+}
+
+case "$extra" in
+    '' | test | dev) ;;
+    *) fail "unknown extra '$extra': nothing, test or dev" ;;
+esac
+
+if ! is_new_enough "$venv/bin/python"; then
+    python=$(choose_python)
+    make_venv "$python"
+fi
+
+if command -v flock >/dev/null; then
+    exec 9>"$venv/.setup-lock"
+    flock 9
+fi
+
+libraries=complete
+ensure_qt_libraries || libraries=incomplete
+
+key=$(stamp_key)
+if is_installed "$key"; then
+    exit 0
+fi
+
+say "installing the program and its libraries into $venv (some minutes the first time)"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}" ||
+    fail "pip could not install the libraries (its own message is above). Check the connection to the package index, then run it again."
+if ! "$venv/bin/python" -c 'from PySide6 import QtWidgets' 2>"$venv/.qt-error"; then
+    [ "$libraries" = complete ] || fail "Qt cannot start without the system packages named above: $(tail -n 1 "$venv/.qt-error")"
+    fail "Qt cannot be loaded: $(tail -n 1 "$venv/.qt-error")"
+fi
+printf '%s\n' "$key" >"$venv/.installed-${extra:-program}"
+say "ready: $venv/bin/stallscope"

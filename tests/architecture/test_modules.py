@@ -1,0 +1,38 @@
+"""Modules stay small enough to be read at one sitting, and each says in its first sentence what it holds."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PACKAGES = ("viewer", "parsers", "rules", "resources")
+LONGEST_MODULE_LINES = 450
+
+
+def program_modules(repository: Path) -> list[Path]:
+    """Every source file of the program."""
+    found = [file for package in PACKAGES for file in sorted((repository / package).rglob("*.py"))]
+    assert len(found) >= len(PACKAGES), "the packages were not found"
+    return found
+
+
+def test_no_module_is_too_long(repository: Path) -> None:
+    lengths = {
+        str(file.relative_to(repository)): len(file.read_text("utf-8").splitlines())
+        for file in [*program_modules(repository), *(repository / "tests").rglob("*.py")]
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_MODULE_LINES} == {}
+
+
+def test_every_module_says_what_it_holds(repository: Path) -> None:
+    silent = [
+        str(file.relative_to(repository))
+        for file in program_modules(repository)
+        if not (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").strip()
+    ]
+    assert silent == []
+
+
+def test_no_module_is_a_drawer_for_everything(repository: Path) -> None:
+    drawers = {"utils", "util", "helpers", "misc", "common"}
+    assert [file.name for file in program_modules(repository) if file.stem in drawers] == []
