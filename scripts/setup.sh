@@ -156,7 +156,9 @@ if is_installed "$key"; then
 fi
 
 say "installing the program and its libraries into $venv (some minutes the first time)"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}" ||
+quiet=--quiet
+[ ! -t 2 ] || quiet=--progress-bar=on
+"$venv/bin/python" -m pip install "$quiet" --disable-pip-version-check --editable ".${extra:+[$extra]}" ||
     fail "pip could not install the libraries (its own message is above). Check the connection to the package index, then run it again."
 if ! "$venv/bin/python" -c 'from PySide6 import QtWidgets' 2>"$venv/.qt-error"; then
     [ "$libraries" = complete ] || fail "Qt cannot start without the system packages named above: $(tail -n 1 "$venv/.qt-error")"
