@@ -74,6 +74,8 @@ libxcb-keysyms.so.1 libxcb-keysyms1
 libxcb-render-util.so.0 libxcb-render-util0
 libxcb-shape.so.0 libxcb-shape0
 libxkbcommon-x11.so.0 libxkbcommon-x11-0
+libwayland-cursor.so.0 libwayland-cursor0
+libwayland-egl.so.1 libwayland-egl1
 "
 
 missing_qt_packages() {
