@@ -52,8 +52,6 @@ def diagnose(trace: Trace, progress: Progress | None = None) -> Diagnosis:
         if not found:
             quiet.append(each.id)
     findings.sort(key=_rank)
-        key=lambda finding: (-finding.ceiling_ns / max(finding.window_ns, 1), _LOUDNESS[finding.severity])
-    )
     return Diagnosis(tuple(findings), skipped, crashed, tuple(quiet))
 
 
