@@ -69,7 +69,12 @@ def test_self_check_and_diagnose_run_without_qt_and_torch(repository: Path) -> N
     samples = sorted((repository / "resources" / "samples").glob("*.json.gz"))
     assert samples, "the bundled recordings are missing"
     for arguments in (["self-check"], ["diagnose", str(samples[0])]):
-        program = f"from viewer.cli import main; import sys; sys.argv = ['stallscope', *{arguments!r}]; sys.exit(main())"
+        program = f"""
+import sys
+from viewer.cli import main
+sys.argv = ["stallscope", *{arguments!r}]
+sys.exit(main())
+"""
         result = run_without_qt(repository, program)
         assert result.returncode == 0, result.stderr
         assert result.stdout.strip()
