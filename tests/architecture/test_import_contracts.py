@@ -43,7 +43,6 @@ def breaches_of_rules(imports: set[str]) -> set[str]:
 
 
 def test_the_declared_import_contracts_hold(repository: Path) -> None:
-    pytest.importorskip("importlinter", reason="the import contracts are checked with the developer tools")
     lint_imports = Path(sys.executable).with_name("lint-imports")
     result = subprocess.run([lint_imports, "--no-cache"], cwd=repository, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -76,6 +75,16 @@ def test_relative_imports_are_resolved() -> None:
         "rules.base",
         "rules.analysis.gaps.idle",
     }
+
+
+def test_the_parts_of_the_viewer_that_work_without_qt_never_name_it(repository: Path) -> None:
+    viewer = repository / "viewer"
+    files = [viewer / "cli.py", *viewer.glob("timeline/geometry/**/*.py"), *viewer.glob("capture/**/*.py")]
+    for file in files:
+        if not file.stem.startswith("dialog"):
+            package = ".".join(file.relative_to(repository).parent.parts)
+            imports = imported_modules(file.read_text("utf-8"), package)
+            assert not {name.split(".")[0] for name in imports} & QT, file
 
 
 def test_resources_import_nothing_of_the_program(repository: Path) -> None:
