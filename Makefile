@@ -11,7 +11,7 @@ run: ## Set up, then open the program on a bundled recording
 	@./scripts/run_sample.sh
 
 setup: ## Only set up: system libraries, .venv, and the program in it
-	@$(SETUP)
+	@$(SETUP) && echo ".venv/bin/stallscope is ready"
 
 test: ## Set up with the test tools, then run the tests (ARGS="-k name" is passed on to pytest)
 	@$(SETUP) test

@@ -91,28 +91,25 @@ missing_qt_packages() {
         \( -name '*.ttf' -o -name '*.otf' -o -name '*.ttc' \) -print -quit 2>/dev/null)" ] || printf 'fonts-dejavu-core '
 }
 
-ensure_qt_libraries() {
+missing_venv_package() {
+    local python=$1
+    "$python" -c 'import ensurepip' 2>/dev/null ||
+        printf '%s ' "$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
+}
+
+# Installs what is missing, or prints the line that does and fails.
+ensure_packages() {
     local packages
-    read -ra packages <<<"$(missing_qt_packages)"
+    read -ra packages <<<"$*"
     [ ${#packages[@]} -gt 0 ] || return 0
     if can_install && apt_install "${packages[@]}"; then
         return 0
     fi
-    say "the window needs system packages that are missing. As an administrator: $(install_line "${packages[@]}")"
+    say "system packages are missing. As an administrator: $(install_line "${packages[@]}")"
     return 1
 }
 
 # ---- the virtual environment ----------------------------------------------------------------------------------------
-
-make_venv() {
-    local python=$1 package
-    if ! "$python" -c 'import ensurepip' 2>/dev/null; then
-        package="python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
-        { can_install && apt_install "$package"; } || fail "Python's venv module is missing. As an administrator: $(install_line "$package")"
-    fi
-    say "making a virtual environment in $venv with Python $(python_version "$python")"
-    "$python" -m venv --clear "$venv"
-}
 
 # What an installation depends on: the declared libraries, this script, the interpreter, and the place (a venv cannot move).
 stamp_key() {
@@ -125,32 +122,39 @@ print(hashlib.sha256(b"\0".join(parts)).hexdigest())
 PYTHON
 }
 
-# dev includes test, and both include the program itself
+# An installation is good enough when it was made from this key and includes what is asked for.
 is_installed() {
     local key=$1 stamp
-    for stamp in "$extra" ${extra:+dev} $([ -n "$extra" ] || echo test dev); do
-        [ "$(cat "$venv/.installed-${stamp:-program}" 2>/dev/null)" != "$key" ] || return 0
+    for stamp in $good_enough; do
+        [ "$(cat "$venv/.installed-$stamp" 2>/dev/null)" != "$key" ] || return 0
     done
     return 1
 }
 
+# ---- the set-up itself ----------------------------------------------------------------------------------------------
+
 case "$extra" in
-    '' | test | dev) ;;
+    '') good_enough='program test dev' ;;
+    test) good_enough='test dev' ;;
+    dev) good_enough='dev' ;;
     *) fail "unknown extra '$extra': nothing, test or dev" ;;
 esac
 
-if ! is_new_enough "$venv/bin/python"; then
+packages_complete=yes
+if is_new_enough "$venv/bin/python"; then
+    ensure_packages "$(missing_qt_packages)" || packages_complete=no
+else
     python=$(choose_python)
-    make_venv "$python"
+    ensure_packages "$(missing_venv_package "$python") $(missing_qt_packages)" || packages_complete=no
+    "$python" -c 'import ensurepip' 2>/dev/null || fail "without the package named above there can be no virtual environment."
+    say "making a virtual environment in $venv with Python $(python_version "$python")"
+    "$python" -m venv --clear "$venv"
 fi
 
 if command -v flock >/dev/null; then
     exec 9>"$venv/.setup-lock"
     flock 9
 fi
-
-libraries=complete
-ensure_qt_libraries || libraries=incomplete
 
 key=$(stamp_key)
 if is_installed "$key"; then
@@ -163,7 +167,7 @@ quiet=--quiet
 "$venv/bin/python" -m pip install "$quiet" --disable-pip-version-check --editable ".${extra:+[$extra]}" ||
     fail "pip could not install the libraries (its own message is above). Check the connection to the package index, then run it again."
 if ! "$venv/bin/python" -c 'from PySide6 import QtWidgets' 2>"$venv/.qt-error"; then
-    [ "$libraries" = complete ] || fail "Qt cannot start without the system packages named above: $(tail -n 1 "$venv/.qt-error")"
+    [ "$packages_complete" = yes ] || fail "Qt cannot start without the system packages named above: $(tail -n 1 "$venv/.qt-error")"
     fail "Qt cannot be loaded: $(tail -n 1 "$venv/.qt-error")"
 fi
 printf '%s\n' "$key" >"$venv/.installed-${extra:-program}"
