@@ -101,8 +101,9 @@ class Evidence:
 class Finding:
     """One answer to "why is it slow": what, how much at most, where, what to change, when it may be wrong.
 
-    Times are ns. ``ceiling_ns`` is the most the analysed window of ``window_ns`` could shrink if this alone were gone;
-    ``intervals`` are the disjoint (start, end) times it rests on, so that ceilings can be combined without counting twice.
+    Times are ns. ``ceiling_ns`` is the most the analysed window of ``window_ns`` could shrink if this alone were
+    gone; ``intervals`` are the disjoint (start, end) times it rests on, so that ceilings can be combined without
+    counting twice.
     """
 
     rule: str

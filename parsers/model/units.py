@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _TIME = ((1, "ns"), (1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s"))
 _BYTES = ((1, "B"), (1_000, "KB"), (1_000_000, "MB"), (1_000_000_000, "GB"), (1_000_000_000_000, "TB"))
 
@@ -45,3 +47,15 @@ def percent(fraction: float) -> str:
     """A fraction of one as "57 %", with a decimal below ten percent."""
     value = fraction * 100
     return f"{value:.1f} %" if abs(value) < 9.95 and value != 0 else f"{value:.0f} %"
+
+
+_WRITTEN = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)?\s*", re.IGNORECASE)
+_FACTOR = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def parse_duration(text: str) -> int | None:
+    """ "31.2ms" as ns (milliseconds where no unit is given); None when it is not a time."""
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
+        return None
+    return round(float(match[1]) * _FACTOR[(match[2] or "ms").lower()])

@@ -1,0 +1,282 @@
+"""The command line: opens the window, or diagnoses, compares, converts and records without Qt."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from parsers.model import Cancelled, Progress, TraceError
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+DONE, GATE_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the process's exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        options = _parser(arguments).parse_args(arguments)
+        run: Callable[[argparse.Namespace], int] = options.run
+        return run(options)
+    except TraceError as error:
+        print(f"stallscope: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except (KeyboardInterrupt, Cancelled):
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of the command in ``arguments``; only that command's code is imported."""
+    parser = argparse.ArgumentParser(
+        prog="stallscope",
+        description="Opens GPU profiler recordings and says what the GPU is waiting for, how much fixing it can "
+        "give at most, where to see it, and what to change.",
+        epilog=f"commands: {', '.join(_COMMANDS)}; without one the files open in the window",
+    )
+    parser.add_argument("--version", action="version", version=f"stallscope {_version()}")
+    declare = _COMMANDS.get(arguments[0]) if arguments else None
+    if declare is None:
+        parser.add_argument(
+            "paths", nargs="*", metavar="PATH", help="a recording, ranks of one run, or a folder"
+        )
+        parser.add_argument("--at", metavar="TIME", help="show this moment, such as 31.2ms from the start")
+        parser.set_defaults(run=_open_window)
+    else:
+        declare(parser.add_subparsers(required=True))
+    return parser
+
+
+def _declare_diagnose(commands: Commands) -> None:
+    parser = commands.add_parser("diagnose", help="say what is slow and why")
+    parser.add_argument("paths", nargs="+", metavar="PATH")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone")
+    parser.add_argument("--fail-on", choices=["high", "medium", "low"], help="exit with 1 on such a finding")
+    parser.set_defaults(run=_diagnose)
+
+
+def _declare_compare(commands: Commands) -> None:
+    parser = commands.add_parser("compare", help="say what changed between two recordings")
+    parser.add_argument("before")
+    parser.add_argument("after")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone")
+    parser.add_argument(
+        "--fail-on-regression",
+        type=float,
+        metavar="PERCENT",
+        help="exit with 1 when a step got slower by this much",
+    )
+    parser.set_defaults(run=_compare)
+
+
+def _declare_convert(commands: Commands) -> None:
+    parser = commands.add_parser("convert", help="write the events in another format")
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("--to", choices=["chrome", "parquet", "csv"], required=True)
+    parser.add_argument("out", type=Path, metavar="OUT")
+    parser.set_defaults(run=_convert)
+
+
+def _declare_capture(commands: Commands) -> None:
+    from viewer.capture.command_line import add_parser
+
+    add_parser(commands)
+
+
+def _declare_self_check(commands: Commands) -> None:
+    parser = commands.add_parser("self-check", help="count what this installation can read and check")
+    parser.set_defaults(run=_self_check)
+
+
+_COMMANDS: dict[str, Callable[[Commands], None]] = {
+    "diagnose": _declare_diagnose,
+    "compare": _declare_compare,
+    "capture": _declare_capture,
+    "convert": _declare_convert,
+    "self-check": _declare_self_check,
+}
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("stallscope")
+    except PackageNotFoundError:
+        return "from source"
+
+
+def _open_window(options: argparse.Namespace) -> int:
+    from viewer.opening import has_display
+
+    if not has_display():
+        print(
+            "stallscope: there is no display to open a window on. "
+            "Use `stallscope diagnose PATH` here, or start it in a desktop session.",
+            file=sys.stderr,
+        )
+        return BAD_INPUT
+    from viewer.app import run
+
+    at = None
+    if options.at:
+        from parsers.model.units import parse_duration
+
+        at = parse_duration(options.at)
+        if at is None:
+            print(f"stallscope: {options.at!r} is not a time. Write it like 31.2ms.", file=sys.stderr)
+            return BAD_INPUT
+    return run([Path(path) for path in options.paths], at)
+
+
+def _diagnose(options: argparse.Namespace) -> int:
+    from rules.analysis.analysis import analyse
+
+    from parsers import open_trace
+    from rules import Severity, diagnose
+
+    progress = _terminal_progress()
+    trace = open_trace(_inputs(options.paths), progress.part(0.0, 0.7))
+    diagnosis = diagnose(trace, progress.part(0.7, 1.0))
+    analysis = analyse(trace)
+    progress.step(1.0, "")
+    if options.html:
+        from viewer.reports.html_report import as_html
+
+        _write(options.html, as_html(trace, diagnosis, analysis))
+    if options.json:
+        from viewer.reports.json_report import as_json
+
+        json.dump(as_json(trace, diagnosis, analysis), sys.stdout, allow_nan=False)
+        print()
+    else:
+        from viewer.reports.text_report import as_text
+
+        sys.stdout.write(as_text(trace, diagnosis, analysis))
+    sys.stdout.flush()
+    if options.fail_on:
+        levels = [level.value for level in Severity]
+        loud = levels[: levels.index(options.fail_on) + 1]
+        if any(finding.severity.value in loud for finding in diagnosis.findings):
+            return GATE_FAILED
+    return DONE
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from rules.compare import compare
+
+    from parsers import open_trace
+    from viewer.reports.comparison_report import as_html, as_json, as_text
+
+    progress = _terminal_progress()
+    before = open_trace(_inputs([options.before]), progress.part(0.0, 0.5))
+    after = open_trace(_inputs([options.after]), progress.part(0.5, 1.0))
+    progress.step(1.0, "")
+    result = compare(before, after)
+    if options.html:
+        _write(options.html, as_html(result))
+    if options.json:
+        json.dump(as_json(result), sys.stdout, allow_nan=False)
+        print()
+    else:
+        sys.stdout.write(as_text(result))
+    gate = options.fail_on_regression
+    return GATE_FAILED if gate is not None and result.is_regression(gate) else DONE
+
+
+def _convert(options: argparse.Namespace) -> int:
+    from parsers import open_trace
+    from viewer.reports.conversion import write
+
+    progress = _terminal_progress()
+    trace = open_trace(_inputs([options.path]), progress.part(0.0, 0.8))
+    try:
+        write(trace, options.to, options.out, progress.part(0.8, 1.0))
+    except OSError as error:
+        raise _not_written(options.out, error) from error
+    progress.step(1.0, "")
+    print(options.out)
+    return DONE
+
+
+def _self_check(_: argparse.Namespace) -> int:
+    import resources
+    from parsers.base import parsers
+    from rules.base import EXPLANATION_HEADINGS, rules
+
+    readers, checks = parsers(), rules()
+    samples = sorted(
+        path for path in resources.path("samples").iterdir() if path.suffix not in (".toml", ".py")
+    )
+    print(f"stallscope {_version()}")
+    print(f"formats: {len(readers)} ({', '.join(reader.format for reader in readers)})")
+    print(f"rules: {len(checks)} ({', '.join(check.id for check in checks)})")
+    print(f"samples: {len([path for path in samples if not path.name.startswith('_')])}")
+    faults = [
+        f"rule {check.id}: its explanation lacks {heading!r}"
+        for check in checks
+        for heading in EXPLANATION_HEADINGS
+        if heading not in check.explanation
+    ]
+    faults += [
+        f"no {what} were found" for what, found in (("formats", readers), ("rules", checks)) if not found
+    ]
+    for fault in faults:
+        print(f"stallscope: {fault}", file=sys.stderr)
+    return BAD_INPUT if faults else DONE
+
+
+def _inputs(names: Sequence[str]) -> list[Path]:
+    return [_from_standard_input() if name == "-" else Path(name) for name in names]
+
+
+def _from_standard_input() -> Path:
+    import atexit
+    import shutil
+
+    folder = Path(tempfile.mkdtemp(prefix="stallscope-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "standard input"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _not_written(path, error) from error
+
+
+def _not_written(path: Path, error: OSError) -> TraceError:
+    reason = error.strerror or str(error)
+    return TraceError(path, f"The result could not be written: {reason}.", "Choose another place.")
+
+
+def _terminal_progress() -> Progress:
+    """A bar on a terminal, nothing when piped."""
+    if not sys.stderr.isatty():
+        return Progress()
+
+    def show(fraction: float, doing: str) -> None:
+        bar = "#" * round(30 * fraction)
+        sys.stderr.write(f"\r\x1b[K[{bar:<30}] {doing}" if fraction < 1 else "\r\x1b[K")
+        sys.stderr.flush()
+
+    return Progress(show)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The diagnosis as JSON, text and HTML; no Qt."""

@@ -1,0 +1,147 @@
+"""The diagnosis as one JSON object, the contract of ``stallscope diagnose --json``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from rules.analysis.analysis import Analysis
+
+from parsers.model import EventKind, Trace
+from rules import Diagnosis, Evidence, Finding
+from rules.analysis.causes import Cause
+from rules.analysis.intervals import length, union
+
+SCHEMA = 1
+EVIDENCE_LIMIT = 50
+
+
+def as_json(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> dict[str, Any]:
+    """A dictionary of plain values; times are integer ns from the trace start."""
+    t0, t1 = analysis.window
+    return {
+        "schema": SCHEMA,
+        "inputs": [
+            {"path": each.path, "format": each.format, "producer": each.producer, "rank": each.rank}
+            for each in trace.inputs
+        ],
+        "quality": _quality(trace),
+        "window_ns": t1 - t0,
+        "steps": [
+            {
+                "name": step.name,
+                "rank": step.rank,
+                "start_ns": step.start,
+                "end_ns": step.end,
+                "steady": step.steady,
+                "found_by": step.found_by,
+            }
+            for step in analysis.steps
+        ],
+        "devices": [_device(trace, analysis, index) for index in range(len(trace.devices))],
+        "kernels": [_kernel(trace, index) for index in range(len(trace.kernels))],
+        "findings": [_finding(trace, finding) for finding in diagnosis.findings],
+        "skipped": dict(sorted(diagnosis.skipped.items())),
+        "crashed": dict(sorted(diagnosis.crashed.items())),
+        "quiet": list(diagnosis.quiet),
+    }
+
+
+def _quality(trace: Trace) -> dict[str, Any]:
+    quality = trace.quality
+    return {
+        "events_read": quality.events_read,
+        "events_kept": quality.events_kept,
+        "repaired": quality.repaired,
+        "quarantined": quality.quarantined,
+        "notes": [
+            {
+                "kind": note.kind,
+                "count": note.count,
+                "effect": note.effect.value,
+                "reason": note.reason,
+                "example": note.example,
+            }
+            for note in quality.notes
+        ],
+    }
+
+
+def _device(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
+    device = trace.devices[index]
+    operations = trace.operations_of_device(index)
+    start, end = trace.events.start[operations], trace.events.end[operations]
+    kernels = np.count_nonzero(trace.events.kind[operations] == EventKind.KERNEL)
+    budget = analysis.budget(index, *analysis.window)
+    return {
+        "rank": device.rank,
+        "device": device.id,
+        "name": device.name,
+        "gpu_events": len(operations),
+        "kernels": int(kernels),
+        "span_ns": int(end.max() - start.min()) if len(operations) else 0,
+        "busy_ns": length(union(start, end)),
+        "budget": {
+            "compute_ns": budget.compute_ns,
+            "exposed_communication_ns": budget.exposed_communication_ns,
+            "exposed_copy_ns": budget.exposed_copy_ns,
+            "other_ns": budget.other_ns,
+            "idle_ns": {cause.key: budget.idle_ns.get(cause, 0) for cause in Cause},
+            "residual_ns": budget.residual_ns,
+        },
+    }
+
+
+def _kernel(trace: Trace, index: int) -> dict[str, Any]:
+    from rules.analysis.kernel_rules import evaluate
+
+    kernel = trace.kernels[index]
+    duration = kernel.duration_ns
+    return {
+        "id": kernel.id,
+        "name": kernel.name,
+        "grid": list(kernel.grid),
+        "block": list(kernel.block),
+        "duration_ns": None if duration is None else round(duration),
+        "metrics": {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in kernel.metrics.items()
+        },
+        "rules": [
+            {
+                "rule": result.rule,
+                "fired": result.fired,
+                "speedup_percent": result.speedup_percent,
+                "category": str(result.category) if result.category else None,
+                "text": result.text,
+            }
+            for result in evaluate(kernel)
+        ],
+    }
+
+
+def _finding(trace: Trace, finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "category": finding.category.value,
+        "severity": finding.severity.value,
+        "title": finding.title,
+        "explanation": finding.explanation,
+        "advice": list(finding.advice),
+        "code": finding.code,
+        "culprit": finding.culprit,
+        "rank": finding.rank,
+        "device": None if finding.device is None else trace.devices[finding.device].id,
+        "kernel": finding.kernel,
+        "ceiling_ns": int(finding.ceiling_ns),
+        "speedup_at_most": round(finding.speedup_at_most, 3),
+        "confidence": finding.confidence,
+        "cannot_tell": finding.cannot_tell,
+        "evidence": [_evidence(trace, each) for each in finding.evidence[:EVIDENCE_LIMIT]],
+    }
+
+
+def _evidence(trace: Trace, evidence: Evidence) -> dict[str, Any]:
+    lane = trace.lanes[evidence.lane].name if 0 <= evidence.lane < len(trace.lanes) else ""
+    return {"lane": lane, "name": evidence.name, "start_ns": int(evidence.start), "end_ns": int(evidence.end)}

@@ -1,0 +1,88 @@
+"""The diagnosis as text for a terminal."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+from rules.analysis.analysis import Analysis
+
+from parsers.model import Trace
+from parsers.model.units import duration
+from rules import Diagnosis, Finding
+from viewer.reports.wording import budget_parts, ceiling, share_of, verdict
+
+WIDTH = 96
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def safe(text: str) -> str:
+    """``text`` without control codes and direction marks, which a recording could use to fool a terminal."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def as_text(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
+    """The whole diagnosis: verdict, budget, findings, what was not checked."""
+    lines = [verdict(trace, diagnosis), ""]
+    lines += _about(trace, analysis)
+    for index in range(len(trace.devices)):
+        lines += _budget(trace, analysis, index)
+    for number, finding in enumerate(diagnosis.findings, 1):
+        lines += _finding(number, finding)
+    lines += _rest(diagnosis)
+    return "\n".join(safe(line) for line in lines).rstrip() + "\n"
+
+
+def _about(trace: Trace, analysis: Analysis) -> list[str]:
+    names = ", ".join(f"{each.path} ({each.producer})" for each in trace.inputs)
+    quality = trace.quality
+    lost = f", {quality.quarantined:,} set aside" if quality.quarantined else ", all kept"
+    lines = [names, f"{quality.events_read:,} events{lost}"]
+    t0, t1 = analysis.window
+    if t1 > t0:
+        steady = sum(step.steady for step in analysis.steps)
+        lines.append(f"analysed: {duration(t1 - t0)}" + (f", {steady} steady steps" if steady else ""))
+    return [*lines, ""]
+
+
+def _budget(trace: Trace, analysis: Analysis, index: int) -> list[str]:
+    budget = analysis.budget(index, *analysis.window)
+    if not budget.window_ns:
+        return []
+    device = trace.devices[index]
+    rank = f"rank {device.rank}, " if device.rank is not None else ""
+    lines = [f"Where the time of {rank}GPU {device.id} goes ({device.name or 'unknown model'}):"]
+    for _, label, ns in budget_parts(budget):
+        bar = "#" * max(1, round(40 * ns / budget.window_ns))
+        lines.append(f"  {share_of(ns, budget.window_ns):>7}  {duration(ns):>9}  {label:<28} {bar}")
+    return [*lines, ""]
+
+
+def _finding(number: int, finding: Finding) -> list[str]:
+    gain = ceiling(finding)
+    lines = [f"{number}. {finding.title}" + (f"  ({gain})" if gain else "") + f"  [{finding.severity}]"]
+    lines += textwrap.wrap(finding.explanation, WIDTH, initial_indent="   ", subsequent_indent="   ")
+    for advice in finding.advice:
+        lines += textwrap.wrap(advice, WIDTH, initial_indent="   -> ", subsequent_indent="      ")
+    if finding.cannot_tell:
+        lines += textwrap.wrap(
+            f"Cannot tell: {finding.cannot_tell}", WIDTH, initial_indent="   ", subsequent_indent="   "
+        )
+    if finding.evidence:
+        places = [f"{each.name} at {duration(each.start)}" for each in finding.evidence[:3]]
+        lines += textwrap.wrap(
+            "See: " + "; ".join(places), WIDTH, initial_indent="   ", subsequent_indent="   "
+        )
+    return [*lines, ""]
+
+
+def _rest(diagnosis: Diagnosis) -> list[str]:
+    lines = []
+    if diagnosis.quiet:
+        lines.append("Checked and quiet: " + ", ".join(diagnosis.quiet))
+    reasons: dict[str, list[str]] = {}
+    for rule, reason in sorted(diagnosis.skipped.items()):
+        reasons.setdefault(reason, []).append(rule)
+    lines += [f"Not checked, because {reason}: {', '.join(names)}" for reason, names in reasons.items()]
+    lines += [f"This check failed: {name}" for name in sorted(diagnosis.crashed)]
+    return [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="  ")]

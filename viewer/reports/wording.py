@@ -1,0 +1,66 @@
+"""The sentences that the window, the text report and the HTML report share."""
+
+from __future__ import annotations
+
+from parsers.model import Trace
+from parsers.model.units import percent, three_digits
+from rules import Diagnosis, Finding, Severity
+from rules.analysis.budget import Budget
+from rules.analysis.causes import Cause
+from rules.base import Category
+
+INFORMATION = frozenset({Category.GPU_BOUND, Category.RECORDING_OVERHEAD})
+BUDGET_LABELS = {
+    "compute": "compute",
+    "communication": "exposed communication",
+    "copy": "exposed copies",
+    "other": "memset and other",
+    "residual": "not accounted for",
+}
+
+
+def ceiling(finding: Finding) -> str:
+    """ "at most 2.3x faster", or empty where nothing can be gained."""
+    speedup = finding.speedup_at_most
+    return f"at most {three_digits(speedup)}x faster" if speedup >= 1.01 else ""
+
+
+def first_problem(diagnosis: Diagnosis) -> Finding | None:
+    """The finding the verdict speaks of: the first that accuses something and is not negligible."""
+    accusing = [finding for finding in diagnosis.findings if finding.category not in INFORMATION]
+    loud = [finding for finding in accusing if finding.severity in (Severity.HIGH, Severity.MEDIUM)]
+    return loud[0] if loud else None
+
+
+def verdict(trace: Trace, diagnosis: Diagnosis) -> str:
+    """One plain sentence: what is slow, or that nothing is."""
+    problem = first_problem(diagnosis)
+    if problem is not None:
+        return problem.title
+    for finding in diagnosis.findings:
+        if finding.category is Category.GPU_BOUND:
+            return finding.title
+    if trace.kernels and not len(trace.gpu_operations):
+        return f"{len(trace.kernels)} profiled kernels, none with a fault worth fixing first"
+    if not len(trace.gpu_operations):
+        return "No GPU activity was recorded"
+    return "Nothing stands out: no check found a loss above 5 %"
+
+
+def budget_parts(budget: Budget) -> list[tuple[str, str, int]]:
+    """(key, label, ns) of every part that is not zero, in the order in which it is drawn."""
+    parts = [
+        ("compute", BUDGET_LABELS["compute"], budget.compute_ns),
+        ("communication", BUDGET_LABELS["communication"], budget.exposed_communication_ns),
+        ("copy", BUDGET_LABELS["copy"], budget.exposed_copy_ns),
+        ("other", BUDGET_LABELS["other"], budget.other_ns),
+    ]
+    by_size = sorted(Cause, key=lambda cause: -budget.idle_ns.get(cause, 0))
+    parts += [(cause.key, cause.label, budget.idle_ns.get(cause, 0)) for cause in by_size]
+    parts.append(("residual", BUDGET_LABELS["residual"], budget.residual_ns))
+    return [part for part in parts if part[2] > 0]
+
+
+def share_of(ns: int, window: int) -> str:
+    """A part of the window as a percentage."""
+    return percent(ns / window if window else 0.0)
