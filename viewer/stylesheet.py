@@ -1,0 +1,97 @@
+"""The style sheet of the standard widgets: flat, one line between panels, an 8 px grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from string import Template
+
+_SHEET = Template(
+    """
+QMainWindow, QDialog { background: $panel; }
+QMainWindow::separator { background: $line; width: 1px; height: 1px; }
+QMainWindow::separator:hover { background: $accent; }
+QToolTip { background: $strip; color: $text; border: 1px solid $line_strong; padding: 6px 8px; }
+
+QMenuBar { background: $window; color: $text; border: none; }
+QMenuBar::item { padding: 4px 8px; background: transparent; }
+QMenuBar::item:selected { background: $hover; border-radius: 4px; }
+QMenu { background: $panel; color: $text; border: 1px solid $line_strong; padding: 4px; }
+QMenu::item { padding: 5px 24px 5px 12px; border-radius: 4px; }
+QMenu::item:selected { background: $selection; }
+QMenu::item:disabled { color: $text_faint; }
+QMenu::separator { height: 1px; background: $line; margin: 4px 8px; }
+
+QToolBar { background: $window; border: none; border-bottom: 1px solid $line; spacing: 8px; padding: 8px; }
+QStatusBar { background: $panel; color: $text_secondary; border-top: 1px solid $line; }
+QStatusBar::item { border: none; }
+
+QPushButton, QToolButton {
+    background: $window; color: $text; border: 1px solid $line_strong; border-radius: 5px; padding: 4px 12px;
+}
+QPushButton:hover, QToolButton:hover { background: $hover; }
+QPushButton:pressed, QToolButton:pressed, QToolButton:checked { background: $selection; }
+QPushButton:focus, QToolButton:focus { border-color: $accent; }
+QPushButton:disabled, QToolButton:disabled { color: $text_faint; border-color: $line; }
+QPushButton:default { background: $accent_fill; border-color: $accent_fill; color: #ffffff; }
+QPushButton[flat="true"], QToolButton[flat="true"], QToolButton[autoRaise="true"] { border-color: transparent; }
+QPushButton[link="true"] { color: $accent; }
+
+QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
+    background: $window; color: $text; border: 1px solid $line_strong; border-radius: 5px; padding: 4px 8px;
+    selection-background-color: $selection; selection-color: $text;
+}
+QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus { border-color: $accent; }
+QComboBox::drop-down { border: none; width: 20px; }
+QComboBox QAbstractItemView {
+    background: $panel; color: $text; border: 1px solid $line_strong; selection-background-color: $selection;
+}
+
+QTabWidget::pane { border: none; border-top: 1px solid $line; }
+QTabBar { background: $panel; qproperty-drawBase: 0; }
+QTabBar::tab {
+    background: transparent; color: $text_secondary; padding: 7px 12px 6px 12px; border: none;
+    border-bottom: 2px solid transparent;
+}
+QTabBar::tab:selected { color: $text; border-bottom-color: $accent; }
+QTabBar::tab:hover { color: $text; }
+
+QTableView, QTreeView, QListView {
+    background: $panel; alternate-background-color: $window; color: $text; border: none; gridline-color: transparent;
+    selection-background-color: $selection; selection-color: $text; outline: none;
+}
+QTableView::item, QTreeView::item, QListView::item { padding: 2px 8px; border: none; }
+QTableView::item:hover, QTreeView::item:hover, QListView::item:hover { background: $hover; }
+QTableView::item:selected, QTreeView::item:selected, QListView::item:selected { background: $selection; color: $text; }
+QHeaderView { background: $panel; }
+QHeaderView::section {
+    background: $panel; color: $text_secondary; border: none; border-bottom: 1px solid $line; padding: 5px 8px;
+}
+QTableCornerButton::section { background: $panel; border: none; }
+
+QDockWidget { color: $text; titlebar-close-icon: none; }
+QDockWidget::title { background: $panel; padding: 6px 8px; }
+QSplitter::handle { background: $line; }
+QSplitter::handle:horizontal { width: 1px; }
+QSplitter::handle:vertical { height: 1px; }
+
+QScrollBar:vertical { background: transparent; width: 10px; margin: 0; }
+QScrollBar:horizontal { background: transparent; height: 10px; margin: 0; }
+QScrollBar::handle { background: $line_strong; border-radius: 3px; margin: 2px; min-height: 24px; min-width: 24px; }
+QScrollBar::handle:hover { background: $text_faint; }
+QScrollBar::add-line, QScrollBar::sub-line, QScrollBar::add-page, QScrollBar::sub-page {
+    background: transparent; border: none; width: 0; height: 0;
+}
+QScrollArea { background: transparent; border: none; }
+
+QProgressBar { background: $strip; border: none; border-radius: 3px; color: $text; text-align: center; }
+QProgressBar::chunk { background: $accent; border-radius: 3px; }
+QCheckBox, QRadioButton { color: $text; spacing: 6px; }
+QLabel[role="secondary"] { color: $text_secondary; }
+QLabel[role="faint"] { color: $text_faint; }
+"""
+)
+
+
+def stylesheet(colors: Mapping[str, str]) -> str:
+    """The sheet with every ``$name`` replaced by its colour."""
+    return _SHEET.substitute(colors)
