@@ -140,12 +140,11 @@ case "$extra" in
     *) fail "unknown extra '$extra': nothing, test or dev" ;;
 esac
 
-packages_complete=yes
 if is_new_enough "$venv/bin/python"; then
-    ensure_packages "$(missing_qt_packages)" || packages_complete=no
+    ensure_packages "$(missing_qt_packages)" || true
 else
     python=$(choose_python)
-    ensure_packages "$(missing_venv_package "$python") $(missing_qt_packages)" || packages_complete=no
+    ensure_packages "$(missing_venv_package "$python") $(missing_qt_packages)" || true
     "$python" -c 'import ensurepip' 2>/dev/null || fail "without the package named above there can be no virtual environment."
     say "making a virtual environment in $venv with Python $(python_version "$python")"
     "$python" -m venv --clear "$venv"
@@ -167,8 +166,10 @@ quiet=--quiet
 "$venv/bin/python" -m pip install "$quiet" --disable-pip-version-check --editable ".${extra:+[$extra]}" ||
     fail "pip could not install the libraries (its own message is above). Check the connection to the package index, then run it again."
 if ! "$venv/bin/python" -c 'from PySide6 import QtWidgets' 2>"$venv/.qt-error"; then
-    [ "$packages_complete" = yes ] || fail "Qt cannot start without the system packages named above: $(tail -n 1 "$venv/.qt-error")"
-    fail "Qt cannot be loaded: $(tail -n 1 "$venv/.qt-error")"
+    # No stamp: the next call looks again.
+    say "Qt cannot be loaded: $(tail -n 1 "$venv/.qt-error")"
+    say "so there is no window yet; $venv/bin/stallscope diagnose works without it"
+    exit 0
 fi
 printf '%s\n' "$key" >"$venv/.installed-${extra:-program}"
 say "ready: $venv/bin/stallscope"
