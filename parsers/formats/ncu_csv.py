@@ -1,0 +1,105 @@
+"""Nsight Compute CSV: raw, details and summary pages, and what a live run prints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from parsers.base import Source, parser
+from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, TraceError, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.ncu.launches import profiles_of
+from parsers.ncu.pages import launches_of
+from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
+from parsers.source import open_bytes
+
+LARGEST_TEXT = 8 * 1024**3
+_TOOL_LINE = re.compile(r"^\ufeff?==(PROF|ERROR|WARNING)== ", re.MULTILINE)
+_OTHER_PAGE = re.compile(r'^"?(Kernel Name"?,|(Session|Launch|Device) Attribute)|^\s*Section: ', re.MULTILINE)
+_HOW_TO_EXPORT = "Export it with: ncu --import REPORT.ncu-rep --csv --page raw, or open the .ncu-rep itself."
+
+
+@parser
+class NsightComputeCsv:
+    """Recognised by its header row or by the tool's own ==PROF== lines."""
+
+    format: ClassVar[str] = "ncu-csv"
+    priority: ClassVar[int] = 60
+
+    def recognises(self, source: Source) -> bool:
+        try:
+            head = source.head.decode(encoding_of(source.head), errors="replace")
+        except (UnicodeError, LookupError):
+            return False
+        if "\0" in head:
+            return False
+        return bool(
+            _TOOL_LINE.search(head)
+            or any(header_of(line.lstrip("\ufeff")) for line in head.splitlines())
+            or ("Nsight Compute" in head and _OTHER_PAGE.search(head))
+            or re.match(r'\ufeff?"Kernel Name","', head)
+            or re.search(r"^\s*Section: GPU Speed Of Light", head, re.MULTILINE)
+        )
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        try:
+            with open_bytes(source) as stream:
+                printed = find_tables(_watched(text_lines(stream, source.head), source, progress))
+        except (OSError, EOFError, UnicodeError) as error:
+            raise Malformed(source.path, "The file cannot be read to its end.", "Copy it again.") from error
+        builder = TraceBuilder()
+        _note_messages(printed, builder.quality)
+        launches = [launch for table in printed.tables for launch in launches_of(table, builder.quality)]
+        if not launches:
+            raise _nothing_to_show(source.path, printed)
+        builder.kernels = profiles_of(launches)
+        builder.quality.read(len(builder.kernels))
+        builder.quality.keep(len(builder.kernels))
+        builder.inputs.append(TraceInput(str(source.path), self.format, "Nsight Compute"))
+        return builder.build(progress)
+
+
+def _watched(lines: Iterator[str], source: Source, progress: Progress) -> Iterator[str]:
+    size = max(source.path.stat().st_size, 1)
+    seen = 0
+    for number, line in enumerate(lines):
+        seen += len(line) + 1
+        if number % 512 == 0:
+            if seen > LARGEST_TEXT:
+                raise TraceError(
+                    source.path,
+                    f"The text is larger than {LARGEST_TEXT // 1024**3} GB once unpacked.",
+                    "Export fewer launches, with --launch-count.",
+                )
+            progress.step(min(seen / size, 1.0) * 0.8, "reading the CSV")
+        yield line
+
+
+def _note_messages(printed: Printed, quality: QualityRecorder) -> None:
+    for kind, text in printed.messages:
+        if kind in {"ERROR", "WARNING"}:
+            quality.note(f"profiler-{kind.lower()}", Effect.NOTED, f"Nsight Compute reported: {text}", text)
+    quality.note(
+        "other-output",
+        Effect.NOTED,
+        "Lines that the profiled program printed into the file.",
+        printed.first_other_line,
+        printed.other_lines,
+    )
+
+
+def _nothing_to_show(path: Path, printed: Printed) -> TraceError:
+    errors = [text for kind, text in printed.messages if kind == "ERROR"]
+    if errors:
+        return TraceError(path, f"Nsight Compute measured nothing; it reported: {' '.join(errors)}", _HINT)
+    warnings = [text for kind, text in printed.messages if kind == "WARNING"]
+    if warnings and not printed.tables:
+        return TraceError(path, f"Nsight Compute measured no kernel; it said: {' '.join(warnings)}", _HINT)
+    if printed.tables:
+        return TraceError(path, "The table of Nsight Compute has no rows.", _HINT)
+    return TraceError(path, "This output of Nsight Compute is not a page with kernels.", _HOW_TO_EXPORT)
+
+
+_HINT = "Fix what it names and record again."

@@ -1,0 +1,1 @@
+"""Reads what Nsight Compute writes: pages of CSV text and binary reports."""

@@ -1,0 +1,246 @@
+"""Turns the rows of one table into profiled launches, whichever page of the report the table is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from parsers.model import Effect, KernelProfile, QualityRecorder, RuleResult
+from parsers.model.kernels import Dim3, MetricValue
+from parsers.ncu.labels import SECTION_IDENTIFIERS, derived_metrics, metric_of_label
+from parsers.ncu.numbers import Instances, NumberStyle, is_missing, metric_value, style_of
+from parsers.ncu.tables import IDENTITY_COLUMNS, Table
+from parsers.ncu.units import base_unit
+
+RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "OK": "ok", "INF": "info"}
+_DIM = re.compile(r"\(?\s*(\d+)\s*[,;x]\s*(\d+)\s*[,;x]\s*(\d+)\s*\)?")
+_NVTX_COLUMN = re.compile(r":(Push/Pop|Start/Stop)_Range", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Launch:
+    """One launch while its rows are collected; ``build`` makes the profile."""
+
+    number: str
+    name: str = ""
+    grid: Dim3 = (0, 0, 0)
+    block: Dim3 = (0, 0, 0)
+    device: int | None = None
+    compute_capability: tuple[int, int] | None = None
+    context: int | None = None
+    stream: int | None = None
+    process: int | None = None
+    process_name: str = ""
+    invocations: int = 1
+    metrics: dict[str, MetricValue] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    instances: dict[str, Instances] = field(default_factory=dict)
+    rules: list[RuleResult] = field(default_factory=list)
+    from_labels: bool = False
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return (self.number, self.process, self.name, self.context, self.stream)
+
+    def take(self, metric: str, text: str, unit: str, style: NumberStyle) -> None:
+        """Add one metric as printed, converted to its base unit."""
+        value, instances = metric_value(text, style)
+        if value is None:
+            return
+        factor, name = base_unit(unit)
+        if factor != 1.0 and not isinstance(value, str):
+            value = value * factor
+            instances = tuple((key, each * factor) for key, each in instances)
+        self.metrics[metric] = value
+        if name:
+            self.units[metric] = name
+        if instances:
+            self.instances[metric] = instances
+
+    def build(self, ident: str) -> KernelProfile:
+        if self.from_labels:
+            self.metrics.update(derived_metrics(self.metrics))
+        return KernelProfile(
+            id=ident,
+            name=self.name,
+            grid=self.grid if any(self.grid) else self._dim("grid"),
+            block=self.block if any(self.block) else self._dim("block"),
+            device=self.device if self.device is not None else self._whole("launch__device_id"),
+            compute_capability=self.compute_capability or self._capability(),
+            context=self.context,
+            stream=self.stream,
+            process=self.process,
+            process_name=self.process_name.strip(),
+            metrics=self.metrics,
+            units=self.units,
+            instances=self.instances,
+            rule_results=tuple(self.rules),
+            device_name=self._text("device__attribute_display_name"),
+            invocations=self.invocations,
+        )
+
+    def _whole(self, metric: str) -> int | None:
+        value = self.metrics.get(metric)
+        return int(value) if isinstance(value, (int, float)) else None
+
+    def _text(self, metric: str) -> str | None:
+        value = self.metrics.get(metric)
+        return value if isinstance(value, str) else None
+
+    def _dim(self, what: str) -> Dim3:
+        x, y, z = (self._whole(f"launch__{what}_dim_{axis}") for axis in "xyz")
+        if x is not None:
+            return x, y or 1, z or 1
+        size = self._whole(f"launch__{what}_size")
+        return (size, 1, 1) if size else (0, 0, 0)
+
+    def _capability(self) -> tuple[int, int] | None:
+        major = self._whole("device__attribute_compute_capability_major")
+        return (
+            None if major is None else (major, self._whole("device__attribute_compute_capability_minor") or 0)
+        )
+
+
+class Row:
+    """One row by column name; cells beyond the row's end are empty."""
+
+    __slots__ = ("_cells", "_index")
+
+    def __init__(self, cells: Sequence[str], index: dict[str, int]) -> None:
+        self._cells = cells
+        self._index = index
+
+    def __getitem__(self, column: str) -> str:
+        at = self._index.get(column)
+        return self._cells[at] if at is not None and at < len(self._cells) else ""
+
+    def launch(self) -> Launch:
+        return Launch(
+            number=self["ID"].strip().replace(",", ""),
+            name=self["Kernel Name"],
+            grid=_dim3(self["Grid Size"]),
+            block=_dim3(self["Block Size"]),
+            device=_whole(self["Device"]),
+            compute_capability=_capability(self["CC"]),
+            context=_whole(self["Context"]),
+            stream=_whole(self["Stream"]),
+            process=_whole(self["Process ID"]),
+            process_name=self["Process Name"],
+            invocations=_whole(self["Invocations"]) or 1,
+        )
+
+
+def launches_of(table: Table, quality: QualityRecorder) -> list[Launch]:
+    """The launches that a table of any page describes."""
+    index = {name: at for at, name in reversed(list(enumerate(table.header)))}
+    style = style_of(cell for row in table.rows for cell in row[table.identity_count :])
+    if "Metric Name" not in index:
+        return list(_from_raw(table, index, style, quality))
+    if "Average" in index:
+        return list(_from_summary(table, index, style))
+    return list(_from_details(table, index, style, quality))
+
+
+def _from_raw(
+    table: Table, index: dict[str, int], style: NumberStyle, quality: QualityRecorder
+) -> Iterator[Launch]:
+    columns = [
+        (at, name)
+        for at, name in enumerate(table.header)
+        if name and name not in IDENTITY_COLUMNS and not _NVTX_COLUMN.search(name)
+    ]
+    units: list[str] = []
+    for cells in table.rows:
+        if is_units_row(cells, index):
+            units = cells
+            continue
+        launch = Row(cells, index).launch()
+        if len(cells) < len(table.header):
+            quality.note(
+                "short-row",
+                Effect.NOTED,
+                "A row of the CSV has fewer fields than the header; what is there was kept.",
+                f"launch {launch.number}: {len(cells)} of {len(table.header)} fields",
+            )
+        for at, name in columns:
+            if at < len(cells):
+                launch.take(name, cells[at], units[at] if at < len(units) else "", style)
+        yield launch
+
+
+def is_units_row(cells: Sequence[str], index: dict[str, int]) -> bool:
+    """Whether this is the second row of a raw page, which states units instead of a launch."""
+    row = Row(cells, index)
+    return not row["ID"].strip() and not row["Kernel Name"].strip() and not row["Process ID"].strip()
+
+
+def _from_details(
+    table: Table, index: dict[str, int], style: NumberStyle, quality: QualityRecorder
+) -> Iterator[Launch]:
+    launches: dict[tuple[object, ...], Launch] = {}
+    for cells in table.rows:
+        row = Row(cells, index)
+        found = row.launch()
+        launch = launches.setdefault(found.identity, found)
+        launch.from_labels = True
+        section, label = row["Section Name"], row["Metric Name"]
+        if label:
+            metric = metric_of_label(section, label)
+            if is_missing(row["Metric Value"]):
+                quality.note(
+                    "metric-not-available",
+                    Effect.NOTED,
+                    "The profiler has no value for a metric.",
+                    f"launch {found.number}: {metric}",
+                )
+            else:
+                launch.take(metric, row["Metric Value"], row["Metric Unit"], style)
+        elif row["Rule Name"]:
+            launch.rules.append(_rule_result(row, style))
+    yield from launches.values()
+
+
+def _rule_result(row: Row, style: NumberStyle) -> RuleResult:
+    section = row["Section Name"]
+    speedup = style.number(row["Estimated Speedup"])
+    kind = row["Estimated Speedup Type"].strip().lower()
+    rule_type = row["Rule Type"].strip().upper()
+    return RuleResult(
+        rule=row["Rule Name"],
+        section=SECTION_IDENTIFIERS.get(section, section),
+        kind=RULE_KINDS.get(rule_type, rule_type.lower() or "info"),
+        text=row["Rule Description"],
+        speedup_percent=None if speedup is None else float(speedup),
+        speedup_is_global={"global": True, "local": False}.get(kind),
+    )
+
+
+def _from_summary(table: Table, index: dict[str, int], style: NumberStyle) -> Iterator[Launch]:
+    launches: dict[tuple[object, ...], Launch] = {}
+    for cells in table.rows:
+        row = Row(cells, index)
+        found = row.launch()
+        key = (found.process, found.name, found.grid, found.block, found.device)
+        if (launch := launches.get(key)) is None:
+            launch = launches[key] = found
+            launch.number = launch.number or str(len(launches) - 1)
+            launch.from_labels = True
+        metric = metric_of_label(row["Section Name"], row["Metric Name"])
+        launch.take(metric, row["Average"], row["Metric Unit"], style)
+    yield from launches.values()
+
+
+def _whole(text: str) -> int | None:
+    digits = text.strip().replace(",", "")
+    return int(digits) if digits.isdecimal() and len(digits) < 20 else None
+
+
+def _dim3(text: str) -> Dim3:
+    found = _DIM.search(text)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+
+
+def _capability(text: str) -> tuple[int, int] | None:
+    major, _, minor = text.strip().partition(".")
+    return (int(major), int(minor or 0)) if major.isdecimal() and (minor or "0").isdecimal() else None
