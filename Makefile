@@ -6,9 +6,9 @@ BIN := .venv/bin
 help: ## Say what each command does
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
-run: ## Set up, then open the program on a bundled recording
+run: ## Set up, then open the program on a bundled recording (TRACE=file opens another)
 	@$(SETUP)
-	@./scripts/run_sample.sh
+	@./scripts/run_sample.sh $(TRACE)
 
 setup: ## Only set up: system libraries, .venv, and the program in it
 	@$(SETUP) && echo ".venv/bin/stallscope is ready"

@@ -17,8 +17,12 @@ has_display() {
 }
 
 if [ $# -eq 0 ]; then
-    set -- resources/samples/*.json.gz
-    set -- "$1"
+    set -- "$("$python" -c '
+import tomllib, resources
+
+listed = tomllib.loads(resources.path("samples/samples.toml").read_text("utf-8"))
+print(resources.path("samples/" + listed["sample"][0]["path"]))
+')"
 fi
 
 if has_display; then
