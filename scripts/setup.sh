@@ -111,13 +111,21 @@ ensure_packages() {
 
 # ---- the virtual environment ----------------------------------------------------------------------------------------
 
-# What an installation depends on: the declared libraries, this script, the interpreter, and the place (a venv cannot move).
+# Its programs name the place where it was made: a venv that was moved or copied is made anew.
+is_usable_venv() {
+    local made_by
+    is_new_enough "$venv/bin/python" || return 1
+    made_by=$(sed -n 's/^command = //p' "$venv/pyvenv.cfg" 2>/dev/null)
+    [[ -z "$made_by" || "$made_by" == *" $(pwd -P)/$venv" ]]
+}
+
+# What an installation depends on: the declared libraries, this script and the interpreter.
 stamp_key() {
     "$venv/bin/python" - <<'PYTHON'
 import hashlib, pathlib, sys
 
 parts = [pathlib.Path(name).read_bytes() for name in ("pyproject.toml", "scripts/setup.sh")]
-parts += [sys.version.encode(), str(pathlib.Path.cwd()).encode()]
+parts += [sys.version.encode()]
 print(hashlib.sha256(b"\0".join(parts)).hexdigest())
 PYTHON
 }
@@ -140,7 +148,7 @@ case "$extra" in
     *) fail "unknown extra '$extra': nothing, test or dev" ;;
 esac
 
-if is_new_enough "$venv/bin/python"; then
+if is_usable_venv; then
     ensure_packages "$(missing_qt_packages)" || true
 else
     python=$(choose_python)
