@@ -1,0 +1,184 @@
+"""Keeps parsed traces as memory-mapped columns, outside the user's folders, so that reopening is instant.
+
+An entry is a folder of ``.npy`` columns and one ``about.msgpack``. It is written under another name and renamed when
+complete, so that a killed writer leaves nothing that could be mistaken for an entry. A recording that was replaced has
+another size or time, thus another key. Anything odd about an entry is a miss, never an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import platformdirs
+
+from parsers.model import (
+    ArgumentSource,
+    Attribute,
+    AttributeColumn,
+    Capture,
+    Counter,
+    Device,
+    EventTable,
+    Lane,
+    Links,
+    Quality,
+    Rank,
+    Trace,
+    TraceInput,
+)
+
+LAYOUT = 1  # raise it when the columns or their meaning change
+LEAST_EVENTS = 200_000  # smaller recordings open as fast as an entry would
+MOST_BYTES = 4_000_000_000
+ABANDONED_AFTER_S = 24 * 3600
+_LOG = logging.getLogger(__name__)
+_EVENT_COLUMNS = ("start", "end", "name", "lane", "depth", "kind", "source_row")
+
+
+@dataclass(frozen=True)
+class _About:
+    strings: tuple[str, ...]
+    lanes: tuple[Lane, ...]
+    devices: tuple[Device, ...]
+    ranks: tuple[Rank, ...]
+    inputs: tuple[TraceInput, ...]
+    counters: tuple[tuple[str, str, int | None, int | None], ...]
+    attributes: tuple[str, ...]
+    quality: Quality
+    capture: Capture
+    epoch_ns: int | None
+
+
+def folder() -> Path:
+    """Where entries live."""
+    return platformdirs.user_cache_path("stallscope", appauthor=False) / "traces"
+
+
+def load(path: Path, format: str, arguments: ArgumentSource | None) -> Trace | None:
+    """The trace read from ``path`` before, unless the file changed since; None when there is no entry."""
+    try:
+        entry = folder() / _key(path, format)
+        if not entry.is_dir():
+            return None
+        trace = _read(entry, arguments)
+        os.utime(entry)
+    except Exception:
+        _LOG.warning("a cached trace could not be used", exc_info=True)
+        return None
+    return trace
+
+
+def store(path: Path, format: str, trace: Trace) -> None:
+    """Keep a trace that was read from one file; does nothing for small ones, or when the disk is full."""
+    if len(trace.events) < LEAST_EVENTS or trace.kernels or len(trace.inputs) != 1:
+        return
+    try:
+        entry = folder() / _key(path, format)
+        part = entry.with_name(f".{entry.name}.{os.getpid()}.part")
+        part.mkdir(parents=True)
+    except OSError:
+        return
+    try:
+        _write(part, trace)
+        if not entry.exists():
+            part.rename(entry)
+        trim()
+    except OSError:
+        _LOG.warning("a trace could not be cached", exc_info=True)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def trim(most_bytes: int = MOST_BYTES) -> None:
+    """Remove the entries used longest ago until the rest fits, and what killed writers left."""
+    try:
+        entries = [(each.stat().st_mtime, each) for each in folder().iterdir() if each.is_dir()]
+    except OSError:
+        return
+    total = 0
+    for modified, entry in sorted(entries, reverse=True):
+        unfinished = entry.name.startswith(".")
+        total += 0 if unfinished else sum(file.stat().st_size for file in entry.iterdir())
+        if total > most_bytes or (unfinished and time.time() - modified > ABANDONED_AFTER_S):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def clear() -> None:
+    """Remove every entry."""
+    shutil.rmtree(folder(), ignore_errors=True)
+
+
+def _key(path: Path, format: str) -> str:
+    state = path.stat()
+    text = f"{LAYOUT}\0{format}\0{path.resolve()}\0{state.st_size}\0{state.st_mtime_ns}"
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _columns(trace: Trace) -> Mapping[str, np.ndarray[Any, Any]]:
+    columns = {f"event.{name}": getattr(trace.events, name) for name in _EVENT_COLUMNS}
+    columns |= {"link.operation": trace.links.operation, "link.launch": trace.links.launch}
+    for which, column in trace.attributes.items():
+        columns |= {f"{which.value}.event": column.event, f"{which.value}.value": column.value}
+    for number, counter in enumerate(trace.counters):
+        columns |= {f"counter.{number}.time": counter.time, f"counter.{number}.value": counter.value}
+    return columns
+
+
+def _write(part: Path, trace: Trace) -> None:
+    for name, column in _columns(trace).items():
+        np.save(part / f"{name}.npy", column, allow_pickle=False)
+    about = _About(
+        strings=trace.strings,
+        lanes=trace.lanes,
+        devices=trace.devices,
+        ranks=trace.ranks,
+        inputs=trace.inputs,
+        counters=tuple((each.name, each.unit, each.rank, each.device) for each in trace.counters),
+        attributes=tuple(which.value for which in trace.attributes),
+        quality=trace.quality,
+        capture=trace.capture,
+        epoch_ns=trace.epoch_ns,
+    )
+    (part / "about.msgpack").write_bytes(msgspec.msgpack.encode(about))
+
+
+def _read(entry: Path, arguments: ArgumentSource | None) -> Trace:
+    about = msgspec.msgpack.decode((entry / "about.msgpack").read_bytes(), type=_About)
+
+    def column(name: str) -> np.ndarray[Any, Any]:
+        array: np.ndarray[Any, Any] = np.load(entry / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        return array.view(np.ndarray)
+
+    return Trace(
+        strings=about.strings,
+        events=EventTable(**{name: column(f"event.{name}") for name in _EVENT_COLUMNS}),
+        lanes=about.lanes,
+        devices=about.devices,
+        ranks=about.ranks,
+        links=Links(column("link.operation"), column("link.launch")),
+        attributes={
+            Attribute(name): AttributeColumn(column(f"{name}.event"), column(f"{name}.value"))
+            for name in about.attributes
+        },
+        counters=tuple(
+            Counter(
+                name, unit, column(f"counter.{number}.time"), column(f"counter.{number}.value"), rank, device
+            )
+            for number, (name, unit, rank, device) in enumerate(about.counters)
+        ),
+        inputs=about.inputs,
+        quality=about.quality,
+        capture=about.capture,
+        epoch_ns=about.epoch_ns,
+        sources=(arguments,),
+    )

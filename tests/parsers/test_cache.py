@@ -1,0 +1,121 @@
+"""Reopening a recording from the cache gives the same trace, and nothing odd in the cache can hurt."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parsers import cache
+from parsers.model import Attribute, Counter, Device, EventKind, Lane, LaneKind, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+
+
+@pytest.fixture(autouse=True)
+def _private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(cache, "LEAST_EVENTS", 1)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    path = tmp_path / "recording.json"
+    path.write_text("{}")
+    return path
+
+
+def _trace() -> Trace:
+    builder = TraceBuilder(epoch_ns=1_700_000_000_000_000_000)
+    builder.inputs.append(TraceInput("recording.json", "chrome-trace", "test"))
+    device = builder.device(Device(0, "GPU"))
+    api = builder.lane(Lane(LaneKind.CUDA_API, "CUDA API", process=1, thread=1))
+    stream = builder.lane(Lane(LaneKind.GPU_STREAM, "stream 7", device=device, stream=7))
+    starts = np.arange(5, dtype=np.int64) * 100
+    launches = builder.add(starts, starts + 10, builder.string("cudaLaunchKernel"), api, EventKind.API)
+    kernels = builder.add(starts + 20, starts + 80, builder.string("gemm"), stream, EventKind.KERNEL)
+    builder.link(kernels, launches)
+    builder.attribute(Attribute.GRID, kernels, np.arange(5))
+    builder.counters.append(Counter("memory", "B", starts, starts.astype(float)))
+    return builder.build()
+
+
+def _assert_equal(a: Trace, b: Trace) -> None:
+    for name in ("start", "end", "name", "lane", "depth", "kind", "source_row"):
+        np.testing.assert_array_equal(getattr(a.events, name), getattr(b.events, name))
+    np.testing.assert_array_equal(a.links.operation, b.links.operation)
+    np.testing.assert_array_equal(a.links.launch, b.links.launch)
+    assert a.attributes.keys() == b.attributes.keys()
+    for which in a.attributes:
+        np.testing.assert_array_equal(a.attributes[which].value, b.attributes[which].value)
+    np.testing.assert_array_equal(a.counters[0].value, b.counters[0].value)
+    for name in ("strings", "lanes", "devices", "inputs", "quality", "capture", "epoch_ns"):
+        assert getattr(a, name) == getattr(b, name)
+
+
+def test_a_stored_trace_comes_back_equal(recording: Path) -> None:
+    trace = _trace()
+    cache.store(recording, "chrome-trace", trace)
+    again = cache.load(recording, "chrome-trace", None)
+    assert again is not None
+    _assert_equal(trace, again)
+
+
+def test_a_replaced_file_is_not_answered_from_the_cache(recording: Path) -> None:
+    cache.store(recording, "chrome-trace", _trace())
+    recording.write_text("{ }")
+    assert cache.load(recording, "chrome-trace", None) is None
+
+
+def test_a_touched_file_of_the_same_size_is_not_answered_from_the_cache(recording: Path) -> None:
+    cache.store(recording, "chrome-trace", _trace())
+    os.utime(recording, ns=(1, 1))
+    assert cache.load(recording, "chrome-trace", None) is None
+
+
+def test_a_damaged_entry_is_a_miss(recording: Path) -> None:
+    cache.store(recording, "chrome-trace", _trace())
+    (entry,) = cache.folder().iterdir()
+    (entry / "event.start.npy").write_bytes(b"nonsense")
+    assert cache.load(recording, "chrome-trace", None) is None
+
+
+def test_an_entry_whose_columns_break_the_order_promise_is_a_miss(recording: Path) -> None:
+    cache.store(recording, "chrome-trace", _trace())
+    (entry,) = cache.folder().iterdir()
+    start = np.load(entry / "event.start.npy")
+    np.save(entry / "event.start.npy", start[::-1])
+    assert cache.load(recording, "chrome-trace", None) is None
+
+
+def test_what_a_killed_writer_left_is_not_an_entry_and_goes_away(recording: Path) -> None:
+    cache.store(recording, "chrome-trace", _trace())
+    (entry,) = cache.folder().iterdir()
+    left = entry.rename(entry.with_name(f".{entry.name}.1.part"))
+    assert cache.load(recording, "chrome-trace", None) is None
+    os.utime(left, (0, 0))
+    cache.trim()
+    assert not left.exists()
+
+
+def test_the_entries_used_longest_ago_make_room(recording: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("[]")
+    for age, path in ((1000, recording), (2000, other)):
+        cache.store(path, "chrome-trace", _trace())
+        newest = max(cache.folder().iterdir(), key=lambda entry: entry.stat().st_mtime)
+        os.utime(newest, (age, age))
+    size = sum(file.stat().st_size for file in newest.iterdir())
+    cache.trim(most_bytes=size)
+    assert cache.load(recording, "chrome-trace", None) is None
+    assert cache.load(other, "chrome-trace", None) is not None
+
+
+def test_a_full_disk_leaves_no_entry_and_no_error(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    cache.store(recording, "chrome-trace", _trace())
+    assert list(cache.folder().iterdir()) == []
