@@ -1,0 +1,141 @@
+"""Background jobs: the only module that knows threads; one slot for each question, and the newest asker wins."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from PySide6.QtCore import QObject, Qt, Signal
+
+from parsers.model import Cancelled, Progress
+
+_LOG = logging.getLogger(__name__)
+_REPORT_EVERY_S = 0.04
+
+T = TypeVar("T")
+Failed = Callable[[Exception], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    slot: str
+    progress: Progress
+    answer: Callable[[Any], None]
+    failed: Failed | None
+    stopped: Callable[[], None] | None
+    thread: threading.Thread | None = None
+    last_report: float = field(default=0.0)
+
+
+class Jobs(QObject):
+    """Runs pure functions that take a ``Progress`` off the GUI thread and hands their results back on it.
+
+    Asking again in a slot cancels what runs there; an old answer is dropped, never shown.
+    """
+
+    progressed = Signal(str, float, str)  # slot, 0 to 1, what is being done
+    started = Signal(str)
+    ended = Signal(str)
+    _reported = Signal(object, float, str)
+    _settled = Signal(object, object, object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._current: dict[str, _Job] = {}
+        self._threads: set[threading.Thread] = set()
+        self._reported.connect(self._on_report, Qt.ConnectionType.QueuedConnection)
+        self._settled.connect(self._on_settled, Qt.ConnectionType.QueuedConnection)
+
+    def ask(
+        self,
+        slot: str,
+        work: Callable[[Progress], T],
+        answer: Callable[[T], None],
+        failed: Failed | None = None,
+        stopped: Callable[[], None] | None = None,
+    ) -> None:
+        """Run ``work`` in ``slot``; ``answer`` gets its result, unless a newer question came in between.
+
+        An exception goes to ``failed``, or to ``sys.excepthook`` where there is none. ``stopped`` is called when
+        ``cancel`` ended the job.
+        """
+        self.forget(slot)
+        job = _Job(slot, Progress(), answer, failed, stopped)
+        job.progress = Progress(lambda fraction, doing: self._report(job, fraction, doing))
+        self._current[slot] = job
+        job.thread = threading.Thread(target=self._run, args=(job, work), name=f"job {slot}", daemon=True)
+        self._threads = {thread for thread in self._threads if thread.is_alive()} | {job.thread}
+        self.started.emit(slot)
+        job.thread.start()
+
+    def cancel(self, slot: str) -> None:
+        """Stop the job of a slot at its next step; the asker's ``stopped`` is called."""
+        job = self._current.get(slot)
+        if job is not None:
+            job.progress.cancel()
+
+    def forget(self, slot: str) -> None:
+        """Stop the job of a slot and drop whatever it still answers."""
+        job = self._current.pop(slot, None)
+        if job is not None:
+            job.progress.cancel()
+            self.ended.emit(slot)
+
+    def is_running(self, slot: str) -> bool:
+        return slot in self._current
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._current)
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Forget every job and wait a moment for the threads to end."""
+        for slot in list(self._current):
+            self.forget(slot)
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(deadline - time.monotonic(), 0.0))
+        self._threads = {thread for thread in self._threads if thread.is_alive()}
+
+    def _report(self, job: _Job, fraction: float, doing: str) -> None:
+        now = time.monotonic()
+        if now - job.last_report >= _REPORT_EVERY_S:
+            job.last_report = now
+            self._emit(self._reported, job, fraction, doing)
+
+    def _run(self, job: _Job, work: Callable[[Progress], Any]) -> None:
+        try:
+            result, error = work(job.progress), None
+        except Exception as raised:
+            result, error = None, raised
+        self._emit(self._settled, job, result, error)
+
+    @staticmethod
+    def _emit(signal: Any, *values: Any) -> None:
+        try:
+            signal.emit(*values)
+        except RuntimeError:  # the window was closed and its objects are gone
+            _LOG.debug("a job ended after its window")
+
+    def _on_report(self, job: _Job, fraction: float, doing: str) -> None:
+        if self._current.get(job.slot) is job:
+            self.progressed.emit(job.slot, fraction, doing)
+
+    def _on_settled(self, job: _Job, result: Any, error: Exception | None) -> None:
+        if self._current.get(job.slot) is not job:
+            return
+        del self._current[job.slot]
+        self.ended.emit(job.slot)
+        if error is None:
+            job.answer(result)
+        elif isinstance(error, Cancelled):
+            if job.stopped is not None:
+                job.stopped()
+        elif job.failed is not None:
+            job.failed(error)
+        else:
+            raise error

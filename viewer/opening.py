@@ -1,0 +1,116 @@
+"""What can be opened without any file dialog: is there a display, the bundled samples, the files opened lately."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import resources
+
+RECENT_LIMIT = 12
+FORMATS = (
+    ("PyTorch profiler", "Kineto or Chrome JSON, plain, .gz, .zst or .zip; several ranks as one run"),
+    ("Nsight Systems", "SQLite exports; .nsys-rep where nsys is installed"),
+    ("Nsight Compute", "CSV of the raw or details page, and .ncu-rep reports"),
+    ("nvidia-smi", "dmon and query logs, as counters"),
+)
+FILE_FILTER = (
+    "Recordings (*.json *.json.gz *.json.zst *.gz *.zip *.zst *.tar *.tgz *.sqlite *.sqlite3 *.db *.csv *.csv.gz "
+    "*.ncu-rep *.ncu-rep.gz *.nsys-rep *.txt *.log);;All files (*)"
+)
+
+
+def has_display(environment: Mapping[str, str] | None = None, platform: str = sys.platform) -> bool:
+    """Whether a window can be opened: on Linux, a display server or an explicit Qt platform is named."""
+    environment = os.environ if environment is None else environment
+    if not platform.startswith("linux"):
+        return True
+    return any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A bundled recording; ``path`` is a file, or a folder of ranks."""
+
+    path: Path
+    title: str
+    story: str
+    kind: str
+
+
+def samples() -> list[Sample]:
+    """The bundled recordings that are there, in the order of ``samples.toml``."""
+    folder = resources.path("samples")
+    try:
+        listed = tomllib.loads((folder / "samples.toml").read_text("utf-8"))["sample"]
+    except OSError:
+        return []
+    found = [Sample(folder / each["path"], each["title"], each["story"], each["kind"]) for each in listed]
+    return [sample for sample in found if sample.path.exists()]
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """Files that were opened together, and the verdict they got."""
+
+    paths: tuple[str, ...]
+    verdict: str = ""
+
+    @property
+    def name(self) -> str:
+        first = Path(self.paths[0])
+        return first.name if len(self.paths) == 1 else f"{first.name} and {len(self.paths) - 1} more"
+
+    @property
+    def folder(self) -> str:
+        return str(Path(self.paths[0]).parent)
+
+    @property
+    def exists(self) -> bool:
+        return all(os.path.exists(path) for path in self.paths)
+
+
+def data_folder() -> Path:
+    """Where the program keeps what it remembers; made when missing."""
+    import platformdirs
+
+    return platformdirs.user_data_path("stallscope", appauthor=False, ensure_exists=True)
+
+
+def recent_files() -> list[Recent]:
+    """What was opened lately, the newest first; empty when nothing was, or the list is damaged."""
+    try:
+        stored = json.loads((data_folder() / "recent.json").read_text("utf-8"))
+        return [Recent(tuple(map(str, each["paths"])), str(each["verdict"])) for each in stored if each["paths"]]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+
+
+def remember(paths: Sequence[Path], verdict: str = "") -> None:
+    """Put these files first in the list of recent ones; a list that cannot be written is no reason to fail."""
+    key = tuple(str(Path(path).absolute()) for path in paths)
+    if any(Path(path).is_relative_to(resources.path("samples")) for path in key):
+        return
+    kept = [recent for recent in recent_files() if recent.paths != key]
+    _store([Recent(key, verdict), *kept][:RECENT_LIMIT])
+
+
+def forget_recent() -> None:
+    """Empty the list of recent files."""
+    _store([])
+
+
+def _store(recents: Sequence[Recent]) -> None:
+    text = json.dumps([{"paths": recent.paths, "verdict": recent.verdict} for recent in recents], indent=1)
+    try:
+        target = data_folder() / "recent.json"
+        partial = target.with_suffix(".partial")
+        partial.write_text(text, "utf-8")
+        partial.replace(target)
+    except OSError:
+        pass
