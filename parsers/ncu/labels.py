@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 SECTION_IDENTIFIERS = {
     "GPU Speed Of Light Throughput": "SpeedOfLight",
     "GPU Speed Of Light": "SpeedOfLight",
@@ -195,7 +197,7 @@ def derived_metrics(metrics: dict[str, int | float | str]) -> dict[str, float]:
     percent = metrics.get("sm__maximum_warps_per_active_cycle_pct")
     schedulers = 4.0
     if isinstance(theoretical, (int, float)):
-        found["smsp__maximum_warps_avg_per_active_cycle"] = theoretical / schedulers
+        found["smsp__maximum_warps_avg_per_active_cycle"] = math.ceil(theoretical / schedulers)
         if isinstance(percent, (int, float)) and percent > 0:
             found["smsp__warps_active.avg.peak_sustained"] = round(theoretical / schedulers / percent * 100)
     sms = metrics.get("launch__sm_count")

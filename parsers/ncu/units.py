@@ -45,6 +45,8 @@ def base_unit(unit: str) -> tuple[float, str]:
     if denominator in _NANOSECONDS:
         return factor * 1e9 / _NANOSECONDS[denominator], f"{name}/s"
     below, below_name = _amount(denominator)
+    if numerator == "%":  # the tool multiplies here, so that its own reports and its pages agree
+        below = 1.0 / below
     return factor / below, f"{name}/{below_name}"
 
 

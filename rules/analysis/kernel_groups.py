@@ -1,0 +1,87 @@
+"""Launches of the same kernel with the same shape, and the one of them that speaks for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parsers.model import KernelProfile, Trace
+from parsers.model.kernels import Dim3
+
+LEAST_SHARE = 0.002
+MOST_GROUPS = 60
+FEW_GROUPS = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelGroup:
+    """All profiled launches of one name, grid and block on one device.
+
+    ``representative`` is a launch after the first, because the first one pays for cold caches and lazy loading;
+    of those, the one with the median duration. ``total_ns`` is the sum of all durations under the profiler.
+    """
+
+    launches: tuple[KernelProfile, ...]
+    representative: KernelProfile
+    total_ns: float
+
+    @property
+    def name(self) -> str:
+        return self.representative.name
+
+    @property
+    def count(self) -> int:
+        return sum(each.invocations for each in self.launches)
+
+    @property
+    def only_first_launch(self) -> bool:
+        """Whether all there is to judge by is one single launch, which may be the warm-up."""
+        return self.count == 1
+
+
+Key = tuple[str, Dim3, Dim3, int | None]
+
+
+def key_of(kernel: KernelProfile) -> Key:
+    """What launches of one group have in common."""
+    return kernel.name, kernel.grid, kernel.block, kernel.device
+
+
+def duration_of(kernel: KernelProfile) -> float:
+    """Time of a launch, times how many launches it stands for; 0 when unknown."""
+    return (kernel.duration_ns or 0.0) * max(kernel.invocations, 1)
+
+
+def kernel_groups(kernels: Sequence[KernelProfile]) -> list[KernelGroup]:
+    """Groups by total time, largest first."""
+    found: dict[Key, list[KernelProfile]] = {}
+    for kernel in kernels:
+        found.setdefault(key_of(kernel), []).append(kernel)
+    groups = [
+        KernelGroup(tuple(launches), representative_of(launches), sum(map(duration_of, launches)))
+        for launches in found.values()
+    ]
+    return sorted(groups, key=lambda each: -each.total_ns)
+
+
+def representative_of(launches: Sequence[KernelProfile]) -> KernelProfile:
+    """The launch of median duration among those after the first; the richest in metrics where durations agree."""
+    later = launches[1:] or launches
+    most = max(len(each.metrics) for each in later)
+    complete = [each for each in later if len(each.metrics) >= 0.9 * most]
+    by_time = sorted(complete, key=lambda each: each.duration_ns or 0.0)
+    return by_time[(len(by_time) - 1) // 2]
+
+
+def groups_worth_reading(trace: Trace) -> list[KernelGroup]:
+    """The groups that findings speak about: all when they are few, else those that take a share of the time."""
+    groups = kernel_groups(trace.kernels)
+    if len(groups) <= FEW_GROUPS:
+        return groups
+    total = sum(each.total_ns for each in groups)
+    return [each for each in groups if each.total_ns >= LEAST_SHARE * total][:MOST_GROUPS]
+
+
+def profiled_ns(trace: Trace) -> int:
+    """The sum of the durations of all profiled launches, under the profiler."""
+    return round(sum(map(duration_of, trace.kernels)))

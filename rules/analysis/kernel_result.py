@@ -1,0 +1,54 @@
+"""What one check of one profiled launch concludes, and how checks are registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from parsers.model import KernelProfile
+from rules.base import Category
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRuleResult:
+    """The conclusion of one check on one launch.
+
+    ``rule`` and ``section`` carry the names that Nsight Compute uses for the comparable check. ``subject`` names
+    what it is about (a stall reason, a pipe, a limiter). ``speedup_percent`` is the estimated share of the time that
+    could go: of the kernel when ``speedup_is_global``, else of the part that the check looks at.
+    """
+
+    rule: str
+    section: str
+    fired: bool
+    text: str
+    category: Category | None = None
+    speedup_percent: float | None = None
+    speedup_is_global: bool | None = None
+    subject: str = ""
+
+
+Check = Callable[[KernelProfile], Iterable[KernelRuleResult]]
+_CHECKS: list[Check] = []
+
+
+def check(function: Check) -> Check:
+    """Register a check of one launch; it yields nothing when its metrics were not collected."""
+    _CHECKS.append(function)
+    return function
+
+
+def checks() -> tuple[Check, ...]:
+    """Every registered check, in the order of the report's sections."""
+    return tuple(_CHECKS)
+
+
+def numbers(kernel: KernelProfile, *metrics: str) -> tuple[float, ...] | None:
+    """All of these metrics as floats; None when one is missing."""
+    found = [value for metric in metrics if (value := kernel.number(metric)) is not None]
+    return tuple(found) if len(found) == len(metrics) else None
+
+
+def first_number(kernel: KernelProfile, *metrics: str) -> float | None:
+    """The first of these metrics that was collected."""
+    return next((value for metric in metrics if (value := kernel.number(metric)) is not None), None)

@@ -1,0 +1,115 @@
+"""What limits each profiled kernel: memory, compute, both, waiting, or a grid too small for the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model import KernelProfile, Trace
+from rules.analysis.kernel_compute import instruction_pipes, pipes
+from rules.analysis.kernel_findings import Fault, findings, judged
+from rules.analysis.kernel_occupancy import occupancy_verdict
+from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, SpeedOfLight, speed_of_light
+from rules.base import Category, Finding, Need, Severity, rule
+
+_ADVICE: dict[Category, tuple[str, ...]] = {
+    Category.MEMORY_BOUND: (
+        "Move fewer bytes: fuse this kernel with its neighbours (torch.compile), use bf16 or fp8 instead of fp32.",
+        "Reuse data while it is in registers, shared memory or L2 (tiling) instead of reading it again.",
+    ),
+    Category.COMPUTE_BOUND: (
+        "Let the tensor cores do the work: bf16, fp16, tf32 or fp8 inputs, dimensions that are multiples of 8 or 16.",
+        "Do cheaper arithmetic: fewer special functions, divisions and index computations per element.",
+    ),
+    Category.LATENCY_BOUND: (
+        "Give every thread several independent loads or accumulators (unroll), so that waits overlap.",
+        "See the stall reasons and the occupancy of this kernel: they say what it waits for.",
+    ),
+    Category.SMALL_GRID: (
+        "Launch more blocks: at least two per SM; split the work finer, or along another dimension (split-K).",
+        "Batch several small problems into one launch, or run independent kernels on several streams.",
+    ),
+    Category.BALANCED: (
+        "Reduce both arithmetic and traffic: a better algorithm or fusion; tuning gives little here.",
+    ),
+}
+_TITLES = {
+    Category.MEMORY_BOUND: "limited by memory",
+    Category.COMPUTE_BOUND: "limited by compute",
+    Category.LATENCY_BOUND: "mostly waits",
+    Category.SMALL_GRID: "too few blocks for the GPU",
+    Category.BALANCED: "compute and memory are balanced",
+}
+
+
+@rule
+class KernelSpeedOfLight:
+    """The main verdict about each kernel."""
+
+    id: ClassVar[str] = "kernel-speed-of-light"
+    category: ClassVar[Category] = Category.LATENCY_BOUND
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.KERNEL_COUNTERS})
+    explanation: ClassVar[str] = """
+What it found
+    What sets the pace of a kernel: the memory system, the arithmetic units, both, plain waiting, or a grid with
+    fewer blocks than the GPU has SMs.
+
+Why it costs time
+    A kernel that reaches neither limit of the GPU wastes the time in which it waits. A kernel at a limit is as fast
+    as the hardware allows for the work it was given: then only less work helps.
+
+How it decides
+    From the throughput of compute and memory in percent of the GPU's peak. Both below 60 %: it waits (or has fewer
+    blocks than SMs). Otherwise the larger one is the limit, or both are when they differ by less than 10 points.
+    80 % counts as reached: the ceiling is what running at 80 % would save.
+
+What to try
+    Memory: move fewer bytes. Compute: use tensor cores or cheaper arithmetic. Waiting: more parallelism per thread
+    or more warps. Small grid: more blocks.
+
+When it is wrong
+    For kernels of a few microseconds, where starting up dominates, and for kernels that are meant to wait, such as
+    communication.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        faults = ((group, _verdict(group.representative)) for group in judged(trace))
+        yield from findings(self.id, trace, ((group, fault) for group, fault in faults if fault is not None))
+
+
+def _verdict(kernel: KernelProfile) -> Fault | None:
+    sol = speed_of_light(kernel)
+    if sol is None:
+        return None
+    saving = max(0.0, 1 - sol.best / HIGH_PERCENT)
+    at_the_limit = sol.best >= HIGH_PERCENT
+    return Fault(
+        title=f"{_TITLES[sol.bound]} ({sol.compute:.0f} % compute, {sol.memory:.0f} % memory)",
+        explanation=_explanation(kernel, sol),
+        advice=_ADVICE[sol.bound],
+        saving=saving,
+        category=sol.bound,
+        confidence="high" if at_the_limit else "medium",
+        severity=Severity.INFO if at_the_limit else None,
+    )
+
+
+def _explanation(kernel: KernelProfile, sol: SpeedOfLight) -> str:
+    text = (
+        f"It uses {sol.compute:.0f} % of the GPU's compute and {sol.memory:.0f} % of its memory throughput. "
+    )
+    if sol.bound is Category.COMPUTE_BOUND:
+        busiest = max(
+            [*pipes(kernel), *instruction_pipes(kernel)], key=lambda pipe: pipe.percent, default=None
+        )
+        text += (
+            f"The busiest pipe is {busiest.shown}, {busiest.percent:.0f} % of its peak. " if busiest else ""
+        )
+    elif sol.bound is Category.MEMORY_BOUND:
+        text += f"What is busiest is {sol.limiter}. "
+    if sol.best >= HIGH_PERCENT:
+        return (
+            text
+            + "That is close to what this GPU can do: the kernel is well written for the work it is given."
+        )
+    return text + occupancy_verdict(kernel).text
