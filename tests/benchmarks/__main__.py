@@ -1,0 +1,36 @@
+"""``python -m tests.benchmarks [EVENTS ...]``: prints one table; seconds depend on the machine, ratios much less so."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+
+SIZES = (100_000, 1_000_000)
+
+
+def main() -> None:
+    """Measure every size in a private folder, with a private cache."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("events", nargs="*", type=int, default=SIZES, help="sizes to measure")
+    sizes = parser.parse_args().events
+    with tempfile.TemporaryDirectory(prefix="stallscope-bench-") as name:
+        folder = Path(name)
+        os.environ.update(HOME=name, XDG_CACHE_HOME=str(folder / "cache"))
+        from tests.benchmarks.loading import measure
+
+        print("    events    floor     open  / floor     gzip  diagnose  / open        peak, gzip")
+        for size in sizes:
+            taken = measure(size, folder)
+            print(
+                f"{taken.events:>10,} {taken.floor:>6.2f} s {taken.opening:>6.2f} s"
+                f" {taken.opening / taken.floor:>8.2f} {taken.opening_gzip:>6.2f} s {taken.diagnosis:>7.2f} s"
+                f" {taken.diagnosis / taken.opening:>7.2f} {taken.peak_gzip / taken.events:>9.0f} B/event",
+                flush=True,
+            )
+    print("floor: the same file decoded event by event with msgspec, nothing kept")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""How long it takes to open and to diagnose a recording, against the floor, and how much memory opening takes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from parsers import open_trace
+from rules import diagnose
+from tests.benchmarks import floor, kineto_like
+
+PEAK_OF_OPENING = """
+import pathlib, resource, sys
+from parsers import open_trace
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+trace = open_trace([pathlib.Path(sys.argv[1])])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Medians in seconds over the rounds of one size; memory in bytes above an idle interpreter."""
+
+    events: int
+    floor: float
+    opening: float
+    opening_gzip: float
+    diagnosis: float
+    peak_gzip: int
+
+
+def measure(events: int, folder: Path, rounds: int = 3) -> Loading:
+    """Take floor, opening and diagnosis in turns, so that all of them see the same machine."""
+    path = folder / "benchmark.pt.trace.json"
+    packed = folder / "benchmark.pt.trace.json.gz"
+    count = kineto_like.write(path, events)
+    with path.open("rb") as plain, gzip.open(packed, "wb", compresslevel=4) as file:
+        shutil.copyfileobj(plain, file, 1 << 20)
+    assert floor.scan(path) == count
+    trace = open_trace([path])
+    taken: dict[str, list[float]] = {"floor": [], "opening": [], "opening_gzip": [], "diagnosis": []}
+    for _ in range(rounds):
+        taken["floor"].append(_seconds(lambda: floor.scan(path)))
+        for what, recording in (("opening", path), ("opening_gzip", packed)):
+            _forget_cached()
+            taken[what].append(_seconds(lambda recording=recording: open_trace([recording])))
+        taken["diagnosis"].append(_seconds(lambda: diagnose(trace)))
+    medians = {what: statistics.median(times) for what, times in taken.items()}
+    _forget_cached()
+    return Loading(events=count, peak_gzip=_peak_of_opening(packed), **medians)
+
+
+def _forget_cached() -> None:
+    """Openings are measured from the file; a cache of an earlier round would hide them."""
+    shutil.rmtree(platformdirs.user_cache_path("stallscope", appauthor=False), ignore_errors=True)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def _peak_of_opening(path: Path) -> int:
+    command = [sys.executable, "-c", PEAK_OF_OPENING, str(path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
+    return int(result.stdout) * (1 if sys.platform == "darwin" else 1024)
