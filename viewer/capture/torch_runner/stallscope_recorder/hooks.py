@@ -1,0 +1,141 @@
+"""Where torch is watched: DataLoader fetches, outermost forward calls, backward, optimizer steps, named regions."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import threading
+from typing import Any, Callable, List
+
+from .ranges import Ranges, unwrapped_class_name
+from .steps import StepFinder
+
+
+class Hooks:
+    """Watches torch for a step finder and puts a range around each phase; ``remove`` leaves torch as it was."""
+
+    def __init__(self, finder: StepFinder, ranges: Ranges, region: str = "") -> None:
+        self._finder = finder
+        self._ranges = ranges
+        self._region = region
+        self._undo = []  # type: List[Callable[[], Any]]
+        self.roots = []  # type: List[Any]
+        self.on_new_root = None  # type: Any
+
+    def install(self) -> None:
+        """Start to watch; what an old torch lacks is left out."""
+        for part in (self._watch_loader, self._watch_forward, self._watch_backward, self._watch_optimizer):
+            with contextlib.suppress(ImportError, AttributeError):
+                part()
+        if self._region:
+            with contextlib.suppress(ImportError, AttributeError):
+                self._watch_region()
+
+    def remove(self) -> None:
+        """Stop to watch."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _replace(self, owner: Any, name: str, new: Any) -> None:
+        old = getattr(owner, name)
+        setattr(owner, name, new)
+        self._undo.append(lambda: setattr(owner, name, old))
+
+    def _watch_loader(self) -> None:
+        iterator_class = importlib.import_module("torch.utils.data.dataloader")._BaseDataLoaderIter
+        original = iterator_class.__next__
+        finder, ranges = self._finder, self._ranges
+
+        def __next__(iterator: Any) -> Any:
+            finder.fetch(id(iterator))
+            try:
+                with ranges.around("data"):
+                    return original(iterator)
+            except StopIteration:
+                finder.loader_ended(id(iterator))
+                raise
+
+        self._replace(iterator_class, "__next__", __next__)
+
+    def _watch_forward(self) -> None:
+        module_class = importlib.import_module("torch.nn").Module
+        original = module_class.__call__
+        is_compiling = importlib.import_module("torch").compiler.is_compiling
+        finder, ranges, inside = self._finder, self._ranges, threading.local()
+
+        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or getattr(inside, "a_module", False):
+                return original(module, *args, **kwargs)
+            self._meet(module)
+            finder.forward(id(module))
+            inside.a_module = True
+            try:
+                with ranges.around("forward: " + unwrapped_class_name(module)):
+                    return original(module, *args, **kwargs)
+            finally:
+                inside.a_module = False
+
+        self._replace(module_class, "__call__", __call__)
+
+    def _meet(self, module: Any) -> None:
+        if self.on_new_root is not None and not any(module is root for root in self.roots):
+            self.roots.append(module)
+            self.on_new_root(module)
+
+    def _watch_backward(self) -> None:
+        autograd = importlib.import_module("torch.autograd")
+        original = autograd.backward
+        finder, ranges = self._finder, self._ranges
+
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            finder.backward()
+            with ranges.around("backward"):
+                return original(*args, **kwargs)
+
+        self._replace(autograd, "backward", backward)
+
+    def _watch_optimizer(self) -> None:
+        module = importlib.import_module("torch.optim.optimizer")
+        finder, ranges = self._finder, self._ranges
+        original = module.Optimizer.__init__
+
+        def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            finder.optimizer_exists = True
+            original(optimizer, *args, **kwargs)
+
+        self._replace(module.Optimizer, "__init__", __init__)
+
+        def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+            ranges.open(("optimizer", id(optimizer)), "optimizer")
+
+        def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+            ranges.close(("optimizer", id(optimizer)))
+            finder.optimized(id(optimizer))
+
+        for handle in (
+            module.register_optimizer_step_pre_hook(before),
+            module.register_optimizer_step_post_hook(after),
+        ):
+            self._undo.append(handle.remove)
+
+    def _watch_region(self) -> None:
+        record_function = importlib.import_module("torch.autograd.profiler").record_function
+        enter = record_function.__enter__
+        finder, region = self._finder, self._region
+
+        def __enter__(entered: Any) -> Any:
+            if entered.name == region:
+                finder.region()
+            return enter(entered)
+
+        self._replace(record_function, "__enter__", __enter__)
+        with contextlib.suppress(ImportError, AttributeError):
+            nvtx = importlib.import_module("torch.cuda.nvtx")
+            push = nvtx.range_push
+
+            def range_push(message: Any, *args: Any) -> Any:
+                if message == region:
+                    finder.region()
+                return push(message, *args)
+
+            self._replace(nvtx, "range_push", range_push)

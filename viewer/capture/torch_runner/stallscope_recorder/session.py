@@ -1,0 +1,223 @@
+"""One recording from the import of torch to the written file: follows the steps, obeys limits and the stop request."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from typing import Any, List, Optional
+
+from .hooks import Hooks
+from .options import Options
+from .ranges import ModuleRanges
+from .recorders import CudaRangeRecorder, TorchRecorder
+from .status import Status
+from .steps import StepFinder
+
+NOTHING_FOUND = (
+    "no steps found: the script called no optimizer, DataLoader, model or backward pass of torch in this process. "
+    "Record the whole run (--steps whole), or name the range that begins a step (--steps region --region NAME)."
+)
+
+
+class Session:
+    """Joins the step finder with a recorder. Everything but ``request`` runs on the thread that makes the steps."""
+
+    def __init__(self, options: Options, status: Status, rank: int) -> None:
+        self.options = options
+        self.status = status
+        self.rank = rank
+        self.finder = StepFinder(options.steps, self._on_boundary)
+        self.recorder = None  # type: Any
+        self.hooks = None  # type: Optional[Hooks]
+        self.modules = None  # type: Optional[ModuleRanges]
+        self.switched_off = False
+        self.over = False
+        self.stopping_script = False
+        self.handed_over = False
+        self.recording = False
+        self.problem = ""
+        self._started_at = -1
+        self._steps_needed = 0
+        self._wants_finish = False
+        self._wants_start = False
+        self._busy = False
+        self._thread = None  # type: Optional[int]
+        self._stops = 0
+
+    @property
+    def written(self) -> List[str]:
+        """Files written so far."""
+        return list(self.recorder.written) if self.recorder is not None else []
+
+    def torch_is_there(self) -> None:
+        """Torch has just been imported: watch it."""
+        if self.recorder is not None or self.switched_off:
+            return
+        kind = TorchRecorder if self.options.recorder == "torch" else CudaRangeRecorder
+        self.recorder = kind(self.options, self.rank, self.status.say)
+        self.hooks = Hooks(self.finder, self.recorder.ranges, self.options.region)
+        self.hooks.install()
+        if self.options.modules:
+            self.modules = ModuleRanges(self.recorder.ranges)
+            self.hooks.on_new_root = self.modules.know
+            self.modules.install()
+        if self.options.steps == "whole" and self.options.delay <= 0:
+            self.start_whole()
+        else:
+            self.status.say("waiting", text="for the first steps")
+
+    def start_whole(self) -> None:
+        """Record everything from now on, until the time limit or the end."""
+        if self.recorder is None or self.recording or self.over:
+            return
+        self._thread = threading.get_ident()
+        self.recorder.start(None)
+        self.recording = True
+        self.status.say("recording", text="the whole run, at most {:g} s".format(self.options.time_limit))
+
+    def _on_boundary(self, ended: int) -> None:
+        if self.switched_off or self._busy:
+            return
+        if self.over:
+            self._stop_script()
+            return
+        if self.options.steps == "whole" or self._thread not in (None, threading.get_ident()):
+            return
+        self._thread = threading.get_ident()
+        self._busy = True
+        try:
+            self._follow(ended)
+        finally:
+            self._busy = False
+        if self.over:
+            self._stop_script()
+
+    def _follow(self, ended: int) -> None:
+        options = self.options
+        if self._started_at < 0:
+            late = min(ended, options.skip_first)
+            self._started_at = ended
+            self._steps_needed = options.all_steps - late
+            self.status.say("steps-found", text="by {}".format(self.finder.source))
+            self.recorder.start(late)
+        else:
+            self.recorder.step()
+        done = ended - self._started_at
+        if self._wants_finish or done >= self._steps_needed:
+            self.finish()
+            return
+        self._report(options.all_steps - self._steps_needed + done)
+
+    def _report(self, step: int) -> None:
+        options = self.options
+        self.finder.locked = step >= options.skip_first
+        cycle = options.wait + options.warmup + options.active
+        into = (step - options.skip_first) % cycle - options.wait - options.warmup
+        if step >= options.skip_first and into >= 0:
+            self.recording = True
+            self.status.say("recording", step=into + 1, of=options.active)
+        else:
+            self.recording = False
+            self.status.say("warming-up", step=step + 1, of=options.before_recording)
+
+    def request(self, start: bool = False) -> None:
+        """Ask, from any thread, that recording starts or finishes at the next chance."""
+        if start:
+            self._wants_start = True
+        else:
+            self._wants_finish = True
+
+    def at_a_safe_point(self) -> None:
+        """Called on the main thread between two bytecodes when a request has waited for a boundary in vain."""
+        if self.switched_off or self._busy or self._thread not in (None, threading.get_ident()):
+            return
+        if self._wants_finish:
+            self._busy = True
+            try:
+                self.finish()
+            finally:
+                self._busy = False
+            self._stop_script()
+        elif self._wants_start:
+            self._wants_start = False
+            self.start_whole()
+
+    def finish(self) -> None:
+        """End the recording and write it; torch is left as it was."""
+        if self.over or self.switched_off:
+            return
+        self.over = True
+        self.recording = False
+        if self.modules is not None:
+            self.modules.remove()
+        if self.hooks is not None and (self.options.keep_running or self._stops):
+            self.hooks.remove()
+        if self.recorder is not None:
+            try:
+                self.recorder.finish()
+            except Exception as error:
+                self.problem = "the recording could not be finished: {}: {}".format(type(error).__name__, error)
+                self.status.say("problem", text=self.problem)
+
+    def _stop_script(self) -> None:
+        if self.options.keep_running:
+            if self.hooks is not None:
+                self.hooks.remove()
+            return
+        self.stopping_script = True
+        self._stops += 1
+        if self._stops == 1:
+            self.status.say("stopping", text="the recording is complete: the script is stopped")
+        raise SystemExit(0)
+
+    def script_ended(self) -> None:
+        """The script is at its end, in whatever way: write what there is and say what is missing."""
+        if self.switched_off:
+            return
+        self._stops += 1
+        self.finish()
+        if self.handed_over or self.options.recorder != "torch":
+            self.status.say("done")
+        elif self.written:
+            self.status.say("done", files=self.written)
+        elif not self.problem:
+            self.problem = self._why_nothing()
+            self.status.say("problem", text=self.problem)
+
+    def _why_nothing(self) -> str:
+        options = self.options
+        if self.recorder is None:
+            return "nothing recorded: the script never imported torch"
+        if self._started_at < 0 or options.steps == "whole":
+            if options.steps == "whole":
+                return "nothing recorded: the script ended before the recording began (--delay)"
+            return NOTHING_FOUND
+        return (
+            "nothing recorded: the script ended after {} steps, and {} pass before the first recorded one. "
+            "Lower --skip-first and --warmup, or let it run longer."
+        ).format(self._steps_made(), options.before_recording)
+
+    def _steps_made(self) -> int:
+        return max(self.finder.counts.get(self.finder.source, 0), self._started_at, 0)
+
+    def switch_off(self) -> None:
+        """In a forked child: no profiling, no ranges, no files."""
+        self.switched_off = True
+        if self.recorder is not None:
+            self.recorder.ranges.enabled = False
+        with contextlib.suppress(Exception):
+            import sys
+            import torch
+
+            sys.setprofile(None)
+            torch._C._autograd._enable_record_function(False)
+
+
+def rank_of_this_process() -> int:
+    """Global rank from what launchers set, -1 outside a distributed run."""
+    for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"):
+        value = os.environ.get(name, "")
+        if value.isdigit() and (name != "SLURM_PROCID" or int(os.environ.get("SLURM_NTASKS", "1")) > 1):
+            return int(value)
+    return -1
