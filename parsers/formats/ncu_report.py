@@ -1,0 +1,161 @@
+"""Nsight Compute's binary report (.ncu-rep), read directly, also inside gzip or zstd (.ncu-repz)."""
+
+from __future__ import annotations
+
+import re
+from typing import IO, ClassVar
+
+import zstandard
+
+from parsers.base import Source, parser
+from parsers.model import (
+    Effect,
+    KernelProfile,
+    Malformed,
+    Progress,
+    QualityRecorder,
+    Trace,
+    TraceError,
+    TraceInput,
+)
+from parsers.model.builder import TraceBuilder
+from parsers.ncu.blocks import MAGIC, Block, Session, read_blocks
+from parsers.ncu.protobuf import Damaged
+from parsers.ncu.results import Result, read_range, read_result
+from parsers.source import open_bytes
+
+LARGEST_UNPACKED = 16 * 1024**3
+_OPTION = re.compile(r"--(clock-control|cache-control|replay-mode)[= ](\S+)")
+_REMARKS = {
+    (
+        "clock-control",
+        "none",
+    ): "The clocks were not fixed while profiling: durations vary with the GPU's boost.",
+    ("cache-control", "none"): "The caches were not flushed between passes: later passes see warm caches.",
+    ("replay-mode", "application"): "The program ran once for each pass: runs that differ mix in one result.",
+    ("replay-mode", "range"): "Ranges of kernels were measured together, not single launches.",
+}
+
+
+@parser
+class NsightComputeReport:
+    """Recognised by its first four bytes."""
+
+    format: ClassVar[str] = "ncu-report"
+    priority: ClassVar[int] = 20
+
+    def recognises(self, source: Source) -> bool:
+        return source.head.startswith(MAGIC)
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        session = Session()
+        builder = TraceBuilder()
+        try:
+            with open_bytes(source) as stream:
+                reading = _Reading(source, builder.quality, session)
+                reading.all_blocks(stream, progress)
+        except OSError as error:
+            raise Malformed(source.path, "The file cannot be read.", "Copy it again.") from error
+        kernels = reading.profiles()
+        if not kernels:
+            raise reading.failure()
+        builder.kernels = kernels
+        builder.quality.read(len(kernels) + reading.lost)
+        builder.quality.keep(len(kernels))
+        builder.inputs.append(TraceInput(str(source.path), self.format, _producer(session)))
+        for option in _OPTION.findall(session.profiler_command):
+            if remark := _REMARKS.get(option):
+                builder.quality.note(
+                    f"profiler-{option[0]}", Effect.NOTED, remark, f"--{option[0]} {option[1]}"
+                )
+        return builder.build(progress)
+
+
+class _Reading:
+    """Collects results block by block, keeping what comes before any damage."""
+
+    def __init__(self, source: Source, quality: QualityRecorder, session: Session) -> None:
+        self._source = source
+        self._quality = quality
+        self._session = session
+        self._names: list[str] = []
+        self._results: list[tuple[Result, int | None, str]] = []
+        self._process: tuple[int | None, str] = (None, "")
+        self._damage = ""
+        self.lost = 0
+
+    def all_blocks(self, stream: IO[bytes], progress: Progress) -> None:
+        packed = max(self._source.path.stat().st_size, 1)
+        unpacked = 0
+        try:
+            for block in read_blocks(stream, self._session):
+                unpacked += block.payload_size
+                if unpacked > LARGEST_UNPACKED:
+                    raise TraceError(
+                        self._source.path,
+                        f"The report is larger than {LARGEST_UNPACKED // 1024**3} GB once unpacked.",
+                        "Record fewer launches or sections.",
+                    )
+                self._take(block)
+                share = unpacked / packed if not self._source.compression else unpacked / (packed * 10)
+                progress.step(min(share, 1.0) * 0.9, f"reading launch {len(self._results)}")
+        except (Damaged, EOFError, zstandard.ZstdError, ValueError) as error:
+            self._damaged(str(error))
+        except OSError as error:
+            if not self._source.compression:
+                raise
+            self._damaged(str(error))
+
+    def _take(self, block: Block) -> None:
+        self._names += block.strings
+        for pid, name in block.processes.items():
+            self._process = (pid, name)
+        read = 0
+        expected = block.results + block.ranges
+        try:
+            for kind, data in block.result_messages():
+                read += 1
+                result = read_result(data, self._names) if kind == "launch" else read_range(data, self._names)
+                self._results.append((result, *self._process))
+        except Damaged as error:
+            self.lost += max(expected - read, 0) + (1 if read > 0 else 0)
+            self._damaged(str(error))
+
+    def _damaged(self, reason: str) -> None:
+        self._damage = self._damage or reason
+        self._quality.note(
+            "damaged-report",
+            Effect.QUARANTINED if self.lost else Effect.NOTED,
+            f"The report is damaged ({reason}); the launches before that were kept.",
+            f"after launch {len(self._results)}",
+            max(self.lost, 1),
+        )
+
+    def profiles(self) -> list[KernelProfile]:
+        profiles = []
+        for number, (result, process, process_name) in enumerate(self._results):
+            profile = result.build(
+                str(number), self._names, process, process_name, self._session.device_names
+            )
+            profiles.append(profile)
+            self._quality.note(
+                "damaged-metric",
+                Effect.NOTED,
+                "Parts of a launch could not be read.",
+                f"launch {number}",
+                result.damaged_parts,
+            )
+        return profiles
+
+    def failure(self) -> TraceError:
+        path = self._source.path
+        if self._damage:
+            return Malformed(
+                path, f"The report is damaged before its first launch ({self._damage}).", "Copy it again."
+            )
+        return TraceError(path, "The report holds no profiled kernel.", "Record again; see what ncu printed.")
+
+
+def _producer(session: Session) -> str:
+    version = session.version.split(" ")[0]
+    return f"Nsight Compute {version}".strip()

@@ -1,0 +1,156 @@
+"""The outer structure of a binary report: a file header, then blocks of length-prefixed messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+from parsers.ncu.protobuf import Damaged, fields, integer, message, text
+
+MAGIC = b"NVR\0"
+LARGEST_HEADER = 64 * 1024**2
+LARGEST_PAYLOAD = 2 * 1024**3
+_CHUNK = 4 * 1024**2
+
+
+@dataclass(slots=True)
+class Session:
+    """What the report says about the session as a whole; environment variables are not read."""
+
+    created: int | None = None  # seconds since 1970
+    version: str = ""
+    device_names: list[str] = field(default_factory=list)
+    profiler_command: str = ""
+
+
+@dataclass(slots=True)
+class Block:
+    """One block: how many messages of which kind its payload holds, and the names it adds to the string table."""
+
+    sources: int = 0
+    results: int = 0
+    ranges: int = 0
+    strings: list[str] = field(default_factory=list)
+    processes: dict[int, str] = field(default_factory=dict)
+    payload_size: int = 0
+    payload: bytes = b""
+
+    def result_messages(self) -> Iterator[tuple[str, memoryview]]:
+        """("launch" or "range", message) of every result; raises ``Damaged`` where the payload is cut."""
+        if not self.results and not self.ranges:
+            return
+        view = memoryview(self.payload)
+        at = 0
+        kinds = ["source"] * self.sources + ["launch"] * self.results + ["range"] * self.ranges
+        for kind in kinds:
+            if at + 4 > len(view):
+                raise Damaged("a block ends before its last message")
+            size = int.from_bytes(view[at : at + 4], "little")
+            at += 4
+            if at + size > len(view):
+                raise Damaged("a message ends beyond its block")
+            if kind != "source":
+                yield kind, view[at : at + size]
+            at += size
+
+
+def read_blocks(stream: IO[bytes], session: Session) -> Iterator[Block]:
+    """Every block with its payload; fills ``session`` on the way. Raises ``Damaged`` at the first unreadable one."""
+    if stream.read(4) != MAGIC:
+        raise Damaged("not a report")
+    _exactly(stream, _size(stream, LARGEST_HEADER))
+    while prefix := stream.read(4):
+        if len(prefix) < 4:
+            raise Damaged("the file is cut")
+        size = int.from_bytes(prefix, "little")
+        if size > LARGEST_HEADER:
+            raise Damaged("a block header is impossibly large")
+        block = _header(_exactly(stream, size), session)
+        if block.payload_size > LARGEST_PAYLOAD:
+            raise Damaged("a block is impossibly large")
+        if block.results or block.ranges:
+            block.payload = _exactly(stream, block.payload_size)
+        else:
+            _skip(stream, block.payload_size)
+        yield block
+
+
+def _size(stream: IO[bytes], largest: int) -> int:
+    size = int.from_bytes(_exactly(stream, 4), "little")
+    if size > largest:
+        raise Damaged("a length is impossibly large")
+    return size
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    parts = []
+    while size > 0:
+        part = stream.read(min(size, _CHUNK))
+        if not part:
+            raise Damaged("the file is cut")
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _skip(stream: IO[bytes], size: int) -> None:
+    while size > 0:
+        part = stream.read(min(size, _CHUNK))
+        if not part:
+            raise Damaged("the file is cut")
+        size -= len(part)
+
+
+def _header(data: bytes, session: Session) -> Block:
+    block = Block()
+    for number, _, value in fields(data):
+        if number == 1:
+            block.sources = _count(value)
+        elif number == 2:
+            block.results = _count(value)
+        elif number == 3:
+            _read_session(message(value), session)
+        elif number == 4:
+            block.strings += [
+                text(each) for field_number, _, each in fields(message(value)) if field_number == 1
+            ]
+        elif number == 5:
+            block.payload_size = integer(value)
+        elif number == 6:
+            pid, name = _process(message(value))
+            block.processes[pid] = name
+        elif number == 7:
+            block.ranges = _count(value)
+    return block
+
+
+def _count(value: int | memoryview) -> int:
+    count = integer(value)
+    if count > 10_000_000:
+        raise Damaged("a count is impossibly large")
+    return count
+
+
+def _process(data: memoryview) -> tuple[int, str]:
+    pid, name = 0, ""
+    for number, _, value in fields(data):
+        if number == 1:
+            pid = integer(value)
+        elif number == 3:
+            name = text(value)
+    return pid, name.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def _read_session(data: memoryview, session: Session) -> None:
+    for number, _, value in fields(data):
+        if number == 2:
+            session.created = integer(value)
+        elif number == 6:
+            session.device_names += [text(each) for at, _, each in fields(message(value)) if at == 2]
+        elif number == 8:
+            found = {at: text(each) for at, _, each in fields(message(value)) if at in (1, 2)}
+            if "compute" in found.get(1, "").lower() or not session.version:
+                session.version = found.get(2, "")
+        elif number == 11 and not isinstance(value, int):
+            session.profiler_command = text(value)

@@ -1,0 +1,232 @@
+"""One profiled launch of a binary report: identity, metrics, instances, and the verdicts stored with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+
+from parsers.model import KernelProfile, RuleResult
+from parsers.model.kernels import Dim3, MetricValue
+from parsers.ncu.numbers import Instances
+from parsers.ncu.protobuf import Damaged, fields, float32, float64, integer, message, text
+from parsers.ncu.units import unit_of_metric
+
+MOST_INSTANCES = 200_000
+_MESSAGE_KINDS = {0: "info", 1: "info", 2: "warning", 3: "error", 4: "optimization"}
+_LOCAL, _GLOBAL = 1, 2
+_DOUBLE_KEY = 3 << 3 | 1  # field 3, 64 bits wide
+_MARKUP = re.compile(r"@(?:section|source|metric):[^@:]*:(?P<label>[^@]*)@|@\w+:(?P<rest>[^@]*)@")
+_URL_MARKUP = re.compile(r"@url:(?P<label>[^@]*?):(?P<url>https?://[^@]*)@")
+
+
+@dataclass(slots=True)
+class Result:
+    """A result before its metrics are named: the string table may be complete only at the end of the file."""
+
+    function_name: str = ""
+    demangled_name: str = ""
+    grid: Dim3 = (0, 0, 0)
+    block: Dim3 = (0, 0, 0)
+    context: int | None = None
+    stream: int | None = None
+    metrics: list[tuple[int, MetricValue | None, Instances]] = field(default_factory=list)
+    rules: list[RuleResult] = field(default_factory=list)
+    damaged_parts: int = 0
+
+    def build(
+        self,
+        ident: str,
+        names: Sequence[str],
+        process: int | None,
+        process_name: str,
+        device_names: Sequence[str],
+    ) -> KernelProfile:
+        """The profile, with metric names from the string table."""
+        metrics: dict[str, MetricValue] = {}
+        instances: dict[str, Instances] = {}
+        for name_id, value, series in self.metrics:
+            if name_id >= len(names):
+                self.damaged_parts += 1
+                continue
+            name = names[name_id]
+            if value is not None:
+                metrics[name] = value
+            if series and not is_time_series(name):
+                instances[name] = series
+        device = _whole(metrics.get("launch__device_id", metrics.get("device__attribute_device_index")))
+        shown = metrics.get("device__attribute_display_name")
+        if not isinstance(shown, str):
+            shown = device_names[device or 0] if (device or 0) < len(device_names) else None
+        major = _whole(metrics.get("device__attribute_compute_capability_major"))
+        minor = _whole(metrics.get("device__attribute_compute_capability_minor"))
+        return KernelProfile(
+            id=ident,
+            name=self.demangled_name or self.function_name,
+            grid=self.grid,
+            block=self.block,
+            device=device,
+            compute_capability=None if major is None else (major, minor or 0),
+            context=self.context,
+            stream=self.stream,
+            process=process,
+            process_name=process_name,
+            metrics=metrics,
+            units={name: unit for name in metrics if (unit := unit_of_metric(name))},
+            instances=instances,
+            rule_results=tuple(self.rules),
+            device_name=shown,
+        )
+
+
+def is_time_series(metric: str) -> bool:
+    """Whether the instances of a metric are samples over time instead of opcodes or addresses."""
+    return ".Triage" in metric or metric.startswith("pmsampling:")
+
+
+def _whole(value: MetricValue | None) -> int | None:
+    return int(value) if isinstance(value, (int, float)) and value == value and abs(value) < 2**62 else None
+
+
+def read_result(data: memoryview, names: Sequence[str] = ()) -> Result:
+    """A launch; parts of it that are damaged are left out and counted. Raises ``Damaged`` when all is.
+
+    Samples over time are not read where ``names``, as far as it is known, already tells them.
+    """
+    result = Result()
+    for number, _, value in fields(data):
+        try:
+            _take(result, number, value, names)
+        except Damaged:
+            result.damaged_parts += 1
+    return result
+
+
+def _take(result: Result, number: int, value: int | memoryview, names: Sequence[str]) -> None:
+    if number == 13:
+        result.metrics.append(_metric(message(value), names))
+    elif number == 19:
+        result.rules += _rule(message(value))
+    elif number == 6:
+        result.function_name = text(value)
+    elif number == 7:
+        result.demangled_name = text(value)
+    elif number == 10:
+        result.grid = _dim3(message(value))
+    elif number == 11:
+        result.block = _dim3(message(value))
+    elif number == 22:
+        result.context = integer(value)
+    elif number == 23:
+        result.stream = integer(value)
+
+
+def read_range(data: memoryview, names: Sequence[str] = ()) -> Result:
+    """A range of launches that were measured together: metrics and no launch of its own."""
+    result = Result(function_name="range")
+    for number, _, value in fields(data):
+        try:
+            if number == 4:
+                result.metrics.append(_metric(message(value), names))
+            elif number == 11:
+                result.context = integer(value)
+        except Damaged:
+            result.damaged_parts += 1
+    return result
+
+
+def _dim3(data: memoryview) -> Dim3:
+    sides = [0, 0, 0]
+    for number, _, value in fields(data):
+        if 1 <= number <= 3:
+            sides[number - 1] = integer(value)
+    return sides[0], sides[1], sides[2]
+
+
+def _metric(data: memoryview, names: Sequence[str]) -> tuple[int, MetricValue | None, Instances]:
+    name_id = 0
+    value: MetricValue | None = None
+    series: list[tuple[int | str, float]] = []
+    for number, _, part in fields(data):
+        if number == 1:
+            name_id = integer(part)
+        elif number == 2:
+            value = _value(message(part))
+            if name_id < len(names) and is_time_series(names[name_id]):
+                break
+        elif number == 3 and len(series) < MOST_INSTANCES:
+            key: MetricValue | None = None
+            element: MetricValue | None = None
+            for at, _, inner in fields(message(part)):
+                if at == 1:
+                    key = _value(message(inner))
+                elif at == 2:
+                    element = _value(message(inner))
+            if isinstance(element, (int, float)):
+                position = len(series)
+                series.append((position if key is None or isinstance(key, float) else key, float(element)))
+    return name_id, value, tuple(series)
+
+
+def _value(data: memoryview) -> MetricValue | None:
+    found: MetricValue | None = None
+    if len(data) == 9 and data[0] == _DOUBLE_KEY:
+        found = float64(data[1:])
+        return found if isfinite(found) else None
+    for number, _, value in fields(data):
+        if number == 1:
+            found = text(value)
+        elif number == 2:
+            found = float32(value)
+        elif number == 3:
+            found = float64(value)
+        elif number in (4, 5):
+            found = integer(value)
+    return None if isinstance(found, float) and not isfinite(found) else found
+
+
+def _rule(data: memoryview) -> list[RuleResult]:
+    """One entry for each message of a rule; the speed-up that follows a message belongs to it."""
+    identifier = section = ""
+    found: list[tuple[str, str, float | None, bool | None]] = []
+    for number, _, value in fields(data):
+        if number == 1:
+            identifier = text(value)
+        elif number == 4:
+            section = text(value)
+        elif number == 3:
+            for at, _, item in fields(message(value)):
+                if at == 1:
+                    _take_body_item(message(item), found)
+    return [
+        RuleResult(identifier, section, kind, plain_text(words), percent, is_global)
+        for kind, words, percent, is_global in found
+    ]
+
+
+def _take_body_item(data: memoryview, found: list[tuple[str, str, float | None, bool | None]]) -> None:
+    for number, _, value in fields(data):
+        if number == 1:
+            words, kind = "", 0
+            for at, _, part in fields(message(value)):
+                if at == 1:
+                    words = text(part)
+                elif at == 2:
+                    kind = integer(part)
+            found.append((_MESSAGE_KINDS.get(kind, "info"), words, None, None))
+        elif number == 10 and found:
+            scope, percent = 0, None
+            for at, _, part in fields(message(value)):
+                if at == 1:
+                    scope = integer(part)
+                elif at == 2:
+                    percent = float32(part) if not isinstance(part, int) and len(part) == 4 else float64(part)
+            kind_name, words, _, _ = found[-1]
+            found[-1] = (kind_name, words, percent, {_LOCAL: False, _GLOBAL: True}.get(scope))
+
+
+def plain_text(words: str) -> str:
+    """A stored message without its link markup: "@section:Id:Label@" becomes "Label"."""
+    words = _URL_MARKUP.sub(lambda link: f"{link['label']} ({link['url']})", words)
+    return _MARKUP.sub(lambda link: link["label"] or link["rest"] or "", words)
