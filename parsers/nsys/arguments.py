@@ -1,0 +1,113 @@
+"""Everything the file says about one row, read from it when somebody clicks."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parsers.model import TraceError
+from parsers.nsys.database import quote
+from parsers.nsys.identifiers import place_of, process_id, thread_id
+from parsers.nsys.read_only import read_only_uri
+
+_TEXT_COLUMNS = frozenset(
+    {"demangledName", "shortName", "mangledName", "nameId", "textId", "jsonTextId", "symbol", "module"}
+)
+_LABELS = {
+    "copyKind": "ENUM_CUDA_MEMCPY_OPER",
+    "srcKind": "ENUM_CUDA_MEM_KIND",
+    "dstKind": "ENUM_CUDA_MEM_KIND",
+    "memKind": "ENUM_CUDA_MEM_KIND",
+    "syncType": "ENUM_CUPTI_SYNC_TYPE",
+    "launchType": "ENUM_CUDA_KERNEL_LAUNCH_TYPE",
+    "eventType": "ENUM_NSYS_EVENT_TYPE",
+    "eventClass": "ENUM_NSYS_EVENT_CLASS",
+    "migrationCause": "ENUM_CUDA_UNIF_MEM_MIGRATION",
+    "overheadType": "ENUM_CUPTI_OVERHEAD_TYPE",
+    "threadState": "ENUM_SAMPLING_THREAD_STATE",
+}
+_CHAINS = {
+    "COMPOSITE_EVENTS": ("id", "SAMPLING_CALLCHAINS"),
+    "OSRT_API": ("callchainId", "OSRT_CALLCHAINS"),
+    "CUPTI_ACTIVITY_KIND_RUNTIME": ("callchainId", "CUDA_CALLCHAINS"),
+}
+_DEEPEST_CHAIN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NsysArguments:
+    """Fetches rows of ``path``; ``tables`` are numbered as in ``EventTable.source_row``."""
+
+    path: Path
+    tables: tuple[str, ...]
+
+    def arguments(self, source_row: int) -> Mapping[str, Any]:
+        """Column names and values, with names and labels in place of numbers; empty when the file is gone or changed."""
+        table, rowid = place_of(source_row)
+        if not 0 <= table < len(self.tables):
+            return {}
+        try:
+            uri = read_only_uri(self.path)
+            with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=1.0)) as connection:
+                connection.text_factory = lambda data: data.decode("utf-8", "replace")
+                return _row(connection, self.tables[table], rowid)
+        except (sqlite3.Error, OSError, TraceError):
+            return {}
+
+
+def _row(connection: sqlite3.Connection, table: str, rowid: int) -> dict[str, Any]:
+    cursor = connection.execute(f"SELECT * FROM {quote(table)} WHERE rowid = ?", (rowid,))
+    values = cursor.fetchone()
+    if values is None:
+        return {}
+    row = {
+        column[0]: value
+        for column, value in zip(cursor.description, values, strict=True)
+        if value is not None and not isinstance(value, bytes)
+    }
+    shown: dict[str, Any] = {}
+    for column, value in row.items():
+        if column in _TEXT_COLUMNS:
+            shown[column] = _lookup(connection, "StringIds", "value", value) or value
+        elif column in _LABELS:
+            shown[column] = _lookup(connection, _LABELS[column], "label", value) or value
+        elif column == "globalTid":
+            shown["process"], shown["thread"] = process_id(value), thread_id(value)
+        elif column == "globalPid":
+            shown["process"] = process_id(value)
+        else:
+            shown[column] = value
+    chain = _CHAINS.get(table)
+    if chain and chain[0] in row:
+        calls = _call_chain(connection, chain[1], row[chain[0]])
+        if calls:
+            shown["call chain"] = calls
+    return shown
+
+
+def _lookup(connection: sqlite3.Connection, table: str, column: str, key: Any) -> str | None:
+    try:
+        found = connection.execute(f"SELECT {column} FROM {table} WHERE id = ?", (key,)).fetchone()
+    except sqlite3.Error:
+        return None
+    return str(found[0]) if found and found[0] is not None else None
+
+
+def _call_chain(connection: sqlite3.Connection, table: str, key: Any) -> list[str]:
+    """Functions from the innermost outwards."""
+    sql = (
+        f"SELECT s.value, m.value FROM {table} c LEFT JOIN StringIds s ON s.id = c.symbol "
+        f"LEFT JOIN StringIds m ON m.id = c.module WHERE c.id = ? ORDER BY c.stackDepth LIMIT {_DEEPEST_CHAIN}"
+    )
+    try:
+        rows = connection.execute(sql, (key,)).fetchall()
+    except sqlite3.Error:
+        return []
+    return [
+        f"{symbol or '(unknown)'}" + (f" [{Path(str(module)).name}]" if module else "")
+        for symbol, module in rows
+    ]

@@ -1,0 +1,252 @@
+"""A Nsight Systems export opened read-only: its tables as they are, and their columns as numpy batches."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Malformed
+
+I64 = npt.NDArray[np.int64]
+BATCH_ROWS = 1 << 16
+_PAUSE_FOR_LOCK_S = 2.0
+
+
+class TableDamaged(Exception):
+    """A table could not be read to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table as it is in the file; ``columns`` maps each column to whether it may hold NULL."""
+
+    name: str
+    columns: Mapping[str, bool]
+    has_rowid: bool = True
+
+    def __contains__(self, column: str) -> bool:
+        return column in self.columns
+
+    def expression(self, column: str, default: int | str) -> str:
+        """SQL for a column, with ``default`` where it is missing or NULL."""
+        literal = str(default) if isinstance(default, int) else "''"
+        if column not in self.columns:
+            return literal
+        quoted = quote(column)
+        return f"coalesce({quoted}, {literal})" if self.columns[column] else quoted
+
+    @property
+    def rowid(self) -> str:
+        return "rowid" if self.has_rowid else "-1"
+
+
+def quote(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(slots=True)
+class Database:
+    """``uri`` opens the file without ever writing to it or beside it."""
+
+    path: Path
+    uri: str
+    tables: dict[str, Table] = field(default_factory=dict)
+    _arrow: Any = None
+    _small: sqlite3.Connection | None = None
+
+    @staticmethod
+    def open(path: Path, uri: str) -> Database:
+        """Raises ``Malformed`` when the list of tables cannot be read."""
+        database = Database(path, uri)
+        try:
+            database._small = sqlite3.connect(
+                uri, uri=True, timeout=_PAUSE_FOR_LOCK_S, check_same_thread=False
+            )
+            database._small.text_factory = lambda data: data.decode("utf-8", "replace")
+            database._small.execute("PRAGMA query_only = ON")
+            database._small.execute("PRAGMA trusted_schema = OFF")
+            database._read_schema()
+        except sqlite3.Error as error:
+            database.close()
+            raise Malformed(
+                path, f"The SQLite database cannot be read ({error}).", "Export or copy it again."
+            ) from error
+        return database
+
+    def _read_schema(self) -> None:
+        for name, kind, sql in self.rows(
+            "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view')"
+        ):
+            if not isinstance(name, str) or name.startswith("sqlite_"):
+                continue
+            try:
+                listed = self.rows(f"PRAGMA table_info({quote(name)})")
+            except sqlite3.Error:
+                continue
+            columns = {str(row[1]): not row[3] for row in listed}
+            without_rowid = kind == "view" or re.search(r"without\s+rowid\W*$", str(sql), re.IGNORECASE)
+            self.tables[name] = Table(name, columns, not without_rowid)
+
+    def close(self) -> None:
+        if self._arrow is not None:
+            self._arrow.close()
+            self._arrow = None
+        if self._small is not None:
+            self._small.close()
+            self._small = None
+
+    def table(self, name: str) -> Table | None:
+        """The table of that name, or its newest numbered version (``NAME_V3``); None when it is absent."""
+        if name in self.tables:
+            return self.tables[name]
+        versions = [
+            (int(match[1]), table)
+            for each, table in self.tables.items()
+            if (match := re.fullmatch(re.escape(name) + r"_V(\d+)", each))
+        ]
+        return max(versions, key=lambda each: each[0])[1] if versions else None
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a small query; raises ``sqlite3.Error``."""
+        if self._small is None:
+            raise sqlite3.ProgrammingError("the database is closed")
+        return self._small.execute(sql, parameters).fetchall()
+
+    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a large query, one by one; raises ``sqlite3.Error``."""
+        if self._small is None:
+            raise sqlite3.ProgrammingError("the database is closed")
+        yield from self._small.execute(sql)
+
+    def few(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
+        """The columns of a small table, None where a column is missing; empty when the table is absent or damaged."""
+        table = self.table(name)
+        if table is None:
+            return []
+        chosen = ", ".join(quote(column) if column in table else "NULL" for column in columns)
+        try:
+            return self.rows(f"SELECT {chosen} FROM {quote(table.name)}")
+        except sqlite3.Error:
+            return []
+
+    def size(self, table: Table) -> int:
+        """About how many rows a table has, without counting them."""
+        try:
+            counted = (
+                self.rows(f"SELECT max({table.rowid}) FROM {quote(table.name)}") if table.has_rowid else []
+            )
+        except sqlite3.Error:
+            return 0
+        return int(counted[0][0] or 0) if counted else 0
+
+    def batches(self, table: Table, columns: Mapping[str, str], where: str = "") -> Iterator[Batch]:
+        """The expressions in ``columns`` for every row, in row order; raises ``TableDamaged`` after the last good batch.
+
+        Values that are not integers where integers are expected are converted as SQLite converts them.
+        """
+        last = -1
+        try:
+            for batch in self._scan(table, columns, where, convert=False):
+                last = batch.last_row(last)
+                yield batch
+            return
+        except _NotIntegers:
+            pass
+        rest = f"rowid > {last}" if last >= 0 else ""
+        yield from self._scan(
+            table, columns, " AND ".join(part for part in (where, rest) if part), convert=True
+        )
+
+    def _scan(self, table: Table, columns: Mapping[str, str], where: str, convert: bool) -> Iterator[Batch]:
+        import pyarrow as pa
+        from adbc_driver_manager import Error
+
+        chosen = ", ".join(
+            f"CAST({sql} AS {'TEXT' if name.startswith('text') else 'INTEGER'}) AS {quote(name)}"
+            if convert
+            else f"{sql} AS {quote(name)}"
+            for name, sql in columns.items()
+        )
+        indexed = "NOT INDEXED" if table.has_rowid else ""
+        condition = f" WHERE {where}" if where else ""
+        statement = f"SELECT {chosen} FROM {quote(table.name)} {indexed}{condition}"
+        try:
+            with self._arrow_connection().cursor() as cursor:
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": BATCH_ROWS})
+                cursor.execute(statement)
+                with contextlib.closing(cursor.fetch_record_batch()) as reader:
+                    while True:
+                        try:
+                            part = reader.read_next_batch()
+                        except StopIteration:
+                            return
+                        yield Batch.of(part)
+        except (Error, pa.ArrowException, OSError) as error:
+            if not convert and _is_about_types(error):
+                raise _NotIntegers from error
+            raise TableDamaged(str(error)) from error
+
+    def _arrow_connection(self) -> Any:
+        if self._arrow is None:
+            from adbc_driver_sqlite import dbapi
+
+            self._arrow = dbapi.connect(self.uri, autocommit=True)
+        return self._arrow
+
+
+class _NotIntegers(Exception):
+    """A column that should hold integers does not."""
+
+
+def _is_about_types(error: Exception) -> bool:
+    return not re.search(r"malformed|not a database|I/O error|disk image|out of memory", str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Equal columns of one stretch of a table: int64 arrays, and Arrow arrays where the name begins with "text"."""
+
+    columns: Mapping[str, Any]
+    length: int
+
+    @staticmethod
+    def of(part: Any) -> Batch:
+        """From an Arrow record batch; raises ``_NotIntegers``."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {}
+        for name, column in zip(part.schema.names, part.columns, strict=True):
+            if name.startswith("text"):
+                if not (pa.types.is_string(column.type) or pa.types.is_null(column.type)):
+                    raise _NotIntegers(name)
+                columns[name] = column
+            else:
+                if column.type != pa.int64() or column.null_count:
+                    raise _NotIntegers(name)
+                columns[name] = column.to_numpy()
+        return Batch(columns, part.num_rows)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, name: str) -> I64:
+        column: I64 = self.columns[name]
+        return column
+
+    def text(self, name: str) -> Any:
+        """An Arrow string array."""
+        return self.columns[name]
+
+    def last_row(self, default: int) -> int:
+        """The rowid of the last row, when the batch has one."""
+        rows = self.columns.get("row")
+        return int(rows[-1]) if rows is not None and len(rows) and rows[-1] >= 0 else default

@@ -1,0 +1,184 @@
+"""Rows of host work: CUDA API calls, operating-system calls, library calls, MPI, and the profiler's own overhead."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, Effect, EventKind, LaneKind
+from parsers.nsys.database import Table
+from parsers.nsys.identifiers import UNKNOWN, Codes
+from parsers.nsys.reading import LaneKey, Reading
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+_VERSION_SUFFIX = re.compile(r"_v\d+$")
+_OS_CALL, _PROFILING_STARTED = 27, 31
+
+
+@dataclass(slots=True)
+class ApiCalls:
+    """Event numbers of API calls that may have launched something: ``process`` is a globalPid."""
+
+    events: list[I64] = field(default_factory=list)
+    processes: list[I64] = field(default_factory=list)
+    correlations: list[I64] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """A group of tables with start, end, globalTid and a name."""
+
+    tables: re.Pattern[str]
+    lane: LaneKind
+    kind: EventKind
+    doing: str
+
+
+_FAMILIES = (
+    _Family(
+        re.compile(r"OSRT_API"), LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME, "reading operating-system calls"
+    ),
+    _Family(
+        re.compile(r"CUDNN_EVENTS|CUBLAS_EVENTS"),
+        LaneKind.CPU_THREAD,
+        EventKind.CPU_OP,
+        "reading library calls",
+    ),
+    _Family(
+        re.compile(r"(MPI|UCP|UCX|NVSHMEM)_\w*EVENTS"), LaneKind.REGION, EventKind.REGION, "reading messages"
+    ),
+    _Family(re.compile(r"SYSCALL\w*"), LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME, "reading system calls"),
+    _Family(
+        re.compile(r"PROFILER_OVERHEAD|CUPTI_ACTIVITY_KIND_OVERHEAD"),
+        LaneKind.OVERHEAD,
+        EventKind.OVERHEAD,
+        "reading the profiler's overhead",
+    ),
+)
+
+
+def call_name(text: str) -> str:
+    """A call without the version that the driver appends: ``cudaLaunchKernel_v7000`` is ``cudaLaunchKernel``."""
+    return _VERSION_SUFFIX.sub("", text)
+
+
+class ThreadLanes:
+    """Lane numbers of threads, for one kind of lane."""
+
+    def __init__(self, reading: Reading, kind: LaneKind) -> None:
+        self._reading = reading
+        self._kind = kind
+        self._codes = Codes()
+        self._lane = np.empty(0, np.int32)
+
+    def of(self, threads: I64) -> I32:
+        """The lane of each globalTid."""
+        codes = self._codes.of(threads)
+        for thread in self._codes.values[len(self._lane) :]:
+            lane = self._reading.lane(LaneKey(self._kind, thread & ~0xFFFFFF, thread))
+            self._lane = np.append(self._lane, np.int32(lane))
+        return self._lane[codes]
+
+
+def ended(reading: Reading, table: Table, start: I64, end: I64) -> I64:
+    """``end`` with calls that never returned while recorded closed at the last event; they are counted as repaired."""
+    open_ended = (end <= UNKNOWN) & (start > UNKNOWN)
+    if not open_ended.any():
+        return end
+    reading.builder.quality.note(
+        "never ended",
+        Effect.REPAIRED,
+        "Ranges and calls that were still open when the recording stopped end at its last event.",
+        table.name,
+        int(open_ended.sum()),
+    )
+    return np.where(open_ended, np.maximum(reading.last_moment, start), end)
+
+
+def read_api_calls(reading: Reading) -> ApiCalls:
+    """CUPTI_ACTIVITY_KIND_RUNTIME: runtime and driver calls."""
+    calls = ApiCalls()
+    table = reading.database.table("CUPTI_ACTIVITY_KIND_RUNTIME")
+    if table is None:
+        return calls
+    lanes, names = ThreadLanes(reading, LaneKind.CUDA_API), Codes()
+    name_of = np.empty(0, np.int32)
+    columns = {
+        "start": table.expression("start", UNKNOWN),
+        "end": table.expression("end", UNKNOWN),
+        "thread": table.expression("globalTid", 0),
+        "correlation": table.expression("correlationId", 0),
+        "name": table.expression("nameId", UNKNOWN),
+    }
+    for batch in reading.batches(table, columns, "reading CUDA calls"):
+        rows = reading.rows_of(table, batch)
+        end = ended(reading, table, batch["start"], batch["end"])
+        good = reading.usable(table, batch["start"], end, rows)
+        code = names.of(batch["name"])
+        if len(names.values) > len(name_of):
+            name_of = np.append(name_of, reading.names(names.values[len(name_of) :], call_name))
+        threads = batch["thread"]
+        events = reading.builder.add(
+            batch["start"][good],
+            end[good],
+            name_of[code[good]],
+            lanes.of(threads)[good],
+            EventKind.API,
+            rows[good],
+        )
+        calls.events.append(events)
+        calls.processes.append((threads & ~np.int64(0xFFFFFF))[good])
+        calls.correlations.append(batch["correlation"][good])
+    return calls
+
+
+def read_other_calls(reading: Reading) -> None:
+    """OSRT, cuDNN, cuBLAS, MPI, UCX and overhead tables, whichever there are."""
+    for family in _FAMILIES:
+        for name in sorted(reading.database.tables):
+            table = reading.database.tables[name]
+            if (
+                family.tables.fullmatch(re.sub(r"_V\d+$", "", name))
+                and {"start", "end"} <= table.columns.keys()
+            ):
+                _read_family(reading, table, family)
+
+
+def _read_family(reading: Reading, table: Table, family: _Family) -> None:
+    lanes, names = ThreadLanes(reading, family.lane), Codes()
+    name_of = np.empty(0, np.int32)
+    columns = {
+        "start": table.expression("start", UNKNOWN),
+        "end": table.expression("end", UNKNOWN),
+        "thread": table.expression("globalTid", 0),
+        "name": table.expression("nameId" if "nameId" in table else "textId", UNKNOWN),
+        "class": table.expression("eventClass", _OS_CALL),
+        "bytes": table.expression("size", UNKNOWN),
+    }
+    for batch in reading.batches(table, columns, family.doing):
+        rows = reading.rows_of(table, batch)
+        end = ended(reading, table, batch["start"], batch["end"])
+        good = reading.usable(table, batch["start"], end, rows)
+        if family.kind is EventKind.OS_RUNTIME:
+            pseudo = good & (batch["class"] == _PROFILING_STARTED)
+            reading.builder.quality.read(-int(pseudo.sum()))
+            good &= ~pseudo
+        code = names.of(batch["name"])
+        if len(names.values) > len(name_of):
+            name_of = np.append(name_of, reading.names(names.values[len(name_of) :], call_name))
+        events = reading.builder.add(
+            batch["start"][good],
+            end[good],
+            name_of[code[good]],
+            lanes.of(batch["thread"])[good],
+            family.kind,
+            rows[good],
+        )
+        sized = batch["bytes"][good] > UNKNOWN
+        if family.kind is EventKind.REGION:
+            reading.builder.attribute(Attribute.MESSAGE_BYTES, events[sized], batch["bytes"][good][sized])

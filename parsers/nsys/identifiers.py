@@ -1,0 +1,88 @@
+"""Nsight Systems' packed numbers: process and thread ids, and where a row lies in its file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+ROWID_BITS = 40
+UNKNOWN = -(1 << 62)
+_THREAD_MASK = 0xFFFFFF
+
+
+def global_process(global_id: int) -> int:
+    """The globalPid that a globalTid belongs to; ids may be negative."""
+    return global_id & ~_THREAD_MASK
+
+
+def process_id(global_id: int) -> int:
+    """The operating system's process number inside a globalPid or globalTid."""
+    return (global_id >> 24) & 0xFFFFFF
+
+
+def thread_id(global_tid: int) -> int:
+    """The operating system's thread number inside a globalTid."""
+    return global_tid & _THREAD_MASK
+
+
+def source_rows(table: int, rowids: I64) -> I64:
+    """Table number and rowid packed for ``EventTable.source_row``; -1 where the rowid does not fit."""
+    fits = (rowids >= 0) & (rowids < 1 << ROWID_BITS)
+    return np.where(fits, rowids | table << ROWID_BITS, -1)
+
+
+def place_of(source_row: int) -> tuple[int, int]:
+    """Table number and rowid of a packed row."""
+    return source_row >> ROWID_BITS, source_row & ((1 << ROWID_BITS) - 1)
+
+
+class Codes:
+    """Gives each different 64-bit value the next small number, over many batches."""
+
+    def __init__(self) -> None:
+        self.values: list[int] = []
+        self._code: dict[int, int] = {}
+
+    def one(self, value: int) -> int:
+        """The number of one value."""
+        code = self._code.get(value)
+        if code is None:
+            code = self._code[value] = len(self.values)
+            self.values.append(value)
+        return code
+
+    def of(self, values: I64) -> I32:
+        """The number of each value."""
+        import pyarrow as pa
+
+        encoded: Any = pa.array(values).dictionary_encode()
+        codes = np.array([self.one(value) for value in encoded.dictionary.to_pylist()], np.int32)
+        return codes[encoded.indices.to_numpy()] if len(codes) else np.empty(0, np.int32)
+
+
+class RowCodes:
+    """The same for rows of several values: ``keys[code]`` is the tuple."""
+
+    def __init__(self, width: int) -> None:
+        self._columns = [Codes() for _ in range(width)]
+        self._rows = Codes()
+        self.keys: list[tuple[int, ...]] = []
+
+    def of(self, *columns: I64) -> I32:
+        """The number of each row of equally long columns."""
+        packed = np.zeros(len(columns[0]), np.int64)
+        for codes, column in zip(self._columns, columns, strict=True):
+            packed = packed << 20 | codes.of(column)
+        numbers = self._rows.of(packed)
+        for row in self._rows.values[len(self.keys) :]:
+            parts = []
+            for codes in reversed(self._columns):
+                parts.append(codes.values[row & 0xFFFFF])
+                row >>= 20
+            self.keys.append(tuple(reversed(parts)))
+        return numbers

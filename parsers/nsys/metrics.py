@@ -1,0 +1,147 @@
+"""Sampled quantities: GPU metrics, and the device memory that the program held."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Counter, LaneKind, MemoryKind
+from parsers.nsys.enumerations import memory_kinds
+from parsers.nsys.identifiers import UNKNOWN
+from parsers.nsys.reading import Reading
+from parsers.nsys.targets import Machine
+
+I64 = npt.NDArray[np.int64]
+
+_LABEL = re.compile(r"^(.*?)\s*\[([^\]]*)\]\s*$")
+_PERCENT = re.compile(r"%|percent|throughput", re.IGNORECASE)
+_HERTZ_FROM = 1_000_000  # a clock "in MHz" above this is in Hz
+_ALLOCATION = 0
+_ON_DEVICE = {MemoryKind.DEVICE, MemoryKind.ARRAY}
+
+
+def metric_name(recorded: str) -> tuple[str, str]:
+    """Name and unit: "SMs Active [Throughput %]" is ("SMs active", "%")."""
+    match = _LABEL.match(recorded)
+    label, unit = (match[1], match[2]) if match else (recorded, "")
+    first, *others = label.split() or [recorded]
+    words = [first, *(word if sum(map(str.isupper, word)) > 1 else word.lower() for word in others)]
+    text = " ".join(words)
+    if _PERCENT.search(unit):
+        return text, "%"
+    return (
+        (text, unit)
+        if unit in {"MHz", "Hz", "W", "C", "B"}
+        else (f"{text} ({unit.lower()})" if unit else text, "")
+    )
+
+
+@dataclass(slots=True)
+class _Series:
+    time: list[I64] = field(default_factory=list)
+    value: list[I64] = field(default_factory=list)
+
+
+def read_gpu_metrics(reading: Reading, machine: Machine, ranks: dict[int, int]) -> None:
+    """GPU_METRICS: one counter for each metric of each GPU."""
+    table = reading.database.table("GPU_METRICS")
+    if table is None or not {"timestamp", "typeId", "metricId", "value"} <= table.columns.keys():
+        return
+    labels = {
+        (kind, metric): str(name)
+        for kind, metric, name in reading.database.few(
+            "TARGET_INFO_GPU_METRICS", "typeId", "metricId", "metricName"
+        )
+    }
+    series: dict[tuple[int, int], _Series] = {}
+    columns = {
+        "time": table.expression("timestamp", UNKNOWN),
+        "type": table.expression("typeId", 0),
+        "metric": table.expression("metricId", 0),
+        "value": table.expression("value", 0),
+    }
+    for batch in reading.batches(table, columns, "reading GPU metrics"):
+        for kind in np.unique(batch["type"]).tolist():
+            of_kind = batch["type"] == kind
+            for metric in np.unique(batch["metric"][of_kind]).tolist():
+                mine = of_kind & (batch["metric"] == metric) & (batch["time"] > UNKNOWN)
+                one = series.setdefault((kind, metric), _Series())
+                one.time.append(batch["time"][mine])
+                one.value.append(batch["value"][mine])
+    for (kind, metric), one in sorted(series.items()):
+        number, rank = _known_as(reading, machine, ranks, kind & 0xFF)
+        name, unit = metric_name(labels.get((kind, metric), f"metric {metric}"))
+        time, value = np.concatenate(one.time), np.concatenate(one.value).astype(np.float64)
+        if unit == "MHz" and len(value) and value.max() > _HERTZ_FROM:
+            value /= 1e6
+        _add(reading, f"GPU {number} {name}", unit, time, value, rank, number)
+
+
+def _known_as(reading: Reading, machine: Machine, ranks: dict[int, int], gpu: int) -> tuple[int, int | None]:
+    """The number by which the recorded process knows a GPU of the machine, and that process's rank."""
+    for lane in reading.lanes:
+        if lane.kind is LaneKind.GPU_STREAM and machine.gpu_number(lane.process, lane.device) == gpu:
+            return lane.device, ranks.get(lane.process)
+    return gpu, None
+
+
+def read_memory_use(reading: Reading, ranks: dict[int, int]) -> None:
+    """CUDA_GPU_MEMORY_USAGE_EVENTS: device memory held by each process, bytes."""
+    table = reading.database.table("CUDA_GPU_MEMORY_USAGE_EVENTS")
+    if table is None or not {"start", "bytes", "memoryOperationType"} <= table.columns.keys():
+        return
+    kinds = memory_kinds(reading.database)
+    columns = {
+        "start": table.expression("start", UNKNOWN),
+        "process": table.expression("globalPid", UNKNOWN),
+        "device": table.expression("deviceId", 0),
+        "kind": table.expression("memKind", 2),
+        "bytes": table.expression("bytes", 0),
+        "operation": table.expression("memoryOperationType", _ALLOCATION),
+    }
+    held: dict[tuple[int, int, int], _Series] = {}
+    for batch in reading.batches(table, columns, "reading memory use"):
+        keys = np.stack([batch["process"], batch["device"], batch["kind"]], axis=1)
+        for process, device, kind in np.unique(keys, axis=0).tolist():
+            mine = (keys == (process, device, kind)).all(axis=1) & (batch["start"] > UNKNOWN)
+            one = held.setdefault((process, device, kind), _Series())
+            one.time.append(batch["start"][mine])
+            sign = np.where(batch["operation"][mine] == _ALLOCATION, 1, -1)
+            one.value.append(sign * batch["bytes"][mine])
+    merged: dict[tuple[int, int, str], _Series] = {}
+    for (process, device, kind), one in held.items():
+        memory = kinds.get(kind, MemoryKind.UNKNOWN)
+        what = "allocated memory" if memory in _ON_DEVICE else f"{memory.name.lower()} memory"
+        total = merged.setdefault((process, device, what), _Series())
+        total.time += one.time
+        total.value += one.value
+    for (process, device, what), one in sorted(merged.items()):
+        time, change = np.concatenate(one.time), np.concatenate(one.value)
+        order = np.argsort(time, kind="stable")
+        held_bytes = np.cumsum(change[order]).astype(np.float64)
+        _add(reading, f"GPU {device} {what}", "B", time[order], held_bytes, ranks.get(process), device)
+
+
+def _add(
+    reading: Reading,
+    name: str,
+    unit: str,
+    time: I64,
+    value: npt.NDArray[np.float64],
+    rank: int | None,
+    device: int,
+) -> None:
+    """Add a counter; counters sampled at the same moments share one array of times."""
+    if not len(time):
+        return
+    if np.any(np.diff(time) < 0):
+        order = np.argsort(time, kind="stable")
+        time, value = time[order], value[order]
+    for known in reversed(reading.builder.counters[-64:]):
+        if len(known.time) == len(time) and np.array_equal(known.time, time):
+            time = known.time
+            break
+    reading.builder.counters.append(Counter(name, unit, time, value, rank, device))

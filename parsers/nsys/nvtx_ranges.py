@@ -1,0 +1,247 @@
+"""NVTX rows: ranges, marks, domains and thread names, and PyTorch's operators where emit_nvtx wrote them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, EventKind, LaneKind
+from parsers.model.collectives import collective_of
+from parsers.model.step_names import step_number
+from parsers.nsys.database import Batch, Table
+from parsers.nsys.host_calls import ThreadLanes, ended
+from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes, global_process
+from parsers.nsys.reading import Reading
+from parsers.nsys.step_ranges import steps_among
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+MARK, THREAD_NAME, PUSH_POP, START_END, DOMAIN = 34, 39, 59, 60, 75
+_OLD_RANGES = (70, 71)
+_RANGES = (PUSH_POP, START_END, *_OLD_RANGES)
+# What torch.autograd.profiler.emit_nvtx appends to an operator's name.
+OPERATOR_SUFFIX = r", (seq|op_id|sizes|input_op_ids) = .*$"
+_SEQUENCE = r", seq = (?P<seq>\d+)"
+_SIZES = re.compile(r", sizes = (\[.*?\])(, input_op_ids = |$)")
+_COLLECTIVE = re.compile(r"^(nccl|rccl|MPI_|nvshmem|record_param_comms)", re.IGNORECASE)
+
+
+def read_nvtx(reading: Reading) -> None:
+    """NVTX_EVENTS; ranges still open when the recording stopped end at its last event."""
+    table = reading.database.table("NVTX_EVENTS")
+    if table is None or "start" not in table:
+        return
+    domains = _read_domains(reading, table)
+    wanted = (*_RANGES, MARK)
+    where = f"eventType IN ({', '.join(map(str, wanted))})" if "eventType" in table else ""
+    columns = {
+        "start": table.expression("start", UNKNOWN),
+        "end": table.expression("end", UNKNOWN),
+        "type": table.expression("eventType", PUSH_POP),
+        "thread": table.expression("globalTid", 0),
+        "domain": table.expression("domainId", 0),
+        "nameid": table.expression("textId", UNKNOWN),
+        "text": table.expression("text", ""),
+    }
+    ranges = _Ranges(reading, table, domains)
+    for batch in reading.batches(table, columns, "reading NVTX ranges", where):
+        ranges.add(batch)
+    ranges.finish()
+
+
+def _read_domains(reading: Reading, table: Table) -> dict[tuple[int, int], str]:
+    """Domain names by (globalPid, domainId); names of threads are kept on the way."""
+    if "eventType" not in table:
+        return {}
+    names: dict[tuple[int, int], str] = {}
+    columns = [table.expression(column, 0) for column in ("eventType", "globalTid", "domainId", "textId")]
+    sql = (
+        f'SELECT {", ".join(columns)}, {table.expression("text", "")} FROM "{table.name}" '
+        f"WHERE eventType IN ({DOMAIN}, {THREAD_NAME})"
+    )
+    for kind, thread, domain, text_id, text in reading.optional_rows(sql):
+        if not text and isinstance(text_id, int):
+            text = reading.strings_of([text_id]).get(text_id, "")
+        if not isinstance(thread, int) or not text:
+            continue
+        if kind == THREAD_NAME:
+            reading.thread_names[thread] = str(text)
+        else:
+            names[global_process(thread), domain] = str(text)
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class _Regions:
+    """Ranges that are no operators, as equal columns."""
+
+    start: I64
+    end: I64
+    name: I32
+    thread: I64
+    row: I64
+    domain: I64
+
+    @staticmethod
+    def joined(parts: Sequence[_Regions]) -> _Regions:
+        return _Regions(
+            *(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(_Regions))
+        )
+
+
+class _Ranges:
+    """Turns batches of ranges into events."""
+
+    def __init__(self, reading: Reading, table: Table, domains: dict[tuple[int, int], str]) -> None:
+        self._reading = reading
+        self._table = table
+        self._domains = domains
+        self._ids = Codes()
+        self._name_of_id = np.empty(0, np.int32)
+        self._regions = ThreadLanes(reading, LaneKind.REGION)
+        self._operators = ThreadLanes(reading, LaneKind.CPU_THREAD)
+        self._domain_codes = RowCodes(2)
+        self._domain_name = np.empty(0, np.int64)
+        self._seen: list[_Regions] = []
+        self._numbered: list[bool] = []  # for each string of the trace
+
+    def add(self, batch: Batch) -> None:
+        reading, builder = self._reading, self._reading.builder
+        rows = reading.rows_of(self._table, batch)
+        kinds = batch["type"]
+        start = batch["start"]
+        end = np.where(kinds == MARK, start, batch["end"])
+        end = ended(reading, self._table, start, end)
+        good = reading.usable(self._table, start, end, rows)
+        name, is_operator, sequence, sizes = self._names(batch)
+        kind = np.where(
+            kinds == MARK, EventKind.MARK, np.where(is_operator, EventKind.CPU_OP, EventKind.REGION)
+        )
+        lane = np.empty(len(batch), np.int32)
+        for mine, lanes in ((is_operator, self._operators), (~is_operator, self._regions)):
+            lane[mine] = lanes.of(batch["thread"][mine])
+        domain = self._domain_of(batch)
+        region = good & (kind == EventKind.REGION)
+        threads = batch["thread"]
+        self._seen.append(
+            _Regions(start[region], end[region], name[region], threads[region], rows[region], domain[region])
+        )
+        now = good & ~(region & self._may_be_steps(name))
+        events = builder.add(start[now], end[now], name[now], lane[now], kind[now], rows[now])
+        for attribute, values in (
+            (Attribute.SEQUENCE, sequence),
+            (Attribute.INPUT_DIMS, sizes),
+            (Attribute.NVTX_DOMAIN, domain),
+            (Attribute.COLLECTIVE, self._collective_of(name)),
+        ):
+            if values is not None:
+                stated = values[now] >= 0
+                builder.attribute(attribute, events[stated], values[now][stated])
+
+    def finish(self) -> None:
+        """Add the ranges that are named like steps: as steps where they are, as regions otherwise."""
+        if not self._seen:
+            return
+        regions = _Regions.joined(self._seen)
+        steps = steps_among(
+            regions.start, regions.end, regions.name, regions.thread, self._reading.builder.strings
+        )
+        rest = np.setdiff1d(np.flatnonzero(self._may_be_steps(regions.name)), steps)
+        for chosen, lanes, kind in (
+            (steps, ThreadLanes(self._reading, LaneKind.STEPS), EventKind.STEP),
+            (rest, self._regions, EventKind.REGION),
+        ):
+            if len(chosen):
+                events = self._reading.builder.add(
+                    regions.start[chosen],
+                    regions.end[chosen],
+                    regions.name[chosen],
+                    lanes.of(regions.thread[chosen]),
+                    kind,
+                    regions.row[chosen],
+                )
+                stated = regions.domain[chosen] >= 0
+                self._reading.builder.attribute(
+                    Attribute.NVTX_DOMAIN, events[stated], regions.domain[chosen][stated]
+                )
+
+    def _may_be_steps(self, name: I32) -> npt.NDArray[np.bool_]:
+        strings = self._reading.builder.strings
+        for text in strings[len(self._numbered) :]:
+            self._numbered.append(step_number(text) is not None)
+        return np.array(self._numbered, bool)[name] if len(name) else np.empty(0, bool)
+
+    def _names(self, batch: Batch) -> tuple[I32, npt.NDArray[np.bool_], I64 | None, I64 | None]:
+        """Name, whether it is an operator, its autograd sequence number and its shapes, for each row."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        builder = self._reading.builder
+        length = len(batch)
+        ids = self._ids.of(batch["nameid"])
+        if len(self._ids.values) > len(self._name_of_id):
+            new = self._ids.values[len(self._name_of_id) :]
+            self._name_of_id = np.append(self._name_of_id, self._reading.names(new))
+        name = self._name_of_id[ids]
+        is_operator = np.zeros(length, bool)
+        text: Any = pc.cast(batch.text("text"), pa.binary())
+        filled = np.asarray(pc.greater(pc.binary_length(text), 0))
+        if not filled.any():
+            return name, is_operator, None, None
+        marked = np.asarray(pc.match_substring_regex(text, OPERATOR_SUFFIX))
+        short = pc.replace_substring_regex(text, OPERATOR_SUFFIX, "") if marked.any() else text
+        unique = short.dictionary_encode()
+        interned = [builder.string(each.decode("utf-8", "replace")) for each in unique.dictionary.to_pylist()]
+        spelled = np.array(interned, np.int32)[unique.indices.to_numpy()]
+        name = np.where(filled, spelled, name)
+        is_operator = marked
+        if not marked.any():
+            return name, is_operator, None, None
+        numbers = pc.extract_regex(text, _SEQUENCE).field(0)
+        stated = pc.fill_null(pc.cast(pc.cast(numbers, pa.string()), pa.int64()), -1)
+        sequence = np.asarray(stated, dtype=np.int64)
+        return name, is_operator, sequence, self._shapes(text, length)
+
+    def _shapes(self, text: Any, length: int) -> I64 | None:
+        import pyarrow.compute as pc
+
+        shaped = np.flatnonzero(np.asarray(pc.match_substring(text, ", sizes = ")))
+        if not len(shaped):
+            return None
+        sizes = np.full(length, -1, np.int64)
+        for index in shaped.tolist():
+            match = _SIZES.search(text[index].as_py().decode("utf-8", "replace"))
+            if match:
+                sizes[index] = self._reading.builder.string(match[1])
+        return sizes
+
+    def _domain_of(self, batch: Batch) -> I64:
+        codes = self._domain_codes.of(batch["thread"] & ~np.int64(0xFFFFFF), batch["domain"])
+        for process, domain in self._domain_codes.keys[len(self._domain_name) :]:
+            text = self._domains.get((process, domain), "" if domain <= 0 else f"domain {domain}")
+            self._domain_name = np.append(
+                self._domain_name, self._reading.builder.string(text) if text else -1
+            )
+        return self._domain_name[codes]
+
+    def _collective_of(self, name: I32) -> I64 | None:
+        strings = self._reading.builder
+        used = np.unique(name)
+        named = [
+            (index, collective_of(text))
+            for index in used.tolist()
+            if _COLLECTIVE.match(text := strings.strings[index])
+        ]
+        named = [(index, collective) for index, collective in named if collective]
+        if not named:
+            return None
+        table = np.full(len(strings.strings), -1, np.int64)
+        for index, collective in named:
+            table[index] = strings.string(collective)
+        return table[name]

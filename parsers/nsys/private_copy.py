@@ -1,0 +1,77 @@
+"""Files made from the user's recordings, kept in the program's cache folder and nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import platformdirs
+
+from parsers.model import TraceError
+
+KEPT_DAYS = 14
+KEPT_BYTES = 20 * 1024**3
+HEADROOM_BYTES = 512 * 1024**2
+_SECONDS_A_DAY = 86_400
+
+
+def cache_folder() -> Path:
+    """Where private copies lie; created on first use."""
+    folder = platformdirs.user_cache_path("stallscope", appauthor=False) / "databases"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+def private_copy(path: Path, purpose: str, fill: Callable[[Path], None], suffix: str = ".sqlite") -> Path:
+    """The file that ``fill`` makes of ``path``; made once for each state of the original.
+
+    It appears under its name only when it is complete, so that a stopped writer leaves nothing half-made.
+    Raises ``TraceError`` when the disk is full or the cache folder cannot be written.
+    """
+    try:
+        folder = cache_folder()
+        stamp = path.stat()
+        key = f"{path.resolve()}|{stamp.st_size}|{stamp.st_mtime_ns}|{purpose}"
+        target = folder / (hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32] + suffix)
+        if target.exists():
+            os.utime(target)
+            return target
+        _tidy(folder)
+        unfinished = folder / f"{target.stem}.{os.getpid()}.part"
+        try:
+            fill(unfinished)
+            os.replace(unfinished, target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return target
+    except OSError as error:
+        raise TraceError(
+            path,
+            f"The unpacked recording could not be kept ({error.strerror or error}).",
+            "Free space in the cache folder, or unpack the recording yourself.",
+        ) from error
+
+
+def room_for_more(folder: Path) -> int:
+    """Bytes that may still be written there."""
+    return max(shutil.disk_usage(folder).free - HEADROOM_BYTES, 0)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what nobody opened lately, and the oldest once there is too much."""
+    now = time.time()
+    entries = []
+    for file in folder.iterdir():
+        with contextlib.suppress(OSError):
+            entries.append((file.stat().st_mtime, file.stat().st_size, file))
+    total = 0
+    for used, size, file in sorted(entries, reverse=True):
+        total += size
+        if now - used > KEPT_DAYS * _SECONDS_A_DAY or total > KEPT_BYTES:
+            with contextlib.suppress(OSError):
+                file.unlink()

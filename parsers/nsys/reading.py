@@ -1,0 +1,164 @@
+"""What every part of the reader shares while one export is read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Effect, Lane, LaneKind, Progress
+from parsers.model.builder import TraceBuilder
+from parsers.nsys.database import Batch, Database, Table, TableDamaged
+from parsers.nsys.identifiers import UNKNOWN, source_rows
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000
+_NAMES_IN_ONE_QUERY = 500
+_NAMES_WORTH_A_SCAN = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class LaneKey:
+    """A lane before names, devices and ranks are known: the recorded numbers."""
+
+    kind: LaneKind
+    process: int  # globalPid
+    thread: int = UNKNOWN  # globalTid
+    device: int = UNKNOWN
+    stream: int = UNKNOWN
+
+
+@dataclass(slots=True)
+class Reading:
+    """The export, the trace that grows from it, and the lanes found so far."""
+
+    database: Database
+    builder: TraceBuilder
+    progress: Progress
+    lanes: list[LaneKey] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)  # numbered as in ``source_row``
+    thread_names: dict[int, str] = field(default_factory=dict)
+    last_moment: int = UNKNOWN
+    _lane_index: dict[LaneKey, int] = field(default_factory=dict)
+    _strings: dict[int, str] = field(default_factory=dict)
+    _rows_done: int = 0
+    _rows_in_all: int = 1
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Count the rows of these tables, for the progress."""
+        tables = [table for name in names if (table := self.database.table(name)) is not None]
+        self._rows_in_all = max(sum(self.database.size(table) for table in tables), 1)
+
+    def lane(self, key: LaneKey) -> int:
+        """The number of a lane, created on first use."""
+        index = self._lane_index.get(key)
+        if index is None:
+            index = self._lane_index[key] = len(self.lanes)
+            self.lanes.append(key)
+            if self.builder.lane(Lane(key.kind, repr(key))) != index:
+                raise ValueError("the builder's lanes are not those of this reader")
+        return index
+
+    def number_of(self, table: Table) -> int:
+        """The number that ``source_row`` holds for a table."""
+        if table.name not in self.tables:
+            self.tables.append(table.name)
+        return self.tables.index(table.name)
+
+    def batches(
+        self, table: Table, columns: Mapping[str, str], doing: str, where: str = ""
+    ) -> Iterator[Batch]:
+        """Every row of a table with its rowid as "row"; a damaged rest is noted, not raised."""
+        count = 0
+        try:
+            for batch in self.database.batches(table, {"row": table.rowid, **columns}, where):
+                count += len(batch)
+                self._rows_done += len(batch)
+                self.progress.step(min(0.05 + 0.75 * self._rows_done / self._rows_in_all, 0.8), doing)
+                yield batch
+        except TableDamaged as damage:
+            self.builder.quality.note(
+                "damaged table",
+                Effect.NOTED,
+                f"A table could not be read to its end; the {count:,} rows before the damage are shown.",
+                f"{table.name}: {damage}",
+            )
+
+    def rows_of(self, table: Table, batch: Batch) -> I64:
+        """``source_row`` of a batch."""
+        return source_rows(self.number_of(table), batch["row"])
+
+    def usable(self, table: Table, start: I64, end: I64, rows: I64) -> Mask:
+        """Which rows have a possible start and end; the others are counted as quarantined."""
+        quality = self.builder.quality
+        quality.read(len(start))
+        missing = (start <= UNKNOWN) | (end <= UNKNOWN)
+        backwards = ~missing & (end < start)
+        unset = (start == 0) & (end == 0)
+        endless = ~missing & ~backwards & ((end - start > LONGEST_NS) | (np.abs(start) > -UNKNOWN // 2))
+        for kind, found, reason in (
+            ("no time", missing, "Rows without a start or end were left out."),
+            ("ends before it starts", backwards, "Rows that end before they start were left out."),
+            (
+                "time never recorded",
+                unset,
+                "Rows that start and end at zero were left out: the profiler had no time for them.",
+            ),
+            ("impossible duration", endless, "Rows longer than ten years were left out."),
+        ):
+            if found.any():
+                example = f"{table.name} row {int(rows[np.flatnonzero(found)[0]]) & ((1 << 40) - 1)}"
+                quality.note(kind, Effect.QUARANTINED, reason, example, int(found.sum()))
+        good = ~(missing | backwards | unset | endless)
+        if good.any():
+            self.last_moment = max(self.last_moment, int(end[good].max()))
+        return good
+
+    def optional_rows(self, sql: str) -> list[tuple[object, ...]]:
+        """All rows of a small query; none when the file is damaged there, which is noted."""
+        try:
+            return self.database.rows(sql)
+        except sqlite3.Error as error:
+            self.builder.quality.note(
+                "damaged table", Effect.NOTED, "A part of the file could not be read.", str(error)
+            )
+            return []
+
+    def strings_of(self, ids: Iterable[int]) -> dict[int, str]:
+        """The texts of these StringIds, and of no others; an id without a text becomes "(string N)"."""
+        wanted = {each for each in ids if each >= 0}
+        missing = sorted(wanted - self._strings.keys())
+        table = self.database.table("StringIds")
+        if missing and table is not None and {"id", "value"} <= table.columns.keys():
+            try:
+                self._fetch_strings(missing, table)
+            except sqlite3.Error as error:
+                self.builder.quality.note(
+                    "damaged names", Effect.NOTED, "Some names could not be read.", f"StringIds: {error}"
+                )
+        return {each: self._strings.get(each) or f"(string {each})" for each in wanted}
+
+    def _fetch_strings(self, ids: list[int], table: Table) -> None:
+        if len(ids) > _NAMES_WORTH_A_SCAN:
+            wanted = set(ids)
+            for key, value in self.database.stream(f'SELECT id, value FROM "{table.name}"'):
+                if key in wanted:
+                    self._strings[key] = str(value)
+            return
+        for first in range(0, len(ids), _NAMES_IN_ONE_QUERY):
+            some = ids[first : first + _NAMES_IN_ONE_QUERY]
+            marks = ",".join("?" * len(some))
+            rows = self.database.rows(f'SELECT id, value FROM "{table.name}" WHERE id IN ({marks})', some)
+            self._strings.update((key, str(value)) for key, value in rows)
+            self.progress.step(0.8, "reading names")
+
+    def names(self, ids: list[int], shown: Callable[[str], str] = str) -> I32:
+        """Index into the trace's strings for each StringIds id, after ``shown`` tidied its text."""
+        texts = self.strings_of(ids)
+        return np.array([self.builder.string(shown(texts.get(each, "(no name)"))) for each in ids], np.int32)

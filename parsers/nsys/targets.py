@@ -1,0 +1,227 @@
+"""What the export says about the machine and the processes: GPUs, names, ranks, clocks, and warnings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from parsers.model import Device, Effect, Lane, LaneKind, Rank, TraceInput
+from parsers.nsys.database import Database
+from parsers.nsys.identifiers import UNKNOWN, process_id, thread_id
+from parsers.nsys.reading import LaneKey, Reading
+
+_ALL_STREAMS = 0xFFFFFFFF
+_MPI_RANK = re.compile(r"^MPI Rank (\d+)$")
+_WARNING, _ERROR = 2, 3
+_GPU_COLUMNS = (
+    "id",
+    "name",
+    "cuDevice",
+    "totalMemory",
+    "memoryBandwidth",
+    "smCount",
+    "computeMajor",
+    "computeMinor",
+    "uuid",
+)
+
+
+def producer_of(database: Database) -> str:
+    """Such as "Nsight Systems 2025.3.2"; without a version where the export does not state it."""
+    for name in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+        for key, value in database.few(name, "name", "value"):
+            if key == "EXPORT_PRODUCT_VERSION" and value:
+                return f"Nsight Systems {'.'.join(str(value).split('.')[:3])}"
+    return "Nsight Systems"
+
+
+def epoch_of(database: Database) -> int | None:
+    """Wall clock (UTC ns) of the export's time zero; None where it is not stated."""
+    for name in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+        for key, value in database.few(name, "name", "value"):
+            if key == "EXPORT_PARAM_TIME_NORMALIZE" and str(value).lower() in {"true", "1"}:
+                return 0
+    for (epoch,) in database.few("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
+        if isinstance(epoch, int) and epoch > 0:
+            return epoch
+    return None
+
+
+def note_warnings(reading: Reading) -> None:
+    """What the recorder itself warned of, by its own words."""
+    for severity, text in reading.database.few("DIAGNOSTIC_EVENT", "severity", "text"):
+        if severity in (_WARNING, _ERROR) and isinstance(text, str):
+            words = "warned" if severity == _WARNING else "reported an error"
+            first = text.strip().split("\n")[0][:160]
+            reading.builder.quality.note(
+                f"recorder: {first[:60]}", Effect.NOTED, f"The recorder {words}: {first}"
+            )
+
+
+class Machine:
+    """GPUs by the numbers that the processes know them by."""
+
+    def __init__(self, database: Database) -> None:
+        self._gpus: dict[int, dict[str, Any]] = {}
+        for row in database.few("TARGET_INFO_GPU", *_GPU_COLUMNS):
+            gpu = dict(zip(_GPU_COLUMNS, row, strict=True))
+            if isinstance(gpu["id"], int):
+                self._gpus[gpu["id"]] = gpu
+        self._by_process = {
+            (pid, number): gpu
+            for gpu, number, pid in database.few("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
+        }
+        self._by_driver = {
+            gpu["cuDevice"]: number for number, gpu in self._gpus.items() if isinstance(gpu["cuDevice"], int)
+        }
+
+    def gpu_number(self, process: int, device: int) -> int:
+        """The machine's number of the GPU that a process calls ``device``."""
+        known = self._by_process.get((process_id(process), device))
+        if known is not None:
+            return int(known)
+        return int(self._by_driver.get(device, device))
+
+    def device(self, process: int, number: int, rank: int | None) -> Device:
+        """The GPU that a process calls ``number``."""
+        gpu = self._gpus.get(self.gpu_number(process, number), {})
+
+        def positive(column: str) -> int | None:
+            value = gpu.get(column)
+            return int(value) if isinstance(value, (int, float)) and value > 0 else None
+
+        major, minor = gpu.get("computeMajor"), gpu.get("computeMinor")
+        bandwidth = positive("memoryBandwidth")
+        return Device(
+            number,
+            str(gpu.get("name") or ""),
+            rank,
+            memory_bytes=positive("totalMemory"),
+            sm_count=positive("smCount"),
+            compute_capability=(major, minor) if isinstance(major, int) and isinstance(minor, int) else None,
+            memory_bandwidth=None if bandwidth is None else float(bandwidth),
+            uuid=str(gpu.get("uuid") or ""),
+        )
+
+
+def ranks_of(reading: Reading, machine: Machine, busy: set[int]) -> dict[int, int]:
+    """Rank by globalPid: for two or more processes that used a GPU; or the rank that MPI itself stated.
+
+    ``busy`` holds the processes with GPU work. Without a stated rank they are numbered by GPU, then by process.
+    """
+    stated = {
+        thread & ~0xFFFFFF: int(match[1])
+        for thread, name in reading.thread_names.items()
+        if (match := _MPI_RANK.match(name))
+    }
+    if stated and set(stated) >= busy and len(set(stated.values())) == len(stated):
+        return stated
+    if len(busy) < 2:
+        return {}
+
+    def order(process: int) -> tuple[int, int]:
+        used = [
+            machine.gpu_number(process, lane.device)
+            for lane in reading.lanes
+            if lane.process == process and lane.kind is LaneKind.GPU_STREAM
+        ]
+        return min(used, default=0), process
+
+    return {process: rank for rank, process in enumerate(sorted(busy, key=order))}
+
+
+def name_lanes(reading: Reading, machine: Machine, ranks: dict[int, int]) -> None:
+    """Give every lane of the builder its name, rank and device."""
+    processes = _process_names(reading)
+    threads = _thread_names(reading)
+    used = {(lane.process, lane.device) for lane in reading.lanes if lane.device > UNKNOWN}
+    devices = {
+        (process, number): reading.builder.device(machine.device(process, number, ranks.get(process)))
+        for process, number in sorted(used, key=lambda each: (ranks.get(each[0], -1), each[1], each[0]))
+    }
+    for index, key in enumerate(reading.lanes):
+        rank = ranks.get(key.process)
+        process = process_id(key.process) if key.process > UNKNOWN else None
+        text = processes.get(key.process, "")
+        if key.device > UNKNOWN:
+            lane = _gpu_lane(key, rank, process, devices[key.process, key.device], text)
+        else:
+            lane = Lane(
+                key.kind,
+                _thread_text(key, threads),
+                rank=rank,
+                process=process,
+                thread=thread_id(key.thread) if key.thread > UNKNOWN else None,
+                process_name=text,
+            )
+        reading.builder.lanes[index] = lane
+
+
+def _gpu_lane(key: LaneKey, rank: int | None, process: int | None, device: int, text: str) -> Lane:
+    everywhere = key.stream == _ALL_STREAMS
+    name = f"GPU {key.device} " + ("all streams" if everywhere else f"stream {key.stream}")
+    return Lane(
+        key.kind,
+        f"{name} synchronization" if key.kind is LaneKind.OTHER else name,
+        rank=rank,
+        process=process,
+        device=device,
+        stream=None if everywhere else key.stream,
+        process_name=text,
+    )
+
+
+def _thread_text(key: LaneKey, names: dict[int, str]) -> str:
+    number = thread_id(key.thread)
+    name = names.get(key.thread)
+    return f"{name} ({number})" if name else f"thread {number}"
+
+
+def _process_names(reading: Reading) -> dict[int, str]:
+    """Names of the processes that have lanes, and of no others of the machine."""
+    shown = {key.process for key in reading.lanes}
+    found: dict[int, str] = {}
+    if (table := reading.database.table("PROCESSES")) is not None and {
+        "globalPid",
+        "name",
+    } <= table.columns.keys():
+        for process in shown:
+            sql = f'SELECT name FROM "{table.name}" WHERE globalPid = {process} LIMIT 1'
+            for (name,) in reading.optional_rows(sql):
+                found[process] = re.split(r"[/\\]", str(name or "").strip())[-1]
+    return found
+
+
+def _thread_names(reading: Reading) -> dict[int, str]:
+    """Names of the threads that have lanes; the one a program gave by NVTX comes first."""
+    shown = {key.thread for key in reading.lanes if key.thread > UNKNOWN}
+    ids = {
+        thread: name
+        for thread, name in reading.database.few("ThreadNames", "globalTid", "nameId")
+        if thread in shown and isinstance(name, int)
+    }
+    texts = reading.strings_of(ids.values())
+    named = {thread: texts[name] for thread, name in ids.items() if name in texts}
+    return {**named, **{thread: name for thread, name in reading.thread_names.items() if thread in shown}}
+
+
+def describe_run(reading: Reading, ranks: dict[int, int], path: str, format_name: str) -> None:
+    """State the input, its clock and its ranks."""
+    builder = reading.builder
+    builder.epoch_ns = epoch_of(reading.database)
+    sole = next(iter(ranks.values())) if len(ranks) == 1 else None
+    builder.inputs.append(TraceInput(path, format_name, producer_of(reading.database), sole))
+    world = len(ranks) if len(ranks) > 1 else None
+    builder.ranks += [Rank(rank, world) for rank in sorted(ranks.values())]
+
+
+def describe_capture(reading: Reading, opaque_graphs: bool) -> None:
+    """State what was recorded."""
+    kinds = {lane.kind for lane in reading.lanes}
+    reading.builder.capture = replace(
+        reading.builder.capture,
+        has_cpu_events=bool(kinds & {LaneKind.CPU_THREAD, LaneKind.REGION, LaneKind.STEPS}),
+        has_api_calls=LaneKind.CUDA_API in kinds,
+        graph_mode_opaque=opaque_graphs,
+    )
