@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rules.analysis.causes import Cause
+from rules.analysis.device_time import DeviceTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +30,18 @@ class Budget:
     @property
     def total_idle_ns(self) -> int:
         return sum(self.idle_ns.values())
+
+    @property
+    def busy_ns(self) -> int:
+        """The union of everything that ran on the device."""
+        return self.compute_ns + self.exposed_communication_ns + self.exposed_copy_ns + self.other_ns
+
+
+def budget_of(time: DeviceTime, device: int, t0: int, t1: int) -> Budget:
+    """The budget of [t0, t1); time that belongs to no part is the residual."""
+    parts = [
+        time.within(part, t0, t1) for part in (time.compute, time.communication, time.copies, time.other)
+    ]
+    idle = {cause: time.idle_within(cause, t0, t1) for cause in Cause}
+    residual = max(t1 - t0, 0) - sum(parts) - sum(idle.values())
+    return Budget(device, t0, max(t1, t0), *parts, idle, residual)

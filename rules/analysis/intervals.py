@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -63,3 +65,40 @@ def subtract(a: Intervals, b: Intervals) -> Intervals:
     if not len(a[0]):
         return EMPTY
     return intersect(a, complement(b, int(a[0][0]), int(a[1][-1])))
+
+
+def measure(intervals: Intervals, start: I64, end: I64) -> I64:
+    """How many ns of each window [start, end) the intervals cover."""
+    return covered_before(intervals, end) - covered_before(intervals, np.minimum(start, end))
+
+
+def covered_before(intervals: Intervals, times: I64) -> I64:
+    """How many ns the intervals cover before each time."""
+    first, last = intervals
+    if not len(first):
+        return np.zeros(len(times), np.int64)
+    total = np.concatenate(([0], np.cumsum(last - first)))
+    index = np.searchsorted(first, times, side="right") - 1
+    inside = np.maximum(index, 0)
+    part = np.clip(times - first[inside], 0, last[inside] - first[inside])
+    return np.where(index < 0, 0, total[inside] + part)
+
+
+def contains(intervals: Intervals, times: I64) -> npt.NDArray[np.bool_]:
+    """Whether each time lies inside an interval (its start included, its end not)."""
+    first, last = intervals
+    if not len(first):
+        return np.zeros(len(times), bool)
+    index = np.searchsorted(first, times, side="right") - 1
+    return (index >= 0) & (times < last[np.maximum(index, 0)])
+
+
+def pairs(intervals: Intervals) -> tuple[tuple[int, int], ...]:
+    """The intervals as plain (start, end) pairs."""
+    return tuple(zip(intervals[0].tolist(), intervals[1].tolist(), strict=True))
+
+
+def of_pairs(listed: Iterable[tuple[int, int]]) -> Intervals:
+    """The union of plain (start, end) pairs."""
+    columns = np.array(list(listed), np.int64).reshape(-1, 2)
+    return union(columns[:, 0], columns[:, 1])

@@ -1,15 +1,45 @@
-"""The steps of a run: iterations of training or requests of inference."""
+"""The steps of a run: iterations of training or requests of inference, as the GPU executed them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules.analysis.regions import numbered
+
+I64 = npt.NDArray[np.int64]
+
+WARM_UP_RATIO = (
+    1.5  # a leading step this many times the median of the later ones is warm-up (max/median > 1.5 is uneven)
+)
+LEAST_COVERAGE = (
+    0.5  # regions are steps when they hold at least this share of the launches between first and last
+)
+STEP_WORD = re.compile(
+    r"(?<![a-z])(step|iter|iteration|batch|request|inference|token|decode|prefill|generate|generation|sample|frame|"
+    r"epoch|train|training|trainstep|microbatch|query|episode)s?(?![a-z])",
+    re.IGNORECASE,
+)
+NEVER_STEPS = re.compile(
+    r"layer|block|module|stage|head|bucket|expert|fsdp|ddp|nccl|conv|attn|attention|mlp|level|chunk|## |aten::|rank|worker|"
+    r"pass\.|compile",
+    re.IGNORECASE,
+)
+COARSE = re.compile(r"epoch|episode", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One iteration of one rank; ``steady`` is False for warm-up and other steps that do not represent the run.
 
-    ``found_by`` says how it was found: "ProfilerStep", "region", "repetition" or "window" (no steps: the whole run).
+    ``start`` is where its annotation starts, or where the GPU finished the work launched before, whichever is later;
+    so a step holds the GPU work that it launched, also when the host runs ahead. ``found_by`` says how it was found:
+    "ProfilerStep", "region" or "repetition". ``event`` is the annotation's event, -1 without one.
     """
 
     name: str
@@ -19,3 +49,198 @@ class Step:
     steady: bool = True
     found_by: str = "ProfilerStep"
     event: int = -1
+
+    @property
+    def duration(self) -> int:
+        return self.end - self.start
+
+
+def find_steps(trace: Trace) -> tuple[Step, ...]:
+    """The steps of every rank, by rank and time; none where nothing repeats."""
+    ranks = sorted({_rank_of(trace, lane) for lane in range(len(trace.lanes))})
+    found: list[Step] = []
+    for rank in ranks:
+        found += _steps_of_rank(trace, rank)
+    return tuple(found)
+
+
+def _rank_of(trace: Trace, lane: int) -> int:
+    rank = trace.lanes[lane].rank
+    return -1 if rank is None else rank
+
+
+def _steps_of_rank(trace: Trace, rank: int) -> list[Step]:
+    lanes = np.array([_rank_of(trace, lane) == rank for lane in range(len(trace.lanes))], bool)
+    operations, launched = _operations_by_launch(trace, lanes)
+    annotations, found_by = _annotations(trace, lanes, launched)
+    label = None if rank < 0 else rank
+    if annotations is not None:
+        starts, ends = trace.events.start[annotations], trace.events.end[annotations]
+        windows = _as_the_gpu_ran_them(trace, starts, ends, operations, launched)
+        steps = [
+            Step(trace.name(event), label, start, end, True, found_by, event)
+            for event, (start, end) in zip(annotations.tolist(), windows, strict=True)
+        ]
+    else:
+        steps = [
+            Step(f"iteration {index + 1}", label, start, end, True, "repetition")
+            for index, (start, end) in enumerate(_repetition(trace, operations))
+        ]
+    return _with_warm_up_marked([step for step in steps if step.end > step.start])
+
+
+def _operations_by_launch(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
+    """GPU operations of a rank in order of their launch, and when each was launched.
+
+    Operations without a launch row that precede every launched one were launched before the recording began.
+    """
+    operations = trace.gpu_operations[lanes[trace.events.lane[trace.gpu_operations]]]
+    launch = trace.links.launch_of(operations)
+    start = trace.events.start[operations]
+    linked = launch >= 0
+    first_linked = int(start[linked].min()) if linked.any() else np.iinfo(np.int64).max
+    launched = np.where(
+        linked, trace.events.start[np.maximum(launch, 0)], np.where(start < first_linked, -1, start)
+    )
+    order = np.lexsort((start, launched))
+    return operations[order], launched[order]
+
+
+def _as_the_gpu_ran_them(
+    trace: Trace, starts: I64, ends: I64, operations: I64, launched: I64
+) -> list[tuple[int, int]]:
+    done = np.maximum.accumulate(trace.events.end[operations]) if len(operations) else np.empty(0, np.int64)
+
+    def boundary(times: I64) -> I64:
+        before = np.searchsorted(launched, times, side="left") - 1
+        return np.maximum(times, np.where(before < 0, 0, done[np.maximum(before, 0)])) if len(done) else times
+
+    first = boundary(starts)
+    last = boundary(ends)
+    last[:-1] = np.where(
+        starts[1:] - ends[:-1] < np.maximum(ends[:-1] - starts[:-1], 1), first[1:], last[:-1]
+    )
+    return list(zip(first.tolist(), np.maximum(last, first).tolist(), strict=True))
+
+
+def _annotations(
+    trace: Trace, lanes: npt.NDArray[np.bool_], launched: I64
+) -> tuple[I64, str] | tuple[None, str]:
+    stated = trace.events.of_kind(EventKind.STEP)
+    stated = stated[lanes[trace.events.lane[stated]]]
+    profiler = [event for event in stated.tolist() if trace.name(event).startswith("ProfilerStep")]
+    for candidates, found_by in ((profiler, "ProfilerStep"), (stated.tolist(), "region")):
+        if candidates:
+            chosen = _disjoint(trace, np.array(candidates, np.int64))
+            if len(chosen) > 1 or found_by == "ProfilerStep":
+                return chosen, found_by
+    return (chosen, "region") if (chosen := _step_regions(trace, lanes, launched)) is not None else (None, "")
+
+
+def _disjoint(trace: Trace, events: I64) -> I64:
+    """Sorted by start, duplicates on other lanes and anything inside an earlier one left out."""
+    events = events[np.lexsort((-trace.events.end[events], trace.events.start[events]))]
+    kept: list[int] = []
+    for event in events.tolist():
+        if not kept or trace.events.start[event] >= trace.events.end[kept[-1]]:
+            kept.append(event)
+    return np.array(kept, np.int64)
+
+
+def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], launched: I64) -> I64 | None:
+    """Regions that repeat and hold most launches: numbered ones, or same-named ones with a word for a step."""
+    regions = trace.events.of_kind(EventKind.REGION)
+    regions = regions[lanes[trace.events.lane[regions]]]
+    groups: dict[tuple[int, str, bool], list[int]] = {}
+    for event, lane, name in zip(
+        regions.tolist(),
+        trace.events.lane[regions].tolist(),
+        trace.events.name[regions].tolist(),
+        strict=True,
+    ):
+        text = trace.strings[name]
+        if NEVER_STEPS.search(text):
+            continue
+        parts = numbered(text)
+        if parts is not None:
+            groups.setdefault((lane, parts[0], True), []).append(event)
+        elif STEP_WORD.search(text):
+            groups.setdefault((lane, text, False), []).append(event)
+    scored = []
+    for (_, stem, is_numbered), members in groups.items():
+        events = np.array(members, np.int64)
+        if len(events) < 2 or (is_numbered and not _counts_up(trace, events)):
+            continue
+        chosen = _disjoint(trace, events)
+        if len(chosen) < len(events) or _coverage(trace, chosen, launched) < LEAST_COVERAGE:
+            continue
+        mean = float((trace.events.end[chosen] - trace.events.start[chosen]).mean())
+        scored.append((not COARSE.search(stem), bool(STEP_WORD.search(stem)), mean, chosen))
+    return max(scored, key=lambda each: each[:3])[3] if scored else None
+
+
+def _counts_up(trace: Trace, events: I64) -> bool:
+    ordered = events[np.argsort(trace.events.start[events], kind="stable")]
+    numbers = [parts[1] for event in ordered.tolist() if (parts := numbered(trace.name(event)))]
+    return all(later > earlier for earlier, later in zip(numbers, numbers[1:], strict=False))
+
+
+def _coverage(trace: Trace, events: I64, launched: I64) -> float:
+    """The share of the launches between the first start and the last end that happened inside the events."""
+    starts, ends = trace.events.start[events], trace.events.end[events]
+    low, high = np.searchsorted(launched, [int(starts[0]), int(ends[-1])])
+    if high <= low:
+        return 1.0 if not len(launched) else 0.0
+    inside = np.searchsorted(launched, ends) - np.searchsorted(launched, starts)
+    return float(inside.sum()) / float(high - low)
+
+
+LEAST_REPETITIONS = 4
+LEAST_MATCH = 0.95  # share of operations that equal the one a period later
+LONGEST_SEQUENCE = 200_000
+
+
+def _repetition(trace: Trace, operations: I64) -> Iterable[tuple[int, int]]:
+    """Iterations without any annotation: the longest steady period in the sequence of operation names."""
+    order = operations[np.argsort(trace.events.start[operations], kind="stable")][:LONGEST_SEQUENCE]
+    names = trace.events.name[order]
+    values, counts = np.unique(names, return_counts=True)
+    for value in values[np.lexsort((values, counts))].tolist():
+        places = np.flatnonzero(names == value)
+        if len(places) < LEAST_REPETITIONS:
+            continue
+        spacing = np.diff(places)
+        period = int(np.median(spacing))
+        if period < 2 or np.mean(spacing == period) < LEAST_MATCH:
+            continue
+        body = names[places[0] : places[-1]]
+        if len(body) <= period or np.mean(body[period:] == body[:-period]) < LEAST_MATCH:
+            continue
+        return _cut_at_widest_gap(trace, order, places, period)
+    return []
+
+
+def _cut_at_widest_gap(trace: Trace, order: I64, places: I64, period: int) -> Iterable[tuple[int, int]]:
+    starts = trace.events.start[order]
+    reach = np.maximum.accumulate(trace.events.end[order])
+    idle = np.concatenate(([0], starts[1:] - reach[:-1]))
+    first = int(places[0])
+    cycles = (len(places) - 1, period)
+    wait = idle[first : first + cycles[0] * period].reshape(cycles).mean(axis=0)
+    begin = first + int(wait.argmax())
+    edges = np.arange(begin, len(order), period)
+    times = starts[edges].tolist()
+    if len(order) - int(edges[-1]) == period:
+        times.append(int(reach[-1]))
+    return list(zip(times[:-1], times[1:], strict=True))
+
+
+def _with_warm_up_marked(steps: list[Step]) -> list[Step]:
+    """Leading steps that are much slower than the later half are not steady."""
+    if len(steps) < 2:
+        return steps
+    times = np.array([step.duration for step in steps], np.int64)
+    usual = float(np.median(times[len(times) // 2 :]))
+    early = np.flatnonzero(times[: (len(times) + 1) // 2] > WARM_UP_RATIO * usual)
+    warm = int(early[-1]) + 1 if len(early) and len(early) < len(steps) else 0
+    return [replace(step, steady=index >= warm) for index, step in enumerate(steps)]

@@ -1,0 +1,169 @@
+"""Everything the rules and the window ask about a trace, computed once: steps, window, idle time, budgets, families."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules.analysis.budget import Budget, budget_of
+from rules.analysis.causes import IdleTable
+from rules.analysis.device_time import DeviceTime, busy_parts, idle_parts
+from rules.analysis.families import Family, KernelClass, classify
+from rules.analysis.gaps import idle_of_device, joined_tables
+from rules.analysis.intervals import Intervals
+from rules.analysis.steps import Step, find_steps
+from rules.analysis.threads import Threads
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """Lazy and cached; all times are ns from the trace start, devices are indices into ``Trace.devices``."""
+
+    trace: Trace
+    _times: dict[int, DeviceTime] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def threads(self) -> Threads:
+        """The CPU threads."""
+        return Threads.of(self.trace)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of all ranks, by rank and time; empty where nothing repeats."""
+        return find_steps(self.trace)
+
+    @cached_property
+    def steady_steps(self) -> tuple[Step, ...]:
+        """The steps that represent the run: no warm-up."""
+        return tuple(step for step in self.steps if step.steady)
+
+    @cached_property
+    def window(self) -> tuple[int, int]:
+        """The analysed time: the steady steps, else first to last GPU operation, else the whole trace.
+
+        With several ranks, the median of their first starts to the median of their last ends.
+        """
+        if self.steady_steps:
+            ranks = sorted({step.rank if step.rank is not None else -1 for step in self.steady_steps})
+            mine = [
+                [step for step in self.steady_steps if (step.rank if step.rank is not None else -1) == rank]
+                for rank in ranks
+            ]
+            start = int(np.median([min(step.start for step in steps) for steps in mine]))
+            return start, int(np.median([max(step.end for step in steps) for steps in mine]))
+        operations = self.trace.gpu_operations
+        if len(operations):
+            return int(self.trace.events.start[operations].min()), int(
+                self.trace.events.end[operations].max()
+            )
+        return 0, self.trace.duration
+
+    @property
+    def window_ns(self) -> int:
+        return self.window[1] - self.window[0]
+
+    @cached_property
+    def window_text(self) -> str:
+        """What the window is, as a phrase."""
+        if not self.steady_steps:
+            return "first to last GPU operation" if len(self.trace.gpu_operations) else "whole recording"
+        count, first = self.steps_in_window, self.steady_steps[0]
+        return f"{count} steady step{'s' if count != 1 else ''}, found by {_FOUND_BY[first.found_by]}"
+
+    @cached_property
+    def steps_in_window(self) -> int:
+        """Steady steps of one rank; 0 where no steps were found."""
+        ranks = [step.rank for step in self.steady_steps]
+        return max((ranks.count(rank) for rank in set(ranks)), default=0)
+
+    @cached_property
+    def active_devices(self) -> tuple[int, ...]:
+        """Devices that ran anything inside the window, else all that ran anything."""
+        t0, t1 = self.window
+        ran = [
+            device for device in range(len(self.trace.devices)) if self.span(device)[1] > self.span(device)[0]
+        ]
+        inside = [device for device in ran if self.time(device).within(self.time(device).busy, t0, t1) > 0]
+        return tuple(inside or ran)
+
+    def span(self, device: int) -> tuple[int, int]:
+        """First start to last end of the device's operations; (0, 0) without any."""
+        operations = self.trace.operations_of_device(device)
+        if not len(operations):
+            return 0, 0
+        return int(self.trace.events.start[operations[0]]), int(self.trace.events.end[operations].max())
+
+    def busy(self, device: int) -> Intervals:
+        """The union of everything that ran on the device."""
+        return self.time(device).busy
+
+    @cached_property
+    def idle(self) -> IdleTable:
+        """Attributed idle time of all devices: first to last operation, and the window."""
+        tables = []
+        for device in range(len(self.trace.devices)):
+            first, last = self.span(device)
+            t0, t1 = self.window
+            if last > first:
+                t0, t1 = min(first, t0), max(last, t1)
+            tables.append(idle_of_device(self.trace, self.threads, device, t0, t1))
+        return joined_tables(tables)
+
+    def time(self, device: int) -> DeviceTime:
+        """The device's time as disjoint intervals by what it did."""
+        if device not in self._times:
+            self._times[device] = DeviceTime(*busy_parts(self.trace, device), idle_parts(self.idle, device))
+        return self._times[device]
+
+    def budget(self, device: int, t0: int, t1: int) -> Budget:
+        """Where the time of [t0, t1) went on one device."""
+        return budget_of(self.time(device), device, t0, t1)
+
+    def budgets(self, device: int) -> Budget:
+        """Where the window's time went on one device."""
+        return self.budget(device, *self.window)
+
+    @cached_property
+    def classes(self) -> tuple[KernelClass, ...]:
+        """Kernel class for each string; OTHER for strings that name no GPU operation."""
+        table = [_NO_KERNEL] * len(self.trace.strings)
+        for kind in (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET, EventKind.GRAPH):
+            for name in np.unique(self.trace.events.name[self.trace.events.of_kind(kind)]).tolist():
+                if kind is EventKind.KERNEL or table[name] is _NO_KERNEL:
+                    table[name] = classify(self.trace.strings[name])
+        return tuple(table)
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """Kernel family for each string."""
+        return tuple(each.family for each in self.classes)
+
+    @cached_property
+    def family_of_string(self) -> npt.NDArray[np.uint8]:
+        """The same as a column, to index with ``events.name``."""
+        return np.array([int(family) for family in self.families], np.uint8)
+
+
+_FOUND_BY = {
+    "ProfilerStep": "the profiler's steps",
+    "region": "their regions",
+    "repetition": "repeating kernels",
+}
+_NO_KERNEL = KernelClass(Family.OTHER)
+_LOCK = threading.Lock()
+_KEPT_AS = "_analysis"
+
+
+def analyse(trace: Trace) -> Analysis:
+    """The analysis of a trace: kept with the trace, so the same object for as long as the trace lives."""
+    with _LOCK:
+        kept = vars(trace).setdefault(_KEPT_AS, Analysis(trace))
+        assert isinstance(kept, Analysis)
+        return kept

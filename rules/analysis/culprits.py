@@ -1,0 +1,102 @@
+"""Names what kept a GPU idle: region, operator, API call or Python frame, in a reader's words."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules.analysis.causes import Cause
+from rules.analysis.threads import Threads
+
+I64 = npt.NDArray[np.int64]
+
+OUTSIDE = "Python outside any region"
+_VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt)+$")
+_FOREIGN_FRAME = re.compile(
+    r"^(<built-in|nn\.Module|torch[./\\]|.*[/\\]torch[/\\]|threading\.py|.*[/\\](site|dist)-packages[/\\]torch|"
+    r"contextlib\.py|.*[/\\]contextlib\.py|<string>|<frozen|runpy|.*importlib)"
+)
+
+
+class Culprits:
+    """Interns culprit names; an index stands for a name."""
+
+    def __init__(self, trace: Trace, threads: Threads) -> None:
+        self._trace = trace
+        self._threads = threads
+        self._index: dict[str, int] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._index)
+
+    def named(self, text: str) -> int:
+        """The index of a name."""
+        return self._index.setdefault(text, len(self._index))
+
+    def of(
+        self,
+        cause: npt.NDArray[np.uint8],
+        event: I64,
+        call: I64,
+        region: I64,
+        operator: I64,
+        start: I64,
+        end: I64,
+        main: int,
+    ) -> npt.NDArray[np.int32]:
+        """The culprit of each piece of idle time, given the innermost events of each sort (-1: none)."""
+        where = region.copy()
+        host = np.flatnonzero((cause == Cause.HOST) & (region < 0) & (event < 0))
+        where[host] = self._frames(start[host], end[host], main)
+        bare = np.flatnonzero((where < 0) & np.isin(cause, (Cause.HOST, Cause.LAUNCH)))
+        where[bare] = self._threads.activity(main).regions.at(start[bare])
+        bare = bare[where[bare] < 0]
+        where[bare] = operator[bare]
+        names = self._trace.events.name
+
+        def name(events: I64) -> I64:
+            return np.where(events < 0, -1, names[np.maximum(events, 0)]) if len(names) else events
+
+        key = np.stack((cause.astype(np.int64), name(event), name(where)), axis=1)
+        distinct, inverse = np.unique(key, axis=0, return_inverse=True)
+        made = np.array([self.named(self._text(*row)) for row in distinct.tolist()], np.int32)
+        return made[inverse.reshape(-1)] if len(made) else np.empty(0, np.int32)
+
+    def _text(self, cause: int, event: int, where: int) -> str:
+        place = self._name(where)
+        what = self._name(event)
+        if cause == Cause.INPUT:
+            return what
+        if cause in (Cause.SYNCHRONIZATION, Cause.ALLOCATOR):
+            return f"{what} in {place}" if place and place != what else what or place or OUTSIDE
+        if cause == Cause.HOST and what and what != place:
+            return f"{what} in {place}" if place else what
+        return place or OUTSIDE
+
+    def _name(self, string: int) -> str:
+        return _VERSION.sub("", self._trace.strings[string]) if string >= 0 else ""
+
+    def _frames(self, start: I64, end: I64, thread: int) -> I64:
+        """The deepest Python frame of the user's own code that lasts through each piece; -1 without stacks."""
+        found = np.full(len(start), -1, np.int64)
+        events = self._threads.events(thread)
+        frames = events[self._trace.events.kind[events] == EventKind.PYTHON]
+        if not len(frames) or not len(start):
+            return found
+        table = self._trace.events
+        distinct, inverse = np.unique(table.name[frames], return_inverse=True)
+        own = np.fromiter(
+            (not _FOREIGN_FRAME.match(self._trace.strings[name]) for name in distinct), bool, len(distinct)
+        )
+        frames = frames[own[inverse]]
+        for depth in np.unique(table.depth[frames]).tolist():
+            row = frames[table.depth[frames] == depth]
+            row = row[np.argsort(table.start[row], kind="stable")]
+            place = np.maximum(np.searchsorted(table.start[row], start, side="right") - 1, 0)
+            through = (table.start[row[place]] <= start) & (table.end[row[place]] >= end)
+            found[through] = row[place[through]]
+        return found

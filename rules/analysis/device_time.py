@@ -1,0 +1,67 @@
+"""One device's time as disjoint sets of intervals: compute, exposed communication, exposed copies, other, idle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules.analysis.causes import Cause, IdleTable
+from rules.analysis.intervals import EMPTY, Intervals, covered_before, subtract, union
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceTime:
+    """Each moment belongs to the first of: compute, communication, copies, other; idle time to one cause."""
+
+    busy: Intervals
+    compute: Intervals  # kernels that are no collectives, and opaque CUDA graphs
+    communication: Intervals  # collectives that no compute covers
+    copies: Intervals  # copies that neither covers
+    other: Intervals  # memsets alone
+    idle: Mapping[Cause, Intervals]
+
+    @staticmethod
+    def within(part: Intervals, t0: int, t1: int) -> int:
+        """ns of a part inside [t0, t1)."""
+        if t1 <= t0:
+            return 0
+        low, high = covered_before(part, np.array([t0, t1], np.int64)).tolist()
+        return int(high - low)
+
+    def idle_within(self, cause: Cause, t0: int, t1: int) -> int:
+        """ns that the device idled for a cause inside [t0, t1)."""
+        return self.within(self.idle[cause], t0, t1)
+
+
+def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Intervals, Intervals, Intervals]:
+    """(busy, compute, exposed communication, exposed copies, other) of one device."""
+    operations = trace.operations_of_device(device)
+    kind = trace.events.kind[operations]
+    collective = np.isin(operations, trace.collective_kernels)
+
+    def covered(which: npt.NDArray[np.bool_]) -> Intervals:
+        return union(trace.events.start[operations[which]], trace.events.end[operations[which]])
+
+    busy = covered(np.ones(len(operations), bool))
+    compute = covered(np.isin(kind, (EventKind.KERNEL, EventKind.GRAPH)) & ~collective)
+    communication = subtract(covered(collective), compute)
+    known = union(*(np.concatenate(side) for side in zip(compute, communication, strict=True)))
+    copies = subtract(covered(kind == EventKind.MEMCPY), known)
+    known = union(*(np.concatenate(side) for side in zip(known, copies, strict=True)))
+    return busy, compute, communication, copies, subtract(busy, known)
+
+
+def idle_parts(table: IdleTable, device: int) -> dict[Cause, Intervals]:
+    """The idle intervals of one device by cause."""
+    mine = table.device == device
+    parts = {}
+    for cause in Cause:
+        rows = mine & (table.cause == cause)
+        parts[cause] = union(table.start[rows], table.end[rows]) if rows.any() else EMPTY
+    return parts

@@ -1,0 +1,347 @@
+"""Attributes every idle interval of a GPU to what the CPU did meanwhile: cause by cause, with the culprit's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, EventKind, Trace
+from rules.analysis.calls import BLOCKING, WORK_CALLS, Call
+from rules.analysis.causes import Cause, IdleTable
+from rules.analysis.culprits import Culprits
+from rules.analysis.intervals import Intervals, complement, contains, union
+from rules.analysis.threads import Threads
+
+I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+HOST_STRETCH_NS = (
+    500_000  # no launch for longer than this is not the cost of launching (10 us a launch, 50 us an operator)
+)
+HOST_STRETCH_LAUNCHES = 10  # ... unless the program's launches are usually far apart
+OWN_REGION_NS = 100_000  # a region that launches nothing and lasts longer is a cause of its own
+INPUT_STRETCH_NS = (
+    50_000  # shorter pauses inside an input region that launches work are the cost of launching
+)
+LONG_CALL_NS = 1_000_000  # a launch or query that takes longer loads code or waits for the driver
+START_UP_NS = (
+    100_000  # from the launch call's end to the operation's start; longer: it waited for something else
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Gaps:
+    """Idle intervals of one device and the operation that ended each."""
+
+    start: I64
+    end: I64
+    next_operation: I64
+    launch: I64  # event that launched it; -1
+    previous_launch: I64  # launch of the operation before; -1
+    arrival: (
+        I64  # when the launch call was over, clipped to the gap; the gap's end where nothing was launched
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pieces:
+    """Parts of gaps in which no thread changes what it does."""
+
+    start: I64
+    end: I64
+    gap: I64
+    thread: I64  # the thread that the GPU waited for
+    acting: Mask  # it was inside a call or an operator
+
+
+def idle_of_device(trace: Trace, threads: Threads, device: int, t0: int, t1: int) -> IdleTable:
+    """The idle time of one device inside [t0, t1), attributed."""
+    operations = trace.operations_of_device(device)
+    busy = union(trace.events.start[operations], trace.events.end[operations])
+    gaps = _gaps(trace, operations, complement(busy, t0, t1))
+    culprits = Culprits(trace, threads)
+    drivers, main = threads.drivers(device)
+    if not drivers:
+        reason = "no call was linked to a GPU operation" if len(operations) else "no GPU operation"
+        cause = np.full(len(gaps.start), Cause.UNKNOWN, np.uint8)
+        names = np.full(len(gaps.start), culprits.named(reason), np.int32)
+        none = np.full(len(gaps.start), -1, np.int64)
+        return _table(device, gaps.start, gaps.end, cause, names, none, gaps.next_operation, culprits)
+    pieces = _pieces(trace, threads, gaps, drivers, main)
+    cause, names, event = _causes(trace, threads, culprits, gaps, pieces, drivers, main)
+    return _joined(
+        _table(
+            device, pieces.start, pieces.end, cause, names, event, gaps.next_operation[pieces.gap], culprits
+        )
+    )
+
+
+def _gaps(trace: Trace, operations: I64, idle: Intervals) -> _Gaps:
+    start, end = idle
+    starts = trace.events.start[operations]
+    place = np.searchsorted(starts, end, side="left")
+    exists = (
+        (place < len(operations)) & (starts[np.minimum(place, len(starts) - 1)] == end)
+        if len(starts)
+        else (np.zeros(len(end), bool))
+    )
+    following = (
+        np.where(exists, operations[np.minimum(place, len(operations) - 1)], -1)
+        if len(operations)
+        else (np.full(len(end), -1, np.int64))
+    )
+    before = np.maximum(place - 1, 0)
+    launch = np.where(following < 0, -1, trace.links.launch_of(following))
+    preceding = operations[np.minimum(before, len(operations) - 1)] if len(operations) else following
+    previous = np.where(place > 0, trace.links.launch_of(preceding), -1)
+    called = trace.events.end[np.maximum(launch, 0)] if len(trace.events) else end
+    arrival = np.where(launch >= 0, np.clip(called, start, end), end)
+    return _Gaps(start, end, following, launch, previous, arrival)
+
+
+def _pieces(trace: Trace, threads: Threads, gaps: _Gaps, drivers: list[int], main: int) -> _Pieces:
+    activities = {thread: threads.activity(thread) for thread in drivers}
+    inside = (gaps.start, gaps.end)
+    edges = np.concatenate([activity.edges() for activity in activities.values()])
+    edges = edges[contains(inside, edges)]
+    cuts = np.unique(np.concatenate((edges, gaps.start, gaps.arrival, gaps.end)))
+    cuts = np.append(cuts, cuts[-1:] + 1)
+    start, end = cuts[:-1], cuts[1:]
+    kept = contains(inside, start)
+    start, end = start[kept], end[kept]
+    gap = np.searchsorted(gaps.start, start, side="right") - 1
+    end = np.minimum(end, gaps.end[gap])
+    launcher = np.where(gaps.launch < 0, -1, threads.of_events(np.maximum(gaps.launch, 0)))[gap]
+    thread = np.full(len(start), -1, np.int64)
+    acts = {}
+    for number, activity in activities.items():
+        acting = activity.calls.at(start) >= 0
+        acting |= contains(activity.running, start)
+        acts[number] = acting
+        thread[acting & (launcher == number)] = number
+    for number in drivers:
+        thread[(thread < 0) & acts[number]] = number
+    acting = thread >= 0
+    thread[~acting] = main
+    return _Pieces(start, end, gap, thread, acting)
+
+
+def _causes(
+    trace: Trace,
+    threads: Threads,
+    culprits: Culprits,
+    gaps: _Gaps,
+    pieces: _Pieces,
+    drivers: list[int],
+    main: int,
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], I64]:
+    events = trace.events
+    count = len(pieces.start)
+    call, region, input_, read_back, operator = (np.full(count, -1, np.int64) for _ in range(5))
+    for number in drivers:
+        mine = np.flatnonzero(pieces.thread == number)
+        activity, at = threads.activity(number), pieces.start[mine]
+        call[mine] = activity.calls.at(at)
+        region[mine] = activity.user_regions.at(at)
+        input_[mine] = activity.inputs.at(at)
+        read_back[mine] = activity.read_backs.at(at)
+        operator[mine] = activity.operators.at(at)
+    of_main = threads.activity(main)
+    region = np.where(region < 0, of_main.user_regions.at(pieces.start), region)
+    input_ = np.where(input_ < 0, of_main.inputs.at(pieces.start), input_)
+
+    work_start, work_end = threads.work_calls(drivers)
+    stretch = _stretch(pieces.start, pieces.end, work_start, work_end)
+    call_class = np.where(call < 0, Call.OTHER, threads.call_class[events.name[np.maximum(call, 0)]])
+    call_time = np.where(call < 0, 0, events.duration[np.maximum(call, 0)])
+    calling = (call >= 0) & np.isin(call_class, WORK_CALLS)
+    copying = np.isin(call_class, (Call.COPY, Call.BLOCKING_COPY)) & (call_time >= LONG_CALL_NS)
+    long_call = (call >= 0) & (call_time >= LONG_CALL_NS) & ~np.isin(call_class, BLOCKING) & ~copying
+
+    usual = float(np.median(np.diff(work_start))) if len(work_start) > 2 else 0.0
+    pause = stretch >= max(HOST_STRETCH_NS, HOST_STRETCH_LAUNCHES * usual)
+    own_region = _launches_nothing(trace, region, work_start) & ~calling
+    own_input = _launches_nothing(trace, input_, work_start)
+
+    cause = np.full(count, Cause.LAUNCH, np.uint8)
+    cause[(pause & ~calling) | own_region | long_call] = Cause.HOST
+    cause[(input_ >= 0) & ~calling & ((stretch >= INPUT_STRETCH_NS) | own_input)] = Cause.INPUT
+    cause[read_back >= 0] = Cause.SYNCHRONIZATION
+    cause[(call >= 0) & (call_class == Call.ALLOCATE)] = Cause.ALLOCATOR
+    cause[(call >= 0) & ((call_class == Call.SYNCHRONIZE) | copying)] = Cause.SYNCHRONIZATION
+    event = np.select(
+        [
+            cause == Cause.ALLOCATOR,
+            cause == Cause.INPUT,
+            cause == Cause.SYNCHRONIZATION,
+            long_call,
+            region >= 0,
+        ],
+        [call, input_, np.where(read_back >= 0, read_back, call), call, region],
+        default=operator,
+    )
+    _follow_blocking_calls(trace, threads, gaps, pieces, drivers, cause, event)
+
+    started = pieces.start >= gaps.arrival[pieces.gap]
+    waited = started & (gaps.end - gaps.arrival >= START_UP_NS)[pieces.gap]
+    queued = (gaps.launch >= 0) & (events.end[np.maximum(gaps.launch, 0)] <= gaps.start)
+    same_graph = (gaps.launch >= 0) & (gaps.launch == gaps.previous_launch)
+    dependent = waited | queued[pieces.gap] | same_graph[pieces.gap]
+    unlinked = ((gaps.launch < 0) & (gaps.next_operation >= 0))[pieces.gap]
+    cause[started] = np.where(cause[started] == Cause.SYNCHRONIZATION, Cause.SYNCHRONIZATION, Cause.LAUNCH)
+    cause[dependent] = Cause.DEPENDENCY
+    cause[unlinked] = Cause.UNKNOWN
+
+    names = culprits.of(cause, event, call, region, operator, pieces.start, pieces.end, main)
+    reasons = _dependency_reasons(trace, gaps, culprits, same_graph)
+    names = np.where(dependent, reasons[pieces.gap], names)
+    names = np.where(unlinked, culprits.named("the operation has no launch record"), names)
+    event = np.where(dependent | unlinked, -1, event)
+    return cause, names.astype(np.int32), event
+
+
+def _stretch(start: I64, end: I64, work_start: I64, work_end: I64) -> I64:
+    """How long the time without any launch around each piece is; 0 inside a launch."""
+    if not len(work_start):
+        return np.full(len(start), np.iinfo(np.int64).max, np.int64)
+    reach = np.maximum.accumulate(work_end)
+    place = np.searchsorted(work_start, start, side="right") - 1
+    before = np.where(place < 0, start, reach[np.maximum(place, 0)])
+    after = np.where(place + 1 < len(work_start), work_start[np.minimum(place + 1, len(work_start) - 1)], end)
+    return np.maximum(np.where(before > start, 0, after - before), 0)
+
+
+def _launches_nothing(trace: Trace, region: I64, work_start: I64) -> Mask:
+    """Whether each piece's region lasts long enough to matter and contains no launch at all."""
+    known = np.maximum(region, 0)
+    if not len(trace.events):
+        return np.zeros(len(region), bool)
+    begin, finish = trace.events.start[known], trace.events.end[known]
+    launches = np.searchsorted(work_start, finish) - np.searchsorted(work_start, begin)
+    return (region >= 0) & (launches == 0) & (finish - begin >= OWN_REGION_NS)
+
+
+def _follow_blocking_calls(
+    trace: Trace,
+    threads: Threads,
+    gaps: _Gaps,
+    pieces: _Pieces,
+    drivers: list[int],
+    cause: npt.NDArray[np.uint8],
+    event: I64,
+) -> None:
+    """Charge launch time after a blocking call to that call, as far as the host had been ahead when it blocked.
+
+    A host that is ahead by ``lead`` when it blocks would have launched the next operation ``lead`` earlier.
+    """
+    lead = np.zeros(len(gaps.start), np.int64)
+    blocker = np.full(len(gaps.start), -1, np.int64)
+    just_before = np.maximum(gaps.start - 1, 0)
+    for number in drivers:
+        call = threads.activity(number).calls.at(just_before)
+        known = np.maximum(call, 0)
+        blocks = (call >= 0) & np.isin(
+            threads.call_class[trace.events.name[known]], (*BLOCKING, Call.COPY, Call.BLOCKING_COPY)
+        )
+        ahead = np.where(blocks, gaps.start - trace.events.start[known], 0)
+        better = ahead > lead
+        lead[better], blocker[better] = ahead[better], call[better]
+    follows = (blocker >= 0)[pieces.gap] & (cause == Cause.LAUNCH)
+    follows &= pieces.start < (gaps.start + lead)[pieces.gap]
+    names = trace.events.name[np.maximum(blocker, 0)]
+    allocates = (threads.call_class[names] == Call.ALLOCATE)[pieces.gap]
+    cause[follows & allocates] = Cause.ALLOCATOR
+    cause[follows & ~allocates] = Cause.SYNCHRONIZATION
+    event[follows] = blocker[pieces.gap[follows]]
+
+
+def _dependency_reasons(
+    trace: Trace, gaps: _Gaps, culprits: Culprits, same_graph: Mask
+) -> npt.NDArray[np.int32]:
+    following = np.maximum(gaps.next_operation, 0)
+    in_graph = trace.attribute(Attribute.GRAPH_NODE, following) != 0 if len(trace.events) else same_graph
+    short = gaps.end - gaps.start < START_UP_NS
+    collective = np.isin(gaps.next_operation, trace.collective_kernels)
+    copy = trace.events.kind[following] == EventKind.MEMCPY if len(trace.events) else same_graph
+    return np.select(
+        [same_graph | in_graph, short, collective, copy],
+        [
+            culprits.named("between the kernels of a CUDA graph"),
+            culprits.named("starting kernels that were already queued"),
+            culprits.named("a queued collective"),
+            culprits.named("a queued copy"),
+        ],
+        default=culprits.named("queued behind an event or another stream"),
+    ).astype(np.int32)
+
+
+def _table(
+    device: int,
+    start: I64,
+    end: I64,
+    cause: npt.NDArray[np.uint8],
+    culprit: npt.NDArray[np.int32],
+    event: I64,
+    next_operation: I64,
+    culprits: Culprits,
+) -> IdleTable:
+    return IdleTable(
+        start,
+        end,
+        np.full(len(start), device, np.int64),
+        cause,
+        culprit.astype(np.int32),
+        event,
+        next_operation,
+        culprits.names,
+    )
+
+
+def _joined(table: IdleTable) -> IdleTable:
+    """Adjacent rows of one gap with the same cause and culprit become one row."""
+    if not len(table):
+        return table
+    same = (
+        (table.start[1:] == table.end[:-1])
+        & (table.next_operation[1:] == table.next_operation[:-1])
+        & (table.cause[1:] == table.cause[:-1])
+        & (table.culprit[1:] == table.culprit[:-1])
+    )
+    first = np.flatnonzero(np.concatenate(([True], ~same)))
+    last = np.append(first[1:] - 1, len(table) - 1)
+    return IdleTable(
+        table.start[first],
+        table.end[last],
+        table.device[first],
+        table.cause[first],
+        table.culprit[first],
+        table.event[first],
+        table.next_operation[first],
+        table.culprits,
+    )
+
+
+def joined_tables(tables: list[IdleTable]) -> IdleTable:
+    """The tables of several devices as one, in the order given."""
+    names: dict[str, int] = {}
+    columns = []
+    for table in tables:
+        places = np.array([names.setdefault(name, len(names)) for name in table.culprits], np.int32)
+        columns.append(places[table.culprit] if len(table) else np.empty(0, np.int32))
+
+    def joined(column: str, dtype: type) -> npt.NDArray[np.generic]:
+        parts = [getattr(table, column) for table in tables]
+        return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype)
+
+    return IdleTable(
+        joined("start", np.int64),
+        joined("end", np.int64),
+        joined("device", np.int64),
+        joined("cause", np.uint8),
+        np.concatenate(columns).astype(np.int32) if columns else np.empty(0, np.int32),
+        joined("event", np.int64),
+        joined("next_operation", np.int64),
+        tuple(names),
+    )

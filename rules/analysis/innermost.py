@@ -1,0 +1,67 @@
+"""Which of a thread's nested events is the innermost one at a moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Trace
+from parsers.model.nesting import depths
+
+I64 = npt.NDArray[np.int64]
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Innermost:
+    """A step function of time: from ``edges[i]`` on, ``event[i]`` is the innermost open event (-1: none)."""
+
+    edges: I64
+    event: I64
+
+    def at(self, times: I64) -> I64:
+        """The innermost event at each time; -1 where none is open."""
+        if not len(self.edges):
+            return np.full(len(times), -1, np.int64)
+        place = np.searchsorted(self.edges, times, side="right") - 1
+        return np.where(place < 0, -1, self.event[np.maximum(place, 0)])
+
+    @staticmethod
+    def of(trace: Trace, events: I64) -> Innermost:
+        """The step function of some events of one thread, in any order; empty events are never open."""
+        start, end = trace.events.start[events], trace.events.end[events]
+        real = end > start
+        start, end, events = start[real], end[real], events[real]
+        if not len(events):
+            return Innermost(_NONE, _NONE)
+        order = np.lexsort((-end, start))
+        start, end, events = start[order], end[order], events[order]
+        depth = depths(start, end)
+        parent = _parents(start, end, depth)
+        count = len(events)
+        own = np.arange(count)
+        times = np.concatenate((start, end))
+        opened = np.concatenate((own, parent))
+        is_start = np.repeat(np.array([1, 0]), count)
+        inner_last = np.concatenate((depth, -depth))
+        sequence = np.lexsort((inner_last, is_start, times))
+        times, opened = times[sequence], opened[sequence]
+        last = np.append(times[1:] != times[:-1], True)
+        opened = opened[last]
+        return Innermost(times[last], np.where(opened < 0, -1, events[opened]))
+
+
+def _parents(start: I64, end: I64, depth: npt.NDArray[np.int32]) -> I64:
+    """For each event the one directly around it, as an index; -1 at the outermost level."""
+    parent = np.full(len(start), -1, np.int64)
+    outer = np.flatnonzero(depth == 0)
+    for level in range(1, int(depth.max()) + 1):
+        mine = np.flatnonzero(depth == level)
+        place = np.searchsorted(start[outer], start[mine], side="right") - 1
+        candidate = outer[np.maximum(place, 0)]
+        around = (place >= 0) & (end[candidate] >= end[mine])
+        parent[mine] = np.where(around, candidate, -1)
+        outer = mine
+    return parent

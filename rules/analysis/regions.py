@@ -1,0 +1,95 @@
+"""What the name of a region tells: a step, a data loader, the framework's own range, or the user's code."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+
+
+class RegionRole(IntEnum):
+    """What a record_function or NVTX range stands for."""
+
+    USER = 0
+    STEP = 1
+    INPUT = 2
+    FRAMEWORK = 3
+    COMMUNICATION = 4
+
+
+_LOADER = re.compile(
+    r"enumerate\(DataLoader\)|_?DataLoaderIter|dataloader.*__next__|IterDataPipe|_MapDataset", re.IGNORECASE
+)
+# Whole words of a region's name that speak of feeding data; "load_state", "download" or "database" do not match.
+_INPUT_WORDS = re.compile(
+    r"(?<![a-z])(data|dataset|dataload(er|ing)?|loader|(get|next|fetch|load|read|prepare|make|build|assemble|collect|create|wait)[_ ]?((for|next|the)[_ ]?)?"
+    r"(data|batch|batches|input|inputs|sample|samples|image|images|example|examples)|"
+    r"load|loading|input|inputs|fetch|fetching|prefetch|preprocess|preprocessing|pre_process\w*|preproc|"
+    r"augment|augmentation|augmentations|collate|decode_(image|images|jpeg|video|audio)|read_(file|files|images)|"
+    r"next_?batch|batch_?load\w*|batch_prep\w*|dataprep|data_?wait|io|ingest)(?![a-z])",
+    re.IGNORECASE,
+)
+_NOT_INPUT = re.compile(
+    r"(to[_( ]?(device|gpu|cuda)|transfer|copy|h2d|d2h|upload|state|checkpoint|weights?|model|params?|module|kernel|"
+    r"parallel|gradients?|ckpt)(?![a-z])",
+    re.IGNORECASE,
+)
+_STEP_WORDS = re.compile(
+    r"^(ProfilerStep#\d+|.*(?<![a-z])(step|steps|iter|iteration|train_?step|training_?step|train_?batch|request|"
+    r"inference|epoch|generation_?step|micro_?step)(?![a-z])[\s_#:.\-/=(\[]*\d*[)\]]*)$",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"^(.*?)[\s_#:.\-/=(\[]*(\d+)[)\]]*$")
+_FRAMEWORK = re.compile(
+    r"^(Optimizer\.(step|zero_grad)#|DistributedDataParallel\.|FSDP::|FullyShardedDataParallel|DDP|"
+    r"torch/|torch\.|Torch-Compiled|##? ?Call |PyTorch|autograd::|aten::|async_compile|compile_fx|inductor|dynamo|"
+    r"triton|pass\.|_?Torch|nn\.Module|## )|\.<locals>|_data: compile_id|compile_id=",
+)
+_COMMUNICATION = re.compile(
+    r"^(nccl|rccl|c10d|gloo|record_param_comms|ncclx|mpi|MPI_)[:_A-Z]|^nccl\w+$", re.IGNORECASE
+)
+
+
+def numbered(name: str) -> tuple[str, int] | None:
+    """``("step", 5)`` for "step_5", "step 5" or "Step#5"; None for a name without a number at its end."""
+    match = _NUMBERED.match(name)
+    return (match[1], int(match[2])) if match and match[1] else None
+
+
+def is_loader(name: str) -> bool:
+    """Whether a range is a data loader's own."""
+    return _LOADER.search(name) is not None
+
+
+def is_input(name: str) -> bool:
+    """Whether a range's name says that data is being fetched or prepared."""
+    if _LOADER.search(name):
+        return True
+    return bool(_INPUT_WORDS.search(name)) and not _NOT_INPUT.search(name)
+
+
+def role_of(name: str) -> RegionRole:
+    """The role of a region by its name."""
+    if _LOADER.search(name):
+        return RegionRole.INPUT
+    if _COMMUNICATION.match(name):
+        return RegionRole.COMMUNICATION
+    if _FRAMEWORK.search(name):
+        return RegionRole.FRAMEWORK
+    if _STEP_WORDS.match(name):
+        return RegionRole.STEP
+    if is_input(name):
+        return RegionRole.INPUT
+    return RegionRole.USER
+
+
+def roles_of(trace: Trace) -> npt.NDArray[np.uint8]:
+    """``RegionRole`` for each string of the trace; USER for strings that name no region."""
+    table = np.zeros(len(trace.strings), np.uint8)
+    for name in np.unique(trace.events.name[trace.events.of_kind(EventKind.REGION, EventKind.STEP)]).tolist():
+        table[name] = role_of(trace.strings[name])
+    return table
