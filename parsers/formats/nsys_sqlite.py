@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from pathlib import Path
 from typing import ClassVar
 
 from parsers.base import Source, parser
-from parsers.model import Effect, LaneKind, Progress, Trace, TraceError, UnknownFormat
+from parsers.model import Effect, LaneKind, Progress, Trace, UnknownFormat
 from parsers.model.builder import TraceBuilder
 from parsers.nsys import gpu_work, host_calls, metrics, targets
 from parsers.nsys.arguments import NsysArguments
@@ -73,12 +72,12 @@ def read_export(path: Path, shown_path: str, progress: Progress) -> Trace:
             )
         reading = Reading(database, builder, progress)
         reading.expect(_LARGE_TABLES)
-        _read_events(reading)
+        _read_events(reading, shown_path)
     builder.sources.append(NsysArguments(path, tuple(reading.tables)))
     return builder.build(progress.part(0.85, 1.0))
 
 
-def _read_events(reading: Reading) -> None:
+def _read_events(reading: Reading, shown_path: str) -> None:
     launched = gpu_work.Launched()
     gpu_work.read_kernels(reading, launched)
     gpu_work.read_copies(reading, launched)
@@ -97,9 +96,10 @@ def _read_events(reading: Reading) -> None:
     metrics.read_gpu_metrics(reading, machine, ranks)
     metrics.read_memory_use(reading, ranks)
     targets.name_lanes(reading, machine, ranks)
-    targets.describe_run(reading, ranks, str(reading.database.path), NsightSystemsSqlite.format)
+    targets.describe_run(reading, ranks, shown_path, NsightSystemsSqlite.format)
     targets.describe_capture(reading, opaque)
     targets.note_warnings(reading)
+    reading.note_unread()
     if not busy:
         reading.builder.quality.note(
             "no GPU work",

@@ -46,7 +46,7 @@ class NsysArguments:
     tables: tuple[str, ...]
 
     def arguments(self, source_row: int) -> Mapping[str, Any]:
-        """Column names and values, with names and labels in place of numbers; empty when the file is gone or changed."""
+        """Column names and values, with names and labels in place of numbers; empty when the file is gone."""
         table, rowid = place_of(source_row)
         if not 0 <= table < len(self.tables):
             return {}

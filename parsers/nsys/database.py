@@ -149,9 +149,9 @@ class Database:
         return int(counted[0][0] or 0) if counted else 0
 
     def batches(self, table: Table, columns: Mapping[str, str], where: str = "") -> Iterator[Batch]:
-        """The expressions in ``columns`` for every row, in row order; raises ``TableDamaged`` after the last good batch.
+        """The expressions in ``columns`` for every row, in row order.
 
-        Values that are not integers where integers are expected are converted as SQLite converts them.
+        Raises ``TableDamaged`` after the last good batch. Values that are not integers where integers are expected are converted as SQLite converts them.
         """
         last = -1
         try:

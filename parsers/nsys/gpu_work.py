@@ -12,7 +12,7 @@ from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, 
 from parsers.nsys.database import Batch, Table
 from parsers.nsys.enumerations import COPY_KINDS, copy_text, memory_kinds, memory_text
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes
-from parsers.nsys.reading import LaneKey, Reading
+from parsers.nsys.reading import LaneKey, Mask, Reading
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -53,8 +53,9 @@ class _Lanes:
         self._codes = RowCodes(3)
         self._lane = np.empty(0, np.int32)
 
-    def of(self, batch: Batch) -> I32:
-        codes = self._codes.of(batch["process"], batch["device"], batch["stream"])
+    def of(self, batch: Batch, rows: Mask) -> I32:
+        """The lane of each chosen row of a batch."""
+        codes = self._codes.of(*(batch[column][rows] for column in ("process", "device", "stream")))
         for process, device, stream in self._codes.keys[len(self._lane) :]:
             lane = self._reading.lane(LaneKey(self._kind, process, UNKNOWN, device, stream))
             self._lane = np.append(self._lane, np.int32(lane))
@@ -102,7 +103,7 @@ def read_kernels(reading: Reading, launched: Launched) -> None:
             batch["start"][good],
             batch["end"][good],
             name_of[code[good]],
-            lanes.of(batch)[good],
+            lanes.of(batch, good),
             EventKind.KERNEL,
             rows[good],
         )
@@ -210,7 +211,7 @@ def _read_transfers(
             batch["start"][good],
             batch["end"][good],
             described[code, 0],
-            lanes.of(batch)[good],
+            lanes.of(batch, good),
             kind,
             rows[good],
         )
@@ -240,7 +241,7 @@ def read_graphs(reading: Reading, launched: Launched) -> bool:
             batch["start"][good],
             batch["end"][good],
             names[code[good]],
-            lanes.of(batch)[good],
+            lanes.of(batch, good),
             EventKind.GRAPH,
             rows[good],
         )
@@ -270,7 +271,7 @@ def read_synchronisations(reading: Reading) -> None:
             batch["start"][good],
             batch["end"][good],
             name,
-            lanes.of(batch)[good],
+            lanes.of(batch, good),
             EventKind.GPU_SYNC,
             rows[good],
         )

@@ -127,7 +127,7 @@ def read_api_calls(reading: Reading) -> ApiCalls:
             batch["start"][good],
             end[good],
             name_of[code[good]],
-            lanes.of(threads)[good],
+            lanes.of(threads[good]),
             EventKind.API,
             rows[good],
         )
@@ -175,7 +175,7 @@ def _read_family(reading: Reading, table: Table, family: _Family) -> None:
             batch["start"][good],
             end[good],
             name_of[code[good]],
-            lanes.of(batch["thread"])[good],
+            lanes.of(batch["thread"][good]),
             family.kind,
             rows[good],
         )

@@ -27,7 +27,7 @@ _OLD_RANGES = (70, 71)
 _RANGES = (PUSH_POP, START_END, *_OLD_RANGES)
 # What torch.autograd.profiler.emit_nvtx appends to an operator's name.
 OPERATOR_SUFFIX = r", (seq|op_id|sizes|input_op_ids) = .*$"
-_SEQUENCE = r", seq = (?P<seq>\d+)"
+_SEQUENCE = r", seq = (?P<seq>\d{1,18})"
 _SIZES = re.compile(r", sizes = (\[.*?\])(, input_op_ids = |$)")
 _COLLECTIVE = re.compile(r"^(nccl|rccl|MPI_|nvshmem|record_param_comms)", re.IGNORECASE)
 
@@ -68,7 +68,7 @@ def _read_domains(reading: Reading, table: Table) -> dict[tuple[int, int], str]:
     for kind, thread, domain, text_id, text in reading.optional_rows(sql):
         if not text and isinstance(text_id, int):
             text = reading.strings_of([text_id]).get(text_id, "")
-        if not isinstance(thread, int) or not text:
+        if not isinstance(thread, int) or not isinstance(domain, int) or not text:
             continue
         if kind == THREAD_NAME:
             reading.thread_names[thread] = str(text)
@@ -93,6 +93,19 @@ class _Regions:
         return _Regions(
             *(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(_Regions))
         )
+
+
+def _sequence_numbers(text: Any) -> I64 | None:
+    """The autograd sequence number in each text, -1 without one; None when no text has one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pc.extract_regex(text, _SEQUENCE).field(0)
+    has_one = pc.greater(pc.fill_null(pc.binary_length(found), 0), 0)
+    if not pc.any(has_one).as_py():
+        return None
+    digits = pc.if_else(has_one, found, pa.scalar(b"-1", pa.binary()))
+    return np.asarray(pc.cast(pc.cast(digits, pa.string()), pa.int64()))
 
 
 class _Ranges:
@@ -124,8 +137,6 @@ class _Ranges:
             kinds == MARK, EventKind.MARK, np.where(is_operator, EventKind.CPU_OP, EventKind.REGION)
         )
         lane = np.empty(len(batch), np.int32)
-        for mine, lanes in ((is_operator, self._operators), (~is_operator, self._regions)):
-            lane[mine] = lanes.of(batch["thread"][mine])
         domain = self._domain_of(batch)
         region = good & (kind == EventKind.REGION)
         threads = batch["thread"]
@@ -133,6 +144,8 @@ class _Ranges:
             _Regions(start[region], end[region], name[region], threads[region], rows[region], domain[region])
         )
         now = good & ~(region & self._may_be_steps(name))
+        for mine, lanes in ((now & is_operator, self._operators), (now & ~is_operator, self._regions)):
+            lane[mine] = lanes.of(threads[mine])
         events = builder.add(start[now], end[now], name[now], lane[now], kind[now], rows[now])
         for attribute, values in (
             (Attribute.SEQUENCE, sequence),
@@ -203,10 +216,7 @@ class _Ranges:
         is_operator = marked
         if not marked.any():
             return name, is_operator, None, None
-        numbers = pc.extract_regex(text, _SEQUENCE).field(0)
-        stated = pc.fill_null(pc.cast(pc.cast(numbers, pa.string()), pa.int64()), -1)
-        sequence = np.asarray(stated, dtype=np.int64)
-        return name, is_operator, sequence, self._shapes(text, length)
+        return name, is_operator, _sequence_numbers(text), self._shapes(text, length)
 
     def _shapes(self, text: Any, length: int) -> I64 | None:
         import pyarrow.compute as pc

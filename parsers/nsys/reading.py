@@ -18,6 +18,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+_NOT_EVENTS = ("TARGET_INFO", "META_DATA", "EXPORT_META", "DIAGNOSTIC_EVENT", "GENERIC_EVENT_", "ANALYSIS")
 LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000
 _NAMES_IN_ONE_QUERY = 500
 _NAMES_WORTH_A_SCAN = 20_000
@@ -76,6 +77,7 @@ class Reading:
     ) -> Iterator[Batch]:
         """Every row of a table with its rowid as "row"; a damaged rest is noted, not raised."""
         count = 0
+        self.number_of(table)
         try:
             for batch in self.database.batches(table, {"row": table.rowid, **columns}, where):
                 count += len(batch)
@@ -89,6 +91,15 @@ class Reading:
                 f"A table could not be read to its end; the {count:,} rows before the damage are shown.",
                 f"{table.name}: {damage}",
             )
+
+    def note_unread(self) -> None:
+        """Say which tables of events hold rows that nothing shows."""
+        for name, table in sorted(self.database.tables.items()):
+            if name in self.tables or not table.columns.keys() & {"start", "timestamp", "rawTimestamp"}:
+                continue
+            if not name.startswith(_NOT_EVENTS) and (rows := self.database.size(table)):
+                reason = "Rows of tables that are not shown."
+                self.builder.quality.note(f"not shown: {name}", Effect.NOTED, reason, name, rows)
 
     def rows_of(self, table: Table, batch: Batch) -> I64:
         """``source_row`` of a batch."""
@@ -115,7 +126,7 @@ class Reading:
             if found.any():
                 example = f"{table.name} row {int(rows[np.flatnonzero(found)[0]]) & ((1 << 40) - 1)}"
                 quality.note(kind, Effect.QUARANTINED, reason, example, int(found.sum()))
-        good = ~(missing | backwards | unset | endless)
+        good: Mask = ~(missing | backwards | unset | endless)
         if good.any():
             self.last_moment = max(self.last_moment, int(end[good].max()))
         return good

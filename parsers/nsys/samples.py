@@ -41,7 +41,7 @@ def read_samples(reading: Reading) -> None:
             batch["start"][good],
             batch["start"][good],
             name[good],
-            lanes.of(batch["thread"])[good],
+            lanes.of(batch["thread"][good]),
             EventKind.SAMPLE,
             rows[good],
         )

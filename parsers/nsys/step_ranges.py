@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +27,8 @@ def steps_among(start: I64, end: I64, name: I32, thread: I64, strings: Sequence[
     for each in np.unique(thread[candidates]).tolist():
         mine = candidates[thread[candidates] == each]
         mine = mine[np.argsort(start[mine], kind="stable")]
-        counted = [numbers[index] for index in name[mine].tolist()]
-        rising = all(
-            later > earlier
-            for earlier, later in zip(counted, counted[1:], strict=False)
-            if later is not None and earlier is not None
-        )
+        counted = [numbers[index] or 0 for index in name[mine].tolist()]
+        rising = all(earlier < later for earlier, later in pairwise(counted))
         if (
             len(mine) >= 2
             and rising

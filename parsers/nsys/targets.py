@@ -133,6 +133,7 @@ def ranks_of(reading: Reading, machine: Machine, busy: set[int]) -> dict[int, in
 
 def name_lanes(reading: Reading, machine: Machine, ranks: dict[int, int]) -> None:
     """Give every lane of the builder its name, rank and device."""
+    reading.lanes = _in_one_place(reading.lanes)
     processes = _process_names(reading)
     threads = _thread_names(reading)
     used = {(lane.process, lane.device) for lane in reading.lanes if lane.device > UNKNOWN}
@@ -156,6 +157,26 @@ def name_lanes(reading: Reading, machine: Machine, ranks: dict[int, int]) -> Non
                 process_name=text,
             )
         reading.builder.lanes[index] = lane
+
+
+def _in_one_place(lanes: list[LaneKey]) -> list[LaneKey]:
+    """Lanes without a process get the only one there is; waits get the GPU on which their process works.
+
+    CUPTI states device 0 for synchronisations of processes that work on another one.
+    """
+    processes = {lane.process for lane in lanes} - {UNKNOWN}
+    sole = processes.pop() if len(processes) == 1 else UNKNOWN
+    working: dict[int, set[int]] = {}
+    for lane in lanes:
+        if lane.kind is LaneKind.GPU_STREAM:
+            working.setdefault(lane.process, set()).add(lane.device)
+    placed = []
+    for lane in lanes:
+        devices = working.get(lane.process, set())
+        if lane.kind is LaneKind.OTHER and len(devices) == 1 and lane.device not in devices:
+            lane = replace(lane, device=next(iter(devices)))
+        placed.append(replace(lane, process=sole) if lane.process == UNKNOWN else lane)
+    return placed
 
 
 def _gpu_lane(key: LaneKey, rank: int | None, process: int | None, device: int, text: str) -> Lane:
