@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from parsers.model import KernelProfile, Trace
 from parsers.model.units import duration
 from rules.analysis.kernel_groups import KernelGroup, groups_worth_reading, profiled_ns
 from rules.analysis.kernel_result import KernelRuleResult
 from rules.analysis.kernel_rules import evaluate
-from rules.base import Category, Finding, Severity, severity_of
+from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, speed_of_light
+from rules.base import Category, Finding, Need, Severity, severity_of
 
 LONGEST_NAME = 70
 NOT_WALL_TIME = (
     "The times are those under Nsight Compute, which serialises kernels, flushes caches and fixes clocks: compare"
     " them with each other, not with wall time."
 )
-ONE_LAUNCH = "Only one launch of this kernel was profiled, maybe the warm-up: profile a later one as well (--launch-skip)."
+ONE_LAUNCH = "Only one launch of it was profiled, maybe the warm-up: profile a later one too (--launch-skip)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ def short_name(name: str) -> str:
     if len(name) <= LONGEST_NAME:
         return name
     plain = name.removeprefix("void ")
+    plain = plain.replace("<unnamed>::", "").replace("(anonymous namespace)::", "")
     text = (_outside_of_angles(plain).partition("(")[0]).strip() or plain
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
@@ -89,6 +92,23 @@ def findings(rule: str, trace: Trace, groups: Iterable[tuple[KernelGroup, Fault]
         )
 
 
-def judged(trace: Trace) -> Sequence[KernelGroup]:
-    """The groups of launches that rules look at."""
-    return groups_worth_reading(trace)
+class KernelRule:
+    """A rule that looks at one profiled kernel at a time: subclasses say what is wrong with it, if anything."""
+
+    id: ClassVar[str]
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.KERNEL_COUNTERS})
+
+    def fault(self, kernel: KernelProfile) -> Fault | None:
+        """What is wrong with the launch that speaks for its group; None when nothing is."""
+        raise NotImplementedError
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        """One finding for each group of equal launches that has the fault."""
+        found = ((group, self.fault(group.representative)) for group in groups_worth_reading(trace))
+        yield from findings(self.id, trace, ((group, fault) for group, fault in found if fault is not None))
+
+
+def runs_at_the_compute_limit(kernel: KernelProfile) -> bool:
+    """Whether the arithmetic units are so busy that waits and memory accesses cost nothing."""
+    sol = speed_of_light(kernel)
+    return sol is not None and sol.compute >= HIGH_PERCENT

@@ -14,6 +14,7 @@ CONFLICT_SHARE = 0.10
 REMOTE_SHARE = 0.40
 REMOTE_L2_PERCENT = 50.0
 SECTOR_BYTES = 32.0
+FULL_SECTORS_PER_REQUEST = 16.0  # 32 threads that read 16 bytes each; more sectors than that are waste
 _L1_ELAPSED = "l1tex__throughput.avg.pct_of_peak_sustained_elapsed"
 _L2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
 _DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -234,3 +235,62 @@ def memory_beyond_the_gpu(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
             None if percent is None else True,
             shown,
         )
+
+
+def global_waste(kernel: KernelProfile) -> float:
+    """The share of global traffic whose bytes nobody uses, loads and stores weighed by their sectors."""
+    wasted = total = 0.0
+    for op in _OPERATIONS:
+        stem = f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}"
+        ratio, most = kernel.number(f"{stem}.ratio"), kernel.number(f"{stem}.max_rate") or SECTOR_BYTES
+        sectors = kernel.number(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum")
+        requests = kernel.number(f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum")
+        if not sectors:
+            continue
+        if ratio is None and requests:
+            ratio, most = (
+                min(FULL_SECTORS_PER_REQUEST / max(sectors / requests, FULL_SECTORS_PER_REQUEST), 1.0),
+                1.0,
+            )
+        if ratio is not None and 0 < ratio <= most:
+            wasted += sectors * (1 - ratio / most)
+            total += sectors
+    return wasted / total if total else 0.0
+
+
+def local_share(kernel: KernelProfile) -> float:
+    """The share of loads and stores that go to local memory: of sectors, of instructions where those are missing."""
+    for stem in ("l1tex__t_sectors_pipe_lsu_mem_{}_op_{}.sum", "smsp__sass_inst_executed_op_{}_{}.sum"):
+        local, other = (
+            [kernel.number(stem.format(space, op)) for op in _OPERATIONS] for space in ("local", "global")
+        )
+        if all(value is not None for value in local):
+            inside = sum(value or 0.0 for value in local)
+            total = inside + sum(value or 0.0 for value in other)
+            return inside / total if total > 0 else 0.0
+    return 0.0
+
+
+def spilled_requests(kernel: KernelProfile) -> float:
+    """Memory requests or instructions that exist only because registers were spilled; 0 when none was counted."""
+    names = ("derived__local_spilling_requests", "sass__inst_executed_register_spilling")
+    return max((kernel.number(name) or 0.0 for name in names), default=0.0)
+
+
+def atomic_share(kernel: KernelProfile) -> float:
+    """The share of requests to global and shared memory that are atomic operations."""
+    requests = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
+    atomic = sum(
+        max(
+            kernel.number(requests.format(op)) or 0.0,
+            kernel.number(f"smsp__inst_executed_op_global_{op}.sum") or 0.0,
+        )
+        for op in ("red", "atom")
+    )
+    atomic += kernel.number("smsp__inst_executed_op_shared_atom.sum") or 0.0
+    plain = sum(
+        kernel.number(f"smsp__sass_inst_executed_op_{space}_{op}.sum") or 0.0
+        for space in ("global", "shared")
+        for op in _OPERATIONS
+    )
+    return atomic / (atomic + plain) if atomic else 0.0

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from parsers.model import KernelProfile
 from rules.analysis.kernel_result import KernelRuleResult, check, first_number, numbers
-from rules.analysis.kernel_speed_of_light import LOW_PERCENT, fills_the_gpu, speed_of_light
+from rules.analysis.kernel_speed_of_light import LOW_PERCENT, WAVES, fills_the_gpu, speed_of_light
 from rules.analysis.kernel_stalls import ISSUE_ACTIVE, LOW_ISSUE, Stall, capped, label_of, stalls
 from rules.base import Category
 
@@ -17,6 +17,7 @@ ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
 LOW_THEORETICAL_SHARE = 0.8
 FAR_FROM_THEORETICAL_POINTS = 10.0
 LOW_OCCUPANCY_PERCENT = 50.0
+MANY_WAVES = 4.0
 LIMITERS = {
     "launch__occupancy_limit_registers": "registers",
     "launch__occupancy_limit_shared_mem": "shared memory",
@@ -129,29 +130,39 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
             text = f"{held} is enough: the schedulers nearly always find an instruction to issue."
         return Verdict(Advice.DONE, text, occupancy, limiters(kernel))
     if not fills_the_gpu(kernel):
-        text = "Some SMs get no block at all: a larger grid helps more than anything inside the kernel."
+        text = "Many SMs get no block at all: a larger grid helps more than anything inside the kernel."
         return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
+    waiting = "" if worst is None else _waiting(worst)
+    if occupancy < LOW_OCCUPANCY_PERCENT and is_warp_specialised(kernel):
+        text = f"{held} is what kernels with asynchronous tensor-core instructions are built for{waiting and '; '}{waiting}."
+        return Verdict(Advice.BY_DESIGN, text, occupancy, limiters(kernel), worst.reason if worst else "")
     if worst is None:
         text = "No warp waits long and yet the units are idle: launch more threads, or give each thread more work."
         return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
-    waiting = f"warps wait {100 * worst.share:.0f} % of the time ({label_of(worst.reason)})"
     if occupancy >= LOW_OCCUPANCY_PERCENT:
         text = f"{held}, and still {waiting}: more warps will not hide it, remove the wait itself."
         return Verdict(Advice.FIX_THE_STALL, text, occupancy, (), worst.reason)
-    if is_warp_specialised(kernel):
-        text = f"{held} is what kernels with asynchronous tensor-core instructions are built for; {waiting}."
-        return Verdict(Advice.BY_DESIGN, text, occupancy, limiters(kernel), worst.reason)
     possible = kernel.number(THEORETICAL)
     if possible is not None and possible >= LOW_OCCUPANCY_PERCENT:
-        text = (
-            f"{held} although {possible:.0f} % would fit, while {waiting}: the grid gives the SMs too few blocks,"
-            " or some blocks end much later than others."
-        )
+        text = f"{held} although {possible:.0f} % would fit, while {waiting}: {_why_not_full(kernel)}."
         return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy, (), worst.reason)
     named = limiters(kernel)
     because = f", limited by {' and '.join(named)}" if named else ""
     text = f"{held}{because}, while {waiting}: more warps per SM would fill the time."
     return Verdict(Advice.RAISE_OCCUPANCY, text, occupancy, named, worst.reason)
+
+
+def _waiting(stall: Stall) -> str:
+    return f"warps wait {100 * stall.share:.0f} % of the time ({label_of(stall.reason)})"
+
+
+def _why_not_full(kernel: KernelProfile) -> str:
+    waves = kernel.number(WAVES)
+    if waves is not None and waves < 1:
+        return f"the grid is only {100 * waves:.0f} % of what the SMs can hold at once"
+    if waves is not None and waves >= MANY_WAVES:
+        return "the blocks end so soon that the SMs wait for new ones; give each thread more work"
+    return "some blocks end much later than others"
 
 
 def is_warp_specialised(kernel: KernelProfile) -> bool:

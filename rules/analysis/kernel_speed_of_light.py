@@ -25,7 +25,29 @@ _LEVELS = {
     "the L2 cache": (L2,),
     "the L1 cache and shared memory": ("l1tex__throughput.avg.pct_of_peak_sustained_elapsed", L1),
 }
-_BREAKDOWN_PREFIXES = {
+_BREAKDOWN = "breakdown:gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+_USUAL_BREAKDOWN = (
+    "dram__cycles_active",
+    "fbpa__dram_sectors",
+    "l1tex__data_bank_reads",
+    "l1tex__data_bank_writes",
+    "l1tex__data_pipe_lsu_wavefronts",
+    "l1tex__data_pipe_tex_wavefronts",
+    "l1tex__f_wavefronts",
+    "l1tex__lsu_writeback_active",
+    "l1tex__lsuin_requests",
+    "l1tex__m_l1tex2xbar_req_cycles_active",
+    "l1tex__m_xbar2l1tex_read_sectors",
+    "lts__d_atomic_input_cycles_active",
+    "lts__d_sectors",
+    "lts__d_sectors_fill_device",
+    "lts__d_sectors_fill_sysmem",
+    "lts__lts2xbar_cycles_active",
+    "lts__t_sectors",
+    "lts__t_tag_requests",
+    "lts__xbar2lts_cycles_active",
+)
+_UNITS = {
     "dram": "DRAM",
     "fbpa": "DRAM",
     "fbp": "DRAM",
@@ -33,6 +55,7 @@ _BREAKDOWN_PREFIXES = {
     "lts": "the L2 cache",
     "ltc": "the L2 cache",
 }
+MANY_SMS_BUSY = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +99,27 @@ def blocks_of(kernel: KernelProfile) -> int:
 
 
 def fills_the_gpu(kernel: KernelProfile) -> bool:
-    """Whether every SM gets at least one block; true where the file does not say how many there are."""
+    """Whether nearly every SM gets a block; true where the file does not say how many SMs there are."""
     sms = multiprocessors(kernel)
-    return sms is None or blocks_of(kernel) == 0 or blocks_of(kernel) >= sms
+    return sms is None or blocks_of(kernel) == 0 or blocks_of(kernel) >= MANY_SMS_BUSY * sms
 
 
 def busiest_memory_unit(kernel: KernelProfile) -> str:
     """DRAM, the L2 cache or the L1 cache: whichever is closest to its own peak."""
-    breakdown = {
-        name.removeprefix("breakdown:"): float(value)
-        for name, value in kernel.metrics.items()
-        if name.startswith("breakdown:") and isinstance(value, (int, float))
-    }
-    for metric, _ in sorted(breakdown.items(), key=lambda each: -each[1]):
-        for prefix, unit in _BREAKDOWN_PREFIXES.items():
-            if metric.startswith(f"{prefix}__"):
-                return unit
+    listed = kernel.metrics.get(_BREAKDOWN)
+    names = listed.split(",") if isinstance(listed, str) else _usual_breakdown()
+    parts = {name: value for name in names if (value := kernel.number(name.strip())) is not None}
+    for name, _ in sorted(parts.items(), key=lambda each: -each[1]):
+        if unit := _UNITS.get(name.strip().partition("__")[0]):
+            return unit
+    total = memory_percent(kernel) or 0.0
     levels = {unit: first_number(kernel, *names) for unit, names in _LEVELS.items()}
-    measured = {unit: value for unit, value in levels.items() if value is not None}
-    return max(measured, key=lambda unit: measured[unit]) if measured else "the memory system"
+    measured = {unit: abs(value - total) for unit, value in levels.items() if value is not None}
+    return min(measured, key=lambda unit: measured[unit]) if measured else "the memory system"
+
+
+def _usual_breakdown() -> list[str]:
+    return [f"{name}.avg.pct_of_peak_sustained_elapsed" for name in _USUAL_BREAKDOWN]
 
 
 def speed_of_light(kernel: KernelProfile) -> SpeedOfLight | None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
-from parsers.model import KernelProfile, Trace
+from parsers.model import KernelProfile
 from rules.analysis.kernel_compute import instruction_pipes, pipes
-from rules.analysis.kernel_findings import Fault, findings, judged
+from rules.analysis.kernel_findings import Fault, KernelRule
 from rules.analysis.kernel_occupancy import occupancy_verdict
 from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, SpeedOfLight, speed_of_light
-from rules.base import Category, Finding, Need, Severity, rule
+from rules.base import Category, Severity, rule
 
 _ADVICE: dict[Category, tuple[str, ...]] = {
     Category.MEMORY_BOUND: (
@@ -43,12 +42,11 @@ _TITLES = {
 
 
 @rule
-class KernelSpeedOfLight:
+class KernelSpeedOfLight(KernelRule):
     """The main verdict about each kernel."""
 
     id: ClassVar[str] = "kernel-speed-of-light"
     category: ClassVar[Category] = Category.LATENCY_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.KERNEL_COUNTERS})
     explanation: ClassVar[str] = """
 What it found
     What sets the pace of a kernel: the memory system, the arithmetic units, both, plain waiting, or a grid with
@@ -72,9 +70,8 @@ When it is wrong
     communication.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        faults = ((group, _verdict(group.representative)) for group in judged(trace))
-        yield from findings(self.id, trace, ((group, fault) for group, fault in faults if fault is not None))
+    def fault(self, kernel: KernelProfile) -> Fault | None:
+        return _verdict(kernel)
 
 
 def _verdict(kernel: KernelProfile) -> Fault | None:
@@ -110,6 +107,6 @@ def _explanation(kernel: KernelProfile, sol: SpeedOfLight) -> str:
     if sol.best >= HIGH_PERCENT:
         return (
             text
-            + "That is close to what this GPU can do: the kernel is well written for the work it is given."
+            + "That is close to what this GPU can do: only less work, or less wasted work, makes it faster."
         )
     return text + occupancy_verdict(kernel).text

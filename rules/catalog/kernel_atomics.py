@@ -1,0 +1,68 @@
+"""Kernels that queue up at atomic operations."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from parsers.model import KernelProfile
+from rules.analysis.kernel_findings import Fault, KernelRule
+from rules.analysis.kernel_memory import atomic_share
+from rules.analysis.kernel_speed_of_light import LOW_PERCENT, speed_of_light
+from rules.analysis.kernel_stalls import capped, stalls
+from rules.base import Category, rule
+
+LEAST_ATOMIC_SHARE = 0.2
+LEAST_WAITING_SHARE = 0.3
+_WAITS = frozenset({"lg_throttle", "long_scoreboard", "short_scoreboard", "mio_throttle", "drain"})
+
+
+@rule
+class KernelAtomics(KernelRule):
+    """Atomic operations make up much of the memory accesses, and the kernel waits for them."""
+
+    id: ClassVar[str] = "kernel-atomics"
+    category: ClassVar[Category] = Category.ATOMICS
+    explanation: ClassVar[str] = """
+What it found
+    A large part of the kernel's memory accesses are atomic operations, and its warps wait for memory while hardly any
+    bandwidth is used.
+
+Why it costs time
+    Atomics on the same address are carried out one after the other, in L2 or in shared memory. With many threads
+    adding to a few counters everybody stands in line.
+
+How it decides
+    When at least 20 % of the requests are atomics, memory and compute stay below 60 %, and at least 30 % of the waiting
+    is for memory.
+
+What to try
+    Add up within the warp and the block first and do one atomic for each block, spread the counters over several
+    copies, sort by key, or use a two-pass reduction.
+
+When it is wrong
+    When the atomics go to many different addresses: then the wait is ordinary memory latency.
+"""
+
+    def fault(self, kernel: KernelProfile) -> Fault | None:
+        share = atomic_share(kernel)
+        sol = speed_of_light(kernel)
+        if share < LEAST_ATOMIC_SHARE or sol is None or sol.best >= LOW_PERCENT:
+            return None
+        waiting = min(sum(each.share for each in stalls(kernel) if each.reason in _WAITS), 1.0)
+        if waiting < LEAST_WAITING_SHARE:
+            return None
+        percent, _ = capped(kernel, waiting * share)
+        return Fault(
+            title="threads queue at atomic operations",
+            explanation=(
+                f"{100 * share:.0f} % of its memory requests are atomics, its warps wait for memory"
+                f" {100 * waiting:.0f} % of the time, and yet it uses only {sol.memory:.0f} % of the memory throughput."
+            ),
+            advice=(
+                "Reduce within the warp (shuffles) and the block (shared memory) first, then do one atomic per block.",
+                "Spread hot counters over several copies and add them up at the end.",
+            ),
+            saving=percent / 100.0,
+            category=self.category,
+            code="v = cub::BlockReduce(tmp).Sum(v); if (threadIdx.x == 0) atomicAdd(out, v);",
+        )

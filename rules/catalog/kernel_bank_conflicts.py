@@ -1,0 +1,57 @@
+"""Kernels whose shared-memory accesses collide in the same bank."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from parsers.model import KernelProfile
+from rules.analysis.kernel_findings import Fault, KernelRule, results_of, runs_at_the_compute_limit
+from rules.base import Category, rule
+
+LEAST_SAVING_PERCENT = 10.0
+
+
+@rule
+class KernelBankConflicts(KernelRule):
+    """Shared-memory accesses that are carried out several times because of bank conflicts."""
+
+    id: ClassVar[str] = "kernel-bank-conflicts"
+    category: ClassVar[Category] = Category.BANK_CONFLICTS
+    explanation: ClassVar[str] = """
+What it found
+    Threads of a warp access different words of the same one of the 32 banks of shared memory.
+
+Why it costs time
+    One bank serves one word at a time: a 32-way conflict makes one access take 32 passes, and all warps of the SM
+    queue behind it.
+
+How it decides
+    From the share of passes (wavefronts) that exist only because of conflicts, weighed by how busy L1 and shared memory
+    are. It speaks at 10 % of the kernel's time, and not when the arithmetic units are at their limit.
+
+What to try
+    Pad rows by one element (tile[32][33]), swizzle the column index with XOR, or change which thread handles which
+    element.
+
+When it is wrong
+    Tensor-core kernels with hardware swizzling count some conflicts that they hide behind other work.
+"""
+
+    def fault(self, kernel: KernelProfile) -> Fault | None:
+        if runs_at_the_compute_limit(kernel):
+            return None
+        results = results_of(kernel, "SharedMemoryConflicts") or results_of(kernel, "UncoalescedSharedAccess")
+        if not results or (results[0].speedup_percent or 0.0) < LEAST_SAVING_PERCENT:
+            return None
+        return Fault(
+            title="bank conflicts in shared memory",
+            explanation=" ".join(each.text for each in results),
+            advice=(
+                "Pad the rows of the shared array by one element so that a column spreads over all banks.",
+                "Or swizzle: index the column with (column ^ row), as matrix libraries do.",
+            ),
+            saving=(results[0].speedup_percent or 0.0) / 100.0,
+            category=self.category,
+            code="__shared__ float tile[32][33];  // 33 instead of 32",
+            confidence="high",
+        )

@@ -1,0 +1,53 @@
+"""Kernels whose warps wait for each other at barriers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from parsers.model import KernelProfile
+from rules.analysis.kernel_explanations import STALLS
+from rules.analysis.kernel_findings import Fault, KernelRule, results_of, runs_at_the_compute_limit
+from rules.analysis.kernel_occupancy import is_warp_specialised
+from rules.base import Category, rule
+
+
+@rule
+class KernelBarrierStall(KernelRule):
+    """Much of the time goes to waiting at __syncthreads() or a fence."""
+
+    id: ClassVar[str] = "kernel-barrier-stall"
+    category: ClassVar[Category] = Category.BARRIER_STALL
+    explanation: ClassVar[str] = """
+What it found
+    Warps spend more than 30 % of the time between two instructions at a barrier of their block, or at a memory fence.
+
+Why it costs time
+    A block goes on only when its last warp has arrived; until then all others hold registers and do nothing.
+
+How it decides
+    From the stall reasons "barrier" and "membar" while the schedulers issue in fewer than 80 % of the cycles. Kernels
+    at the compute limit and kernels that feed the tensor cores asynchronously are left out.
+
+What to try
+    Fewer barriers, smaller blocks so that several fit on an SM, equal work for all warps, warp-level primitives.
+
+When it is wrong
+    In producer and consumer kernels some warps wait on purpose.
+"""
+
+    def fault(self, kernel: KernelProfile) -> Fault | None:
+        if runs_at_the_compute_limit(kernel) or is_warp_specialised(kernel):
+            return None
+        results = [each for each in results_of(kernel, "CPIStall") if each.category is self.category]
+        if not results:
+            return None
+        return Fault(
+            title="warps wait for each other at barriers",
+            explanation=results[0].text,
+            advice=(
+                STALLS[results[0].subject].fix,
+                "Try half the block size: the other block of the SM works while this one waits.",
+            ),
+            saving=(results[0].speedup_percent or 0.0) / 100.0,
+            category=self.category,
+        )

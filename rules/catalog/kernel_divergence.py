@@ -1,0 +1,60 @@
+"""Kernels whose warps run with many of their threads switched off."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from parsers.model import KernelProfile
+from rules.analysis.kernel_findings import Fault, KernelRule, results_of
+from rules.base import Category, rule
+
+LEAST_SAVING_PERCENT = 5.0
+
+
+@rule
+class KernelDivergence(KernelRule):
+    """Threads of one warp take different paths, or the block is no multiple of a warp."""
+
+    id: ClassVar[str] = "kernel-divergence"
+    category: ClassVar[Category] = Category.DIVERGENCE
+    explanation: ClassVar[str] = """
+What it found
+    On average fewer than 24 of the 32 threads of a warp execute an instruction, or the block size is no multiple of 32.
+
+Why it costs time
+    A warp executes one instruction at a time for all its threads. Threads on another path wait, and their lanes do
+    nothing.
+
+How it decides
+    From the average number of active threads for each executed instruction, weighed by how busy the arithmetic units
+    are: idle lanes cost nothing in a kernel that waits for memory.
+
+What to try
+    Let the condition depend on the warp instead of the thread, sort the work by path, move the divergent part into a
+    kernel of its own, choose block sizes that are multiples of 32.
+
+When it is wrong
+    When the arithmetic units are not the limit, and for triangular or ragged data where some divergence is unavoidable.
+"""
+
+    def fault(self, kernel: KernelProfile) -> Fault | None:
+        results = results_of(kernel, "ThreadDivergence")
+        results += [
+            each for each in results_of(kernel, "LaunchConfiguration") if each.category is self.category
+        ]
+        loud = [each for each in results if (each.speedup_percent or 0.0) >= LEAST_SAVING_PERCENT]
+        if not loud:
+            return None
+        return Fault(
+            title="threads of a warp take different paths"
+            if loud[0].subject == ""
+            else "the last warp of each block is partly empty",
+            explanation=" ".join(each.text for each in loud),
+            advice=(
+                "Make the condition the same for all 32 threads of a warp (by warp index, not by thread index).",
+                "Sort or group the elements so that a warp handles one kind; choose block sizes divisible by 32.",
+            ),
+            saving=max(each.speedup_percent or 0.0 for each in loud) / 100.0,
+            category=self.category,
+            confidence="high",
+        )

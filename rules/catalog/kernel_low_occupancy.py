@@ -1,0 +1,60 @@
+"""Kernels that wait because the SMs hold too few warps, with what limits them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from parsers.model import KernelProfile
+from rules.analysis.kernel_findings import Fault, KernelRule
+from rules.analysis.kernel_occupancy import THEORETICAL, Advice, occupancy_verdict, remedy
+from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, speed_of_light
+from rules.analysis.kernel_stalls import capped
+from rules.base import Category, rule
+
+
+@rule
+class KernelLowOccupancy(KernelRule):
+    """Low occupancy that really costs time."""
+
+    id: ClassVar[str] = "kernel-low-occupancy"
+    category: ClassVar[Category] = Category.LOW_OCCUPANCY
+    explanation: ClassVar[str] = """
+What it found
+    The kernel's warps wait much of the time, and the SMs hold too few of them to fill the waiting with other work.
+
+Why it costs time
+    While one warp waits for data the scheduler issues an instruction of another. With few warps it finds none.
+
+How it decides
+    Only when all hold: neither compute nor memory reaches 60 %, the schedulers issue in fewer than 60 % of the cycles,
+    warps stall, and the launch lets an SM hold less than half of its warps. Then registers, shared memory, block size
+    or blocks per SM are named as the limit.
+
+What to try
+    Raise the limit that is named. If that is not possible, give each thread more independent work instead.
+
+When it is wrong
+    Few warps are no fault by themselves: 25 % occupancy without stalls is fine, and kernels built around asynchronous
+    tensor-core instructions run best with few warps; they are left out.
+"""
+
+    def fault(self, kernel: KernelProfile) -> Fault | None:
+        verdict = occupancy_verdict(kernel)
+        if verdict.advice is not Advice.RAISE_OCCUPANCY:
+            return None
+        possible = kernel.number(THEORETICAL)
+        occupancy = possible if possible is not None else verdict.occupancy_percent or 0.0
+        percent, _ = capped(kernel, 1 - occupancy / 100.0)
+        sol = speed_of_light(kernel)
+        reachable = 1.0 if sol is None else 1 - sol.best / HIGH_PERCENT
+        named = " and ".join(verdict.limiters)
+        return Fault(
+            title=f"low occupancy{f', limited by {named}' if named else ''}",
+            explanation=verdict.text,
+            advice=(
+                *(f"{remedy(each)[0].upper()}{remedy(each)[1:]}." for each in verdict.limiters),
+                "Or hide the waits inside a thread: several independent loads or accumulators at once.",
+            ),
+            saving=min(percent / 100.0, max(reachable, 0.0)),
+            category=self.category,
+        )

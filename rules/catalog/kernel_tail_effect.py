@@ -1,0 +1,55 @@
+"""Kernels whose last wave of blocks leaves most of the GPU idle."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from parsers.model import KernelProfile
+from rules.analysis.kernel_findings import Fault, KernelRule, results_of
+from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, speed_of_light
+from rules.base import Category, rule
+
+
+@rule
+class KernelTailEffect(KernelRule):
+    """A partly filled last wave takes a large part of the time."""
+
+    id: ClassVar[str] = "kernel-tail-effect"
+    category: ClassVar[Category] = Category.TAIL_EFFECT
+    explanation: ClassVar[str] = """
+What it found
+    The blocks do not fit on the GPU at once, and the last group that runs fills only a part of it.
+
+Why it costs time
+    The last wave may take as long as a full one while most SMs have nothing to do. With few waves that is a large
+    share.
+
+How it decides
+    From the number of waves: one over the number of started waves is at least 20 %, and the occupancy that was achieved
+    is below 80 % of the possible one. Kernels that reach 80 % of a limit anyway are left out.
+
+What to try
+    Blocks that are smaller, a grid that is a whole number of waves, or a persistent kernel whose blocks fetch work.
+
+When it is wrong
+    When other kernels run at the same time and use the idle SMs.
+"""
+
+    def fault(self, kernel: KernelProfile) -> Fault | None:
+        sol = speed_of_light(kernel)
+        results = [
+            each for each in results_of(kernel, "LaunchConfiguration") if each.category is self.category
+        ]
+        if not results or (sol is not None and sol.best >= HIGH_PERCENT):
+            return None
+        return Fault(
+            title="the last wave of blocks leaves SMs idle",
+            explanation=results[0].text,
+            advice=(
+                "Use smaller blocks or less work per block, so that the last wave is short.",
+                "Size the grid to whole waves, or launch one block per SM slot and let blocks fetch work in a loop.",
+            ),
+            saving=(results[0].speedup_percent or 0.0) / 100.0,
+            category=self.category,
+            confidence="low",
+        )

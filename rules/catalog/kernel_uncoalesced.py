@@ -1,0 +1,78 @@
+"""Kernels whose warps touch scattered addresses, so that most of the moved bytes are not used."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from parsers.model import KernelProfile
+from rules.analysis.kernel_findings import Fault, KernelRule, results_of
+from rules.analysis.kernel_memory import global_waste
+from rules.analysis.kernel_result import KernelRuleResult
+from rules.analysis.kernel_speed_of_light import LOW_PERCENT, memory_percent, speed_of_light
+from rules.base import Category, rule
+
+LEAST_SAVING = 0.05
+
+
+@rule
+class KernelUncoalescedAccess(KernelRule):
+    """Global memory accesses that need more sectors than their data."""
+
+    id: ClassVar[str] = "kernel-uncoalesced-access"
+    category: ClassVar[Category] = Category.UNCOALESCED_ACCESS
+    explanation: ClassVar[str] = """
+What it found
+    The 32 threads of a warp read or write addresses that do not lie together, so that the memory moves whole
+    32-byte sectors of which only a part is used.
+
+Why it costs time
+    Bandwidth is spent on bytes that nobody asked for. Reading one float of every sector makes eight times the traffic.
+
+How it decides
+    From the sectors that the accesses needed against those that the same data would need in one piece; the waste
+    counts as far as memory limits the kernel. It speaks when 5 % of the kernel's time or more could go.
+
+What to try
+    Let neighbouring threads use neighbouring addresses: make the fastest-changing index threadIdx.x, store structures
+    of arrays, transpose through shared memory, sort or group random indices.
+
+When it is wrong
+    When the access pattern is the problem itself, as in hash tables and sparse gathers. Then a smaller element or a
+    better order of the indices is all that helps.
+"""
+
+    def fault(self, kernel: KernelProfile) -> Fault | None:
+        sol = speed_of_light(kernel)
+        if sol is not None and sol.bound is Category.COMPUTE_BOUND:
+            return None
+        results = results_of(kernel, "UncoalescedGlobalAccess")
+        counted = kernel.number("memory_l2_theoretical_sectors_global") is not None
+        if counted and not results:
+            return None
+        text, share = _worst(results) if results else _from_sectors(kernel)
+        memory = memory_percent(kernel)
+        saving = share * (1.0 if memory is None else min(1.0, memory / LOW_PERCENT))
+        if saving < LEAST_SAVING:
+            return None
+        return Fault(
+            title=f"scattered memory accesses, {100 * share:.0f} % of the traffic wasted",
+            explanation=text,
+            advice=(
+                "Let threadIdx.x be the fastest-changing index of what a warp reads and writes.",
+                "Store a structure of arrays instead of an array of structures; read wider types (float4).",
+                "For transposes and strided access go through a tile in shared memory; sort random indices.",
+            ),
+            saving=saving,
+            category=self.category,
+            code="i = blockIdx.x * blockDim.x + threadIdx.x;  // a[i], not a[i * stride]",
+            confidence="high" if results else "medium",
+        )
+
+
+def _worst(results: list[KernelRuleResult]) -> tuple[str, float]:
+    return results[0].text, (results[0].speedup_percent or 0.0) / 100.0
+
+
+def _from_sectors(kernel: KernelProfile) -> tuple[str, float]:
+    share = global_waste(kernel)
+    return f"{100 * share:.0f} % of the bytes that global loads and stores move are not used.", share
