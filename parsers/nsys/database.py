@@ -151,7 +151,8 @@ class Database:
     def batches(self, table: Table, columns: Mapping[str, str], where: str = "") -> Iterator[Batch]:
         """The expressions in ``columns`` for every row, in row order.
 
-        Raises ``TableDamaged`` after the last good batch. Values that are not integers where integers are expected are converted as SQLite converts them.
+        Raises ``TableDamaged`` after the last good batch. Values that are not integers where integers
+        are expected are converted as SQLite converts them.
         """
         last = -1
         try:

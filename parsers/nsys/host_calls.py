@@ -87,7 +87,7 @@ class ThreadLanes:
 
 def ended(reading: Reading, table: Table, start: I64, end: I64) -> I64:
     """``end`` with calls that never returned while recorded closed at the last event; they are counted as repaired."""
-    open_ended = (end <= UNKNOWN) & (start > UNKNOWN)
+    open_ended = (start > UNKNOWN) & ((end <= UNKNOWN) | ((end == 0) & (start > 0)))
     if not open_ended.any():
         return end
     reading.builder.quality.note(

@@ -1,0 +1,263 @@
+"""Device logs as counters: ``nvidia-smi dmon``, ``nvidia-smi --query-gpu`` CSV, and ``dcgmi dmon``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from typing import IO, ClassVar
+
+from parsers.base import Source, parser
+from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.smi.clock import NS, local_ns, zone_of
+from parsers.smi.columns import Quantity, dcgm_quantity, dmon_quantity, query_quantity
+from parsers.smi.readings import Readings
+from parsers.source import open_bytes
+
+LONGEST_LINE = 64 * 1024
+_STEP_LINES = 4096
+_DMON = re.compile(r"^#\s*(date,?\s+)?(time,?\s+)?gpu[\s,]+\w", re.IGNORECASE)
+_DCGM = re.compile(r"^#\s*Entity\s+[A-Z]\w+", re.IGNORECASE)
+_QUERY = re.compile(r"^(\w[\w.]*( \[[^\]]*\])?)(, ?\w[\w.]*( \[[^\]]*\])?)+$")
+_QUERY_FIELDS = re.compile(
+    r"(^|, ?)(utilization\.(gpu|memory)|memory\.(used|free|total)|power\.draw|temperature\.gpu|clocks\.|pstate|"
+    r"fan\.speed)"
+)
+_SPLIT = re.compile(r"[\s,]+")
+
+
+@parser
+class DeviceLog:
+    """Recognised by the header line of one of the three."""
+
+    format: ClassVar[str] = "smi-log"
+    priority: ClassVar[int] = 70
+
+    def recognises(self, source: Source) -> bool:
+        return any(_kind_of(line) for line in _decoded(source.head).splitlines()[:200])
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        log = _Log(Readings())
+        try:
+            with open_bytes(source) as stream:
+                for place, line in enumerate(_lines(stream), 1):
+                    if place % _STEP_LINES == 1:
+                        progress.step(0.5, "reading the device log")
+                    log.line(line, place)
+        except (OSError, EOFError) as error:
+            raise Malformed(source.path, "The log cannot be read to its end.", "Copy it again.") from error
+        counters = log.readings.counters()
+        if not counters:
+            raise Malformed(
+                source.path,
+                "The log has a header but no reading.",
+                "Let nvidia-smi run for a few seconds: nvidia-smi dmon -s pucvmet -o DT",
+            )
+        return _trace(source, log, counters).build(progress.part(0.9, 1.0))
+
+
+def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:
+    builder = TraceBuilder()
+    readings = log.readings
+    builder.quality.read(readings.lines + readings.unreadable)
+    builder.quality.keep(readings.lines)
+    builder.quality.note(
+        "unreadable line",
+        Effect.QUARANTINED,
+        "Lines that do not fit the header were left out.",
+        readings.example,
+        readings.unreadable,
+    )
+    if log.dated:
+        zone, known = zone_of(source.path, max(int(each.time[-1]) for each in counters))
+        offset = zone.utcoffset(None)
+        builder.epoch_ns = -int(offset.total_seconds()) * NS
+        how = (
+            "as the time at which the file was last written says"
+            if known
+            else "as this computer's clock has it"
+        )
+        builder.quality.note(
+            "time zone",
+            Effect.NOTED,
+            f"The log states local times without a time zone; {zone} was taken, {how}.",
+        )
+    else:
+        builder.quality.note(
+            "no date",
+            Effect.NOTED,
+            "The log states no date and time, so it has a time axis of its own, with the interval of 1 s that is the "
+            "tools' usual one."
+            if not log.timed
+            else "The log states no date, so it has a time axis of its own.",
+        )
+    builder.counters += counters
+    builder.inputs.append(TraceInput(str(source.path), DeviceLog.format, log.producer))
+    builder.sources.append(None)
+    return builder
+
+
+class _Log:
+    """Reads lines in order; a header may come again and again, and may change."""
+
+    def __init__(self, readings: Readings) -> None:
+        self.readings = readings
+        self.producer = "nvidia-smi"
+        self.dated = False
+        self.timed = False
+        self._kind = ""
+        self._columns: list[str] = []
+        self._quantities: dict[str, Quantity] = {}
+        self._gpu_of: dict[str, int] = {}
+        self._samples: dict[int, int] = {}
+
+    def line(self, line: str, place: int) -> None:
+        if not line.strip():
+            return
+        if kind := _kind_of(line):
+            self._header(kind, line)
+        elif line.lstrip().startswith("#"):
+            self._units(line)
+        elif self._kind == "query":
+            self._query_line(line, place)
+        elif self._kind == "dmon":
+            self._dmon_line(line, place)
+        elif self._kind == "dcgm":
+            self._dcgm_line(line, place)
+
+    def _header(self, kind: str, line: str) -> None:
+        self._kind = kind
+        if kind == "query":
+            self._columns = [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
+            self._quantities = {column: query_quantity(column) for column in self._columns}
+            return
+        self._columns = _SPLIT.split(line.strip().lstrip("#").strip())
+        if kind == "dcgm":
+            self.producer = "dcgmi"
+            self._quantities = {column: dcgm_quantity(column) for column in self._columns[1:]}
+        else:
+            self._quantities = {column: dmon_quantity(column, "") for column in self._columns}
+
+    def _units(self, line: str) -> None:
+        units = _SPLIT.split(line.strip().lstrip("#").strip())
+        if self._kind == "dmon" and len(units) == len(self._columns):
+            self._quantities = {
+                column: dmon_quantity(column, unit) for column, unit in zip(self._columns, units, strict=True)
+            }
+
+    def _dmon_line(self, line: str, place: int) -> None:
+        cells = _SPLIT.split(line.strip())
+        if len(cells) != len(self._columns):
+            self.readings.unusable(line, place)
+            return
+        row = {column.lower(): cell for column, cell in zip(self._columns, cells, strict=True)}
+        date, time, gpu = row.pop("date", ""), row.pop("time", ""), row.pop("gpu", "")
+        moment = self._moment(date, time, gpu)
+        if moment is None or not gpu.isdigit():
+            self.readings.unusable(line, place)
+            return
+        self.readings.lines += 1
+        for column in self._columns:
+            if column.lower() in row:
+                self.readings.add(int(gpu), column, self._quantities[column], moment, row[column.lower()])
+
+    def _dcgm_line(self, line: str, place: int) -> None:
+        if (match := re.match(r"\s*(GPU|GPU-I|GPU-CI|CPU|Switch)\s+(\d+)\s+(.*)$", line)) is None:
+            if line.strip().upper() not in {"ID"}:
+                self.readings.unusable(line, place)
+            return
+        cells = match[3].split()
+        if match[1] != "GPU" or len(cells) != len(self._columns) - 1:
+            self.readings.unusable(line, place)
+            return
+        moment = self._moment("", "", match[2])
+        self.readings.lines += 1
+        for column, cell in zip(self._columns[1:], cells, strict=True):
+            self.readings.add(int(match[2]), column, self._quantities[column], moment or 0, cell)
+
+    def _query_line(self, line: str, place: int) -> None:
+        cells = next(csv.reader([line], skipinitialspace=True), [])
+        if len(cells) != len(self._columns):
+            self.readings.unusable(line, place)
+            return
+        row = dict(zip(self._columns, cells, strict=True))
+        gpu = self._gpu(row)
+        date, _, time = row.get("timestamp", "").strip().partition(" ")
+        moment = self._moment(date, time, str(gpu))
+        if moment is None:
+            self.readings.unusable(line, place)
+            return
+        self.readings.lines += 1
+        for column, cell in row.items():
+            if column not in _IDENTITY:
+                self.readings.add(gpu, column, self._quantities[column], moment, cell)
+
+    def _gpu(self, row: dict[str, str]) -> int:
+        index = row.get("index", "").strip()
+        if index.isdigit():
+            return int(index)
+        identity = next(
+            (
+                row[key]
+                for key in ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "gpu_serial")
+                if key in row
+            ),
+            "",
+        )
+        return self._gpu_of.setdefault(identity, len(self._gpu_of))
+
+    def _moment(self, date: str, time: str, gpu: str) -> int | None:
+        """ns of one reading; without a clock the readings of each GPU are one second apart."""
+        if time:
+            moment = local_ns(date, time)
+            self.timed = True
+            self.dated = self.dated or bool(date)
+            return moment
+        count = self._samples.get(int(gpu), 0) if gpu.isdigit() else 0
+        if gpu.isdigit():
+            self._samples[int(gpu)] = count + 1
+        return count * NS
+
+
+_IDENTITY = {
+    "timestamp",
+    "index",
+    "name",
+    "gpu_name",
+    "uuid",
+    "gpu_uuid",
+    "pci.bus_id",
+    "gpu_bus_id",
+    "gpu_serial",
+    "serial",
+    "driver_version",
+    "count",
+    "vbios_version",
+}
+
+
+def _kind_of(line: str) -> str:
+    text = line.strip().lstrip("\ufeff")
+    if _DMON.match(text):
+        return "dmon"
+    if _DCGM.match(text):
+        return "dcgm"
+    return "query" if _QUERY.match(text) and _QUERY_FIELDS.search(text) else ""
+
+
+def _decoded(data: bytes) -> str:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    return data.decode("utf-8", "replace")
+
+
+def _lines(stream: IO[bytes]) -> Iterator[str]:
+    """Lines of text; a line that is too long for a log is cut."""
+    start = stream.read(2)
+    encoding = "utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    stream.seek(0)
+    text = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline=None)
+    while line := text.readline(LONGEST_LINE):
+        yield line

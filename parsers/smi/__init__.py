@@ -1,0 +1,1 @@
+"""The parts of a device log: its columns, its clock, and its readings as counters."""

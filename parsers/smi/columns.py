@@ -1,0 +1,139 @@
+"""What the columns of nvidia-smi and dcgmi mean: name of the counter, its unit, and the factor to that unit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MEGA = 1e6
+MEBI = 1024.0**2
+MILLI = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A counter without its GPU: ``value = recorded * factor`` in ``unit``."""
+
+    name: str
+    unit: str
+    factor: float = 1.0
+
+
+_PERCENT_OF_ONE = 100.0
+_DMON = {
+    "pwr": Quantity("power", "W"),
+    "gtemp": Quantity("temperature", "C"),
+    "temp": Quantity("temperature", "C"),
+    "mtemp": Quantity("memory temperature", "C"),
+    "sm": Quantity("SM utilization", "%"),
+    "mem": Quantity("memory controller utilization", "%"),
+    "enc": Quantity("encoder utilization", "%"),
+    "dec": Quantity("decoder utilization", "%"),
+    "jpg": Quantity("JPEG utilization", "%"),
+    "ofa": Quantity("optical flow utilization", "%"),
+    "mclk": Quantity("memory clock", "MHz"),
+    "pclk": Quantity("SM clock", "MHz"),
+    "pviol": Quantity("power throttling", "%"),
+    "tviol": Quantity("thermal throttling", ""),
+    "fb": Quantity("framebuffer used", "B", MEBI),
+    "bar1": Quantity("BAR1 used", "B", MEBI),
+    "ccpm": Quantity("protected memory used", "B", MEBI),
+    "sbecc": Quantity("corrected ECC errors", ""),
+    "dbecc": Quantity("uncorrected ECC errors", ""),
+    "pci": Quantity("PCIe replay errors", ""),
+    "rxpci": Quantity("PCIe received", "B/s", MEGA),
+    "txpci": Quantity("PCIe sent", "B/s", MEGA),
+    "gract": Quantity("graphics engine active", "%"),
+    "smutil": Quantity("SM active", "%"),
+    "smocc": Quantity("SM occupancy", "%"),
+    "tensor": Quantity("tensor cores active", "%"),
+    "dram": Quantity("DRAM active", "%"),
+}
+_DCGM = {
+    "GPUTL": Quantity("GPU utilization", "%"),
+    "MCUTL": Quantity("memory controller utilization", "%"),
+    "ENCUT": Quantity("encoder utilization", "%"),
+    "DECUT": Quantity("decoder utilization", "%"),
+    "POWER": Quantity("power", "W"),
+    "TOTEC": Quantity("energy", "J", MILLI),
+    "TMPTR": Quantity("temperature", "C"),
+    "MMTMP": Quantity("memory temperature", "C"),
+    "SMCLK": Quantity("SM clock", "MHz"),
+    "MMCLK": Quantity("memory clock", "MHz"),
+    "FBUSD": Quantity("framebuffer used", "B", MEBI),
+    "FBFRE": Quantity("framebuffer free", "B", MEBI),
+    "FBTTL": Quantity("framebuffer total", "B", MEBI),
+    "GRACT": Quantity("graphics engine active", "%", _PERCENT_OF_ONE),
+    "SMACT": Quantity("SM active", "%", _PERCENT_OF_ONE),
+    "SMOCC": Quantity("SM occupancy", "%", _PERCENT_OF_ONE),
+    "TENSO": Quantity("tensor cores active", "%", _PERCENT_OF_ONE),
+    "DRAMA": Quantity("DRAM active", "%", _PERCENT_OF_ONE),
+    "FP64A": Quantity("FP64 active", "%", _PERCENT_OF_ONE),
+    "FP32A": Quantity("FP32 active", "%", _PERCENT_OF_ONE),
+    "FP16A": Quantity("FP16 active", "%", _PERCENT_OF_ONE),
+    "PCITX": Quantity("PCIe sent", "B/s"),
+    "PCIRX": Quantity("PCIe received", "B/s"),
+    "NVLTX": Quantity("NVLink sent", "B/s"),
+    "NVLRX": Quantity("NVLink received", "B/s"),
+}
+_QUERY = {
+    "utilization.gpu": "GPU utilization",
+    "utilization.memory": "memory controller utilization",
+    "memory.used": "framebuffer used",
+    "memory.free": "framebuffer free",
+    "memory.total": "framebuffer total",
+    "power.draw": "power",
+    "power.draw.instant": "instantaneous power",
+    "power.draw.average": "average power",
+    "temperature.gpu": "temperature",
+    "temperature.memory": "memory temperature",
+    "clocks.current.sm": "SM clock",
+    "clocks.sm": "SM clock",
+    "clocks.current.memory": "memory clock",
+    "clocks.mem": "memory clock",
+    "clocks.current.graphics": "graphics clock",
+    "clocks.gr": "graphics clock",
+    "clocks_event_reasons.active": "clock limit reasons (bits)",
+    "clocks_throttle_reasons.active": "clock limit reasons (bits)",
+}
+_QUERY_UNITS = {
+    "temperature": "C",
+    "utilization": "%",
+    "power": "W",
+    "clocks": "MHz",
+    "memory": "MiB",
+    "fan": "%",
+}
+_UNIT_FACTORS = {
+    "MiB": ("B", MEBI),
+    "GiB": ("B", 1024.0**3),
+    "KiB": ("B", 1024.0),
+    "MB": ("B", MEBI),
+    "MB/s": ("B/s", MEGA),
+    "KB/s": ("B/s", 1e3),
+}
+_UNIT_IN_HEADER = re.compile(r"^(.*?)\s*\[([^\]]*)\]$")
+
+
+def dmon_quantity(column: str, unit: str) -> Quantity:
+    """A column of ``nvidia-smi dmon``; its unit row tells more about columns that are not known."""
+    known = _DMON.get(column.lower())
+    if known is not None:
+        return known
+    plain, factor = _UNIT_FACTORS.get(unit, ("" if unit in {"-", "errs", "bool", "Idx"} else unit, 1.0))
+    return Quantity(column, plain, factor)
+
+
+def dcgm_quantity(column: str) -> Quantity:
+    """A column of ``dcgmi dmon``; unknown ones keep their short name and have no unit."""
+    return _DCGM.get(column.upper(), Quantity(column, ""))
+
+
+def query_quantity(column: str) -> Quantity:
+    """A column of ``nvidia-smi --query-gpu``, such as "power.draw [W]"."""
+    match = _UNIT_IN_HEADER.match(column)
+    field, unit = (match[1], match[2]) if match else (column, "")
+    if not unit and field != "clocks_event_reasons.active" and not field.startswith("clocks_"):
+        unit = _QUERY_UNITS.get(field.split(".")[0], "") if field in _QUERY else ""
+    plain, factor = _UNIT_FACTORS.get(unit, (unit, 1.0))
+    return Quantity(_QUERY.get(field, field.replace(".", " ").replace("_", " ")), plain, factor)
