@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,6 +26,9 @@ LIMITERS = {
     "launch__occupancy_limit_blocks": "blocks per SM",
     "launch__occupancy_limit_barriers": "barriers",
 }
+_ASYNCHRONOUS = re.compile(
+    r"wgmma|nvjet_|warpspecialized|tcgen05|sm90_xmma|sm100_|_gmma_|cutlass3x", re.IGNORECASE
+)
 _REMEDIES = {
     "registers": "use fewer registers per thread (__launch_bounds__, smaller tiles, fewer live variables)",
     "shared memory": "use less shared memory per block, or more threads per block that share it",
@@ -134,8 +138,10 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
         return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
     waiting = "" if worst is None else _waiting(worst)
     if occupancy < LOW_OCCUPANCY_PERCENT and is_warp_specialised(kernel):
-        text = f"{held} is what kernels with asynchronous tensor-core instructions are built for{waiting and '; '}{waiting}."
+        text = f"{held} is what kernels with asynchronous tensor-core instructions are built for."
         return Verdict(Advice.BY_DESIGN, text, occupancy, limiters(kernel), worst.reason if worst else "")
+    if worst is None and not stalls(kernel):
+        return _without_stalls(kernel, occupancy, held, issued)
     if worst is None:
         text = "No warp waits long and yet the units are idle: launch more threads, or give each thread more work."
         return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
@@ -150,6 +156,21 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
     because = f", limited by {' and '.join(named)}" if named else ""
     text = f"{held}{because}, while {waiting}: more warps per SM would fill the time."
     return Verdict(Advice.RAISE_OCCUPANCY, text, occupancy, named, worst.reason)
+
+
+def _without_stalls(kernel: KernelProfile, occupancy: float, held: str, issued: float | None) -> Verdict:
+    if issued is None:
+        text = "The report does not say what warps wait for: record it with --set full."
+        return Verdict(Advice.UNKNOWN, text, occupancy)
+    named = limiters(kernel)
+    waiting = f"the schedulers issue in only {100 * issued:.0f} % of the cycles"
+    possible = kernel.number(THEORETICAL)
+    if possible is not None and possible < LOW_OCCUPANCY_PERCENT:
+        because = f", limited by {' and '.join(named)}" if named else ""
+        text = f"{held}{because}, while {waiting}: more warps per SM would fill the time."
+        return Verdict(Advice.RAISE_OCCUPANCY, text, occupancy, named)
+    text = f"{held}, and {waiting}; which stall it is, a report with warp states says (--set full)."
+    return Verdict(Advice.FIX_THE_STALL, text, occupancy)
 
 
 def _waiting(stall: Stall) -> str:
@@ -173,7 +194,8 @@ def is_warp_specialised(kernel: KernelProfile) -> bool:
         "sm__inst_executed_pipe_tma.avg.pct_of_peak_sustained_active",
         "smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio",
     )
-    return any((kernel.number(metric) or 0.0) > 0.1 for metric in metrics)
+    measured = any((kernel.number(metric) or 0.0) > 0.1 for metric in metrics)
+    return measured or _ASYNCHRONOUS.search(kernel.name) is not None
 
 
 _HARMLESS = frozenset({"selected", "not_selected"})

@@ -12,6 +12,7 @@ from rules.analysis import (
     kernel_stalls,
 )
 from rules.analysis.kernel_result import KernelRuleResult, checks
+from rules.analysis.kernel_stored_rules import stored_results
 
 __all__ = ["CHECK_MODULES", "KernelRuleResult", "evaluate"]
 
@@ -26,9 +27,10 @@ CHECK_MODULES = (
 
 
 def evaluate(kernel: KernelProfile) -> tuple[KernelRuleResult, ...]:
-    """What each check concludes; checks whose metrics were not collected are left out.
+    """What each check concludes; where metrics are missing, what the report itself concluded.
 
     A check may appear several times, once for each subject (a stall reason, loads and stores). Thresholds and
     estimates follow those of Nsight Compute's own rules, so that both can be compared by ``rule``.
     """
-    return tuple(result for check in checks() for result in check(kernel))
+    computed = tuple(result for check in checks() for result in check(kernel))
+    return (*computed, *stored_results(kernel, {each.rule for each in computed}))

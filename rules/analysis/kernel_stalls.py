@@ -18,7 +18,7 @@ FULL_ISSUE = 0.8
 LARGE_STALL_SHARE = 0.3
 _STALL_PREFIX, _STALL_SUFFIX = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
 _SAMPLE_PREFIX = "smsp__pcsamp_warps_issue_stalled_"
-_CATEGORIES = {
+CATEGORY_OF_STALL = {
     "barrier": Category.BARRIER_STALL,
     "membar": Category.BARRIER_STALL,
     "math_pipe_throttle": Category.PIPE_SATURATED,
@@ -117,11 +117,11 @@ def issue_slots(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
 @check
 def warp_stalls(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     """The stall reasons that take more than 30 % of a warp's time between two instructions."""
-    measured = numbers(kernel, ISSUE_ACTIVE, WARP_LATENCY)
-    if measured is None:
+    measured, reasons = numbers(kernel, ISSUE_ACTIVE, WARP_LATENCY), stalls(kernel)
+    if measured is None or not reasons:
         return
     issued, latency = measured
-    found = [each for each in stalls(kernel) if each.reason not in _NOT_WAITING] if latency > 0 else []
+    found = [each for each in reasons if each.reason not in _NOT_WAITING] if latency > 0 else []
     loud = [each for each in found if each.share > LARGE_STALL_SHARE] if issued < FULL_ISSUE else []
     for stall in loud:
         percent, is_global = capped(kernel, stall.share)
@@ -133,7 +133,7 @@ def warp_stalls(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
             True,
             f"Warps spend {stall.cycles:.1f} of the {latency:.1f} cycles between two instructions"
             f" ({100 * stall.share:.0f} %) in the stall “{label_of(stall.reason)}”.{meaning}",
-            _CATEGORIES.get(stall.reason, Category.LATENCY_BOUND),
+            CATEGORY_OF_STALL.get(stall.reason, Category.LATENCY_BOUND),
             percent,
             is_global,
             stall.reason,
