@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from parsers.log_alignment import logs_on_timelines
 from parsers.model import (
     SOURCE_BITS,
     Attribute,
@@ -39,7 +40,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
 
     Ranks that two files share, or that no file states, are numbered in the order of the files.
     """
-    traces = _with_ranks(traces)
+    traces = _with_ranks(logs_on_timelines(traces))
     epochs = [trace.epoch_ns for trace in traces]
     known = [epoch for epoch in epochs if epoch is not None]
     zero = min(known, default=0)
