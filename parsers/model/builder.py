@@ -104,6 +104,11 @@ class TraceBuilder:
             column = np.broadcast_to(np.asarray(values, np.int64), len(events))
             self._attributes.setdefault(which, []).append((np.asarray(events, np.int64), column))
 
+    def stated(self, which: Attribute) -> I64:
+        """The numbers of the events for which an attribute was stated so far."""
+        parts = [events for events, _ in self._attributes.get(which, [])]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
     def link(self, operations: I64, launches: I64) -> None:
         """State which API call launched each operation (event numbers)."""
         self._links.append((np.asarray(operations, np.int64), np.asarray(launches, np.int64)))

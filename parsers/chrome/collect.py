@@ -1,0 +1,316 @@
+"""Gathers decoded events as columns: one pass over each chunk, no object per event kept."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.chrome.categories import (
+    API,
+    BOOKKEEPING,
+    CPU_OP,
+    GPU_SYNC,
+    KERNEL,
+    REGION,
+    Family,
+    Where,
+    family_of,
+)
+from parsers.chrome.messages import collective_name, message_bytes
+from parsers.chrome.records import Arguments, Event
+from parsers.chrome.times import durations, nanoseconds
+from parsers.model import Attribute, Effect, EventKind, LaneKind, QualityRecorder
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+K = TypeVar("K", bound=Hashable)
+Track = tuple[Where, LaneKind, Any, Any]  # and pid and tid, or device and stream
+
+FLOWS = frozenset({"s", "t", "f"})
+INSTANTS = frozenset({"i", "I", "R"})
+PAIRED = frozenset({"B", "E"})
+ASYNCHRONOUS = frozenset({"b", "n", "e", "S", "T", "p", "F"})
+_NO_ARGUMENTS = Arguments()
+
+
+class Numbered(dict[K, int]):
+    """Gives each new key the next number."""
+
+    def __missing__(self, key: K) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+@dataclass(slots=True)
+class Part:
+    """Columns of some events; ``duration`` is ns, ``good`` says which durations are numbers."""
+
+    start: I64
+    duration: I64
+    good: npt.NDArray[np.bool_]
+    name: I32
+    track: I32
+    kind: EventKind
+    row: I64
+
+
+@dataclass(slots=True)
+class Instant:
+    """An instant or one end of a pair, kept as it is until all of the file was read."""
+
+    phase: str
+    start: int
+    name: str
+    category: str | None
+    pid: Any
+    tid: Any
+    id: Any
+    row: int
+
+
+@dataclass(slots=True)
+class MemorySample:
+    """The state of one allocator after an allocation or release."""
+
+    device_type: int
+    device: int
+    start: int
+    allocated: float
+    reserved: float
+
+
+@dataclass(slots=True)
+class Columns:
+    """Everything gathered so far."""
+
+    quality: QualityRecorder
+    names: Numbered[str] = field(default_factory=Numbered)
+    tracks: Numbered[Track] = field(default_factory=Numbered)
+    parts: list[Part] = field(default_factory=list)
+    attributes: dict[Attribute, list[tuple[I64, I64]]] = field(default_factory=lambda: defaultdict(list))
+    instants: list[Instant] = field(default_factory=list)
+    memory: list[MemorySample] = field(default_factory=list)
+    metadata: list[Event] = field(default_factory=list)
+    counter_rows: list[tuple[int, Event]] = field(default_factory=list)
+    flows: int = 0
+    ignored: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    count: int = 0
+    _texts: dict[bytes, int] = field(default_factory=dict)
+    _shapes: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    _families: dict[str | None, Family] = field(default_factory=dict)
+
+    def add(self, events: Sequence[Event], first_row: int) -> None:
+        """Take over the events of one chunk; event k can be found again as row ``first_row + k``."""
+        categories: Numbered[str | None] = Numbered()
+        codes = np.array([categories[event.cat] for event in events], np.int32)
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(len(categories) + 1))
+        for number, category in enumerate(categories):
+            rows = order[bounds[number] : bounds[number + 1]]
+            self._category(category, [events[row] for row in rows.tolist()], rows + first_row)
+
+    def _category(self, category: str | None, events: list[Event], rows: I64) -> None:
+        phases = [event.ph for event in events]
+        first = phases[0]
+        if phases.count(first) == len(phases):
+            self._phase(first, category, events, rows)
+            return
+        by_phase: dict[str | None, list[int]] = defaultdict(list)
+        for index, phase in enumerate(phases):
+            by_phase[phase].append(index)
+        for phase, indices in by_phase.items():
+            self._phase(phase, category, [events[index] for index in indices], rows[indices])
+
+    def _phase(self, phase: str | None, category: str | None, events: list[Event], rows: I64) -> None:
+        if phase == "X":
+            family = self._families.get(category)
+            if family is None:
+                family = self._families[category] = family_of(category)
+            self._complete(family, events, rows)
+        elif phase in FLOWS:
+            self.flows += len(events)
+        elif phase == "M":
+            self.metadata += events
+        elif phase == "C":
+            self.counter_rows += zip(rows.tolist(), events, strict=True)
+        elif phase in INSTANTS or phase in PAIRED or phase in ASYNCHRONOUS:
+            self._instants(phase or "", category, events, rows)
+        else:
+            self.ignored[phase or ""] += len(events)
+
+    def _instants(self, phase: str, category: str | None, events: list[Event], rows: I64) -> None:
+        starts = nanoseconds([event.ts for event in events]).tolist()
+        for event, start, row in zip(events, starts, rows.tolist(), strict=True):
+            arguments = event.args
+            if event.name == "[memory]" and arguments is not None:
+                self.memory.append(
+                    MemorySample(
+                        int(arguments.memory_device_type or 0),
+                        int(arguments.memory_device or 0),
+                        start,
+                        float(arguments.allocated or 0),
+                        float(arguments.reserved or 0),
+                    )
+                )
+                continue
+            self.instants.append(
+                Instant(phase, start, event.name or "", category, event.pid, event.tid, event.id, row)
+            )
+
+    def _complete(self, family: Family, events: list[Event], rows: I64) -> None:
+        if family is BOOKKEEPING:
+            self.ignored["bookkeeping"] += len(events)
+            return
+        count = len(events)
+        names, tracks = self.names, self.tracks
+        where, lane = family.where, family.lane
+        name = np.fromiter([names[event.name or ""] for event in events], np.int32, count)
+        arguments: list[Arguments] = []
+        if family.where is Where.THREAD:
+            track = np.fromiter([tracks[where, lane, event.pid, event.tid] for event in events], np.int32, count)
+        else:
+            arguments = [event.args or _NO_ARGUMENTS for event in events]
+            track = np.fromiter(
+                [
+                    tracks[
+                        where,
+                        lane,
+                        event.pid if each.device is None else each.device,
+                        event.tid if each.stream is None else each.stream,
+                    ]
+                    for event, each in zip(events, arguments, strict=True)
+                ],
+                np.int32,
+                count,
+            )
+        start = nanoseconds([event.ts for event in events])
+        duration, good = durations([event.dur for event in events])
+        numbers = self.append(Part(start, duration, good, name, track, family.kind, rows))
+        if family is CPU_OP or family is REGION:
+            self._operators(numbers, [event.args or _NO_ARGUMENTS for event in events])
+        elif family is API:
+            arguments = [event.args or _NO_ARGUMENTS for event in events]
+            self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
+        elif arguments:
+            self._operations(family, numbers, arguments)
+
+    def append(self, part: Part) -> I64:
+        """Add events; returns their numbers."""
+        self.parts.append(part)
+        self.quality.read(len(part.start))
+        numbers = np.arange(self.count, self.count + len(part.start), dtype=np.int64)
+        self.count += len(part.start)
+        return numbers
+
+    def _operators(self, numbers: I64, arguments: list[Arguments]) -> None:
+        self._integers(Attribute.SEQUENCE, numbers, [each.sequence for each in arguments])
+        self._integers(Attribute.FORWARD_THREAD, numbers, [each.forward_thread for each in arguments])
+        self._raw_texts(Attribute.INPUT_DIMS, numbers, [bytes(each.input_dims) for each in arguments])
+        self._raw_texts(Attribute.INPUT_TYPES, numbers, [bytes(each.input_types) for each in arguments])
+        self._collectives(numbers, arguments)
+
+    def _operations(self, family: Family, numbers: I64, arguments: list[Arguments]) -> None:
+        self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
+        if family is KERNEL:
+            self._integers(Attribute.REGISTERS, numbers, [each.registers for each in arguments])
+            self._shape(Attribute.GRID, Attribute.GRID_SHAPE, numbers, [bytes(each.grid) for each in arguments])
+            self._shape(Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [bytes(each.block) for each in arguments])
+            self._collectives(numbers, arguments)
+        elif family is not GPU_SYNC:
+            self._integers(Attribute.BYTES, numbers, [each.bytes for each in arguments])
+        self._integers(Attribute.GRAPH_NODE, numbers, [each.graph_node for each in arguments])
+
+    def _collectives(self, numbers: I64, arguments: list[Arguments]) -> None:
+        mine = [index for index, each in enumerate(arguments) if each.collective is not None]
+        if not mine:
+            return
+        numbers = numbers[mine]
+        arguments = [arguments[index] for index in mine]
+        for which, texts in (
+            (Attribute.COLLECTIVE, [collective_name(str(each.collective)) for each in arguments]),
+            (Attribute.MESSAGE_DTYPE, [each.message_type for each in arguments]),
+            (Attribute.GROUP, [each.group for each in arguments]),
+        ):
+            stated = [index for index, text in enumerate(texts) if isinstance(text, (str, int))]
+            values = [self.names[str(texts[index])] for index in stated]
+            self._attribute(which, numbers[stated], np.array(values, np.int64))
+        self._integers(Attribute.GROUP_SIZE, numbers, [each.group_size for each in arguments])
+        sizes = [message_bytes(each.message_elements, each.message_type) for each in arguments]
+        self._integers(Attribute.MESSAGE_BYTES, numbers, sizes)
+        self._integers(
+            Attribute.COLLECTIVE_SEQUENCE, numbers, [each.collective_sequence for each in arguments]
+        )
+
+    def _attribute(self, which: Attribute, numbers: I64, values: I64) -> None:
+        if len(numbers):
+            self.attributes[which].append((numbers, values))
+
+    def _integers(self, which: Attribute, numbers: I64, values: list[Any]) -> None:
+        try:
+            column = np.array(values, np.int64)
+        except (TypeError, ValueError, OverflowError):
+            stated = [index for index, value in enumerate(values) if _integer(value) is not None]
+            numbers = numbers[stated]
+            column = np.array([_integer(values[index]) for index in stated], np.int64)
+        self._attribute(which, numbers, column)
+
+    def _raw_texts(self, which: Attribute, numbers: I64, texts: list[bytes]) -> None:
+        known = self._texts
+        try:
+            values = [known[text] for text in texts]
+        except KeyError:
+            for text in texts:
+                if text not in known:
+                    known[text] = self.names[text.decode("utf-8", "replace")] if text else -1
+            values = [known[text] for text in texts]
+        column = np.array(values, np.int64)
+        stated = column >= 0
+        self._attribute(which, numbers[stated], column[stated])
+
+    def _shape(self, product: Attribute, shape: Attribute, numbers: I64, texts: list[bytes]) -> None:
+        known = self._shapes
+        for text in texts:
+            if text not in known:
+                known[text] = self._shape_of(text)
+        pairs = np.array([known[text] for text in texts], np.int64)
+        stated = pairs[:, 0] >= 0
+        self._attribute(product, numbers[stated], pairs[stated, 0])
+        self._attribute(shape, numbers[stated], pairs[stated, 1])
+
+    def _shape_of(self, text: bytes) -> tuple[int, int]:
+        sides = text.strip(b"[]\" ").split(b",")
+        try:
+            numbers = [int(side) for side in sides]
+        except ValueError:
+            return -1, -1
+        product = 1
+        for number in numbers:
+            product *= number
+        if len(numbers) != 3 or not 0 <= product < 1 << 62:
+            return -1, -1
+        return product, self.names[",".join(map(str, numbers))]
+
+    def note_leftovers(self) -> None:
+        """State what was read but is no event of the timeline."""
+        self.quality.note(
+            "flow-events", Effect.NOTED, "arrows between events; launches are linked by correlation", "", self.flows
+        )
+        for phase, count in self.ignored.items():
+            if phase != "bookkeeping":
+                reason = "events of a phase that has no place on a timeline"
+                self.quality.note(f"phase-{phase[:8] or 'missing'}", Effect.NOTED, reason, "", count)
+
+
+def _integer(value: Any) -> int | None:
+    if value is None or isinstance(value, (list, dict)):
+        return None
+    try:
+        number = int(value, 0) if isinstance(value, str) else int(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if -(1 << 63) <= number < 1 << 63 else None

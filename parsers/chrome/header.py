@@ -1,0 +1,113 @@
+"""What a trace file says about itself outside its event list: devices, rank, settings, producer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from parsers.model import Capture, Device
+
+_KINETO_KEYS = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "distributedInfo", "trace_id")
+_EPOCH_2000_US = 946_684_800_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The top-level keys, except the event list."""
+
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_kineto(self) -> bool:
+        return any(key in self.keys for key in _KINETO_KEYS)
+
+    @property
+    def producer(self) -> str:
+        """Who wrote the file, as far as it says."""
+        keys = self.keys
+        if self.is_kineto:
+            version = keys.get("pytorch_version") or keys.get("torch_version")
+            return f"PyTorch {version} profiler" if isinstance(version, str) else "PyTorch profiler (Kineto)"
+        if "viztracer_metadata" in keys:
+            return "VizTracer"
+        if isinstance(metadata := keys.get("metadata"), dict) and "highres-ticks" in metadata:
+            return "XProf"
+        return "Chrome trace"
+
+    @property
+    def rank(self) -> int | None:
+        value = self._distributed.get("rank")
+        return value if isinstance(value, int) and 0 <= value < 1 << 31 else None
+
+    @property
+    def world_size(self) -> int | None:
+        value = self._distributed.get("world_size")
+        return value if isinstance(value, int) and value > 0 else None
+
+    @property
+    def host(self) -> str:
+        value = self.keys.get("host_name") or self.keys.get("hostname")
+        return value if isinstance(value, str) else ""
+
+    @property
+    def _distributed(self) -> Mapping[str, Any]:
+        value = self.keys.get("distributedInfo")
+        return value if isinstance(value, dict) else {}
+
+    def epoch_ns(self, first_ns: int) -> int | None:
+        """Wall clock (ns) of the file's time zero; ``first_ns`` is its earliest event."""
+        base = self.keys.get("baseTimeNanoseconds")
+        if isinstance(base, int) and 0 < base < 1 << 62 and first_ns < _EPOCH_2000_US * 1000:
+            return base
+        return 0 if first_ns >= _EPOCH_2000_US * 1000 else None
+
+    def capture(self) -> Capture:
+        """The profiler's settings; Kineto writes a key only for what was on."""
+        stated = {name: self.keys.get(name) for name in ("with_stack", "profile_memory", "record_shapes")}
+        settings = {name: bool(value) for name, value in stated.items() if isinstance(value, (int, bool))}
+        if settings:
+            settings = {name: settings.get(name, False) for name in stated}
+        return Capture(**settings)
+
+    def devices(self) -> list[Device]:
+        listed = self.keys.get("deviceProperties")
+        found = []
+        for each in listed if isinstance(listed, list) else []:
+            if not isinstance(each, dict) or not isinstance(number := each.get("id"), int):
+                continue
+            major, minor = each.get("computeMajor"), each.get("computeMinor")
+            memory, processors = each.get("totalGlobalMem"), each.get("numSms")
+            name = each.get("name")
+            found.append(
+                Device(
+                    id=number,
+                    name=name if isinstance(name, str) else "",
+                    rank=self.rank,
+                    memory_bytes=memory if isinstance(memory, int) else None,
+                    sm_count=processors if isinstance(processors, int) else None,
+                    compute_capability=(major, minor)
+                    if isinstance(major, int) and isinstance(minor, int)
+                    else None,
+                )
+            )
+        return found
+
+
+def parse_header(header: bytes, trailer: bytes) -> Header:
+    """The keys before and after the event list; what cannot be read is left out."""
+    before = header.rstrip(b" \t\r\n,")
+    after = trailer.strip(b" \t\r\n,")
+    if not after.endswith(b"}"):
+        after = after[: after.rfind(b"}") + 1]
+    keys: dict[str, Any] = {}
+    for text in (before + b"}", b"{" + after):
+        try:
+            part = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        if isinstance(part, dict):
+            keys |= part
+    return Header(keys)

@@ -1,0 +1,134 @@
+"""Names the lanes of a trace: threads, streams and devices, from the recorded metadata."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+from parsers.chrome.categories import Where
+from parsers.chrome.collect import Track
+from parsers.chrome.records import Event
+from parsers.model import Device, Lane, LaneKind
+from parsers.model.builder import TraceBuilder
+
+_NUMBERED_THREAD = re.compile(r"^thread (-?\d+) \((?P<name>.*)\)$")
+_SUFFIX = {
+    LaneKind.REGION: "regions",
+    LaneKind.PYTHON: "Python",
+    LaneKind.CUDA_API: "CUDA calls",
+    LaneKind.OVERHEAD: "profiler overhead",
+}
+
+
+@dataclass(slots=True)
+class Names:
+    """What the metadata events say."""
+
+    processes: dict[Any, str] = field(default_factory=dict)
+    labels: dict[Any, str] = field(default_factory=dict)
+    threads: dict[tuple[Any, Any], str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(metadata: Iterable[Event]) -> Names:
+        names = Names()
+        for event in metadata:
+            stated = event.args
+            if stated is None:
+                continue
+            if event.name == "process_name" and isinstance(stated.name, str):
+                names.processes[event.pid] = stated.name.strip()
+            elif event.name == "process_labels" and isinstance(stated.labels, str):
+                names.labels[event.pid] = stated.labels.strip()
+            elif event.name == "thread_name" and isinstance(stated.name, str):
+                known = names.threads.get((event.pid, event.tid), "")
+                numbered = _NUMBERED_THREAD.match(stated.name)
+                name = (numbered["name"] if numbered else stated.name).strip()
+                if not known or _is_more_telling(name, known, names.processes.get(event.pid, "")):
+                    names.threads[event.pid, event.tid] = name
+        return names
+
+
+def _is_more_telling(name: str, known: str, process: str) -> bool:
+    return known == process and name != process
+
+
+@dataclass(slots=True)
+class LaneMaker:
+    """Turns tracks into lanes of a builder."""
+
+    builder: TraceBuilder
+    names: Names
+    rank: int | None
+    listed: Sequence[Device]  # the devices that the file describes
+    autograd: frozenset[tuple[Any, Any]]  # threads that run backward operators
+
+    def lane(self, track: Track) -> int:
+        where, kind, first, second = track
+        if where is Where.STREAM:
+            return self.builder.lane(self._stream_lane(kind, first, second))
+        return self.builder.lane(self._thread_lane(kind, first, second))
+
+    def device(self, number: int) -> int:
+        """Index of a device of the builder, described as the file describes it."""
+        described = next((each for each in self.listed if each.id == number), Device(number, rank=self.rank))
+        return self.builder.device(described)
+
+    def _stream_lane(self, kind: LaneKind, device: Any, stream: Any) -> Lane:
+        number = device_number(device)
+        queue = identity(stream)
+        name = f"GPU {number} stream {stream if as_integer(stream) is None else queue}"
+        if kind is LaneKind.GPU_REGION:
+            name += " regions"
+        elif kind is LaneKind.OTHER:
+            name = f"GPU {number} waits" if queue < 0 else f"{name} waits"
+        return Lane(kind, name, self.rank, device=self.device(number), stream=queue)
+
+    def _thread_lane(self, kind: LaneKind, pid: Any, tid: Any) -> Lane:
+        process = self.names.processes.get(pid) or (pid if isinstance(pid, str) and as_integer(pid) is None else "")
+        if kind is LaneKind.STEPS:
+            return Lane(kind, "Steps", self.rank, identity(pid), process_name=process)
+        name = self._thread_name(pid, tid)
+        if (suffix := _SUFFIX.get(kind)) is not None:
+            name = suffix.capitalize() if identity(pid) < 0 and kind is LaneKind.OVERHEAD else f"{name} {suffix}"
+        return Lane(kind, name, self.rank, identity(pid), identity(tid), process_name=process)
+
+    def _thread_name(self, pid: Any, tid: Any) -> str:
+        known = self.names.threads.get((pid, tid), "")
+        if (pid, tid) in self.autograd:
+            return f"Autograd thread {tid}"
+        if isinstance(tid, str) and as_integer(tid) is None:
+            return known or tid
+        generic = not known or known == self.names.processes.get(pid)
+        if generic and as_integer(tid) == as_integer(pid) and as_integer(pid) is not None:
+            return "Main thread"
+        return f"Thread {tid}" if generic else known
+
+
+def device_number(device: Any) -> int:
+    """The number of a device that is stated as 0, "0" or "/device:GPU:0"."""
+    number = as_integer(device)
+    if number is None:
+        found = re.search(r"(\d{1,9})\D*$", str(device))
+        number = int(found[1]) if found else 0
+    return number
+
+
+def identity(value: Any) -> int:
+    """A process, thread or stream id as a number; texts get a negative one of their own."""
+    number = as_integer(value)
+    if number is not None and -(1 << 62) < number < 1 << 62:
+        return number
+    return -1 - crc32(repr(value).encode("utf-8", "replace"))
+
+
+def as_integer(value: Any) -> int | None:
+    """A recorded id as a number: 7, 7.0, "7" or "0x7"; None for any other text."""
+    try:
+        if isinstance(value, str):
+            return int(value, 0)
+        return None if value is None else int(value)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,79 @@
+"""What collectives carry: element sizes, message sizes, and names in one spelling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from parsers.model.collectives import collective_of
+
+_SIZES = {
+    "double": 8,
+    "float64": 8,
+    "long": 8,
+    "longint": 8,
+    "int64": 8,
+    "complexfloat": 8,
+    "complexdouble": 16,
+    "float": 4,
+    "float32": 4,
+    "int": 4,
+    "int32": 4,
+    "half": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "short": 2,
+    "int16": 2,
+    "char": 1,
+    "byte": 1,
+    "bool": 1,
+    "unsignedchar": 1,
+    "signedchar": 1,
+    "int8": 1,
+    "uint8": 1,
+}
+
+
+def element_bytes(dtype: str) -> int | None:
+    """Bytes of one element of a dtype as PyTorch writes it: "BFloat16", "c10::BFloat16", "long int"."""
+    name = dtype.lower().removeprefix("c10::").removeprefix("at::").replace(" ", "")
+    return 1 if name.startswith("float8") else _SIZES.get(name)
+
+
+def message_bytes(elements: Any, dtype: Any) -> int | None:
+    """Bytes of a message; None where either is not stated."""
+    size = element_bytes(dtype) if isinstance(dtype, str) else None
+    if size is None or elements is None:
+        return None
+    try:
+        return int(elements) * size
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def collective_name(text: str) -> str:
+    """A collective in the spelling of the model: "_allgather_base" is "allgather"."""
+    return collective_of(text) or text.lower()
+
+
+def tensor_bytes(dims: str, types: str) -> int | None:
+    """Bytes of all tensors among an operator's inputs, from its recorded shapes and types (JSON texts)."""
+    try:
+        shapes, dtypes = msgspec.json.decode(dims), msgspec.json.decode(types)
+    except msgspec.DecodeError:
+        return None
+    if not (isinstance(shapes, list) and isinstance(dtypes, list)):
+        return None
+    total = 0
+    for shape, dtype in zip(shapes, dtypes, strict=False):
+        size = element_bytes(dtype) if isinstance(dtype, str) else None
+        if size is None or not isinstance(shape, list) or not shape:
+            continue
+        if not all(isinstance(side, int) and side >= 0 for side in shape):
+            continue
+        count = 1
+        for side in shape:
+            count *= side
+        total += count * size
+    return total or None

@@ -1,0 +1,71 @@
+"""The shape of one trace event as it is decoded: only what the model keeps; the rest stays in the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+Number = int | float | str | None
+Identity = int | float | str | None
+
+
+class Arguments(msgspec.Struct, gc=False):
+    """The arguments that become columns, under the names that Kineto gives them."""
+
+    sequence: Number = msgspec.field(name="Sequence number", default=None)
+    forward_thread: Number = msgspec.field(name="Fwd thread id", default=None)
+    input_types: Raw = msgspec.field(name="Input type", default=Raw(b""))
+    input_dims: Raw = msgspec.field(name="Input Dims", default=Raw(b""))
+    device: Number = None
+    stream: Number = None
+    correlation: Number = None
+    registers: Number = msgspec.field(name="registers per thread", default=None)
+    grid: Raw = Raw(b"")
+    block: Raw = Raw(b"")
+    graph_node: Number = msgspec.field(name="graph node id", default=None)
+    bytes: Any = None
+    size: Any = None
+    kind: Any = None
+    sync_kind: Any = msgspec.field(name="cuda_sync_kind", default=None)
+    collective: Any = msgspec.field(name="Collective name", default=None)
+    message_elements: Number = msgspec.field(name="In msg nelems", default=None)
+    message_type: Any = msgspec.field(name="dtype", default=None)
+    group: Any = msgspec.field(name="Process Group Name", default=None)
+    group_size: Number = msgspec.field(name="Group size", default=None)
+    collective_sequence: Number = msgspec.field(name="Seq", default=None)
+    allocated: Number = msgspec.field(name="Total Allocated", default=None)
+    reserved: Number = msgspec.field(name="Total Reserved", default=None)
+    memory_device: Number = msgspec.field(name="Device Id", default=None)
+    memory_device_type: Number = msgspec.field(name="Device Type", default=None)
+    name: Any = None
+    labels: Any = None
+    sort_index: Any = None
+    desc: Any = None
+
+
+class Event(msgspec.Struct, gc=False):
+    """One element of ``traceEvents``; ``ts`` stays text, because a double does not hold ns since the epoch."""
+
+    ph: str | None = None
+    cat: str | None = None
+    name: str | None = None
+    pid: Identity = None
+    tid: Identity = None
+    ts: Raw = Raw(b"")
+    dur: Number = None
+    args: Arguments | None = None
+    id: Any = None
+
+
+class Sample(msgspec.Struct, gc=False):
+    """A counter event, whose arguments have any names, each with a number."""
+
+    args: Any = None
+
+
+EVENTS = msgspec.json.Decoder(list[Event])
+EVENT = msgspec.json.Decoder(Event)
+SAMPLES = msgspec.json.Decoder(list[Sample])
+RAW_EVENTS = msgspec.json.Decoder(list[Raw])
