@@ -9,15 +9,16 @@ import numpy as np
 
 from parsers.model import Counter, Effect, Quality, QualityRecorder, Trace
 
-_QUARTER_NS = 15 * 60 * 1_000_000_000
-_MOST_QUARTERS = 14 * 4
+_HALF_HOUR_NS = 30 * 60 * 1_000_000_000
+_MOST_HALF_HOURS = 14 * 2
+ASSUMED_ZONE = "assumed time zone"  # kind of the quality note of a log whose zone nothing tells
 
 
 def logs_on_timelines(traces: Sequence[Trace]) -> list[Trace]:
     """The same traces, with those that hold counters alone cut to the time of those that hold events.
 
-    A log states local times without a zone: where it misses the recording, it is moved by whole quarters of an
-    hour, at most 14 hours. A log that cannot be placed loses its counters, which its quality record says.
+    Where the time zone of a log was only assumed and it misses the recording, it is moved by the fewest half hours
+    that make it cover the recording. A log that cannot be placed loses its counters, which its quality record says.
     """
     timelines = [trace for trace in traces if len(trace.events)]
     if not timelines or len(timelines) == len(traces):
@@ -32,7 +33,7 @@ def logs_on_timelines(traces: Sequence[Trace]) -> list[Trace]:
     ]
 
 
-_NO_CLOCK = "The recording does not say at which time of day it was made, so the log cannot be placed on it; open it alone."
+_NO_CLOCK = "The recording does not say when it was made, so the log cannot be placed on it; open it alone."
 _NO_DATE = "The log states no date and time, so it cannot be placed on the recording; open it alone."
 _ELSEWHERE = "The log does not cover the time of the recording."
 
@@ -40,18 +41,16 @@ _ELSEWHERE = "The log does not cover the time of the recording."
 def _placed(log: Trace, begin: int, end: int) -> Trace:
     if log.epoch_ns is None:
         return _left_out(log, _NO_DATE, begin)
-    for quarters in sorted(range(-_MOST_QUARTERS, _MOST_QUARTERS + 1), key=abs):
-        start = log.epoch_ns + quarters * _QUARTER_NS
-        if start <= end and start + log.duration >= begin:
-            break
-    else:
+    moved = _half_hours(log, begin, end)
+    if moved is None:
         return _left_out(log, _ELSEWHERE, begin)
+    start = log.epoch_ns + moved * _HALF_HOUR_NS
     counters = [
         each for counter in log.counters if (each := _cut(counter, start - begin, end - begin)) is not None
     ]
     notes = QualityRecorder()
-    if quarters:
-        hours = f"{abs(quarters) / 4:g} h {'later' if quarters > 0 else 'earlier'}"
+    if moved:
+        hours = f"{abs(moved) / 2:g} h {'later' if moved > 0 else 'earlier'}"
         notes.note(
             "moved log",
             Effect.REPAIRED,
@@ -68,6 +67,21 @@ def _placed(log: Trace, begin: int, end: int) -> Trace:
     return replace(
         log, counters=tuple(counters), epoch_ns=begin, quality=Quality.merged([log.quality, notes.quality()])
     )
+
+
+def _half_hours(log: Trace, begin: int, end: int) -> int | None:
+    """By how much to move a log: not at all where it touches the recording; None where it cannot be placed."""
+    first = log.epoch_ns or 0
+    last = first + log.duration
+    if first <= end and last >= begin:
+        return 0
+    if not any(note.kind == ASSUMED_ZONE for note in log.quality.notes):
+        return None
+    for moved in sorted(range(-_MOST_HALF_HOURS, _MOST_HALF_HOURS + 1), key=abs):
+        shift = moved * _HALF_HOUR_NS
+        if first + shift <= begin and last + shift >= end:
+            return moved
+    return None
 
 
 def _cut(counter: Counter, shift: int, length: int) -> Counter | None:

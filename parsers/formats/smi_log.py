@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import IO, ClassVar
 
 from parsers.base import Source, parser
+from parsers.log_alignment import ASSUMED_ZONE
 from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.smi.clock import NS, local_ns, zone_of
@@ -80,7 +81,7 @@ def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:
             else "as this computer's clock has it"
         )
         builder.quality.note(
-            "time zone",
+            "time zone" if known else ASSUMED_ZONE,
             Effect.NOTED,
             f"The log states local times without a time zone; {zone} was taken, {how}.",
         )
