@@ -19,16 +19,19 @@ def _value(measure: Measure, value: float) -> str:
     return percent(value) if measure.unit == "share" else three_digits(value)
 
 
-def _change(change: float) -> str:
-    return "new" if math.isinf(change) else f"{change * 100:+.1f} %"
+def _change(measure: Measure) -> str:
+    """Relative change; of a share of the step, percentage points."""
+    if measure.unit == "share":
+        return f"{(measure.after - measure.before) * 100:+.1f} points"
+    return "new" if math.isinf(measure.change) else f"{measure.change * 100:+.1f} %"
 
 
 def as_text(result: Comparison) -> str:
     """A table for a terminal."""
     lines = [result.verdict, f"  before: {result.before}", f"  after:  {result.after}", ""]
     for measure in (result.step, *result.measures):
-        row = (_value(measure, measure.before), _value(measure, measure.after), _change(measure.change))
-        lines.append(f"  {measure.name:<32}{row[0]:>12}{row[1]:>12}{row[2]:>12}")
+        row = (_value(measure, measure.before), _value(measure, measure.after), _change(measure))
+        lines.append(f"  {measure.name:<32}{row[0]:>12}{row[1]:>12}{row[2]:>14}")
     lines += ["", "Kernels that changed most, a step:"]
     for kernel in result.kernels[:TEXT_KERNELS]:
         times = f"{duration(kernel.ns_before):>10} -> {duration(kernel.ns_after):>10}"
@@ -78,7 +81,7 @@ def as_html(result: Comparison) -> str:
     """A page that stands alone; every text is escaped."""
     rows = "".join(
         f"<tr><td>{escape(measure.name)}<td>{_value(measure, measure.before)}<td>{_value(measure, measure.after)}"
-        f"<td>{_change(measure.change)}"
+        f"<td>{_change(measure)}"
         for measure in (result.step, *result.measures)
     )
     kernels = "".join(

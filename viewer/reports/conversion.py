@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import msgspec
 import numpy as np
@@ -36,7 +36,7 @@ def write(trace: Trace, to: str, out: Path, progress: Progress) -> None:
     part = out.with_name(f".{out.name}.part")
     try:
         if to == "chrome":
-            with gzip.open(part, "wb") if out.suffix == ".gz" else part.open("wb") as file:
+            with cast(IO[bytes], gzip.open(part, "wb")) if out.suffix == ".gz" else part.open("wb") as file:
                 _write_chrome(trace, file, progress)
         elif to == "parquet":
             _table(trace, slice(None)).to_parquet(part, index=False)

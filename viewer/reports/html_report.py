@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from rules.analysis.analysis import Analysis
-
 from parsers.model import Trace
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
+from rules.analysis.analysis import Analysis
 from viewer.reports.wording import budget_parts, ceiling, share_of, verdict
 
 _COLOURS = {

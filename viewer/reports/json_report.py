@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-from rules.analysis.analysis import Analysis
 
 from parsers.model import EventKind, Trace
 from rules import Diagnosis, Evidence, Finding
+from rules.analysis.analysis import Analysis
 from rules.analysis.causes import Cause
 from rules.analysis.intervals import length, union
 

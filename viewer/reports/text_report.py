@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import textwrap
-
-from rules.analysis.analysis import Analysis
+from collections import Counter
 
 from parsers.model import Trace
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
+from rules.analysis.analysis import Analysis
 from viewer.reports.wording import budget_parts, ceiling, share_of, verdict
 
 WIDTH = 96
+DETAILED_DEVICES = 4
+SHOWN_SHARE = 0.001
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -25,10 +27,16 @@ def as_text(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
     """The whole diagnosis: verdict, budget, findings, what was not checked."""
     lines = [verdict(trace, diagnosis), ""]
     lines += _about(trace, analysis)
-    for index in range(len(trace.devices)):
-        lines += _budget(trace, analysis, index)
+    if len(trace.devices) <= DETAILED_DEVICES:
+        for index in range(len(trace.devices)):
+            lines += _budget(trace, analysis, index)
+    else:
+        lines += _budget_table(trace, analysis)
+    shared_limits = Counter(finding.cannot_tell for finding in diagnosis.findings if finding.cannot_tell)
     for number, finding in enumerate(diagnosis.findings, 1):
-        lines += _finding(number, finding)
+        lines += _finding(number, finding, shared_limits[finding.cannot_tell] > 1)
+    for limit in (text for text, count in shared_limits.items() if count > 1):
+        lines += [*textwrap.wrap(f"Cannot tell: {limit}", WIDTH, subsequent_indent="  "), ""]
     lines += _rest(diagnosis)
     return "\n".join(safe(line) for line in lines).rstrip() + "\n"
 
@@ -53,18 +61,43 @@ def _budget(trace: Trace, analysis: Analysis, index: int) -> list[str]:
     rank = f"rank {device.rank}, " if device.rank is not None else ""
     lines = [f"Where the time of {rank}GPU {device.id} goes ({device.name or 'unknown model'}):"]
     for _, label, ns in budget_parts(budget):
+        if ns < SHOWN_SHARE * budget.window_ns:
+            continue
         bar = "#" * max(1, round(40 * ns / budget.window_ns))
         lines.append(f"  {share_of(ns, budget.window_ns):>7}  {duration(ns):>9}  {label:<28} {bar}")
     return [*lines, ""]
 
 
-def _finding(number: int, finding: Finding) -> list[str]:
+def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
+    """One line a device, the one that computes least first."""
+    budgets = [analysis.budget(index, *analysis.window) for index in range(len(trace.devices))]
+    budgets = sorted(
+        (each for each in budgets if each.window_ns), key=lambda each: each.compute_ns / each.window_ns
+    )
+    lines = [f"{'GPU':<16}{'compute':>9}{'comm':>9}{'copies':>9}{'idle':>9}  mostly idle by"]
+    for budget in budgets:
+        device = trace.devices[budget.device]
+        name = (f"rank {device.rank}, " if device.rank is not None else "") + f"GPU {device.id}"
+        parts = (
+            budget.compute_ns,
+            budget.exposed_communication_ns,
+            budget.exposed_copy_ns,
+            budget.total_idle_ns,
+        )
+        shares = "".join(f"{share_of(ns, budget.window_ns):>9}" for ns in parts)
+        worst = max(budget.idle_ns, key=lambda cause: budget.idle_ns[cause], default=None)
+        idle = worst.label if worst is not None and budget.idle_ns[worst] else ""
+        lines.append(f"{name:<16}{shares}  {idle}")
+    return [*lines, ""]
+
+
+def _finding(number: int, finding: Finding, limits_said_below: bool) -> list[str]:
     gain = ceiling(finding)
     lines = [f"{number}. {finding.title}" + (f"  ({gain})" if gain else "") + f"  [{finding.severity}]"]
     lines += textwrap.wrap(finding.explanation, WIDTH, initial_indent="   ", subsequent_indent="   ")
     for advice in finding.advice:
         lines += textwrap.wrap(advice, WIDTH, initial_indent="   -> ", subsequent_indent="      ")
-    if finding.cannot_tell:
+    if finding.cannot_tell and not limits_said_below:
         lines += textwrap.wrap(
             f"Cannot tell: {finding.cannot_tell}", WIDTH, initial_indent="   ", subsequent_indent="   "
         )

@@ -1,0 +1,170 @@
+"""The command line as scripts and continuous integration use it: output, exit codes, one sentence on bad input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import resources
+from viewer.cli import main
+
+SAMPLES = resources.path("samples")
+BUDGET_TOLERANCE = 0.001
+
+
+def _run(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "viewer.cli", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=110, check=False)
+
+
+@pytest.fixture
+def diagnosed(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    assert main(["diagnose", "--json", str(SAMPLES / "cpu_python.pt.trace.json.gz")]) == 0
+    answer: dict[str, object] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_json_names_the_bottleneck_and_its_culprit_first(diagnosed: dict[str, list[dict[str, str]]]) -> None:
+    first = diagnosed["findings"][0]
+    assert (first["category"], first["severity"]) == ("host-bound", "high")
+    assert "tokenize_next" in json.dumps(first)
+
+
+def test_the_budget_adds_up_to_the_window(diagnosed: dict[str, list[dict[str, dict[str, int]]]]) -> None:
+    window = diagnosed["window_ns"]
+    for device in diagnosed["devices"]:
+        budget = dict(device["budget"])
+        idle = budget.pop("idle_ns")
+        assert isinstance(idle, dict)
+        assert isinstance(window, int)
+        assert sum(budget.values()) + sum(idle.values()) == pytest.approx(window, rel=BUDGET_TOLERANCE)
+
+
+def test_json_has_every_field_of_the_contract(diagnosed: dict[str, object]) -> None:
+    assert diagnosed["schema"] == 1
+    assert diagnosed.keys() >= {
+        "inputs", "quality", "window_ns", "steps", "devices", "kernels", "findings", "skipped", "crashed",
+    }  # fmt: skip
+    assert diagnosed["crashed"] == {}
+
+
+def test_diagnosis_never_imports_qt() -> None:
+    program = (
+        "import sys; from viewer.cli import main; "
+        f"main(['diagnose', {str(SAMPLES / 'cpu_python.pt.trace.json.gz')!r}]); "
+        "sys.exit(any(name.startswith(('PySide6', 'pyqtgraph')) for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello", b"\x1f\x8b not really gzip", b'{"neither": "here nor there"}', bytes(range(256)) * 8],
+    ids=["empty", "text", "false gzip", "other json", "binary"],
+)
+def test_a_file_that_is_no_recording_gives_one_sentence_and_exit_code_2(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "received.json"
+    path.write_bytes(content)
+    answer = _run("diagnose", str(path))
+    assert answer.returncode == 2
+    assert answer.stdout == b""
+    assert answer.stderr.decode().count("\n") == 1
+    assert b"Traceback" not in answer.stderr
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["diagnose", str(tmp_path / "gone.json")]) == 2
+    assert "gone.json" in capsys.readouterr().err
+
+
+def test_a_recording_can_come_from_standard_input() -> None:
+    recording = gzip.decompress((SAMPLES / "elementwise_chain.pt.trace.json.gz").read_bytes())
+    answer = _run("diagnose", "--json", "-", stdin=recording)
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout)["findings"][0]["category"] == "memory-bound-kernels"
+
+
+@pytest.mark.parametrize(("sample", "level", "code"), [("cpu_python", "high", 1), ("healthy", "high", 0)])
+def test_the_gate_fails_on_a_finding_of_its_level(sample: str, level: str, code: int) -> None:
+    assert main(["diagnose", "--fail-on", level, str(SAMPLES / f"{sample}.pt.trace.json.gz")]) == code
+
+
+def test_the_page_escapes_what_a_recording_calls_itself(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script>"
+    text = gzip.decompress((SAMPLES / "cpu_python.pt.trace.json.gz").read_bytes())
+    recording = tmp_path / "a.json"
+    recording.write_bytes(text.replace(b"tokenize_next", hostile.encode()))
+    page = tmp_path / "page.html"
+    assert main(["diagnose", "--html", str(page), str(recording)]) == 0
+    assert "<script>" not in page.read_text()
+    assert "&lt;script&gt;" in page.read_text()
+
+
+def test_control_codes_of_a_recording_do_not_reach_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = gzip.decompress((SAMPLES / "cpu_python.pt.trace.json.gz").read_bytes())
+    recording = tmp_path / "a.json"
+    recording.write_bytes(text.replace(b"tokenize_next", rb"tok\u001b[2Jnext"))
+    assert main(["diagnose", str(recording)]) == 0
+    printed = capsys.readouterr().out
+    assert "next" in printed
+    assert "\x1b" not in printed
+
+
+def test_a_recording_compared_with_itself_shows_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    sample = str(SAMPLES / "cpu_python.pt.trace.json.gz")
+    assert main(["compare", sample, sample, "--json", "--fail-on-regression", "1"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["step"]["change"] == 0
+    assert (answer["resolved"], answer["appeared"]) == ([], [])
+
+
+def test_a_slower_recording_fails_the_regression_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    fast, slow = (str(SAMPLES / f"{name}.pt.trace.json.gz") for name in ("cpu_python", "healthy"))
+    assert main(["compare", fast, slow, "--fail-on-regression", "5"]) == 1
+    assert "slower" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("to", ["chrome", "parquet", "csv"])
+def test_a_converted_recording_has_every_event(
+    tmp_path: Path, to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / f"out.{to}"
+    sample = SAMPLES / "elementwise_chain.pt.trace.json.gz"
+    assert main(["convert", str(sample), "--to", to, str(out)]) == 0
+    assert main(["diagnose", "--json", str(sample)]) == 0
+    kept = json.loads(capsys.readouterr().out.split("\n", 1)[1])["quality"]["events_kept"]
+    if to == "chrome":
+        assert main(["diagnose", "--json", str(out)]) == 0
+        again = json.loads(capsys.readouterr().out)
+        assert again["quality"]["events_kept"] == kept
+        assert again["findings"][0]["category"] == "memory-bound-kernels"
+    else:
+        import pandas as pd
+
+        table = pd.read_parquet(out) if to == "parquet" else pd.read_csv(out)
+        assert len(table) == kept
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_result_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = str(SAMPLES / "elementwise_chain.pt.trace.json.gz")
+    assert main(["convert", sample, "--to", "csv", str(tmp_path / "no such folder" / "out.csv")]) == 2
+    assert "could not be written" in capsys.readouterr().err
+
+
+def test_the_self_check_finds_formats_rules_and_samples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["self-check"]) == 0
+    printed = capsys.readouterr().out
+    assert "chrome" in printed
+    assert "waiting-for-data" in printed
+    assert "samples: 0" not in printed
