@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from parsers.chrome.categories import Where
 from parsers.chrome.collect import Columns
+from parsers.chrome.communication import complete_collectives
 from parsers.chrome.copies import describe_copies
+from parsers.chrome.foreign import claim_streams
 from parsers.chrome.header import Header
 from parsers.chrome.lanes import LaneMaker, Names
 from parsers.chrome.launches import link_launches
@@ -46,6 +48,8 @@ def assemble(
     """The trace of one file."""
     start, duration, name, track, kind, row, kept = _joined(columns, quality)
     strings = list(columns.names)
+    names = Names.of(columns.metadata)
+    claim_streams(columns, names, strings, name, track, kind)
     _steps_to_their_lane(columns, strings, name, track, kind)
 
     builder = TraceBuilder(quality=quality)
@@ -61,7 +65,7 @@ def assemble(
     )
     listed = header.devices()
     autograd = _autograd_threads(columns, strings, name, track, kind)
-    maker = LaneMaker(builder, Names.of(columns.metadata), header.rank, listed, autograd)
+    maker = LaneMaker(builder, names, header.rank, listed, autograd)
     used = np.zeros(len(columns.tracks), bool)
     used[track] = True
     lanes = np.array(
@@ -71,9 +75,7 @@ def assemble(
         ],
         np.int32,
     )
-    numbers = builder.add(
-        start, start + duration, name, lanes[track] if len(track) else track, kind, row
-    )
+    numbers = builder.add(start, start + duration, name, lanes[track] if len(track) else track, kind, row)
     renumbered = np.full(columns.count, -1, np.int64)
     renumbered[kept] = numbers
     correlated = correlation = np.empty(0, np.int64)
@@ -83,9 +85,10 @@ def assemble(
         builder.attribute(which, events[events >= 0], values[events >= 0])
         if which is Attribute.CORRELATION:
             correlated, correlation = events[events >= 0], values[events >= 0]
-    if len(correlated):
-        link_launches(builder, correlated, correlation, name, kind, start, duration)
-    describe_copies(builder, numbers, name, kind)
+    linked = link_launches(builder, correlated, correlation, name, kind, start, duration)
+    complete_collectives(columns, builder, *linked, name, track, kind, start, start + duration)
+    describe_copies(builder, name, kind)
+    _sizes_from_calls(columns, builder, renumbered, *linked, kind)
     builder.counters += memory_counters(columns.memory, maker, kept_from=_bounds(start))
     if not builder.devices:
         builder.devices += listed
@@ -93,6 +96,28 @@ def assemble(
     first = int(start.min()) if len(start) else 0
     builder.epoch_ns = header.epoch_ns(first)
     return builder.build(progress)
+
+
+def _sizes_from_calls(
+    columns: Columns,
+    builder: TraceBuilder,
+    renumbered: I64,
+    operation: I64,
+    launch: I64,
+    kind: npt.NDArray[np.uint8],
+) -> None:
+    """Copies that do not state their bytes get those of the call that asked for them."""
+    if not columns.call_sizes:
+        return
+    calls, sizes = (np.concatenate(side) for side in zip(*columns.call_sizes, strict=True))
+    calls = renumbered[calls]
+    order = np.argsort(calls, kind="stable")
+    calls, sizes = calls[order], sizes[order]
+    copies = (kind[operation] == EventKind.MEMCPY) & ~np.isin(operation, builder.stated(Attribute.BYTES))
+    operation, launch = operation[copies], launch[copies]
+    place = np.minimum(np.searchsorted(calls, launch), len(calls) - 1)
+    told = calls[place] == launch
+    builder.attribute(Attribute.BYTES, operation[told], sizes[place[told]])
 
 
 def _bounds(start: I64) -> tuple[int, int] | None:
@@ -112,7 +137,8 @@ def _joined(
     track = np.concatenate([part.track for part in parts]) if parts else empty.astype(np.int32)
     row = np.concatenate([part.row for part in parts]) if parts else empty
     kind = np.repeat(
-        np.array([part.kind for part in parts], np.uint8), np.array([len(part.start) for part in parts], np.int64)
+        np.array([part.kind for part in parts], np.uint8),
+        np.array([len(part.start) for part in parts], np.int64),
     )
     parts.clear()
     verdict = judge(start, duration, good)
@@ -120,7 +146,11 @@ def _joined(
     bad = np.zeros(len(start), bool)
     for reason, mask, sentence in (
         ("no-time", verdict.no_time, "an event without a usable time"),
-        ("no-duration", verdict.no_duration, "an event whose duration is missing, negative or impossibly long"),
+        (
+            "no-duration",
+            verdict.no_duration,
+            "an event whose duration is missing, negative or impossibly long",
+        ),
         ("far-away", verdict.far_away, "an event far away in time from all others"),
     ):
         if mask.any():
@@ -148,7 +178,9 @@ def _steps_to_their_lane(
         return
     kind[steps] = EventKind.STEP
     tracks = list(columns.tracks)
-    moved = [columns.tracks[Where.THREAD, LaneKind.STEPS, tracks[each][2], None] for each in track[steps].tolist()]
+    moved = [
+        columns.tracks[Where.THREAD, LaneKind.STEPS, tracks[each][2], None] for each in track[steps].tolist()
+    ]
     track[steps] = np.array(moved, np.int32)
 
 
@@ -163,4 +195,6 @@ def _autograd_threads(
     backward = np.fromiter((text.startswith("autograd::engine::") for text in strings), bool, len(strings))
     tracks = list(columns.tracks)
     found = np.unique(track[(kind == EventKind.CPU_OP) & backward[name]]).tolist()
-    return frozenset((tracks[each][2], tracks[each][3]) for each in found if tracks[each][2] != tracks[each][3])
+    return frozenset(
+        (tracks[each][2], tracks[each][3]) for each in found if tracks[each][2] != tracks[each][3]
+    )

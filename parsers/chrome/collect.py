@@ -97,6 +97,7 @@ class Columns:
     memory: list[MemorySample] = field(default_factory=list)
     metadata: list[Event] = field(default_factory=list)
     counter_rows: list[tuple[int, Event]] = field(default_factory=list)
+    call_sizes: list[tuple[I64, I64]] = field(default_factory=list)  # bytes that API calls were asked to copy
     flows: int = 0
     ignored: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     count: int = 0
@@ -172,7 +173,9 @@ class Columns:
         name = np.fromiter([names[event.name or ""] for event in events], np.int32, count)
         arguments: list[Arguments] = []
         if family.where is Where.THREAD:
-            track = np.fromiter([tracks[where, lane, event.pid, event.tid] for event in events], np.int32, count)
+            track = np.fromiter(
+                [tracks[where, lane, event.pid, event.tid] for event in events], np.int32, count
+            )
         else:
             arguments = [event.args or _NO_ARGUMENTS for event in events]
             track = np.fromiter(
@@ -196,6 +199,9 @@ class Columns:
         elif family is API:
             arguments = [event.args or _NO_ARGUMENTS for event in events]
             self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
+            sizes, stated = integers([each.size for each in arguments])
+            if len(sizes):
+                self.call_sizes.append((numbers if stated is None else numbers[stated], sizes))
         elif arguments:
             self._operations(family, numbers, arguments)
 
@@ -218,8 +224,12 @@ class Columns:
         self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
         if family is KERNEL:
             self._integers(Attribute.REGISTERS, numbers, [each.registers for each in arguments])
-            self._shape(Attribute.GRID, Attribute.GRID_SHAPE, numbers, [bytes(each.grid) for each in arguments])
-            self._shape(Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [bytes(each.block) for each in arguments])
+            self._shape(
+                Attribute.GRID, Attribute.GRID_SHAPE, numbers, [bytes(each.grid) for each in arguments]
+            )
+            self._shape(
+                Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [bytes(each.block) for each in arguments]
+            )
             self._collectives(numbers, arguments)
         elif family is not GPU_SYNC:
             self._integers(Attribute.BYTES, numbers, [each.bytes for each in arguments])
@@ -251,13 +261,8 @@ class Columns:
             self.attributes[which].append((numbers, values))
 
     def _integers(self, which: Attribute, numbers: I64, values: list[Any]) -> None:
-        try:
-            column = np.array(values, np.int64)
-        except (TypeError, ValueError, OverflowError):
-            stated = [index for index, value in enumerate(values) if _integer(value) is not None]
-            numbers = numbers[stated]
-            column = np.array([_integer(values[index]) for index in stated], np.int64)
-        self._attribute(which, numbers, column)
+        column, stated = integers(values)
+        self._attribute(which, numbers if stated is None else numbers[stated], column)
 
     def _raw_texts(self, which: Attribute, numbers: I64, texts: list[bytes]) -> None:
         known = self._texts
@@ -283,7 +288,7 @@ class Columns:
         self._attribute(shape, numbers[stated], pairs[stated, 1])
 
     def _shape_of(self, text: bytes) -> tuple[int, int]:
-        sides = text.strip(b"[]\" ").split(b",")
+        sides = text.strip(b'[]" ').split(b",")
         try:
             numbers = [int(side) for side in sides]
         except ValueError:
@@ -298,12 +303,31 @@ class Columns:
     def note_leftovers(self) -> None:
         """State what was read but is no event of the timeline."""
         self.quality.note(
-            "flow-events", Effect.NOTED, "arrows between events; launches are linked by correlation", "", self.flows
+            "flow-events",
+            Effect.NOTED,
+            "arrows between events; launches are linked by correlation",
+            "",
+            self.flows,
         )
         for phase, count in self.ignored.items():
             if phase != "bookkeeping":
                 reason = "events of a phase that has no place on a timeline"
                 self.quality.note(f"phase-{phase[:8] or 'missing'}", Effect.NOTED, reason, "", count)
+
+
+def integers(values: list[Any]) -> tuple[I64, list[int] | None]:
+    """The values that are whole numbers, and their places; no places means all."""
+    stated: list[int] | None = None
+    if None in values:
+        stated = [index for index, value in enumerate(values) if value is not None]
+        values = [values[index] for index in stated]
+    try:
+        return np.array(values, np.int64), stated
+    except (TypeError, ValueError, OverflowError):
+        numbers = [_integer(value) for value in values]
+        places = range(len(values)) if stated is None else stated
+        good = [place for place, number in zip(places, numbers, strict=True) if number is not None]
+        return np.array([number for number in numbers if number is not None], np.int64), good
 
 
 def _integer(value: Any) -> int | None:

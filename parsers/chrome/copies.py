@@ -10,7 +10,9 @@ import numpy.typing as npt
 from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
 from parsers.model.builder import TraceBuilder
 
-_DIRECTION = re.compile(r"([HDPA])to([HDPA])|CopyHostToDevice|CopyDeviceToHost|CopyDeviceToDevice", re.IGNORECASE)
+_DIRECTION = re.compile(
+    r"([HDPA])to([HDPA])|CopyHostToDevice|CopyDeviceToHost|CopyDeviceToDevice", re.IGNORECASE
+)
 _ENDS = re.compile(r"\((\w+)\s*->\s*(\w+)\)")
 _DIRECTIONS = {
     "htod": CopyKind.H2D,
@@ -51,10 +53,8 @@ def memory_kinds(name: str) -> tuple[MemoryKind, MemoryKind]:
     return source, target
 
 
-def describe_copies(
-    builder: TraceBuilder, numbers: npt.NDArray[np.int64], name: npt.NDArray[np.int32], kind: npt.NDArray[np.uint8]
-) -> None:
-    """Set the direction and memory kinds of every copy."""
+def describe_copies(builder: TraceBuilder, name: npt.NDArray[np.int32], kind: npt.NDArray[np.uint8]) -> None:
+    """Set the direction and memory kinds of every copy; the columns are the builder's, by event number."""
     copies = np.flatnonzero(kind == EventKind.MEMCPY)
     if not len(copies):
         return
@@ -62,8 +62,8 @@ def describe_copies(
     texts = [builder.strings[index] for index in distinct.tolist()]
     kinds = np.array([copy_kind(text).value for text in texts], np.int64)
     ends = np.array([[end.value for end in memory_kinds(text)] for text in texts], np.int64)
-    builder.attribute(Attribute.COPY_KIND, numbers[copies], kinds[which])
+    builder.attribute(Attribute.COPY_KIND, copies, kinds[which])
     for side, attribute in enumerate((Attribute.SOURCE_MEMORY, Attribute.TARGET_MEMORY)):
         values = ends[which, side]
         stated = values != MemoryKind.UNKNOWN.value
-        builder.attribute(attribute, numbers[copies[stated]], values[stated])
+        builder.attribute(attribute, copies[stated], values[stated])

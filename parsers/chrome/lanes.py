@@ -87,12 +87,16 @@ class LaneMaker:
         return Lane(kind, name, self.rank, device=self.device(number), stream=queue)
 
     def _thread_lane(self, kind: LaneKind, pid: Any, tid: Any) -> Lane:
-        process = self.names.processes.get(pid) or (pid if isinstance(pid, str) and as_integer(pid) is None else "")
+        process = self.names.processes.get(pid) or (
+            pid if isinstance(pid, str) and as_integer(pid) is None else ""
+        )
         if kind is LaneKind.STEPS:
             return Lane(kind, "Steps", self.rank, identity(pid), process_name=process)
         name = self._thread_name(pid, tid)
         if (suffix := _SUFFIX.get(kind)) is not None:
-            name = suffix.capitalize() if identity(pid) < 0 and kind is LaneKind.OVERHEAD else f"{name} {suffix}"
+            name = (
+                suffix.capitalize() if identity(pid) < 0 and kind is LaneKind.OVERHEAD else f"{name} {suffix}"
+            )
         return Lane(kind, name, self.rank, identity(pid), identity(tid), process_name=process)
 
     def _thread_name(self, pid: Any, tid: Any) -> str:

@@ -23,20 +23,23 @@ def link_launches(
     kind: npt.NDArray[np.uint8],
     start: I64,
     duration: I64,
-) -> None:
+) -> tuple[I64, I64]:
     """State the launch of every operation whose correlation a call has.
 
     Of several calls with one number, the one named after a launch wins, then the shortest (the innermost).
     Operations that share a graph launch get ``GRAPH_NODE`` unless the recording numbers the nodes itself.
+    Returns the linked operations and their launches.
     """
     used = correlation != 0
     events, correlation = events[used], correlation[used]
     calls = kind[events] == EventKind.API
     work = np.isin(kind[events], GPU_WORK)
     if not calls.any() or not work.any():
-        return
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     launch, number = events[calls], correlation[calls]
-    launches = np.fromiter((bool(_LAUNCHES.search(text)) for text in builder.strings), bool, len(builder.strings))
+    launches = np.fromiter(
+        (bool(_LAUNCHES.search(text)) for text in builder.strings), bool, len(builder.strings)
+    )
     order = np.lexsort((start[launch], duration[launch], ~launches[name[launch]], number))
     launch, number = launch[order], number[order]
     first = np.concatenate(([True], number[1:] != number[:-1]))
@@ -50,3 +53,4 @@ def link_launches(
     in_graph = operation[graphs[name[launch]]]
     stated = builder.stated(Attribute.GRAPH_NODE)
     builder.attribute(Attribute.GRAPH_NODE, in_graph[~np.isin(in_graph, stated)], 1)
+    return operation, launch

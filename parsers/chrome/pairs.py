@@ -105,7 +105,9 @@ def _add(
         lane = family.lane if family.where is Where.THREAD else LaneKind.OTHER
         shown = kind
         if asynchronous:
-            tracks.append(columns.tracks[Where.THREAD, LaneKind.OTHER, each.pid, each.category or "asynchronous"])
+            tracks.append(
+                columns.tracks[Where.THREAD, LaneKind.OTHER, each.pid, each.category or "asynchronous"]
+            )
         elif kind is EventKind.MARK:
             lane = REGION.lane if lane is LaneKind.CPU_THREAD else lane
             tracks.append(columns.tracks[Where.THREAD, lane, each.pid, each.tid])

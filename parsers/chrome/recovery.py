@@ -38,7 +38,9 @@ class Recovered:
     """The events of one chunk, each with its place; ``rest`` is what follows the end of the event list."""
 
     events: list[Event] = field(default_factory=list)
-    texts: list[bytes] = field(default_factory=list)  # of the events, as valid JSON where they could be mended
+    texts: list[bytes] = field(
+        default_factory=list
+    )  # of the events, as valid JSON where they could be mended
     rest: bytes | None = None
 
 
@@ -61,7 +63,9 @@ def recover(data: bytes, offset: int, last: bool, quality: QualityRecorder) -> R
             found.events.append(event)
             found.texts.append(text)
             if repaired:
-                quality.note("repaired-text", Effect.REPAIRED, "an event held text that is no JSON", f"byte {at}")
+                quality.note(
+                    "repaired-text", Effect.REPAIRED, "an event held text that is no JSON", f"byte {at}"
+                )
         elif piece.data.strip(b" \t\r\n,"):
             _lost(piece.data, at, last, quality)
         if rest is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO
@@ -16,7 +17,7 @@ MOST_TRAILER_BYTES = 64 << 20
 MOST_EVENT_BYTES = 256 << 20
 
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
-_BARE_LIST = re.compile(rb"\s*\[")
+_BARE_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 BOUNDARY = re.compile(
     rb'\}(\s*,\s*)(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|sf|tts|cname|id2|scope|tdur|esf)")'
 )
@@ -86,14 +87,13 @@ class EventStream:
         buffer = b""
         while block := self._read():
             buffer += block
-            bare = _BARE_LIST.match(buffer.removeprefix(_BOM))
-            found = None if bare else _LIST.search(buffer, max(0, len(buffer) - len(block) - 64))
-            if bare or found:
-                end = found.end() if found else (bare.end() if bare else 0) + len(buffer) - len(buffer.removeprefix(_BOM))
-                self.header = buffer[: found.start()].removeprefix(_BOM) if found else b""
+            bare = _BARE_LIST.match(buffer)
+            found = bare or _LIST.search(buffer, max(0, len(buffer) - len(block) - 64))
+            if found:
+                self.header = b"" if bare else buffer[: found.start()].removeprefix(_BOM)
                 self._rest = buffer
                 self.has_list = True
-                return end
+                return found.end()
             if len(buffer) > MOST_HEADER_BYTES:
                 break
         self.header = buffer.removeprefix(_BOM)
@@ -122,11 +122,8 @@ def last_boundary(buffer: bytes) -> tuple[int, int] | None:
     span = _TAIL_BYTES
     while True:
         first = max(0, len(buffer) - span)
-        last = None
-        for last in BOUNDARY.finditer(buffer, first):
-            pass
-        if last is not None:
-            return last.start(1), last.end(1)
+        if found := deque(BOUNDARY.finditer(buffer, first), maxlen=1):
+            return found[0].start(1), found[0].end(1)
         if first == 0:
             return None
         span *= 16

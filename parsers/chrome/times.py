@@ -23,7 +23,7 @@ def nanoseconds(texts: Sequence[Raw]) -> I64:
     """The times of ``texts``, JSON numbers or strings in us, rounded to ns; ``INVALID`` where there is none."""
     if not texts:
         return np.empty(0, np.int64)
-    joined = b"\n".join(texts)  # type: ignore[arg-type]
+    joined = b"\n".join(texts)
     if joined.translate(None, _PLAIN):
         return _one_by_one(texts)
     bare = joined.translate(None, b'"')

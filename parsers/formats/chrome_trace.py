@@ -45,7 +45,9 @@ class ChromeTrace:
             stream = EventStream(file)
             with _no_garbage_collection():
                 for chunk in stream:
-                    progress.step(min(stream.consumed / (packed * _growth(source)), 1.0) * 0.7, "reading events")
+                    progress.step(
+                        min(stream.consumed / (packed * _growth(source)), 1.0) * 0.7, "reading events"
+                    )
                     rest = _take(chunk, columns, quality)
                     if rest is not None:
                         trailer = rest

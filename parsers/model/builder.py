@@ -106,8 +106,16 @@ class TraceBuilder:
 
     def stated(self, which: Attribute) -> I64:
         """The numbers of the events for which an attribute was stated so far."""
-        parts = [events for events, _ in self._attributes.get(which, [])]
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+        return self.statements(which)[0]
+
+    def statements(self, which: Attribute) -> tuple[I64, I64]:
+        """Event numbers and values of an attribute as stated so far, in the order of statement."""
+        parts = self._attributes.get(which, [])
+        empty = np.empty(0, np.int64)
+        return (
+            np.concatenate([empty, *(events for events, _ in parts)]),
+            np.concatenate([empty, *(values for _, values in parts)]),
+        )
 
     def link(self, operations: I64, launches: I64) -> None:
         """State which API call launched each operation (event numbers)."""
@@ -220,7 +228,7 @@ def _classified(
 def in_display_order(
     lanes: list[Lane], lane: npt.NDArray[np.int32]
 ) -> tuple[tuple[Lane, ...], npt.NDArray[np.int32]]:
-    """Lanes by rank, then CPU before GPU, then process, thread or device and stream; with the column renumbered."""
+    """Lanes by rank, then CPU before GPU (the profiler's own work between them), then process, thread or device and stream; with the column renumbered."""
 
     def key(index: int) -> tuple[Any, ...]:
         each = lanes[index]
@@ -231,7 +239,8 @@ def in_display_order(
             if on_gpu
             else (each.process or 0, 0, each.thread or 0)
         )
-        return (each.rank or 0, on_gpu, where, each.kind, index)
+        without_thread = each.kind is LaneKind.OVERHEAD and not on_gpu
+        return (each.rank or 0, on_gpu, without_thread, where, each.kind, index)
 
     order = sorted(range(len(lanes)), key=key)
     renumbered = np.empty(len(lanes), np.int32)

@@ -1,0 +1,59 @@
+"""Finds GPU streams in traces of tools that give no categories: XProf, rocprof and the like."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.chrome.categories import Where
+from parsers.chrome.collect import Columns
+from parsers.chrome.lanes import Names
+from parsers.model import EventKind, LaneKind
+
+_DEVICE_PROCESS = re.compile(r"^(?:/device:)?GPU:?\s*(\d+)\b", re.IGNORECASE)
+_STREAM_THREAD = re.compile(r"^Stream #?(\d+)", re.IGNORECASE)
+_COPY = re.compile(r"^(Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
+_FILL = re.compile(r"^(Memset|Fill)", re.IGNORECASE)
+
+
+def claim_streams(
+    columns: Columns,
+    names: Names,
+    strings: list[str],
+    name: npt.NDArray[np.int32],
+    track: npt.NDArray[np.int32],
+    kind: npt.NDArray[np.uint8],
+) -> None:
+    """Move events of threads that are GPU streams by their names to stream lanes, as kernels and copies."""
+    moved: dict[int, int] = {}
+    for number, (where, lane, pid, tid) in enumerate(list(columns.tracks)):
+        if where is not Where.THREAD or lane is not LaneKind.OTHER:
+            continue
+        device = _DEVICE_PROCESS.match(names.processes.get(pid, ""))
+        if device is None:
+            continue
+        thread = names.threads.get((pid, tid))
+        stream = _STREAM_THREAD.match(thread) if thread else None
+        if stream is not None or thread is None:
+            queue = int(stream[1]) if stream else tid
+            moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, int(device[1]), queue]
+    if not moved:
+        return
+    target = np.arange(len(columns.tracks), dtype=np.int32)
+    target[list(moved)] = list(moved.values())
+    mine = np.flatnonzero(np.isin(track, list(moved)) & (kind == EventKind.OTHER))
+    kinds = np.array(
+        [
+            EventKind.MEMCPY
+            if _COPY.match(text)
+            else EventKind.MEMSET
+            if _FILL.match(text)
+            else EventKind.KERNEL
+            for text in strings
+        ],
+        np.uint8,
+    )
+    kind[mine] = kinds[name[mine]]
+    track[mine] = target[track[mine]]
