@@ -16,7 +16,7 @@ LARGEST_RATIO = 200
 _BLOCK = 4 * 1024**2
 
 
-def unpacked(source: Source, progress: Progress) -> Path:
+def unpacked(source: Source, progress: Progress, suffix: str = ".sqlite") -> Path:
     """The unpacked file; made once. Raises ``TraceError`` when it is damaged, or too large for the disk."""
 
     def fill(target: Path) -> None:
@@ -40,4 +40,4 @@ def unpacked(source: Source, progress: Progress) -> Path:
                 source.path, "The compressed file is cut off or damaged.", "Copy it again."
             ) from error
 
-    return private_copy(source.path, "unpacked", fill)
+    return private_copy(source.path, "unpacked", fill, suffix)

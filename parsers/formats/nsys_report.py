@@ -1,0 +1,55 @@
+"""Nsight Systems reports (.nsys-rep, .qdrep): converted by the user's nsys, because only it can read them."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from parsers.base import Source, parser
+from parsers.model import Progress, Trace, TraceError
+from parsers.nsys.conversion import converted, find_nsys
+from parsers.nsys.export import read_export
+from parsers.nsys.unpacked import unpacked
+
+_MAGIC = b"NVIDIA Tegra Profiler Report "
+_STREAM_SUFFIX = ".qdstrm"
+
+
+@parser
+class NsightSystemsReport:
+    """Recognised by the words at the start of a report; a raw .qdstrm has none and goes by its name."""
+
+    format: ClassVar[str] = "nsys-report"
+    priority: ClassVar[int] = 20
+
+    def recognises(self, source: Source) -> bool:
+        return source.head.startswith(_MAGIC) or (
+            source.name.lower().endswith(_STREAM_SUFFIX) and b"\0" in source.head
+        )
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        if not source.head.startswith(_MAGIC):
+            raise TraceError(
+                source.path,
+                "This is the raw stream of a Nsight Systems recording, not yet a report.",
+                "Import it with QdstrmImporter of the same Nsight Systems, then open the .nsys-rep.",
+            )
+        nsys = find_nsys()
+        if nsys is None:
+            raise TraceError(
+                source.path,
+                f"This Nsight Systems report{_made_by(source.head)} can only be read by Nsight Systems itself, "
+                "and there is no nsys on this computer.",
+                f"Where it was recorded, run: nsys export --type sqlite {source.name}",
+            )
+        path = source.path
+        if source.compression:
+            path = unpacked(source, progress.part(0.0, 0.1), ".nsys-rep")
+        database = converted(path, nsys, progress.part(0.1, 0.5))
+        return read_export(database, str(source.path), self.format, progress.part(0.5, 1.0))
+
+
+def _made_by(head: bytes) -> str:
+    """ " of version 2026.1.1" where the report's first line states it."""
+    match = re.match(rb"[\w ]+ (\d{4})@(\d+)@(\d+)", head)
+    return f" of version {b'.'.join(match.groups()).decode()}" if match else ""

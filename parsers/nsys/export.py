@@ -1,0 +1,89 @@
+"""Reads a whole Nsight Systems export: every table that holds events, in the order in which they need each other."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from parsers.model import Effect, LaneKind, Progress, Trace, UnknownFormat
+from parsers.model.builder import TraceBuilder
+from parsers.nsys import gpu_work, host_calls, metrics, targets
+from parsers.nsys.arguments import NsysArguments
+from parsers.nsys.database import Database
+from parsers.nsys.launches import link_launches
+from parsers.nsys.nvtx_ranges import read_nvtx
+from parsers.nsys.read_only import read_only_uri
+from parsers.nsys.reading import Reading
+from parsers.nsys.samples import read_samples
+
+_OF_NSYS = (
+    "CUPTI_ACTIVITY_KIND_",
+    "NVTX_EVENTS",
+    "OSRT_API",
+    "ANALYSIS_DETAILS",
+    "META_DATA_EXPORT",
+    "EXPORT_META_DATA",
+    "TARGET_INFO_",
+    "GPU_METRICS",
+    "COMPOSITE_EVENTS",
+)
+_LARGE_TABLES = (
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    "NVTX_EVENTS",
+    "OSRT_API",
+    "COMPOSITE_EVENTS",
+    "GPU_METRICS",
+)
+
+
+def read_export(path: Path, shown_path: str, format_name: str, progress: Progress) -> Trace:
+    """Read the SQLite file at ``path``; the trace says it came from ``shown_path``. Raises ``TraceError``."""
+    builder = TraceBuilder()
+    database = Database.open(path, read_only_uri(path, builder.quality))
+    with contextlib.closing(database):
+        if not any(name.startswith(_OF_NSYS) for name in database.tables):
+            raise UnknownFormat(
+                path,
+                "This SQLite database is not an export of Nsight Systems.",
+                "Export the report with: nsys export --type sqlite REPORT.nsys-rep",
+            )
+        reading = Reading(database, builder, progress)
+        reading.expect(_LARGE_TABLES)
+        _read_events(reading, shown_path, format_name)
+    builder.sources.append(NsysArguments(path, tuple(reading.tables)))
+    return builder.build(progress.part(0.85, 1.0))
+
+
+def _read_events(reading: Reading, shown_path: str, format_name: str) -> None:
+    launched = gpu_work.Launched()
+    gpu_work.read_kernels(reading, launched)
+    gpu_work.read_copies(reading, launched)
+    gpu_work.read_memsets(reading, launched)
+    opaque = gpu_work.read_graphs(reading, launched)
+    busy = {lane.process for lane in reading.lanes if lane.kind is LaneKind.GPU_STREAM}
+    gpu_work.read_synchronisations(reading)
+    calls = host_calls.read_api_calls(reading)
+    read_nvtx(reading)
+    host_calls.read_other_calls(reading)
+    read_samples(reading)
+    reading.progress.step(0.82, "linking launches")
+    link_launches(reading.builder, launched, calls)
+    machine = targets.Machine(reading.database)
+    ranks = targets.ranks_of(reading, machine, busy)
+    metrics.read_gpu_metrics(reading, machine, ranks)
+    metrics.read_memory_use(reading, ranks)
+    targets.name_lanes(reading, machine, ranks)
+    targets.describe_run(reading, ranks, shown_path, format_name)
+    targets.describe_capture(reading, opaque)
+    targets.note_warnings(reading)
+    reading.note_unread()
+    if not busy:
+        reading.builder.quality.note(
+            "no GPU work",
+            Effect.NOTED,
+            "The export holds no kernel, copy or memset: CUDA was not traced, or nothing ran on a GPU.",
+        )
