@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List
 
 from . import script
 from .options import Options, parse
@@ -25,7 +25,7 @@ EXIT_GRACE = 20.0
 NO_STEPS_FOR = 120.0
 """Seconds without any sign of a step after which the whole run is recorded instead."""
 
-current = None  # type: Optional[Session]
+current: Session | None = None
 
 
 def main(arguments: List[str]) -> int:
@@ -36,7 +36,7 @@ def main(arguments: List[str]) -> int:
     status.say("starting", text=" ".join(target), pid=os.getpid())
     session = begin(options, status, rank)
     _when_torch_is_imported(lambda: _torch_imported(session))
-    code = script.run(target)
+    code = script.run(target, session.script_failed)
     session.script_ended()
     return 0 if session.stopping_script else code
 
@@ -57,7 +57,9 @@ def begin(options: Options, status: Status, rank: int) -> Session:
         if hasattr(signal, "siginterrupt"):
             signal.siginterrupt(wake, False)
         main_thread = threading.main_thread().ident or 0
-        threading.Thread(target=_watch, args=(session, wake, main_thread), name="stallscope", daemon=True).start()
+        threading.Thread(
+            target=_watch, args=(session, wake, main_thread), name="stallscope", daemon=True
+        ).start()
     return session
 
 
@@ -73,7 +75,7 @@ def _terminated(number: int, _: Any) -> None:
     raise SystemExit(128 + number)
 
 
-def _wake_signal() -> int:
+def _wake_signal() -> Any:
     if hasattr(signal, "SIGRTMIN"):
         return int(signal.SIGRTMIN) + 7
     return int(getattr(signal, "SIGUSR2", getattr(signal, "SIGBREAK", signal.SIGINT)))
@@ -96,7 +98,10 @@ def _watch(session: Session, wake: int, main_thread: int) -> None:
     """Polls for the stop request and the time limits; never touches the profiler itself."""
     options = session.options
     began = time.monotonic()
-    torch_since = recording_since = asked_at = over_since = None  # type: Optional[float]
+    torch_since: float | None = None
+    recording_since: float | None = None
+    asked_at: float | None = None
+    over_since: float | None = None
     while not session.switched_off:
         time.sleep(POLL)
         now = time.monotonic()
@@ -121,12 +126,16 @@ def _watch(session: Session, wake: int, main_thread: int) -> None:
                 _wake(wake, main_thread)
         elif torch_since is not None and not session.recording:
             late = whole and now - began >= options.delay
-            if late or (options.steps == "auto" and not session.finder.seen_anything and now - torch_since > NO_STEPS_FOR):
+            if late or (
+                options.steps == "auto"
+                and not session.finder.seen_anything
+                and now - torch_since > NO_STEPS_FOR
+            ):
                 session.request(start=True)
                 _wake(wake, main_thread)
 
 
-def _wake(number: int, main_thread: int) -> None:
+def _wake(number: Any, main_thread: int) -> None:
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(main_thread, number)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import threading
-from typing import Any, Callable, List
+from typing import Any, Callable
 
 from .ranges import Ranges, unwrapped_class_name
 from .steps import StepFinder
@@ -18,9 +18,9 @@ class Hooks:
         self._finder = finder
         self._ranges = ranges
         self._region = region
-        self._undo = []  # type: List[Callable[[], Any]]
-        self.roots = []  # type: List[Any]
-        self.on_new_root = None  # type: Any
+        self._undo: list[Callable[[], Any]] = []
+        self.roots: list[Any] = []
+        self.on_new_root: Any = None
 
     def install(self) -> None:
         """Start to watch; what an old torch lacks is left out."""

@@ -47,7 +47,7 @@ class Options(NamedTuple):
 def parse(arguments: List[str]) -> Tuple[Options, List[str]]:
     """Options and the target's own words, which follow ``--`` and are left exactly as they are."""
     if "--" not in arguments:
-        own, target = arguments, []  # type: Tuple[List[str], List[str]]
+        own, target = arguments, arguments[:0]
     else:
         at = arguments.index("--")
         own, target = arguments[:at], arguments[at + 1 :]
@@ -69,7 +69,9 @@ def _parser(prog: Optional[str] = "torch_runner") -> argparse.ArgumentParser:
     parser.add_argument("--name", default="recording", help="how the recording's file name begins")
     parser.add_argument("--recorder", choices=RECORDERS, default=default.recorder)
     parser.add_argument("--steps", choices=STEP_SOURCES, default=default.steps, help="what ends a step")
-    parser.add_argument("--region", default="", help="name of the record_function or NVTX range that starts a step")
+    parser.add_argument(
+        "--region", default="", help="name of the record_function or NVTX range that starts a step"
+    )
     for count, text in (
         ("skip-first", "steps left alone at the start"),
         ("wait", "steps left alone before each warm-up"),
@@ -81,7 +83,9 @@ def _parser(prog: Optional[str] = "torch_runner") -> argparse.ArgumentParser:
             "--" + count, type=int, default=getattr(default, count.replace("-", "_")), metavar="N", help=text
         )
     parser.add_argument("--delay", type=float, default=0.0, help="whole run: seconds before recording starts")
-    parser.add_argument("--time-limit", type=float, default=default.time_limit, help="longest recording in seconds")
+    parser.add_argument(
+        "--time-limit", type=float, default=default.time_limit, help="longest recording in seconds"
+    )
     for extra in ("shapes", "stacks", "memory", "modules", "keep-running"):
         parser.add_argument("--" + extra, action="store_true")
     parser.add_argument("--no-phases", dest="phases", action="store_false")

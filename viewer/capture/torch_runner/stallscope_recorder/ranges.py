@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Iterator, List, Optional
 
 Push = Callable[[str], Any]
 Pop = Callable[[Any], None]
@@ -52,7 +52,7 @@ class Ranges:
 
     def _stack(self) -> List[Any]:
         try:
-            stack = self._local.stack  # type: List[Any]
+            stack: list[Any] = self._local.stack
         except AttributeError:
             stack = self._local.stack = []
         return stack
@@ -100,8 +100,8 @@ class ModuleRanges:
 
     def __init__(self, ranges: Ranges) -> None:
         self._ranges = ranges
-        self._names = {}  # type: Dict[int, str]
-        self._handles = []  # type: List[Any]
+        self._names: dict[int, str] = {}
+        self._handles: list[Any] = []
 
     def know(self, root: Any) -> None:
         """Learn the dotted names of everything inside a model."""

@@ -7,7 +7,7 @@ import gzip
 import importlib
 import os
 import shutil
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Optional
 
 from .options import Options
 from .ranges import Ranges, nvtx_ranges, record_function_ranges
@@ -23,8 +23,8 @@ class TorchRecorder:
         self._options = options
         self._rank = rank
         self._say = say
-        self._profiler = None  # type: Any
-        self.written = []  # type: List[str]
+        self._profiler: Any = None
+        self.written: list[str] = []
         self.ranges = record_function_ranges()
 
     def start(self, steps_already: Optional[int]) -> None:
@@ -98,8 +98,8 @@ class CudaRangeRecorder:
         self._say = say
         self._next = 0
         self._started = False
-        self._runtime = None  # type: Any
-        self.written = []  # type: List[str]
+        self._runtime: Any = None
+        self.written: list[str] = []
         self.ranges = nvtx_ranges() or Ranges(lambda _: None, lambda _: None)
         self._steps = self.ranges.twin()
 

@@ -9,7 +9,7 @@ import sys
 import traceback
 import types
 from importlib.machinery import SourceFileLoader
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List
 
 
 def exit_code_of(code: Any) -> int:
@@ -22,10 +22,11 @@ def exit_code_of(code: Any) -> int:
     return 1
 
 
-def run(target: List[str]) -> int:
+def run(target: List[str], on_failure: Callable[[str, str], None]) -> int:
     """Run ``script.py ARGS``, a folder or zip with ``__main__``, or ``-m module ARGS``; the exit code.
 
-    ``SystemExit`` becomes its code; any other exception is printed without the runner's own frames.
+    ``SystemExit`` becomes its code; any other exception is printed without the runner's own frames and
+    ``on_failure(last line, traceback)`` is called.
     """
     try:
         if target[0] == "-m":
@@ -38,6 +39,8 @@ def run(target: List[str]) -> int:
         return 130
     except BaseException as error:
         _print_own_traceback(error)
+        shown = traceback.format_exception(type(error), error, error.__traceback__)
+        on_failure(shown[-1].strip(), "".join(shown))
         return 1
     return 0
 
@@ -64,7 +67,10 @@ def _run_path(words: List[str]) -> None:
         code = compile(file.read(), path, "exec", dont_inherit=True)
     main = types.ModuleType("__main__")
     main.__dict__.update(
-        __file__=path, __builtins__=__builtins__, __loader__=SourceFileLoader("__main__", path), __cached__=None
+        __file__=path,
+        __builtins__=__builtins__,
+        __loader__=SourceFileLoader("__main__", path),
+        __cached__=None,
     )
     sys.modules["__main__"] = main
     exec(code, main.__dict__)
@@ -77,18 +83,23 @@ def _looks_like_source(path: str) -> bool:
 
 def _print_own_traceback(error: BaseException) -> None:
     """What Python itself would print: frames of the runner and of runpy above the script are left out."""
-    trace = error.__traceback__  # type: Optional[types.TracebackType]
+    trace: types.TracebackType | None = error.__traceback__
     here = os.path.dirname(os.path.abspath(__file__))
     while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename, here):
         trace = trace.tb_next
-    show = sys.excepthook  # type: Callable[..., Any]
+    error.__traceback__ = trace
+    show: Callable[..., Any] = sys.excepthook
     sys.stdout.flush()
     try:
-        show(type(error), error.with_traceback(trace), trace)
+        show(type(error), error, trace)
     except BaseException:
         traceback.print_exception(type(error), error, trace)
     sys.stderr.flush()
 
 
 def _is_ours(filename: str, here: str) -> bool:
-    return os.path.abspath(filename).startswith(here) or filename.startswith("<frozen ") or filename == runpy.__file__
+    return (
+        os.path.abspath(filename).startswith(here)
+        or filename.startswith("<frozen ")
+        or filename == runpy.__file__
+    )

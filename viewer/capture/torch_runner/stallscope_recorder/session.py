@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from typing import Any, List, Optional
+from typing import Any, List
 
 from .hooks import Hooks
 from .options import Options
@@ -28,9 +28,9 @@ class Session:
         self.status = status
         self.rank = rank
         self.finder = StepFinder(options.steps, self._on_boundary)
-        self.recorder = None  # type: Any
-        self.hooks = None  # type: Optional[Hooks]
-        self.modules = None  # type: Optional[ModuleRanges]
+        self.recorder: Any = None
+        self.hooks: Hooks | None = None
+        self.modules: ModuleRanges | None = None
         self.switched_off = False
         self.over = False
         self.stopping_script = False
@@ -42,7 +42,7 @@ class Session:
         self._wants_finish = False
         self._wants_start = False
         self._busy = False
-        self._thread = None  # type: Optional[int]
+        self._thread: int | None = None
         self._stops = 0
 
     @property
@@ -87,13 +87,14 @@ class Session:
         self._thread = threading.get_ident()
         self._busy = True
         try:
-            self._follow(ended)
+            complete = self._follow(ended)
         finally:
             self._busy = False
-        if self.over:
+        if complete:
             self._stop_script()
 
-    def _follow(self, ended: int) -> None:
+    def _follow(self, ended: int) -> bool:
+        """Let the recorder follow to this boundary; whether the recording is complete with it."""
         options = self.options
         if self._started_at < 0:
             late = min(ended, options.skip_first)
@@ -106,8 +107,9 @@ class Session:
         done = ended - self._started_at
         if self._wants_finish or done >= self._steps_needed:
             self.finish()
-            return
+            return True
         self._report(options.all_steps - self._steps_needed + done)
+        return False
 
     def _report(self, step: int) -> None:
         options = self.options
@@ -157,7 +159,9 @@ class Session:
             try:
                 self.recorder.finish()
             except Exception as error:
-                self.problem = "the recording could not be finished: {}: {}".format(type(error).__name__, error)
+                self.problem = "the recording could not be finished: {}: {}".format(
+                    type(error).__name__, error
+                )
                 self.status.say("problem", text=self.problem)
 
     def _stop_script(self) -> None:
@@ -170,6 +174,11 @@ class Session:
         if self._stops == 1:
             self.status.say("stopping", text="the recording is complete: the script is stopped")
         raise SystemExit(0)
+
+    def script_failed(self, error: str, traceback: str) -> None:
+        """The script raised: its own traceback comes before anything said about the recording."""
+        if not self.stopping_script:
+            self.status.say("failed", error=error[-500:], traceback=traceback[-2500:])
 
     def script_ended(self) -> None:
         """The script is at its end, in whatever way: write what there is and say what is missing."""
@@ -208,6 +217,7 @@ class Session:
             self.recorder.ranges.enabled = False
         with contextlib.suppress(Exception):
             import sys
+
             import torch
 
             sys.setprofile(None)

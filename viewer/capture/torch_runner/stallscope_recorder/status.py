@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 MARK = "\x1e"
 WORD = "STALLSCOPE"
@@ -28,16 +28,18 @@ class Status:
         if self._descriptor < 0:
             return
         if self.mode == "lines":
-            message = {"phase": phase, "rank": self.rank}  # type: Dict[str, Any]
+            message: dict[str, Any] = {"phase": phase, "rank": self.rank}
             message.update(more)
             line = "{0}{1} {2}{0}\n".format(MARK, WORD, json.dumps(message))
+        elif phase == "failed":
+            return
         else:
             line = "[stallscope] {}\n".format(self._sentence(phase, more))
         with contextlib.suppress(OSError):
             os.write(self._descriptor, line.encode("utf-8", "backslashreplace"))
 
     def _sentence(self, phase: str, more: Dict[str, Any]) -> str:
-        words = [] if self.rank < 0 else ["rank {}:".format(self.rank)]  # type: List[str]
+        words: list[str] = [] if self.rank < 0 else ["rank {}:".format(self.rank)]
         words.append(phase.replace("-", " "))
         if "step" in more:
             words.append("step {} of {}".format(more["step"], more["of"]))

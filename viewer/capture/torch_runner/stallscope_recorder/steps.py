@@ -1,8 +1,8 @@
-"""Finds where one step ends and the next begins, from what a program does anyway: fetch, forward, backward, optimize."""
+"""Finds where one step ends and the next begins, from what a program does anyway: fetch, forward, backward."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+from typing import Any, Callable
 
 SIGHTINGS = 3
 """So many fetches, forward or backward calls without an optimizer make them the program's steps."""
@@ -16,8 +16,8 @@ class Leader:
     """Which of several optimizers, loaders or models marks the steps: the first, until it falls silent."""
 
     def __init__(self) -> None:
-        self._key = None  # type: Any
-        self._others = {}  # type: Dict[Any, int]
+        self._key: Any = None
+        self._others: dict[Any, int] = {}
 
     def is_led_by(self, key: Any) -> bool:
         """Whether this one marks the steps."""
@@ -56,7 +56,7 @@ class StepFinder:
         self._fetched_in_step = False
         self.optimizer_exists = False
         self.locked = False
-        self.counts = {"dataloader": 0, "forward": 0, "backward": 0, "optimizer": 0}  # type: Dict[str, int]
+        self.counts: dict[str, int] = {"dataloader": 0, "forward": 0, "backward": 0, "optimizer": 0}
         self._leaders = {source: Leader() for source in self.counts}
 
     @property

@@ -1,0 +1,272 @@
+"""``stallscope capture TOOL [options] -- python train.py ARGS``: records, prints the files, diagnoses them."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from viewer.capture import advice
+from viewer.capture.failures import CaptureProblem
+from viewer.capture.output_stream import Event
+from viewer.capture.plan import portable_lines
+from viewer.capture.portable_runner import FILE_NAME, save_runner
+from viewer.capture.recording import Outcome, Recording
+from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions, Window
+from viewer.capture.storage import Presets
+from viewer.capture.target_words import UnreadableCommand, read_target
+
+DONE, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
+
+Part = TypeVar("Part", Window, TorchOptions, NsysOptions, NcuOptions)
+
+EPILOG = """examples:
+  stallscope capture torch -- python train.py --epochs 1
+  stallscope capture torch --out traces -- torchrun --nproc_per_node=2 train.py
+  stallscope capture nsys --range time --duration 20 -- python serve.py
+  stallscope capture ncu --kernel-name ampere_sgemm_128x64_nn --launch-skip 20 --launch-count 1 -- python train.py
+Ctrl+C once finishes the recording now and keeps it; twice kills the program."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """Declare the command under ``stallscope``."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "capture",
+        help="record a script and diagnose the recording",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    tools = parser.add_subparsers(dest="tool", required=True, metavar="torch|nsys|ncu")
+    for tool in Tool:
+        _add_tool(tools, tool)
+    return parser
+
+
+def _add_tool(tools: Any, tool: Tool) -> None:
+    parser: argparse.ArgumentParser = tools.add_parser(tool.value, help=f"record with the {tool.title}")
+    parser.add_argument(
+        "--out", default="", metavar="DIR", help="folder for the recordings (default: the user's data folder)"
+    )
+    parser.add_argument(
+        "--preset", default="", metavar="NAME", help="start from a preset saved in the window"
+    )
+    parser.add_argument(
+        "--host", default="", metavar="USER@HOST", help="record on another machine through ssh"
+    )
+    parser.add_argument("--cwd", default="", metavar="DIR", help="working folder of the program")
+    parser.add_argument(
+        "--python", default="", metavar="PATH", help="interpreter for a script named without one"
+    )
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="set for the program; repeatable"
+    )
+    parser.add_argument(
+        "--print-command", action="store_true", help="print the command for another machine and stop"
+    )
+    parser.add_argument(
+        "--save-runner", metavar="FILE", help=f"also write the file {FILE_NAME} that the command needs"
+    )
+    parser.add_argument("--no-diagnosis", action="store_true", help="only record")
+    _add_window(parser.add_argument_group("which part of the run"))
+    _TOOL_OPTIONS[tool](parser.add_argument_group(tool.title))
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="python train.py ARGS"
+    )
+    parser.set_defaults(run=run)
+
+
+def _add_window(group: Any) -> None:
+    usual = Window()
+    steps = ("auto", "optimizer", "dataloader", "backward", "forward", "region", "whole")
+    group.add_argument("--steps", choices=steps, help="what ends a step (default: found by itself)")
+    group.add_argument("--region", metavar="NAME", help="record_function or NVTX range that begins a step")
+    for name, text in (
+        ("skip_first", f"steps left alone at the start (default {usual.skip_first})"),
+        ("wait", "steps left alone before each warm-up"),
+        ("warmup", f"steps warmed up and not kept (default {usual.warmup})"),
+        ("active", f"steps recorded (default {usual.active}; ncu 1)"),
+        ("repeat", "how often this is done"),
+    ):
+        group.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=text)
+    group.add_argument(
+        "--delay", type=float, dest="delay_s", metavar="S", help="seconds before a recording by time starts"
+    )
+    group.add_argument(
+        "--time-limit", type=float, dest="time_limit_s", metavar="S", help="longest recording in seconds"
+    )
+    group.add_argument(
+        "--no-phases",
+        dest="phases",
+        action="store_const",
+        const=False,
+        help="no ranges for data, forward ...",
+    )
+    group.add_argument("--modules", action="store_const", const=True, help="a range for every module call")
+    group.add_argument(
+        "--keep-running", action="store_const", const=True, help="let the script go on once recorded"
+    )
+
+
+def _add_torch(group: Any) -> None:
+    group.add_argument("--shapes", action="store_const", const=True, help="input shapes of every operator")
+    group.add_argument("--stacks", action="store_const", const=True, help="Python stacks; slows Python down")
+    group.add_argument("--memory", action="store_const", const=True, help="every allocation")
+
+
+def _add_nsys(group: Any) -> None:
+    group.add_argument("--trace", metavar="LIST", help="cuda,nvtx,osrt,cudnn,cublas ... (default cuda,nvtx)")
+    group.add_argument("--range", choices=["steps", "time", "nvtx", "api"], help="what limits the recording")
+    group.add_argument(
+        "--duration", type=float, dest="duration_s", metavar="S", help="seconds, with --range time"
+    )
+    group.add_argument("--nvtx-range", metavar="MESSAGE@DOMAIN", help="with --range nvtx")
+    group.add_argument(
+        "--graph-mode", choices=["graph", "node"], help="CUDA graphs as one block or node by node"
+    )
+    group.add_argument("--python-sampling", action="store_const", const=True, help="sample Python stacks")
+    group.add_argument("--gpu-metrics", action="store_const", const=True, help="sample hardware counters")
+
+
+def _add_ncu(group: Any) -> None:
+    group.add_argument(
+        "--set", dest="section_set", metavar="NAME", help="basic, detailed (default), full, roofline"
+    )
+    group.add_argument(
+        "--range", choices=["steps", "whole"], help="kernels of the recorded steps, or of the whole run"
+    )
+    group.add_argument("--kernel-name", metavar="NAME", help="function name, or regex:EXPRESSION")
+    group.add_argument("--launch-skip", type=int, metavar="N", help="matching launches left alone first")
+    group.add_argument("--launch-count", type=int, metavar="N", help="launches profiled (default 10, 0: all)")
+    group.add_argument("--keep-clocks", action="store_const", const=True, help="ncu --clock-control none")
+
+
+_TOOL_OPTIONS = {Tool.TORCH: _add_torch, Tool.NSYS: _add_nsys, Tool.NCU: _add_ncu}
+
+
+def request_from(options: argparse.Namespace) -> CaptureRequest:
+    """The request that a parsed command line stands for; raises ``UnreadableCommand`` and ``CaptureProblem``."""
+    tool = Tool(options.tool)
+    base = CaptureRequest(tool=tool, window=Window(active=1) if tool is Tool.NCU else Window())
+    if options.preset:
+        saved = Presets().all()
+        if options.preset not in saved:
+            raise CaptureProblem(
+                f"There is no preset {options.preset}.", f"Saved: {', '.join(saved) or 'none'}."
+            )
+        base = replace(saved[options.preset], tool=tool)
+    given = {key: value for key, value in vars(options).items() if value is not None}
+    if "trace" in given:
+        given["traces"] = tuple(word for word in given["trace"].split(",") if word)
+    words = options.command[1:] if options.command[:1] == ["--"] else options.command
+    target = base.target
+    if words:
+        target = read_target(words, options.cwd, options.python)
+    elif not target.program:
+        raise UnreadableCommand("name the program to record after --, as in: -- python train.py")
+    environment = dict(target.environment)
+    for pair in options.env:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise CaptureProblem(f"--env {pair} is not NAME=VALUE.")
+        environment[name] = value
+    window = _with(base.window, given)
+    if window.region and "steps" not in given:
+        window = replace(window, steps="region")
+    return replace(
+        base,
+        target=replace(target, environment=environment),
+        window=window,
+        torch=_with(base.torch, given) if tool is Tool.TORCH else base.torch,
+        nsys=_with(base.nsys, given) if tool is Tool.NSYS else base.nsys,
+        ncu=_with(base.ncu, given) if tool is Tool.NCU else base.ncu,
+        out=options.out or base.out,
+        host=options.host or base.host,
+    )
+
+
+def _with(part: Part, given: dict[str, Any]) -> Part:
+    return replace(part, **{key: value for key, value in given.items() if key in part.__dataclass_fields__})
+
+
+def run(options: argparse.Namespace) -> int:
+    """Record, print the paths, diagnose; the exit code."""
+    try:
+        request = request_from(options)
+        if options.save_runner:
+            save_runner(Path(options.save_runner))
+        if options.print_command:
+            print("\n".join(portable_lines(request)))
+            return DONE
+        for warning in advice.warnings(request):
+            print(f"note: {warning}", file=sys.stderr)
+        outcome = _record(request)
+    except UnreadableCommand as error:
+        print(f"stallscope: {error}", file=sys.stderr)
+        return BAD_USE
+    except CaptureProblem as error:
+        print(f"stallscope: {error}", file=sys.stderr)
+        return BAD_USE
+    return _report(outcome, diagnose=not options.no_diagnosis)
+
+
+def _record(request: CaptureRequest) -> Outcome:
+    recording = Recording(request, on_text=_show_text, on_event=_show_event)
+    interruptions = 0
+
+    def interrupted(*_: object) -> None:
+        nonlocal interruptions
+        interruptions += 1
+        if interruptions == 1:
+            print(
+                "\nstallscope: finishing the recording now; Ctrl+C again kills the program", file=sys.stderr
+            )
+            recording.finish_now()
+        else:
+            recording.kill()
+
+    if threading.current_thread() is not threading.main_thread():
+        return recording.run()
+    earlier = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return recording.run()
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def _show_text(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def _show_event(event: Event) -> None:
+    if event.phase in ("written", "starting", "done", "failed", "problem"):
+        return
+    rank = f" (rank {event.rank})" if event.rank >= 0 else ""
+    print(f"stallscope: {event.sentence}{rank}", file=sys.stderr, flush=True)
+
+
+def _report(outcome: Outcome, diagnose: bool) -> int:
+    if outcome.killed:
+        print(f"stallscope: {outcome.problem}", file=sys.stderr)
+        return INTERRUPTED
+    for path in outcome.recordings:
+        print(path)
+    if not outcome.recordings:
+        print(f"stallscope: {outcome.problem} {outcome.fix}".rstrip(), file=sys.stderr)
+        print(f"stallscope: the whole output is in {outcome.log}", file=sys.stderr)
+        return FAILED
+    if outcome.traceback:
+        last = outcome.traceback.strip().splitlines()[-1]
+        print(f"stallscope: the script failed ({last}); what was recorded before is kept", file=sys.stderr)
+    sys.stdout.flush()
+    if not diagnose:
+        return FAILED if outcome.traceback else DONE
+    from viewer.cli import main
+
+    code = main(["diagnose", *(str(path) for path in outcome.recordings)])
+    return FAILED if outcome.traceback and code == DONE else code

@@ -1,0 +1,120 @@
+"""Finds and ends every process of a recording: children, children of children, and those that left the family.
+
+The file is plain Python that also runs by itself on another machine: ``python process_tree.py kill MARK``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+
+MARK = "STALLSCOPE_CAPTURE"
+"""Environment variable that every process of one recording inherits, whatever session or parent it ends up with."""
+END_SECONDS = 10.0
+
+
+def members(mark: str, root: int = 0) -> set[int]:
+    """Living processes whose environment carries the mark, and all descendants of ``root``."""
+    parents: dict[int, int] = {}
+    found: set[int] = set()
+    needle = f"{MARK}={mark}".encode()
+    for pid in _processes():
+        state, parent = _state_and_parent(pid)
+        if state in ("Z", "X", ""):
+            continue
+        parents[pid] = parent
+        if needle in _environment(pid):
+            found.add(pid)
+    if root and root in parents:
+        found.add(root)
+    grew = True
+    while grew:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        found |= more
+        grew = bool(more)
+    found.discard(os.getpid())
+    return found
+
+
+def kill(mark: str, root: int = 0) -> list[int]:
+    """End them all at once and see to it that none is left; those that could not be ended within ten seconds."""
+    if not os.path.isdir("/proc/self"):
+        return _kill_without_proc(root)
+    deadline = time.monotonic() + END_SECONDS
+    known: set[int] = set()
+    while True:
+        alive = members(mark, root)
+        alive |= {pid for pid in known if _state_and_parent(pid)[0] not in ("", "Z", "X")}
+        known = alive
+        if not alive or time.monotonic() > deadline:
+            return sorted(alive)
+        _signal(alive, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def interrupt(pids: Iterable[int]) -> None:
+    """Ask processes to finish, as Ctrl+C does."""
+    _signal(pids, signal.SIGINT)
+
+
+def _signal(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, number)
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def _state_and_parent(pid: int) -> tuple[str, int]:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            after_name = file.read().rpartition(")")[2].split()
+        return after_name[0], int(after_name[1])
+    except (OSError, IndexError, ValueError):
+        return "", 0
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _kill_without_proc(root: int) -> list[int]:
+    if not root:
+        return []
+    if os.name == "nt":
+        subprocess.run(["taskkill", "/PID", str(root), "/T", "/F"], capture_output=True, check=False)
+        return []
+    family = {root}
+    parents: dict[int, int] = {}
+    with contextlib.suppress(OSError):
+        listed = subprocess.run(
+            ["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=False
+        ).stdout
+        parents = {int(line.split()[0]): int(line.split()[1]) for line in listed.splitlines() if line.strip()}
+    grew = True
+    while grew:
+        more = {pid for pid, parent in parents.items() if parent in family} - family
+        family |= more
+        grew = bool(more)
+    with contextlib.suppress(OSError):
+        os.killpg(root, signal.SIGKILL)
+    _signal(family, signal.SIGKILL)
+    return []
+
+
+if __name__ == "__main__" and len(sys.argv) == 3 and sys.argv[1] == "kill":
+    sys.exit(1 if kill(sys.argv[2]) else 0)

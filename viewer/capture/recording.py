@@ -1,0 +1,272 @@
+"""Runs one recording from its first process to the files it leaves; it can be finished early or killed at any time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from viewer.capture import commands, process_tree
+from viewer.capture.failures import CaptureProblem, explain, explain_ending
+from viewer.capture.output_stream import Event, OutputStream
+from viewer.capture.places import Place, place_for
+from viewer.capture.plan import SUFFIXES, Plan
+from viewer.capture.request import CaptureRequest, Tool
+from viewer.capture.storage import LAST_USED, History, Presets, Run
+
+LOG_BYTES = 32 << 20
+"""Saved output of a run; what a program prints beyond that is shown and not kept."""
+TAIL_CHARACTERS = 200_000
+LEFT_BEHIND_SECONDS = 5.0
+"""How long processes that outlive the program may take to end by themselves (loggers that upload, workers)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a recording ended. ``traceback`` is the script's own; ``problem`` is empty when there are recordings."""
+
+    recordings: tuple[Path, ...]
+    exit_code: int
+    elapsed_s: float
+    log: Path
+    problem: str = ""
+    fix: str = ""
+    traceback: str = ""
+    killed: bool = False
+
+
+class Recording:
+    """One recording. ``run`` blocks; the other methods may be called from any thread meanwhile."""
+
+    def __init__(
+        self,
+        request: CaptureRequest,
+        on_text: Callable[[str], None] = lambda _: None,
+        on_event: Callable[[Event], None] = lambda _: None,
+        history: History | None = None,
+    ) -> None:
+        self.request = request
+        self.mark = uuid.uuid4().hex
+        self._on_text = on_text
+        self._on_event = on_event
+        self._history = history or History()
+        self._place: Place = place_for(request)
+        self._plan: Plan | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._killed = threading.Event()
+        self._finishing = threading.Event()
+        self._tail: deque[str] = deque()
+        self._tail_length = 0
+        self._traceback = ""
+        self._problem = ""
+        self._log: BinaryIO | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process started by this program, 0 before it starts."""
+        return self._process.pid if self._process is not None else 0
+
+    def run(self) -> Outcome:
+        """Record; raises ``CaptureProblem`` when it cannot even start."""
+        began = time.monotonic()
+        plan = self._plan = self._place.prepare(self.request)
+        Presets().save(LAST_USED, self.request)
+        run = self._history.begin(self.request)
+        recordings: list[Path] = []
+        exit_code = -1
+        problem, fix = "", ""
+        try:
+            with run.log.open("wb") as self._log:
+                exit_code = self._execute(plan.command, plan)
+                if not self._killed.is_set():
+                    recordings = self._finished_files(plan)
+        except CaptureProblem as caught:
+            problem, fix = caught.problem, caught.fix
+        finally:
+            self._place.clean_up(plan)
+        if not recordings and not problem:
+            problem, fix = self._why_nothing(exit_code)
+        outcome = Outcome(
+            tuple(recordings),
+            exit_code,
+            time.monotonic() - began,
+            run.log,
+            problem,
+            fix,
+            self._traceback,
+            self._killed.is_set(),
+        )
+        self._remember(run, outcome)
+        return outcome
+
+    def finish_now(self) -> None:
+        """End the recording at the next chance and keep what there is."""
+        plan = self._plan
+        if plan is None or self._process is None or self._finishing.is_set():
+            return
+        self._finishing.set()
+        if commands.needs_runner(plan.request):
+            self._place.finish(plan)
+        elif plan.request.tool is Tool.NSYS or not Path("/proc/self").is_dir():
+            process_tree.interrupt([self.pid])
+        else:
+            process_tree.interrupt(process_tree.members(self.mark, self.pid) - {self.pid})
+
+    def kill(self) -> list[int]:
+        """End every process of the recording now; those that could not be ended."""
+        self._killed.set()
+        return self._place.kill(self.mark, self.pid) if self._process is not None else []
+
+    def _execute(self, words: Sequence[str], plan: Plan) -> int:
+        if self._killed.is_set():
+            return -9
+        folder, environment = self._place.start_folder_and_environment(plan, self.mark)
+        new_group = subprocess.CREATE_NEW_PROCESS_GROUP if os.name == "nt" else 0  # type: ignore[attr-defined,unused-ignore]
+        try:
+            self._process = subprocess.Popen(
+                self._place.start_words(words, plan, self.mark),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=environment,
+                start_new_session=True,
+                creationflags=new_group,
+            )
+        except OSError as error:
+            raise CaptureProblem(
+                f"{words[0]} does not start: {error.strerror or error}.", "Check its path."
+            ) from error
+        if self._killed.is_set():
+            self.kill()
+        reader = threading.Thread(
+            target=self._read, args=(self._process,), name="capture output", daemon=True
+        )
+        reader.start()
+        exit_code = self._process.wait()
+        self._end_what_is_left()
+        reader.join(LEFT_BEHIND_SECONDS)
+        return exit_code
+
+    def _end_what_is_left(self) -> None:
+        deadline = time.monotonic() + LEFT_BEHIND_SECONDS
+        while not self._killed.is_set() and time.monotonic() < deadline:
+            if not process_tree.members(self.mark):
+                return
+            time.sleep(0.1)
+        self._place.kill(self.mark, 0)
+
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
+        stream = OutputStream()
+        assert process.stdout is not None
+        descriptor = process.stdout.fileno()
+        with process.stdout:
+            while data := os.read(descriptor, 1 << 16):
+                for part in stream.feed(data):
+                    self._take(part)
+        for part in stream.feed(b"", last=True):
+            self._take(part)
+
+    def _take(self, part: Event | str) -> None:
+        if isinstance(part, Event):
+            if part.phase == "failed":
+                self._traceback = self._traceback or str(part.values.get("traceback", ""))
+            elif part.phase == "problem":
+                self._problem = self._problem or str(part.values.get("text", ""))
+            self._on_event(part)
+            return
+        if self._log is not None and not self._log.closed and self._log.tell() < LOG_BYTES:
+            self._log.write(part.encode("utf-8", "replace"))
+            self._log.flush()
+        self._tail.append(part)
+        self._tail_length += len(part)
+        while self._tail_length > TAIL_CHARACTERS and len(self._tail) > 1:
+            self._tail_length -= len(self._tail.popleft())
+        self._on_text(part)
+
+    def _finished_files(self, plan: Plan) -> list[Path]:
+        made = self._made(plan)
+        if plan.request.tool is Tool.NSYS and made:
+            made = self._converted(plan, made)
+        if self._killed.is_set() or not made:
+            return []
+        if self.request.host:
+            self._on_event(Event("fetching"))
+        return self._place.collect(plan, made)
+
+    def _made(self, plan: Plan) -> list[str]:
+        return [
+            name
+            for name in self._place.files(plan)
+            if name.startswith(f"{plan.name}.") and name.endswith(SUFFIXES[plan.request.tool])
+        ]
+
+    def _converted(self, plan: Plan, names: list[str]) -> list[str]:
+        reports = [name for name in names if name.endswith((".nsys-rep", ".qdrep"))]
+        for raw in (name for name in names if name.endswith(".qdstrm")):
+            if any(Path(report).stem == Path(raw).stem for report in reports):
+                continue
+            importer = self._place.importer(plan)
+            if not importer:
+                raise CaptureProblem(
+                    f"Nsight Systems left only its raw stream ({raw}): this installation has no converter.",
+                    "Open the stream with the full Nsight Systems on another machine, or install it here.",
+                )
+            self._on_event(Event("converting", values={"kernel": raw}))
+            self._execute([importer, "-i", f"{plan.out}/{raw}"], plan)
+            reports += [name for name in self._made(plan) if name.endswith((".nsys-rep", ".qdrep"))]
+        exported = []
+        for report in sorted(set(reports)):
+            self._on_event(Event("converting", values={"kernel": report}))
+            output = f"{report.rpartition('.')[0]}.sqlite"
+            words = commands.nsys_export(plan.tool_path, f"{plan.out}/{report}", f"{plan.out}/{output}")
+            self._execute(words, plan)
+            if output not in self._made(plan):
+                problem, fix = explain(Tool.NSYS, "".join(self._tail))
+                raise CaptureProblem(
+                    problem or f"{report} could not be exported to SQLite.", fix or "Its output says why."
+                )
+            exported.append(output)
+        return exported
+
+    def _why_nothing(self, exit_code: int) -> tuple[str, str]:
+        if self._killed.is_set():
+            return "The recording was killed: nothing is kept.", ""
+        output = "".join(self._tail)
+        if self._traceback:
+            last = self._traceback.strip().splitlines()[-1]
+            _, fix = explain(self.request.tool, output)
+            return (
+                f"The script failed: {last}",
+                fix or "Run it once without recording, and record it when it works.",
+            )
+        problem, fix = explain(self.request.tool, output)
+        if problem:
+            return problem, fix
+        if self._problem:
+            sentence, _, rest = self._problem.partition(". ")
+            return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}.", rest
+        if exit_code != 0:
+            return explain_ending(exit_code)
+        return (
+            "The program ended and left no recording.",
+            "Its output may say why; record the whole run instead of steps.",
+        )
+
+    def _remember(self, run: Run, outcome: Outcome) -> None:
+        self._history.save(
+            replace(
+                run,
+                elapsed_s=outcome.elapsed_s,
+                exit_code=outcome.exit_code,
+                problem=outcome.problem,
+                recordings=outcome.recordings,
+            )
+        )

@@ -1,0 +1,186 @@
+"""What is to be recorded and how: the target, the tool and its options, as plain values that presets keep."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+
+class Tool(Enum):
+    """What does the recording."""
+
+    TORCH = "torch"
+    NSYS = "nsys"
+    NCU = "ncu"
+
+    @property
+    def title(self) -> str:
+        """The tool's own name."""
+        return {"torch": "PyTorch profiler", "nsys": "Nsight Systems", "ncu": "Nsight Compute"}[self.value]
+
+
+class TargetKind(Enum):
+    """How the program is started."""
+
+    SCRIPT = "script"
+    MODULE = "module"
+    COMMAND = "command"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A program to record.
+
+    ``program`` is a script's path, a module's name, or another executable. ``launcher`` are the words before it
+    that start several processes or wrap the interpreter (``torchrun --nproc_per_node=2``).
+    """
+
+    kind: TargetKind = TargetKind.SCRIPT
+    program: str = ""
+    arguments: tuple[str, ...] = ()
+    interpreter: str = ""
+    interpreter_options: tuple[str, ...] = ()
+    launcher: tuple[str, ...] = ()
+    folder: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_python(self) -> bool:
+        """Whether the runner can start it."""
+        return self.kind is not TargetKind.COMMAND
+
+    @property
+    def name(self) -> str:
+        """A short name that is safe in a file name."""
+        stem = self.program.rsplit(".", 1)[-1] if self.kind is TargetKind.MODULE else Path(self.program).stem
+        safe = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in stem).strip("-")
+        return safe or "recording"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which part of the run is recorded: some steps after the warm-up, or a stretch of time."""
+
+    steps: str = "auto"
+    region: str = ""
+    skip_first: int = 3
+    wait: int = 0
+    warmup: int = 2
+    active: int = 5
+    repeat: int = 1
+    delay_s: float = 0.0
+    time_limit_s: float = 60.0
+    phases: bool = True
+    modules: bool = False
+    keep_running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TorchOptions:
+    """Extras of the PyTorch profiler; each makes the recording larger and the program slower."""
+
+    shapes: bool = False
+    stacks: bool = False
+    memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NsysOptions:
+    """Options of ``nsys profile``.
+
+    ``range`` is ``steps`` (the runner marks them), ``time`` (delay and duration), ``nvtx`` (``nvtx_range`` is
+    ``message@domain``) or ``api`` (the program itself calls cudaProfilerStart).
+    """
+
+    traces: tuple[str, ...] = ("cuda", "nvtx")
+    range: str = "steps"
+    duration_s: float = 30.0
+    nvtx_range: str = ""
+    graph_mode: str = "graph"
+    python_sampling: bool = False
+    gpu_metrics: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NcuOptions:
+    """Options of ``ncu``; ``range`` is ``steps`` (the runner marks them) or ``whole``."""
+
+    section_set: str = "detailed"
+    kernel_name: str = ""
+    kernel_name_base: str = "function"
+    launch_skip: int = 0
+    launch_count: int = 10
+    keep_clocks: bool = False
+    range: str = "steps"
+    source: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureRequest:
+    """One recording to make. ``host`` is ``user@machine`` or empty for this one; ``out`` empty: the data folder."""
+
+    tool: Tool = Tool.TORCH
+    target: Target = field(default_factory=Target)
+    window: Window = field(default_factory=Window)
+    torch: TorchOptions = field(default_factory=TorchOptions)
+    nsys: NsysOptions = field(default_factory=NsysOptions)
+    ncu: NcuOptions = field(default_factory=NcuOptions)
+    out: str = ""
+    host: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a preset or the history."""
+        values: dict[str, Any] = _plain(self)
+        return values
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> CaptureRequest:
+        """The request that ``to_json`` wrote; unknown keys of a newer version are left out."""
+        parts: dict[str, Any] = {
+            "window": Window,
+            "torch": TorchOptions,
+            "nsys": NsysOptions,
+            "ncu": NcuOptions,
+        }
+        read: dict[str, Any] = {key: _build(kind, values.get(key) or {}) for key, kind in parts.items()}
+        target = dict(values.get("target") or {})
+        target["kind"] = TargetKind(target.get("kind", "script"))
+        read["target"] = _build(Target, target)
+        return CaptureRequest(
+            tool=Tool(values.get("tool", "torch")),
+            out=str(values.get("out", "")),
+            host=str(values.get("host", "")),
+            **read,
+        )
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _build(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    """An instance from the values whose type is that of the default; others fall back to the default."""
+    default = kind()
+    taken: dict[str, Any] = {}
+    for one in dataclasses.fields(kind):
+        usual = getattr(default, one.name)
+        value = values.get(one.name, usual)
+        if isinstance(usual, tuple) and isinstance(value, list | tuple):
+            taken[one.name] = tuple(str(part) for part in value)
+        elif isinstance(usual, float) and isinstance(value, int | float):
+            taken[one.name] = float(value)
+        elif isinstance(usual, dict) and isinstance(value, Mapping):
+            taken[one.name] = {str(key): str(part) for key, part in value.items()}
+        elif type(value) is type(usual):
+            taken[one.name] = value
+    return kind(**taken)
