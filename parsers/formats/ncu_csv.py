@@ -10,6 +10,7 @@ from typing import ClassVar
 from parsers.base import Source, parser
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, TraceError, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.ncu.blocks import UNPACKING_ERRORS
 from parsers.ncu.launches import profiles_of
 from parsers.ncu.pages import launches_of
 from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
@@ -44,12 +45,13 @@ class NsightComputeCsv:
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        builder = TraceBuilder()
         try:
             with open_bytes(source) as stream:
-                printed = find_tables(_watched(text_lines(stream, source.head), source, progress))
+                lines = text_lines(stream, source.head)
+                printed = find_tables(_watched(lines, source, progress, builder.quality))
         except (OSError, EOFError, UnicodeError) as error:
             raise Malformed(source.path, "The file cannot be read to its end.", "Copy it again.") from error
-        builder = TraceBuilder()
         _note_messages(printed, builder.quality)
         launches = [launch for table in printed.tables for launch in launches_of(table, builder.quality)]
         if not launches:
@@ -61,10 +63,12 @@ class NsightComputeCsv:
         return builder.build(progress)
 
 
-def _watched(lines: Iterator[str], source: Source, progress: Progress) -> Iterator[str]:
+def _watched(
+    lines: Iterator[str], source: Source, progress: Progress, quality: QualityRecorder
+) -> Iterator[str]:
     size = max(source.path.stat().st_size, 1)
     seen = 0
-    for number, line in enumerate(lines):
+    for number, line in enumerate(_until_the_cut(lines, quality)):
         seen += len(line) + 1
         if number % 512 == 0:
             if seen > LARGEST_TEXT:
@@ -75,6 +79,17 @@ def _watched(lines: Iterator[str], source: Source, progress: Progress) -> Iterat
                 )
             progress.step(min(seen / size, 1.0) * 0.8, "reading the CSV")
         yield line
+
+
+def _until_the_cut(lines: Iterator[str], quality: QualityRecorder) -> Iterator[str]:
+    number = 0
+    try:
+        for line in lines:
+            number += 1
+            yield line
+    except UNPACKING_ERRORS as error:
+        reason = "The packed file is cut or damaged; what comes before that was read."
+        quality.note("cut-file", Effect.NOTED, reason, f"after line {number}: {error}")
 
 
 def _note_messages(printed: Printed, quality: QualityRecorder) -> None:

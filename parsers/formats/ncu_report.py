@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import IO, ClassVar
 
-import zstandard
-
 from parsers.base import Source, parser
 from parsers.model import (
     Effect,
@@ -19,7 +17,7 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import TraceBuilder
-from parsers.ncu.blocks import MAGIC, Block, Session, read_blocks
+from parsers.ncu.blocks import MAGIC, UNPACKING_ERRORS, Block, Session, read_blocks
 from parsers.ncu.protobuf import Damaged
 from parsers.ncu.results import Result, read_range, read_result
 from parsers.source import open_bytes
@@ -99,11 +97,7 @@ class _Reading:
                 self._take(block)
                 share = unpacked / packed if not self._source.compression else unpacked / (packed * 10)
                 progress.step(min(share, 1.0) * 0.9, f"reading launch {len(self._results)}")
-        except (Damaged, EOFError, zstandard.ZstdError, ValueError) as error:
-            self._damaged(str(error))
-        except OSError as error:
-            if not self._source.compression:
-                raise
+        except (Damaged, *UNPACKING_ERRORS) as error:
             self._damaged(str(error))
 
     def _take(self, block: Block) -> None:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO
+from gzip import BadGzipFile
+from typing import IO, cast
+
+import zstandard
+from isal import isal_zlib
 
 from parsers.ncu.protobuf import Damaged, fields, integer, message, text
 
 MAGIC = b"NVR\0"
+_ISAL_ERROR = cast(type[Exception], isal_zlib.IsalError)
+UNPACKING_ERRORS = (EOFError, BadGzipFile, _ISAL_ERROR, zstandard.ZstdError)
 LARGEST_HEADER = 64 * 1024**2
 LARGEST_PAYLOAD = 2 * 1024**3
 _CHUNK = 4 * 1024**2
