@@ -59,14 +59,14 @@ def measure(events: int, folder: Path, rounds: int = 3) -> Loading:
     with path.open("rb") as plain, gzip.open(packed, "wb", compresslevel=4) as file:
         shutil.copyfileobj(plain, file, 1 << 20)
     assert floor.scan(path) == count
-    trace = open_trace([path])
     taken: dict[str, list[float]] = {"floor": [], "opening": [], "opening_gzip": [], "diagnosis": []}
     for _ in range(rounds):
         taken["floor"].append(_seconds(lambda: floor.scan(path)))
         for what, recording in (("opening", path), ("opening_gzip", packed)):
             _forget_cached()
             taken[what].append(_seconds(lambda recording=recording: open_trace([recording])))
-        taken["diagnosis"].append(_seconds(lambda: diagnose(trace)))
+        trace = open_trace([path])  # anew each time: a trace keeps what analyses derived from it
+        taken["diagnosis"].append(_seconds(lambda trace=trace: diagnose(trace)))
     medians = {what: statistics.median(times) for what, times in taken.items()}
     _forget_cached()
     return Loading(events=count, peak_gzip=_peak_of_opening(packed), **medians)
