@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from parsers.model import TraceError
-from parsers.nsys.database import quote
+from parsers.nsys.database import LISTED_TABLES, quote
 from parsers.nsys.identifiers import place_of, process_id, thread_id
 from parsers.nsys.read_only import read_only_uri
 
@@ -40,21 +40,19 @@ _DEEPEST_CHAIN = 200
 
 @dataclass(frozen=True, slots=True)
 class NsysArguments:
-    """Fetches rows of ``path``; ``tables`` are numbered as in ``EventTable.source_row``."""
+    """Fetches rows of the database at ``path``."""
 
     path: Path
-    tables: tuple[str, ...]
 
     def arguments(self, source_row: int) -> Mapping[str, Any]:
         """Column names and values, with names and labels in place of numbers; empty when the file is gone."""
         table, rowid = place_of(source_row)
-        if not 0 <= table < len(self.tables):
-            return {}
         try:
             uri = read_only_uri(self.path)
             with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=1.0)) as connection:
                 connection.text_factory = lambda data: data.decode("utf-8", "replace")
-                return _row(connection, self.tables[table], rowid)
+                names = sorted(name for (name,) in connection.execute(f"SELECT name {LISTED_TABLES}"))
+                return _row(connection, names[table], rowid) if 0 <= table < len(names) else {}
         except (sqlite3.Error, OSError, TraceError):
             return {}
 

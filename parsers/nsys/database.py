@@ -17,6 +17,7 @@ from parsers.model import Malformed
 
 I64 = npt.NDArray[np.int64]
 BATCH_ROWS = 1 << 16
+LISTED_TABLES = "FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
 _PAUSE_FOR_LOCK_S = 2.0
 
 
@@ -83,11 +84,7 @@ class Database:
         return database
 
     def _read_schema(self) -> None:
-        for name, kind, sql in self.rows(
-            "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view')"
-        ):
-            if not isinstance(name, str) or name.startswith("sqlite_"):
-                continue
+        for name, kind, sql in self.rows(f"SELECT name, type, sql {LISTED_TABLES}"):
             try:
                 listed = self.rows(f"PRAGMA table_info({quote(name)})")
             except sqlite3.Error:
@@ -114,6 +111,10 @@ class Database:
             if (match := re.fullmatch(re.escape(name) + r"_V(\d+)", each))
         ]
         return max(versions, key=lambda each: each[0])[1] if versions else None
+
+    def number_of(self, table: Table) -> int:
+        """The number that ``source_row`` holds for a table: its place among all names in order."""
+        return sorted(self.tables).index(table.name)
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a small query; raises ``sqlite3.Error``."""

@@ -54,7 +54,7 @@ def read_export(path: Path, shown_path: str, format_name: str, progress: Progres
         reading = Reading(database, builder, progress)
         reading.expect(_LARGE_TABLES)
         _read_events(reading, shown_path, format_name)
-    builder.sources.append(NsysArguments(path, tuple(reading.tables)))
+    builder.sources.append(NsysArguments(path))
     return builder.build(progress.part(0.85, 1.0))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, SyncKind
+from parsers.model.collectives import collective_of, is_collective_kernel
 from parsers.nsys.database import Batch, Table
 from parsers.nsys.enumerations import COPY_KINDS, copy_text, memory_kinds, memory_text
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes
@@ -90,6 +91,7 @@ def read_kernels(reading: Reading, launched: Launched) -> None:
         "grid": _packed(table, "grid"),
         "block": _packed(table, "block"),
     }
+    collectives = np.empty(0, np.int64)
     lanes, names, grids, blocks = _Lanes(reading, LaneKind.GPU_STREAM), Codes(), Codes(), Codes()
     name_of = np.empty(0, np.int32)
     shape_of = {Attribute.GRID: np.empty((0, 2), np.int64), Attribute.BLOCK: np.empty((0, 2), np.int64)}
@@ -98,7 +100,9 @@ def read_kernels(reading: Reading, launched: Launched) -> None:
         good = reading.usable(table, batch["start"], batch["end"], rows)
         code = names.of(batch["name"])
         if len(names.values) > len(name_of):
-            name_of = np.append(name_of, reading.names(names.values[len(name_of) :]))
+            new = reading.names(names.values[len(name_of) :])
+            name_of = np.append(name_of, new)
+            collectives = np.append(collectives, _collectives(reading, new))
         events = builder.add(
             batch["start"][good],
             batch["end"][good],
@@ -122,6 +126,15 @@ def read_kernels(reading: Reading, launched: Launched) -> None:
             builder.attribute(Attribute.REGISTERS, events, batch["registers"][good])
         in_graph = batch["node"][good] != 0
         builder.attribute(Attribute.GRAPH_NODE, events[in_graph], batch["node"][good][in_graph])
+        collective = collectives[code[good]]
+        builder.attribute(Attribute.COLLECTIVE, events[collective >= 0], collective[collective >= 0])
+
+
+def _collectives(reading: Reading, names: I32) -> I64:
+    """Index of the text of the collective that each kernel name speaks of; -1 where it speaks of none."""
+    texts = [reading.builder.strings[name] for name in names.tolist()]
+    spoken = [collective_of(text) if is_collective_kernel(text) else "" for text in texts]
+    return np.array([reading.builder.string(text) if text else -1 for text in spoken], np.int64)
 
 
 def _with_new_shapes(known: I64, codes: Codes, reading: Reading) -> I64:

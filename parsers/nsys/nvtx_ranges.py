@@ -16,6 +16,7 @@ from parsers.model.step_names import step_number
 from parsers.nsys.database import Batch, Table
 from parsers.nsys.host_calls import ThreadLanes, ended
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes, global_process
+from parsers.nsys.nccl_payloads import read_payloads
 from parsers.nsys.reading import Reading
 from parsers.nsys.step_ranges import steps_among
 
@@ -122,6 +123,8 @@ class _Ranges:
         self._domain_codes = RowCodes(2)
         self._domain_name = np.empty(0, np.int64)
         self._seen: list[_Regions] = []
+        self._payloads = read_payloads(reading, table)
+        reading.stated_ranks.update(self._payloads.ranks)
         self._numbered: list[bool] = []  # for each string of the trace
 
     def add(self, batch: Batch) -> None:
@@ -152,6 +155,7 @@ class _Ranges:
             (Attribute.INPUT_DIMS, sizes),
             (Attribute.NVTX_DOMAIN, domain),
             (Attribute.COLLECTIVE, self._collective_of(name)),
+            (Attribute.MESSAGE_BYTES, self._payloads.of(batch["row"])),
         ):
             if values is not None:
                 stated = values[now] >= 0

@@ -43,8 +43,9 @@ class Reading:
     builder: TraceBuilder
     progress: Progress
     lanes: list[LaneKey] = field(default_factory=list)
-    tables: list[str] = field(default_factory=list)  # numbered as in ``source_row``
+    tables_read: set[str] = field(default_factory=set)
     thread_names: dict[int, str] = field(default_factory=dict)
+    stated_ranks: dict[int, int] = field(default_factory=dict)  # by globalPid
     last_moment: int = UNKNOWN
     _lane_index: dict[LaneKey, int] = field(default_factory=dict)
     _strings: dict[int, str] = field(default_factory=dict)
@@ -66,18 +67,12 @@ class Reading:
                 raise ValueError("the builder's lanes are not those of this reader")
         return index
 
-    def number_of(self, table: Table) -> int:
-        """The number that ``source_row`` holds for a table."""
-        if table.name not in self.tables:
-            self.tables.append(table.name)
-        return self.tables.index(table.name)
-
     def batches(
         self, table: Table, columns: Mapping[str, str], doing: str, where: str = ""
     ) -> Iterator[Batch]:
         """Every row of a table with its rowid as "row"; a damaged rest is noted, not raised."""
         count = 0
-        self.number_of(table)
+        self.tables_read.add(table.name)
         try:
             for batch in self.database.batches(table, {"row": table.rowid, **columns}, where):
                 count += len(batch)
@@ -95,7 +90,7 @@ class Reading:
     def note_unread(self) -> None:
         """Say which tables of events hold rows that nothing shows."""
         for name, table in sorted(self.database.tables.items()):
-            if name in self.tables or not table.columns.keys() & {"start", "timestamp", "rawTimestamp"}:
+            if name in self.tables_read or not table.columns.keys() & {"start", "timestamp", "rawTimestamp"}:
                 continue
             if not name.startswith(_NOT_EVENTS) and (rows := self.database.size(table)):
                 reason = "Rows of tables that are not shown."
@@ -103,7 +98,7 @@ class Reading:
 
     def rows_of(self, table: Table, batch: Batch) -> I64:
         """``source_row`` of a batch."""
-        return source_rows(self.number_of(table), batch["row"])
+        return source_rows(self.database.number_of(table), batch["row"])
 
     def usable(self, table: Table, start: I64, end: I64, rows: I64) -> Mask:
         """Which rows have a possible start and end; the others are counted as quarantined."""

@@ -14,6 +14,13 @@ from parsers.nsys.reading import LaneKey, Reading
 _ALL_STREAMS = 0xFFFFFFFF
 _MPI_RANK = re.compile(r"^MPI Rank (\d+)$")
 _WARNING, _ERROR = 2, 3
+_SUFFIX = {
+    LaneKind.REGION: "regions",
+    LaneKind.CUDA_API: "CUDA calls",
+    LaneKind.OS_RUNTIME: "system calls",
+    LaneKind.SAMPLES: "samples",
+    LaneKind.OVERHEAD: "profiler overhead",
+}
 _GPU_COLUMNS = (
     "id",
     "name",
@@ -115,6 +122,7 @@ def ranks_of(reading: Reading, machine: Machine, busy: set[int]) -> dict[int, in
         for thread, name in reading.thread_names.items()
         if (match := _MPI_RANK.match(name))
     }
+    stated = stated or reading.stated_ranks
     if stated and set(stated) >= busy and len(set(stated.values())) == len(stated):
         return stated
     if len(busy) < 2:
@@ -148,14 +156,9 @@ def name_lanes(reading: Reading, machine: Machine, ranks: dict[int, int]) -> Non
         if key.device > UNKNOWN:
             lane = _gpu_lane(key, rank, process, devices[key.process, key.device], text)
         else:
-            lane = Lane(
-                key.kind,
-                _thread_text(key, threads),
-                rank=rank,
-                process=process,
-                thread=thread_id(key.thread) if key.thread > UNKNOWN else None,
-                process_name=text,
-            )
+            thread = None if key.kind is LaneKind.STEPS else thread_id(key.thread)
+            name = _thread_text(key, threads.get(key.thread, ""), text)
+            lane = Lane(key.kind, name, rank=rank, process=process, thread=thread, process_name=text)
         reading.builder.lanes[index] = lane
 
 
@@ -181,10 +184,10 @@ def _in_one_place(lanes: list[LaneKey]) -> list[LaneKey]:
 
 def _gpu_lane(key: LaneKey, rank: int | None, process: int | None, device: int, text: str) -> Lane:
     everywhere = key.stream == _ALL_STREAMS
-    name = f"GPU {key.device} " + ("all streams" if everywhere else f"stream {key.stream}")
+    name = f"GPU {key.device}" if everywhere else f"GPU {key.device} stream {key.stream}"
     return Lane(
         key.kind,
-        f"{name} synchronization" if key.kind is LaneKind.OTHER else name,
+        f"{name} waits" if key.kind is LaneKind.OTHER else name,
         rank=rank,
         process=process,
         device=device,
@@ -193,10 +196,19 @@ def _gpu_lane(key: LaneKey, rank: int | None, process: int | None, device: int, 
     )
 
 
-def _thread_text(key: LaneKey, names: dict[int, str]) -> str:
+def _thread_text(key: LaneKey, name: str, process: str) -> str:
+    """A lane of a thread: "Main thread CUDA calls"; steps are those of their process."""
+    if key.kind is LaneKind.STEPS:
+        return "Steps"
     number = thread_id(key.thread)
-    name = names.get(key.thread)
-    return f"{name} ({number})" if name else f"thread {number}"
+    generic = name in ("", process)
+    if name.startswith("pt_autograd"):
+        thread = f"Autograd thread {number}"
+    elif generic and number == process_id(key.thread):
+        thread = "Main thread"
+    else:
+        thread = f"Thread {number}" if generic else f"{name} ({number})"
+    return f"{thread} {_SUFFIX[key.kind]}" if key.kind in _SUFFIX else thread
 
 
 def _process_names(reading: Reading) -> dict[int, str]:

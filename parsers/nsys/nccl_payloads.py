@@ -1,0 +1,77 @@
+"""What NCCL says about itself beside its NVTX ranges: message sizes, and the rank of each process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.nsys.database import Table, quote
+from parsers.nsys.identifiers import global_process
+from parsers.nsys.reading import Reading
+
+I64 = npt.NDArray[np.int64]
+
+_LONGEST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """Message size, bytes, by rowid of NVTX_EVENTS (sorted); rank by globalPid."""
+
+    rows: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    sizes: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    ranks: Mapping[int, int] = field(default_factory=dict)
+
+    def of(self, rows: I64) -> I64 | None:
+        """The message size of each row, -1 where none is stated; None when no row has one."""
+        if not len(self.rows):
+            return None
+        place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return np.where(self.rows[place] == rows, self.sizes[place], -1)
+
+
+def read_payloads(reading: Reading, table: Table) -> Payloads:
+    """Payloads that the export wrote out as JSON; binary ones stay unread."""
+    if "jsonText" in table:
+        text = "jsonText"
+        if "jsonTextId" in table:
+            text = "coalesce(jsonText, (SELECT value FROM StringIds WHERE id = jsonTextId))"
+    elif "jsonTextId" in table:
+        text = "(SELECT value FROM StringIds WHERE id = jsonTextId)"
+    else:
+        return Payloads()
+    given = " OR ".join(f"{each} IS NOT NULL" for each in ("jsonText", "jsonTextId") if each in table)
+    sql = f"SELECT {table.rowid}, {table.expression('globalTid', 0)}, {text} FROM {quote(table.name)} WHERE {given}"
+    sizes: dict[int, int] = {}
+    ranks: dict[int, int] = {}
+    for row, thread, written in reading.optional_rows(sql):
+        stated = _fields(written)
+        size, rank = _number(stated, "message size"), _number(stated, "rank")
+        if size is not None and isinstance(row, int):
+            sizes[row] = size
+        if rank is not None and isinstance(thread, int) and _number(stated, "no. of ranks") is not None:
+            ranks.setdefault(global_process(thread), rank)
+    rows = np.array(sorted(sizes), np.int64)
+    return Payloads(rows, np.array([sizes[row] for row in rows.tolist()], np.int64), ranks)
+
+
+def _fields(written: object) -> Mapping[str, Any]:
+    if not isinstance(written, str) or len(written) > _LONGEST:
+        return {}
+    try:
+        stated = json.loads(written)
+    except (ValueError, RecursionError):
+        return {}
+    return {str(key).lower(): value for key, value in stated.items()} if isinstance(stated, dict) else {}
+
+
+def _number(stated: Mapping[str, Any], name: str) -> int | None:
+    for key, value in stated.items():
+        if key.split("[")[0].strip() == name and isinstance(value, int) and 0 <= value < 1 << 62:
+            return value
+    return None
