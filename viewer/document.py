@@ -51,6 +51,8 @@ class Document(QObject):
     failed = Signal(str, str)  # problem, hint
     step_changed = Signal(int)  # index into steps; -1: all steps
     event_changed = Signal(int)  # -1: none
+    event_shown = Signal(int)  # an event to look at, without selecting it
+    gap_changed = Signal(int)  # row of the idle table; -1: none
     area_changed = Signal(object)  # Area or None
     finding_changed = Signal(object)  # Finding or None
     evidence_wanted = Signal(object, int)  # list of Evidence, which of them to fly to
@@ -64,7 +66,8 @@ class Document(QObject):
         self.diagnosis: Diagnosis | None = None
         self.stage = Stage.EMPTY
         self.step = -1
-        self.event = -1
+        self.selected_event = -1
+        self.selected_gap = -1
         self.area: Area | None = None
         self.finding: Finding | None = None
         self._before: tuple[tuple[Path, ...], Stage] = ((), Stage.EMPTY)
@@ -93,7 +96,7 @@ class Document(QObject):
         """Make ``trace`` the content of this document and start to analyse it."""
         self.paths = tuple(paths)
         self.trace, self.analysis, self.diagnosis = trace, None, None
-        self.step, self.event, self.area, self.finding = -1, -1, None, None
+        self.step, self.selected_event, self.selected_gap, self.area, self.finding = -1, -1, -1, None, None
         self.trace_changed.emit(trace)
         self._analyse(trace)
 
@@ -101,15 +104,20 @@ class Document(QObject):
         self._enter(Stage.ANALYSING)
 
         def work(progress: Progress) -> tuple[Analysis, Diagnosis]:
-            from rules.analysis.analysis import analyse
-
             from rules import diagnose
+            from rules.analysis.analysis import analyse
 
             progress.step(0.0, "finding steps and idle time")
             analysis = analyse(trace)
+            _ = analysis.steps, analysis.window, analysis.families, analysis.idle
+            for device in range(len(trace.devices)):
+                progress.step(0.4, "finding what each GPU did")
+                analysis.time(device)
             return analysis, diagnose(trace, progress.part(0.5, 1.0))
 
-        self.jobs.ask(ANALYSING, work, answer=self._on_analysed, failed=self._on_analysis_failure, stopped=self._ready)
+        self.jobs.ask(
+            ANALYSING, work, answer=self._on_analysed, failed=self._on_analysis_failure, stopped=self._ready
+        )
 
     def cancel(self) -> None:
         """Stop reading or analysing."""
@@ -148,9 +156,19 @@ class Document(QObject):
 
     def select_event(self, event: int) -> None:
         """Select one event; -1 for none."""
-        if event != self.event:
-            self.event = event
+        if event != self.selected_event:
+            self.selected_event = event
+            if event >= 0:
+                self.selected_gap = -1
             self.event_changed.emit(event)
+
+    def select_gap(self, row: int) -> None:
+        """Select one row of the idle table; -1 for none."""
+        if row != self.selected_gap:
+            self.selected_gap = row
+            if row >= 0:
+                self.selected_event = -1
+            self.gap_changed.emit(row)
 
     def select_area(self, area: Area | None) -> None:
         """Select a span of time on some lanes, or nothing."""
@@ -195,9 +213,13 @@ class Document(QObject):
             problem = error.problem if name in error.problem else f"{name}: {error.problem}"
             self.failed.emit(problem, error.hint)
         elif isinstance(error, OSError):
-            self.failed.emit(f"{paths[0].name}: {error.strerror or error}.", "Check that the file is there and readable.")
+            self.failed.emit(
+                f"{paths[0].name}: {error.strerror or error}.", "Check that the file is there and readable."
+            )
         elif isinstance(error, MemoryError):
-            self.failed.emit(f"{paths[0].name} does not fit into memory.", "Open a shorter recording, or fewer ranks.")
+            self.failed.emit(
+                f"{paths[0].name} does not fit into memory.", "Open a shorter recording, or fewer ranks."
+            )
         else:
             raise error
 
@@ -205,5 +227,3 @@ class Document(QObject):
         self._ready()
         self.failed.emit("The analysis failed; the timeline is complete.", f"{type(error).__name__}: {error}")
         raise error
-
-

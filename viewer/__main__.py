@@ -1,0 +1,16 @@
+"""``python -m viewer``: the same as the command ``stallscope``."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> int:
+    """Run the command line."""
+    from viewer.cli import main as command_line
+
+    return command_line()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

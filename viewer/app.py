@@ -1,0 +1,66 @@
+"""The application: one Qt event loop, any number of windows."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication, QTimer
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QApplication
+
+import resources
+from viewer import theme
+
+if TYPE_CHECKING:
+    from viewer.main_window import MainWindow
+
+GIL_SWITCH_S = 0.001  # a short turn for background work, so that painting never waits long
+_windows: list[MainWindow] = []
+
+
+def application() -> QApplication:
+    """The one application, made and named on first use."""
+    known = QApplication.instance()
+    if isinstance(known, QApplication):
+        return known
+    QCoreApplication.setOrganizationName("stallscope")
+    QCoreApplication.setApplicationName("Stallscope")
+    app = QApplication([sys.argv[0] if sys.argv else "stallscope"])
+    app.setDesktopFileName("stallscope")
+    icon = resources.path("icons/stallscope.svg")
+    if icon.exists():
+        app.setWindowIcon(QIcon(str(icon)))
+    return app
+
+
+def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow:
+    """Open one more window, on these files or on the start page."""
+    from viewer.main_window import MainWindow
+
+    window = MainWindow()
+    _windows[:] = [each for each in _windows if each.isVisible()] + [window]
+    window.show()
+    if paths:
+        QTimer.singleShot(0, lambda: window.open(paths, at))
+    return window
+
+
+def run(paths: Sequence[Path], at: int | None = None) -> int:
+    """Open the window and work until it is closed; ``at`` is a moment to show (ns from the start)."""
+    from viewer.preferences import Preferences
+    from viewer.problem import install
+
+    sys.setswitchinterval(GIL_SWITCH_S)
+    app = application()
+    install()
+    theme.apply(app, Preferences().theme)
+    open_window(paths, at)
+    signal.signal(signal.SIGINT, lambda *_: app.quit())
+    waker = QTimer()  # lets Python see the signal while Qt sleeps
+    waker.start(500)
+    waker.timeout.connect(lambda: None)
+    return app.exec()

@@ -1,0 +1,233 @@
+"""The main window: puts the toolbar, the verdict, the timeline and the panels together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QMenuBar, QStackedWidget, QVBoxLayout, QWidget
+
+from parsers.model import Trace
+from rules import Diagnosis
+from viewer import theme
+from viewer.banner import Banner
+from viewer.commands import Commands
+from viewer.document import Document, Stage
+from viewer.jobs import Jobs
+from viewer.lines import HorizontalLine
+from viewer.opening import remember
+from viewer.panels.diagnosis import DiagnosisPanel
+from viewer.panels.dock import BottomPanels
+from viewer.panels.kernels import KernelsPanel
+from viewer.panels.operators import OperatorsPanel
+from viewer.panels.panel import Panel
+from viewer.panels.selection import SelectionPanel
+from viewer.panels.steps import StepsPanel
+from viewer.preferences import Preferences
+from viewer.reports.wording import verdict
+from viewer.searching import Searching
+from viewer.start_page import StartPage
+from viewer.status import StatusBar
+from viewer.timeline.view import TimelineView
+from viewer.timeline_link import TimelineLink
+from viewer.toolbar import ToolBar
+from viewer.verdict import VerdictStrip
+from viewer.window_actions import WindowActions
+
+LAYOUT_VERSION = 1
+FIRST_SIZE = (1440, 900)
+LEAST_SIZE = (720, 480)
+DIAGNOSIS_WIDTH = 370
+BOTTOM_HEIGHT = 206
+NARROW = 900
+
+
+class MainWindow(QMainWindow):
+    """One recording and everything around it."""
+
+    def __init__(self, preferences: Preferences | None = None) -> None:
+        super().__init__()
+        self.preferences = preferences or Preferences()
+        self.setWindowTitle("Stallscope")
+        self.setAcceptDrops(True)
+        self.setMinimumSize(*LEAST_SIZE)
+        self.resize(*FIRST_SIZE)
+        self.setDockOptions(QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AllowNestedDocks)
+        self.setCorner(Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea)
+        self.jobs = Jobs(self)
+        self.document = Document(self.jobs, self)
+        self.toolbar = ToolBar(self.document, self)
+        self.verdict = VerdictStrip(self.document)
+        self.banner = Banner()
+        self.timeline = TimelineView()
+        self.start_page = StartPage()
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self.start_page)
+        self.pages.addWidget(self.timeline)
+        self._report: QWidget | None = None
+        middle = QWidget()
+        column = QVBoxLayout(middle)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.banner)
+        column.addWidget(self.pages, 1)
+        self.setCentralWidget(middle)
+        self.menu_bar = QMenuBar()
+        self.setMenuWidget(self._top())
+        self.diagnosis = DiagnosisPanel(self.document)
+        self.panels = BottomPanels(self.document, self._make_panels())
+        self.diagnosis_dock = self._dock("Diagnosis", self.diagnosis, Qt.DockWidgetArea.RightDockWidgetArea)
+        self.panels_dock = self._dock("Panels", self.panels, Qt.DockWidgetArea.BottomDockWidgetArea)
+        self.status = StatusBar(self.document)
+        self.setStatusBar(self.status)
+        self.link = TimelineLink(self.document, self.timeline, self.status, self.preferences)
+        self.acts = WindowActions(self)
+        self.commands = Commands(self, self.menu_bar, self.acts.commands())
+        self.acts.fill_menus(self.commands)
+        self.searching = Searching(
+            self.toolbar.search, self.document, self.commands, self.acts.show_lane, self.acts.middle_of_view
+        )
+        self._connect()
+        self._restore_layout()
+        self._show_pages()
+
+    def _make_panels(self) -> list[Panel]:
+        document = self.document
+        return [
+            SelectionPanel(document),
+            KernelsPanel(document),
+            OperatorsPanel(document),
+            StepsPanel(document),
+        ]
+
+    def _top(self) -> QWidget:
+        top = QWidget()
+        column = QVBoxLayout(top)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.menu_bar, self.toolbar, HorizontalLine(), self.verdict, HorizontalLine()):
+            column.addWidget(widget)
+        return top
+
+    def _dock(self, name: str, widget: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
+        dock = QDockWidget(name, self)
+        dock.setObjectName(f"dock {name}")
+        dock.setWidget(widget)
+        dock.setFeatures(QDockWidget.DockWidgetFeature.DockWidgetClosable)
+        dock.setTitleBarWidget(QWidget(dock))
+        self.addDockWidget(area, dock)
+        return dock
+
+    def _connect(self) -> None:
+        document, acts = self.document, self.acts
+        for source in (self.toolbar, self.start_page):
+            source.open_wanted.connect(acts.open_files)
+            source.record_wanted.connect(acts.record)
+        self.toolbar.compare_wanted.connect(acts.compare)
+        self.start_page.folder_wanted.connect(acts.open_folder)
+        self.start_page.paths_wanted.connect(self.open)
+        self.status.quality_wanted.connect(acts.show_quality)
+        document.failed.connect(self._on_failure)
+        document.stage_changed.connect(lambda _: self._show_pages())
+        document.trace_changed.connect(lambda _: self._on_trace())
+        document.diagnosis_changed.connect(self._on_diagnosis)
+        document.event_changed.connect(
+            lambda event: self.panels.show_panel("Selection") if event >= 0 else None
+        )
+        document.gap_changed.connect(lambda row: self.panels.show_panel("Selection") if row >= 0 else None)
+        document.area_changed.connect(lambda area: self.panels.show_panel("Selection") if area else None)
+        theme.changed.connect(lambda _: self.start_page.refresh())
+
+    def open(self, paths: Sequence[Path], at: int | None = None) -> None:
+        """Open files as one run; ``at`` is a moment to show (ns from the start)."""
+        if paths:
+            self.banner.hide()
+            self.link.wanted_moment = at
+            self.document.open(paths)
+
+    def _on_trace(self) -> None:
+        paths = self.document.paths
+        self.setWindowTitle(f"{paths[0].name} - Stallscope" if paths else "Stallscope")
+        self._show_pages()
+
+    def _show_pages(self) -> None:
+        trace = self.document.trace
+        has_trace = trace is not None
+        report = has_trace and self._is_kernel_report(trace)
+        if report:
+            self.pages.setCurrentWidget(self._kernel_report())
+        else:
+            self.pages.setCurrentWidget(self.timeline if has_trace else self.start_page)
+        self.diagnosis_dock.setVisible(has_trace)
+        self.panels_dock.setVisible(has_trace and not report)
+        self.commands.set_trace_open(has_trace)
+        self.toolbar.compare.setEnabled(has_trace)
+
+    @staticmethod
+    def _is_kernel_report(trace: Trace | None) -> bool:
+        return trace is not None and bool(trace.kernels) and not len(trace.events)
+
+    def _kernel_report(self) -> QWidget:
+        return self.timeline
+
+    def _on_diagnosis(self, diagnosis: Diagnosis) -> None:
+        trace = self.document.trace
+        if trace is not None and self.document.paths and self.preferences.keep_recent:
+            remember(self.document.paths, verdict(trace, diagnosis))
+            self.acts.fill_recent(self.commands)
+
+    def _on_failure(self, problem: str, hint: str) -> None:
+        self.banner.say(problem, hint)
+        self._show_pages()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if any(url.isLocalFile() for url in event.mimeData().urls()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        self.open([Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()])
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        narrow = self.width() < NARROW
+        tabbed = self.panels_dock in self.tabifiedDockWidgets(self.diagnosis_dock)
+        if narrow and not tabbed:
+            self.tabifyDockWidget(self.panels_dock, self.diagnosis_dock)
+            self.diagnosis_dock.raise_()
+        elif tabbed and not narrow:
+            self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.diagnosis_dock)
+            self.reset_sizes()
+
+    def reset_sizes(self) -> None:
+        """Docks as wide and as high as they were designed."""
+        width = min(DIAGNOSIS_WIDTH, max(self.width() * 3 // 10, 280))
+        self.resizeDocks([self.diagnosis_dock], [width], Qt.Orientation.Horizontal)
+        self.resizeDocks(
+            [self.panels_dock], [min(BOTTOM_HEIGHT, self.height() // 3)], Qt.Orientation.Vertical
+        )
+
+    def reset_layout(self) -> None:
+        """Forget how the user arranged the window."""
+        self.preferences.forget_layout()
+        self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.diagnosis_dock)
+        self.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, self.panels_dock)
+        self._show_pages()
+        self.reset_sizes()
+
+    def _restore_layout(self) -> None:
+        geometry = self.preferences.bytes_of("geometry")
+        state = self.preferences.bytes_of("state")
+        if geometry is not None:
+            self.restoreGeometry(geometry)
+        if state is None or not self.restoreState(state, LAYOUT_VERSION):
+            self.reset_sizes()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        if self.document.stage is not Stage.EMPTY and self.document.trace is not None:
+            self.preferences.keep_bytes("geometry", QByteArray(self.saveGeometry()))
+            self.preferences.keep_bytes("state", QByteArray(self.saveState(LAYOUT_VERSION)))
+            self.preferences.flush()
+        self.jobs.close()
+        super().closeEvent(event)

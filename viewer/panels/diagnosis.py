@@ -1,0 +1,228 @@
+"""The diagnosis panel: findings as cards by ceiling, then what is quiet and what was not checked, and why."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QFont
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QScrollArea, QToolButton, QVBoxLayout, QWidget
+
+from rules import Diagnosis, Finding, Severity
+from viewer import theme
+from viewer.document import Document, Stage
+from viewer.labels import Label
+from viewer.panels.finding_card import FindingCard
+
+_SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)
+
+
+class DiagnosisPanel(QWidget):
+    """All findings of a document; the filter keeps severities, categories and ranks."""
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._document = document
+        self._severities = set(_SEVERITIES)
+        self._category = ""
+        self._rank: int | None = None
+        self._which = 0
+        self.cards: list[FindingCard] = []
+        self.setAccessibleName("Diagnosis")
+        self._count = Label("", "secondary", pixels=12)
+        self.filter_button = QToolButton()
+        self.filter_button.setText("Filter")
+        self.filter_button.setAutoRaise(True)
+        self.filter_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.filter_button.setToolTip("Show only some severities, categories or ranks")
+        self.filter_button.setMenu(QMenu(self.filter_button))
+        top = QHBoxLayout()
+        top.setContentsMargins(14, 8, 8, 2)
+        top.addWidget(Label("Diagnosis", pixels=14, weight=QFont.Weight.DemiBold))
+        top.addStretch(1)
+        top.addWidget(self._count)
+        top.addWidget(self.filter_button)
+        self._scroll = QScrollArea()
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(top)
+        layout.addWidget(self._scroll, 1)
+        document.diagnosis_changed.connect(lambda _: self._on_new())
+        document.trace_changed.connect(lambda _: self._on_new())
+        document.stage_changed.connect(lambda _: self._fill() if not self.cards else None)
+        document.finding_changed.connect(self._on_finding)
+        theme.changed.connect(self._fill)
+        self._fill()
+
+    def _on_new(self) -> None:
+        self._severities, self._category, self._rank = set(_SEVERITIES), "", None
+        self._fill()
+        self._fill_menu()
+
+    def shown_findings(self) -> list[Finding]:
+        """Findings that pass the filter, in the order of the cards."""
+        diagnosis = self._document.diagnosis
+        return [
+            finding
+            for finding in (diagnosis.findings if diagnosis is not None else ())
+            if finding.severity in self._severities
+            and (not self._category or finding.category.value == self._category)
+            and (self._rank is None or finding.rank in (None, self._rank))
+        ]
+
+    def _fill(self, _: object = None) -> None:
+        diagnosis = self._document.diagnosis
+        body = QWidget()
+        layout = QVBoxLayout(body)
+        layout.setContentsMargins(10, 8, 10, 10)
+        layout.setSpacing(8)
+        self.cards = []
+        if diagnosis is None:
+            self._count.setText("")
+            layout.addWidget(Label(self._waiting(), "secondary", wrap=True))
+        else:
+            explanations = _explanations()
+            for finding in self.shown_findings():
+                card = FindingCard(finding, explanations.get(finding.rule, ""))
+                card.chosen.connect(self._document.select_finding)
+                card.walked.connect(self.walk)
+                self.cards.append(card)
+                layout.addWidget(card)
+            self._fill_rest(diagnosis, layout)
+            self._count.setText(_summary(diagnosis, len(self.cards)))
+        layout.addStretch(1)
+        self._scroll.setWidget(body)
+        self.filter_button.setVisible(diagnosis is not None and len(diagnosis.findings) > 1)
+        current = self._document.finding
+        opened = next((card for card in self.cards if card.finding is current), None)
+        if opened is None and self.cards:
+            opened = self.cards[0]
+        if opened is not None:
+            opened.set_current(True)
+
+    def _waiting(self) -> str:
+        if self._document.trace is None:
+            return "Open a recording to see what its GPU waits for."
+        if self._document.stage is Stage.READY:
+            return "The analysis was stopped or failed; the timeline is complete."
+        return "Looking for what the GPU waits for ..."
+
+    def _fill_rest(self, diagnosis: Diagnosis, layout: QVBoxLayout) -> None:
+        if not diagnosis.findings:
+            layout.addWidget(Label("No check found anything worth fixing.", wrap=True))
+        if diagnosis.quiet:
+            quiet = ", ".join(name.replace("-", " ") for name in diagnosis.quiet)
+            self._note(layout, f"{len(diagnosis.quiet)} checks are quiet", quiet)
+        if diagnosis.crashed:
+            self._note(layout, "These checks failed", ", ".join(diagnosis.crashed))
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in diagnosis.skipped.items():
+            by_reason.setdefault(reason, []).append(name.replace("-", " "))
+        if by_reason:
+            lines = [
+                f"{reason[:1].upper()}{reason[1:]}: {', '.join(names)}" for reason, names in by_reason.items()
+            ]
+            self._note(layout, f"{len(diagnosis.skipped)} not checked, because", "\n".join(lines))
+
+    @staticmethod
+    def _note(layout: QVBoxLayout, title: str, text: str) -> None:
+        box = QVBoxLayout()
+        box.setContentsMargins(6, 4, 6, 0)
+        box.setSpacing(2)
+        box.addWidget(Label(title, pixels=12, weight=QFont.Weight.DemiBold))
+        box.addWidget(Label(text, "faint", pixels=12, wrap=True))
+        layout.addLayout(box)
+
+    def _on_finding(self, finding: Finding | None) -> None:
+        self._which = _longest(finding)
+        for card in self.cards:
+            card.set_current(card.finding is finding)
+            if card.finding is finding:
+                self._scroll.ensureWidgetVisible(card, 0, 24)
+
+    def walk(self, by: int) -> None:
+        """Fly to the next or the previous evidence of the current finding."""
+        finding = self._document.finding or (self.cards[0].finding if self.cards else None)
+        if finding is not None and finding.evidence:
+            if self._document.finding is None:
+                self._document.select_finding(finding)
+            self._which = (self._which + by) % len(finding.evidence)
+            self._document.show_evidence(finding.evidence, self._which)
+
+    def select(self, by: int) -> None:
+        """Make the next or the previous card the current one."""
+        if self.cards:
+            now = next((index for index, card in enumerate(self.cards) if card.is_current), 0)
+            self._document.select_finding(self.cards[(now + by) % len(self.cards)].finding)
+
+    def set_filter(
+        self, severities: set[Severity] | None = None, category: str = "", rank: int | None = None
+    ) -> None:
+        """Show only findings of these severities, this category and this rank."""
+        self._severities = set(_SEVERITIES) if severities is None else severities
+        self._category, self._rank = category, rank
+        self._fill()
+        self._fill_menu()
+
+    def _fill_menu(self) -> None:
+        menu = self.filter_button.menu()
+        menu.clear()
+        diagnosis = self._document.diagnosis
+        findings = diagnosis.findings if diagnosis is not None else ()
+        menu.addSection("Severity")
+        for severity in _SEVERITIES:
+            count = sum(finding.severity is severity for finding in findings)
+            action = self._choice(
+                menu, f"{severity.value.capitalize()} ({count})", severity in self._severities
+            )
+            action.toggled.connect(lambda on, each=severity: self._toggle(each, on))
+        menu.addSection("Category")
+        for name in ["", *sorted({finding.category.value for finding in findings})]:
+            action = self._choice(menu, name.replace("-", " ") or "All categories", self._category == name)
+            action.triggered.connect(
+                lambda _=False, each=name: self.set_filter(self._severities, each, self._rank)
+            )
+        ranks = sorted({finding.rank for finding in findings if finding.rank is not None})
+        if ranks:
+            menu.addSection("Rank")
+            for rank in [None, *ranks]:
+                action = self._choice(
+                    menu, "All ranks" if rank is None else f"Rank {rank}", self._rank == rank
+                )
+                action.triggered.connect(
+                    lambda _=False, each=rank: self.set_filter(self._severities, self._category, each)
+                )
+
+    @staticmethod
+    def _choice(menu: QMenu, text: str, checked: bool) -> QAction:
+        action = menu.addAction(text)
+        action.setCheckable(True)
+        action.setChecked(checked)
+        return action
+
+    def _toggle(self, severity: Severity, on: bool) -> None:
+        chosen = self._severities | {severity} if on else self._severities - {severity}
+        self.set_filter(chosen, self._category, self._rank)
+
+
+def _longest(finding: Finding | None) -> int:
+    if finding is None or not finding.evidence:
+        return 0
+    return max(
+        range(len(finding.evidence)), key=lambda i: finding.evidence[i].end - finding.evidence[i].start
+    )
+
+
+def _summary(diagnosis: Diagnosis, shown: int) -> str:
+    total = len(diagnosis.findings)
+    found = f"{total} finding{'s' * (total != 1)}" if shown == total else f"{shown} of {total} findings"
+    return f"{found}, {len(diagnosis.quiet)} checks quiet"
+
+
+def _explanations() -> dict[str, str]:
+    from rules.base import rules
+
+    return {rule.id: rule.explanation for rule in rules()}

@@ -1,0 +1,113 @@
+"""The bottom dock: one tab for each panel that has data, with one filter for the tables of the current tab."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QTabWidget, QToolButton, QVBoxLayout, QWidget
+
+from viewer.document import Document
+from viewer.panels.kernels import KernelsPanel
+from viewer.panels.panel import Panel
+from viewer.panels.selection import SelectionPanel
+
+
+class BottomPanels(QWidget):
+    """Tabs that come and go with the data; keeps the current tab by name when another file is opened."""
+
+    def __init__(self, document: Document, panels: Sequence[Panel], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.panels = tuple(panels)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.tabBar().setExpanding(False)
+        self.tabs.setUsesScrollButtons(True)
+        self.filter = QLineEdit()
+        self.filter.setPlaceholderText("Filter")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setFixedWidth(180)
+        self.filter.setAccessibleName("Filter the table")
+        self.filter.textChanged.connect(self._filter_current)
+        self.by_family = QToolButton()
+        self.by_family.setText("Families")
+        self.by_family.setCheckable(True)
+        self.by_family.setAutoRaise(True)
+        self.by_family.setToolTip("Show kernel families instead of single kernels")
+        self.export = QToolButton()
+        self.export.setText("Export")
+        self.export.setAutoRaise(True)
+        self.export.setToolTip("Export the table as CSV")
+        self.export.clicked.connect(self._export)
+        corner = QWidget()
+        row = QHBoxLayout(corner)
+        row.setContentsMargins(0, 2, 8, 2)
+        row.setSpacing(6)
+        for widget in (self.by_family, self.export, self.filter):
+            row.addWidget(widget)
+        for button in (self.by_family, self.export):
+            button.setStyleSheet("QToolButton:!hover:!checked { background: transparent; }")
+        self.tabs.setCornerWidget(corner, Qt.Corner.TopRightCorner)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.tabs)
+        for panel in self.panels:
+            panel.hide()
+            if isinstance(panel, KernelsPanel):
+                self.by_family.toggled.connect(panel.group_by_family)
+        self.tabs.currentChanged.connect(self._on_current)
+        document.trace_changed.connect(lambda _: self.update_tabs())
+        document.analysis_changed.connect(lambda _: self.update_tabs(prefer="Kernels"))
+        self._document = document
+        self.update_tabs()
+
+    def update_tabs(self, prefer: str = "") -> None:
+        """Show the tabs that have data now; ``prefer`` becomes current unless something is selected."""
+        current = self.tabs.currentWidget()
+        wanted = [panel for panel in self.panels if panel.has_data()]
+        if wanted != [self.tabs.widget(index) for index in range(self.tabs.count())]:
+            blocked = self.tabs.blockSignals(True)
+            while self.tabs.count():
+                self.tabs.removeTab(0)
+            for panel in wanted:
+                self.tabs.addTab(panel, panel.title)
+            self.tabs.blockSignals(blocked)
+            keep = current if current in wanted else None
+            if keep is None or isinstance(keep, SelectionPanel):
+                keep = next((panel for panel in wanted if panel.title == prefer), keep)
+            self.tabs.setCurrentWidget(keep or (wanted[0] if wanted else None))  # type: ignore[arg-type]
+        self._on_current()
+
+    def show_panel(self, title: str) -> None:
+        """Bring one tab to the front, if it is there."""
+        for panel in self.panels:
+            if panel.title == title and self.tabs.indexOf(panel) >= 0:
+                self.tabs.setCurrentWidget(panel)
+
+    def titles(self) -> list[str]:
+        """The titles of the tabs that are shown."""
+        return [self.tabs.tabText(index) for index in range(self.tabs.count())]
+
+    def _current(self) -> Panel | None:
+        widget = self.tabs.currentWidget()
+        return widget if isinstance(widget, Panel) else None
+
+    def _on_current(self, _: int = 0) -> None:
+        panel = self._current()
+        has_table = panel is not None and bool(panel.tables)
+        self.filter.setVisible(has_table)
+        self.export.setVisible(has_table)
+        self.by_family.setVisible(isinstance(panel, KernelsPanel))
+        self._filter_current()
+
+    def _filter_current(self, _: str = "") -> None:
+        panel = self._current()
+        if panel is not None:
+            panel.set_filter(self.filter.text())
+
+    def _export(self) -> None:
+        panel = self._current()
+        for table in panel.tables if panel is not None else ():
+            if table.isVisible():
+                table.export_csv()
+                return

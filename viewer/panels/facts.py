@@ -1,0 +1,71 @@
+"""Facts as a two-column list; those that lead to another event are links."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+
+from viewer import theme
+from viewer.labels import Label, tooltip
+from viewer.statistics.event_facts import Fact
+
+LONGEST_LINK = 90
+
+
+class FactList(QScrollArea):
+    """A title and facts below it; ``event_wanted`` when a link is clicked."""
+
+    event_wanted = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QScrollArea.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.facts: tuple[Fact, ...] = ()
+
+    def show_facts(self, title: str, facts: Sequence[Fact], note: str = "") -> None:
+        """Replace what is shown."""
+        self.facts = tuple(facts)
+        body = QWidget()
+        column = QVBoxLayout(body)
+        column.setContentsMargins(14, 10, 10, 10)
+        column.setSpacing(8)
+        shown = title if len(title) <= 400 else title[:400] + " ..."
+        name = Label(shown, pixels=14, weight=QFont.Weight.DemiBold, wrap=True, selectable=True)
+        name.setToolTip(tooltip(title) if shown != title else "")
+        column.addWidget(name)
+        if note:
+            column.addWidget(Label(note, "secondary", wrap=True))
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(14)
+        grid.setVerticalSpacing(3)
+        grid.setColumnStretch(1, 1)
+        for row, fact in enumerate(facts):
+            grid.addWidget(Label(fact.label, "secondary"), row, 0, Qt.AlignmentFlag.AlignTop)
+            grid.addWidget(self._value(fact), row, 1)
+        column.addLayout(grid)
+        column.addStretch(1)
+        self.setWidget(body)
+
+    def _value(self, fact: Fact) -> QWidget:
+        if fact.event < 0:
+            return Label(fact.text, wrap=True, selectable=True)
+        text = " ".join(fact.text.split())
+        shown = text if len(text) <= LONGEST_LINK else text[:LONGEST_LINK] + " ..."
+        link = QPushButton(shown.replace("&", "&&"))
+        link.setFlat(True)
+        link.setCursor(Qt.CursorShape.PointingHandCursor)
+        link.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        colors = theme.current()
+        link.setStyleSheet(
+            f"QPushButton {{ color: {colors.accent.name()}; text-align: left; padding: 0; border: none; "
+            "background: transparent; }} QPushButton:focus { text-decoration: underline; }".replace("}}", "}")
+        )
+        link.setToolTip(tooltip(f"{fact.text}\nClick to go there"))
+        link.setAccessibleName(f"{fact.label}: {shown}")
+        link.clicked.connect(lambda: self.event_wanted.emit(fact.event))
+        return link

@@ -1,0 +1,81 @@
+"""The operators tab: CPU operators by name, with self and total time on the CPU and on the GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from PySide6.QtWidgets import QWidget
+
+from parsers.model import EventKind, Trace
+from viewer.document import Document
+from viewer.panels.panel import Panel
+from viewer.panels.table_model import Column, Show
+from viewer.panels.table_view import TableView
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from viewer.statistics.operators import OperatorTimes
+
+COLUMNS = (
+    Column("name", "Operator"),
+    Column("calls", "Calls", Show.COUNT),
+    Column("cpu_self", "CPU self", Show.TIME, "Time in the operator itself, without the operators it calls"),
+    Column("cpu_total", "CPU total", Show.TIME, "With the operators it calls; its own recursion counts once"),
+    Column("gpu_self", "GPU self", Show.TIME, "Time of the GPU work that it launched itself"),
+    Column("gpu_total", "GPU total", Show.TIME, "Time of all GPU work launched while it ran"),
+    Column("launches", "Launches", Show.COUNT, "GPU operations launched while it ran"),
+)
+
+
+class OperatorsPanel(Panel):
+    """Follows the selected step; a row selects the longest call on the timeline."""
+
+    title: ClassVar[str] = "Operators"
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self.table = TableView(COLUMNS, "Operators")
+        self.tables = (self.table,)
+        self.column.addWidget(self.table)
+        self.table.chosen.connect(self._select)
+        self._times: tuple[Trace, OperatorTimes] | None = None
+        document.trace_changed.connect(self._forget)
+        document.event_changed.connect(self._mark)
+
+    def has_data(self) -> bool:
+        trace = self.document.trace
+        return trace is not None and bool((trace.events.kind == EventKind.CPU_OP).any())
+
+    def _forget(self, _: object) -> None:
+        self._times = None
+
+    def refresh(self) -> None:
+        trace, known = self.document.trace, self._times
+        t0, t1 = self.document.window
+        if trace is None:
+            return
+
+        def work() -> tuple[Trace, OperatorTimes, pd.DataFrame]:
+            from viewer.statistics.operators import operator_table, operator_times
+
+            times = known[1] if known is not None and known[0] is trace else operator_times(trace)
+            return trace, times, operator_table(trace, times, t0, t1)
+
+        self.compute(work, self._show)
+
+    def _show(self, result: tuple[Trace, OperatorTimes, pd.DataFrame]) -> None:
+        self._times = result[:2]
+        self.table.set_frame(result[2])
+
+    def _select(self, row: int) -> None:
+        frame = self.table.rows.frame
+        if frame is not None:
+            self.document.select_event(int(frame["event"].iloc[row]))
+
+    def _mark(self, event: int) -> None:
+        frame, trace = self.table.rows.frame, self.document.trace
+        if frame is None or trace is None or event < 0 or not len(frame):
+            return
+        found = (frame["name"] == trace.name(event)).to_numpy().nonzero()[0]
+        self.table.select_frame_row(int(found[0]) if len(found) else -1)

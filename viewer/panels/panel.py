@@ -1,0 +1,73 @@
+"""What a tab of the bottom dock is: it has data or not, computes off the GUI thread, and only while visible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from parsers.model import Progress
+from viewer.document import Document
+from viewer.panels.table_view import TableView
+
+T = TypeVar("T")
+
+
+class Panel(QWidget):
+    """Base of the tabs. ``refresh`` is called when the panel is visible and what it shows is out of date."""
+
+    title: ClassVar[str] = ""
+    follows_step: ClassVar[bool] = True
+    tables: tuple[TableView, ...] = ()
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.document = document
+        self._stale = True
+        self.setAccessibleName(self.title)
+        self.column = QVBoxLayout(self)
+        self.column.setContentsMargins(0, 0, 0, 0)
+        self.column.setSpacing(0)
+        document.trace_changed.connect(self.invalidate)
+        document.analysis_changed.connect(self.invalidate)
+        if self.follows_step:
+            document.step_changed.connect(self.invalidate)
+
+    def has_data(self) -> bool:
+        """Whether the tab is shown for the document as it is now."""
+        return self.document.trace is not None
+
+    def refresh(self) -> None:
+        """Compute and show."""
+
+    def invalidate(self, _: object = None) -> None:
+        """What is shown is out of date."""
+        self._stale = True
+        if self.isVisible():
+            self._refresh_now()
+
+    def _refresh_now(self) -> None:
+        self._stale = False
+        if self.has_data():
+            self.refresh()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._stale:
+            self._refresh_now()
+
+    def compute(self, work: Callable[[], T], answer: Callable[[T], None]) -> None:
+        """Run ``work`` off the GUI thread; a newer call replaces this one."""
+
+        def run(progress: Progress) -> T:
+            progress.step(0.0, self.title.lower())
+            return work()
+
+        self.document.jobs.ask(f"panel {self.title}", run, answer)
+
+    def set_filter(self, text: str) -> None:
+        """Filter every table of this panel."""
+        for table in self.tables:
+            table.set_filter(text)

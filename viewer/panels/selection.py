@@ -1,0 +1,210 @@
+"""The selection tab: one event, one gap or one area, with everything that is known about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSplitter, QStackedLayout, QVBoxLayout, QWidget
+
+from parsers.model.units import duration
+from viewer.document import Area, Document
+from viewer.labels import Label
+from viewer.panels.facts import FactList
+from viewer.panels.histogram import Histogram
+from viewer.panels.panel import Panel
+from viewer.panels.table_model import Column, Show
+from viewer.panels.table_view import TableView
+from viewer.search import Walk
+from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from viewer.statistics.area import By
+
+ARGUMENT_COLUMNS = (Column("name", "Argument"), Column("value", "Value", width=300))
+AREA_COLUMNS = (
+    Column("group", "Name"),
+    Column("count", "Count", Show.COUNT),
+    Column("total", "Total", Show.TIME, "Only the part inside the selected area counts"),
+    Column("mean", "Mean", Show.TIME),
+    Column("least", "Shortest", Show.TIME),
+    Column("most", "Longest", Show.TIME),
+    Column("share", "Share of the area", Show.SHARE),
+)
+GROUPINGS: dict[str, By] = {"by name": "name", "by family": "family", "by lane": "lane"}
+LONGEST_VALUE = 4000
+
+
+class SelectionPanel(Panel):
+    """Follows the document's event, gap and area; the last thing selected is the one shown."""
+
+    title: ClassVar[str] = "Selection"
+    follows_step: ClassVar[bool] = False
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self._walk: Walk | None = None
+        self._area: Area | None = None
+        self._stack = QStackedLayout()
+        self.column.addLayout(self._stack)
+        hint = Label("Click an event or a gap, or drag over an area, to see what it is.", "secondary")
+        hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._stack.addWidget(hint)
+        self._stack.addWidget(self._build_single())
+        self._stack.addWidget(self._build_area())
+        document.event_changed.connect(self.show_event)
+        document.gap_changed.connect(self.show_gap)
+        document.area_changed.connect(self.show_area)
+
+    def _build_single(self) -> QWidget:
+        self.facts = FactList()
+        self.facts.event_wanted.connect(self.document.select_event)
+        self.arguments = TableView(ARGUMENT_COLUMNS, "Arguments")
+        self.histogram = Histogram()
+        self.histogram.chosen.connect(self._walk_bin)
+        self._alike = Label("", weight=QFont.Weight.DemiBold)
+        self._alike_text = Label("", "secondary", pixels=12, wrap=True)
+        side = QWidget()
+        column = QVBoxLayout(side)
+        column.setContentsMargins(12, 10, 12, 8)
+        column.setSpacing(4)
+        column.addWidget(self._alike)
+        column.addWidget(self._alike_text)
+        column.addWidget(self.histogram, 1)
+        self._single = QSplitter(Qt.Orientation.Horizontal)
+        for index, (widget, stretch) in enumerate(((self.facts, 5), (self.arguments, 4), (side, 4))):
+            self._single.addWidget(widget)
+            self._single.setStretchFactor(index, stretch)
+        self._single.setChildrenCollapsible(False)
+        self._side = side
+        return self._single
+
+    def _build_area(self) -> QWidget:
+        self.area_table = TableView(AREA_COLUMNS, "Selected area")
+        self.area_table.chosen.connect(self._select_row)
+        self._area_text = Label("", "secondary")
+        self.grouping = QComboBox()
+        self.grouping.addItems(list(GROUPINGS))
+        self.grouping.setAccessibleName("Group")
+        self.grouping.currentIndexChanged.connect(lambda _: self._fill_area())
+        top = QHBoxLayout()
+        top.setContentsMargins(14, 6, 10, 4)
+        top.addWidget(self._area_text, 1)
+        top.addWidget(self.grouping)
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(top)
+        column.addWidget(self.area_table, 1)
+        self.tables = (self.area_table, self.arguments)
+        return page
+
+    def refresh(self) -> None:
+        if self.document.selected_event < 0 and self.document.area is None and self.document.selected_gap < 0:
+            self._stack.setCurrentIndex(0)
+
+    def show_event(self, event: int) -> None:
+        """Show one event; -1 shows the hint."""
+        trace = self.document.trace
+        if trace is None or event < 0:
+            if self.document.area is None:
+                self._stack.setCurrentIndex(0)
+            return
+        self.facts.show_facts(trace.name(event), facts_of_event(trace, event))
+        stack = [trace.name(frame) for frame in call_stack(trace, event)]
+        self._show_arguments(trace.arguments(event), stack)
+        self._show_alike(event)
+        self._side.show()
+        self._stack.setCurrentIndex(1)
+
+    def _show_arguments(self, arguments: Mapping[str, Any], stack: list[str]) -> None:
+        import pandas as pd
+
+        rows = [(str(key), _as_text(value)) for key, value in arguments.items()]
+        rows += [(f"frame {len(stack) - index}", frame) for index, frame in enumerate(reversed(stack))]
+        self.arguments.set_frame(pd.DataFrame(rows, columns=["name", "value"], dtype=object))
+        self.arguments.setVisible(bool(rows))
+
+    def _show_alike(self, event: int) -> None:
+        from viewer.statistics.area import instances
+
+        trace = self.document.trace
+        assert trace is not None
+        alike = instances(trace, int(trace.events.name[event]))
+        lengths = trace.events.duration[alike]
+        place = int(np.searchsorted(trace.events.start[alike], trace.events.start[event])) + 1
+        self._alike.setText(f"{place:,} of {len(alike):,} with this name")
+        self._alike_text.setText(
+            f"total {duration(int(lengths.sum()))}, median {duration(float(np.median(lengths)))}, "
+            f"longest {duration(int(lengths.max()))}"
+        )
+        self.histogram.show_durations(alike, lengths, event)
+
+    def _walk_bin(self, events: np.ndarray) -> None:
+        trace = self.document.trace
+        if trace is not None and len(events):
+            now = (
+                trace.events.start[self.document.selected_event] + 1
+                if self.document.selected_event >= 0
+                else 0
+            )
+            self._walk = Walk(trace, events, "")
+            self.document.select_event(self._walk.start_at(int(now)))
+
+    def show_gap(self, row: int) -> None:
+        """Show one row of the idle table; -1 does nothing."""
+        trace, analysis = self.document.trace, self.document.analysis
+        if trace is None or analysis is None or row < 0:
+            return
+        facts = facts_of_gap(trace, analysis, row)
+        self.facts.show_facts("The GPU is idle", facts)
+        self.arguments.hide()
+        self._side.hide()
+        self._stack.setCurrentIndex(1)
+
+    def show_area(self, area: Area | None) -> None:
+        """Show the totals of an area; None goes back to the event."""
+        self._area = area
+        if area is None:
+            if self._stack.currentIndex() == 2:
+                self._stack.setCurrentIndex(1 if self.document.selected_event >= 0 else 0)
+            return
+        self._area_text.setText(f"{duration(area.end - area.start)} selected")
+        self._stack.setCurrentIndex(2)
+        self._fill_area()
+
+    def _fill_area(self) -> None:
+        trace, analysis, area = self.document.trace, self.document.analysis, self._area
+        if trace is None or area is None:
+            return
+        by = GROUPINGS[self.grouping.currentText()]
+
+        def work() -> tuple[Area, int, pd.DataFrame]:
+            from viewer.statistics.area import area_table, events_in
+
+            events = events_in(trace, area.start, area.end, area.lanes)
+            return area, len(events), area_table(trace, analysis, events, area.start, area.end, by)
+
+        self.compute(work, self._show_area_table)
+
+    def _show_area_table(self, result: tuple[Area, int, pd.DataFrame]) -> None:
+        area, count, frame = result
+        lanes = f" on {len(area.lanes)} lane{'s' * (len(area.lanes) != 1)}" if area.lanes else ""
+        self._area_text.setText(f"{duration(area.end - area.start)} selected{lanes}, {count:,} events")
+        self.area_table.set_frame(frame)
+
+    def _select_row(self, row: int) -> None:
+        frame = self.area_table.rows.frame
+        if frame is not None:
+            self.document.event_shown.emit(int(frame["event"].iloc[row]))
+
+
+def _as_text(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value) if not isinstance(value, float) else f"{value:g}"
+    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " ..."

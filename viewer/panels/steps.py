@@ -1,0 +1,62 @@
+"""The steps tab: every step with its length, GPU use and what is odd about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from PySide6.QtWidgets import QWidget
+
+from viewer.document import Document
+from viewer.panels.panel import Panel
+from viewer.panels.table_model import Column, Show
+from viewer.panels.table_view import TableView
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = (
+    Column("name", "Step"),
+    Column("rank", "Rank", width=80),
+    Column("duration", "Duration", Show.TIME),
+    Column(
+        "ratio",
+        "Of median",
+        Show.SHARE,
+        "Its length, as a share of the median of the steady steps",
+        width=180,
+    ),
+    Column("busy", "GPU busy", Show.SHARE, "Share of the step in which the GPU ran something", width=180),
+    Column("idle", "GPU idle", Show.TIME),
+    Column("operations", "GPU operations", Show.COUNT),
+    Column("remark", "Remark", width=110),
+)
+
+
+class StepsPanel(Panel):
+    """A row selects its step for the whole window."""
+
+    title: ClassVar[str] = "Steps"
+    follows_step: ClassVar[bool] = False
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self.table = TableView(COLUMNS, "Steps")
+        self.tables = (self.table,)
+        self.column.addWidget(self.table)
+        self.table.chosen.connect(document.select_step)
+        document.step_changed.connect(self.table.select_frame_row)
+
+    def has_data(self) -> bool:
+        return len(self.document.steps) > 1
+
+    def refresh(self) -> None:
+        trace, analysis = self.document.trace, self.document.analysis
+        if trace is None or analysis is None:
+            return
+
+        def work() -> pd.DataFrame:
+            from viewer.statistics.steps import step_table
+
+            return step_table(trace, analysis)
+
+        self.compute(work, self.table.set_frame)

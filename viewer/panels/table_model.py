@@ -1,0 +1,223 @@
+"""A pandas frame as a Qt table: typed columns, sorting, filtering, and text that is safe in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+
+from parsers.model import units
+from viewer import theme
+from viewer.labels import tooltip
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Index = QModelIndex | QPersistentModelIndex
+RAW_ROLE = Qt.ItemDataRole.UserRole + 1
+NOT_A_NUMBER = "-"
+
+
+class Show(Enum):
+    """How the values of a column are written."""
+
+    TEXT = "text"
+    FAMILY = "family"  # text with the family's colour
+    COUNT = "count"
+    TIME = "time"  # ns
+    SIZE = "size"  # bytes
+    SHARE = "share"  # fraction of one, with a bar
+    PERCENT = "percent"  # 0 to 100
+    NUMBER = "number"
+
+
+TEXTS = frozenset({Show.TEXT, Show.FAMILY})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One shown column of the frame; ``hint`` explains it in the header's tooltip."""
+
+    key: str
+    title: str
+    show: Show = Show.TEXT
+    hint: str = ""
+    width: int = 0  # px; 0: by kind
+    whole: str = ""  # key of the column with the whole text, for the tooltip, the filter and exports
+
+
+def written(value: Any, show: Show) -> str:
+    """A value as the window writes it."""
+    if show in TEXTS:
+        return str(value)
+    if value is None or value != value:
+        return NOT_A_NUMBER
+    match show:
+        case Show.COUNT:
+            return f"{int(value):,}"
+        case Show.TIME:
+            return units.duration(float(value))
+        case Show.SIZE:
+            return units.size(float(value))
+        case Show.SHARE:
+            return units.percent(float(value))
+        case Show.PERCENT:
+            return units.percent(float(value) / 100)
+        case _:
+            return units.three_digits(float(value))
+
+
+def safe_cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r", "|", "%"):
+        return "'" + value
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def csv_text(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV with exact values; texts that look like formulas are quoted with an apostrophe."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([safe_cell(title) for title in titles])
+    writer.writerows([safe_cell(cell) for cell in row] for row in rows)
+    return out.getvalue()
+
+
+class TableModel(QAbstractTableModel):
+    """Shows the columns of a frame; sorting and filtering only renumber rows, the frame is never copied."""
+
+    def __init__(self, columns: Sequence[Column], parent: Any = None) -> None:
+        super().__init__(parent)
+        self.columns = tuple(columns)
+        self.frame: pd.DataFrame | None = None
+        self._values: list[Any] = []
+        self._whole: list[Any] = []
+        self._rows = np.empty(0, np.int64)
+        self._filter = ""
+        self._sort: tuple[int, Qt.SortOrder] | None = None
+
+    def set_frame(self, frame: pd.DataFrame) -> None:
+        """Show another frame; filter and order stay."""
+        self.beginResetModel()
+        self.frame = frame
+        self._values = [frame[column.key].to_numpy() for column in self.columns]
+        self._whole = [frame[column.whole or column.key].to_numpy() for column in self.columns]
+        self._arrange()
+        self.endResetModel()
+
+    def set_filter(self, text: str) -> None:
+        """Keep rows in which a text column contains ``text``, in any case."""
+        self.beginResetModel()
+        self._filter = text.strip().lower()
+        self._arrange()
+        self.endResetModel()
+
+    def _arrange(self) -> None:
+        count = 0 if self.frame is None else len(self.frame)
+        rows = np.arange(count, dtype=np.int64)
+        texts = [index for index, column in enumerate(self.columns) if column.show in TEXTS]
+        if self._filter and count:
+            keep = np.zeros(count, bool)
+            for index in texts:
+                keep |= np.fromiter(
+                    (self._filter in str(each).lower() for each in self._whole[index]), bool, count
+                )
+            rows = rows[keep]
+        if self._sort is not None and len(rows):
+            column, order = self._sort
+            values = self._values[column][rows]
+            if self.columns[column].show in TEXTS:
+                values = np.array([str(value).lower() for value in values])
+            else:
+                values = np.nan_to_num(values.astype(float), nan=-np.inf)
+            by_value = np.argsort(values, kind="stable")
+            rows = rows[by_value if order == Qt.SortOrder.AscendingOrder else by_value[::-1]]
+        self._rows = rows
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+        return 0 if parent.isValid() else len(self._rows)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+        return 0 if parent.isValid() else len(self.columns)
+
+    def frame_row(self, row: int) -> int:
+        """The row of the frame that row ``row`` of the view shows."""
+        return int(self._rows[row])
+
+    def view_row(self, frame_row: int) -> int:
+        """The row of the view that shows a row of the frame; -1 when it is filtered out."""
+        found = np.flatnonzero(self._rows == frame_row)
+        return int(found[0]) if len(found) else -1
+
+    def value(self, row: int, key: str) -> Any:
+        """A cell of the frame, by the view's row and the frame's column."""
+        assert self.frame is not None
+        return self.frame[key].iloc[self.frame_row(row)]
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        column = self.columns[index.column()]
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            side = Qt.AlignmentFlag.AlignLeft if column.show in TEXTS else Qt.AlignmentFlag.AlignRight
+            return side | Qt.AlignmentFlag.AlignVCenter
+        if role == Qt.ItemDataRole.FontRole and column.show not in TEXTS:
+            return theme.font(tabular=True)
+        if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole, RAW_ROLE):
+            return None
+        if role == Qt.ItemDataRole.ToolTipRole:
+            whole = str(self._whole[index.column()][self._rows[index.row()]])
+            return tooltip(whole) if column.show in TEXTS else None
+        value = self._values[index.column()][self._rows[index.row()]]
+        if role == RAW_ROLE:
+            return value
+        return written(value, column.show)
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> Any:
+        if orientation != Qt.Orientation.Horizontal:
+            return None
+        column = self.columns[section]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return column.title
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return tooltip(column.hint) if column.hint else None
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            left = column.show in TEXTS or column.show is Show.SHARE
+            return (
+                Qt.AlignmentFlag.AlignLeft if left else Qt.AlignmentFlag.AlignRight
+            ) | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        self.beginResetModel()
+        self._sort = (column, order) if 0 <= column < len(self.columns) else None
+        self._arrange()
+        self.endResetModel()
+
+    def as_text(self, rows: Sequence[int]) -> str:
+        """Rows of the view as tab-separated text, written as shown."""
+        lines = ["\t".join(column.title for column in self.columns)]
+        for row in rows:
+            cells = (written(values[self._rows[row]], column.show) for values, column in self._cells())
+            lines.append("\t".join(str(safe_cell(" ".join(cell.split()))) for cell in cells))
+        return "\n".join(lines)
+
+    def as_csv(self, rows: Sequence[int] | None = None) -> str:
+        """Rows of the view as CSV with exact values; all shown rows when none are named."""
+        chosen = range(len(self._rows)) if rows is None else rows
+        titles = [column.title + _UNIT.get(column.show, "") for column in self.columns]
+        return csv_text(titles, ([values[self._rows[row]] for values, _ in self._cells()] for row in chosen))
+
+    def _cells(self) -> Iterable[tuple[Any, Column]]:
+        return zip(self._whole, self.columns, strict=True)
+
+
+_UNIT = {Show.TIME: " (ns)", Show.SIZE: " (bytes)", Show.PERCENT: " (%)"}

@@ -1,0 +1,214 @@
+"""A table with everything a table of this program can do: sort, filter, copy, export, bars, family swatches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPoint, QRect, QRectF, Qt, Signal
+from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence, QPainter
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFileDialog,
+    QHeaderView,
+    QMenu,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QWidget,
+)
+
+from viewer import theme
+from viewer.panels.table_model import RAW_ROLE, TEXTS, Column, Index, Show, TableModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROW_HEIGHT = 24
+BAR_WIDTH = 104
+_WIDTH = {
+    Show.FAMILY: 124,
+    Show.COUNT: 70,
+    Show.TIME: 84,
+    Show.SIZE: 92,
+    Show.SHARE: 178,
+    Show.PERCENT: 76,
+    Show.NUMBER: 84,
+}
+
+
+class BarDelegate(QStyledItemDelegate):
+    """Paints share bars and the colour of a kernel family."""
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        model = index.model()
+        if not isinstance(model, TableModel):
+            super().paint(painter, option, index)
+            return
+        show = model.columns[index.column()].show
+        if show is Show.SHARE:
+            self._share(painter, option, index)
+        elif show is Show.FAMILY:
+            self._family(painter, option, index)
+        else:
+            super().paint(painter, option, index)
+
+    def _ground(self, painter: QPainter, option: QStyleOptionViewItem) -> QRect:
+        widget = option.widget
+        widget.style().drawPrimitive(QStyle.PrimitiveElement.PE_PanelItemViewItem, option, painter, widget)
+        rect: QRect = option.rect
+        return rect
+
+    def _share(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        rect, colors = self._ground(painter, option), theme.current()
+        share = min(max(float(index.data(RAW_ROLE)), 0.0), 1.0)
+        width = min(BAR_WIDTH, rect.width() - 76)
+        groove = QRectF(rect.x() + 8, rect.center().y() - 3, max(width, 0), 7)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(colors.strip)
+        painter.drawRoundedRect(groove, 3, 3)
+        painter.setBrush(self._row_color(index))
+        if share > 0:
+            painter.drawRoundedRect(QRectF(groove.x(), groove.y(), max(groove.width() * share, 3.0), 7), 3, 3)
+        painter.setPen(colors.text_secondary)
+        painter.setFont(theme.font(tabular=True))
+        where = QRect(round(groove.right()) + 10, rect.y(), 60, rect.height())
+        painter.drawText(where, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, str(index.data()))
+        painter.restore()
+
+    def _row_color(self, index: Index) -> object:
+        model = index.model()
+        assert isinstance(model, TableModel)
+        for number, column in enumerate(model.columns):
+            if column.show is Show.FAMILY:
+                return theme.current().family(str(index.sibling(index.row(), number).data()))
+        return theme.current().accent
+
+    def _family(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        rect, colors = self._ground(painter, option), theme.current()
+        text = str(index.data())
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(colors.family(text))
+        painter.drawRoundedRect(QRectF(rect.x() + 8, rect.center().y() - 4, 9, 9), 2, 2)
+        painter.setPen(colors.text_secondary)
+        painter.setFont(theme.font())
+        room = rect.adjusted(24, 0, -4, 0)
+        shown = QFontMetrics(painter.font()).elidedText(text, Qt.TextElideMode.ElideRight, room.width())
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
+        painter.restore()
+
+
+class TableView(QTableView):
+    """A sortable table; ``chosen`` hands over the frame's row that the user clicked or walked to."""
+
+    chosen = Signal(int)
+
+    def __init__(self, columns: Sequence[Column], name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.rows = TableModel(columns, self)
+        self._name = name
+        self._fitted = False
+        self.setModel(self.rows)
+        self.setItemDelegate(BarDelegate(self))
+        self.setAccessibleName(name)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setShowGrid(False)
+        self.setTabKeyNavigation(False)
+        self.setWordWrap(False)
+        self.setSortingEnabled(True)
+        self.verticalHeader().hide()
+        self.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
+        header = self.horizontalHeader()
+        header.setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
+        header.setSortIndicatorClearable(True)
+        header.setHighlightSections(False)
+        header.setMinimumSectionSize(40)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        self._fit_columns()
+        self.selectionModel().currentRowChanged.connect(self._on_current)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.customContextMenuRequested.connect(self._menu)
+        for text, keys, slot in (
+            ("Copy", QKeySequence(QKeySequence.StandardKey.Copy), self.copy_text),
+            ("Copy as CSV", QKeySequence("Ctrl+Shift+C"), self.copy_csv),
+        ):
+            action = QAction(text, self)
+            action.setShortcut(keys)
+            action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+            action.triggered.connect(slot)
+            self.addAction(action)
+
+    def set_frame(self, frame: pd.DataFrame) -> None:
+        """Show another frame."""
+        self.rows.set_frame(frame)
+
+    def set_filter(self, text: str) -> None:
+        """Show only rows that contain ``text``."""
+        self.rows.set_filter(text)
+
+    def select_frame_row(self, frame_row: int) -> None:
+        """Mark a row of the frame without telling anybody."""
+        row = self.rows.view_row(frame_row)
+        model = self.selectionModel()
+        blocked = model.blockSignals(True)
+        if row >= 0:
+            self.selectRow(row)
+            self.scrollTo(self.rows.index(row, 0))
+        else:
+            self.clearSelection()
+        model.blockSignals(blocked)
+        self.viewport().update()
+
+    def selected_rows(self) -> list[int]:
+        """Selected rows of the view, all rows when none is selected."""
+        found = sorted(index.row() for index in self.selectionModel().selectedRows())
+        return found or list(range(self.rows.rowCount()))
+
+    def copy_text(self) -> None:
+        """Put the selected rows on the clipboard as text."""
+        QGuiApplication.clipboard().setText(self.rows.as_text(self.selected_rows()))
+
+    def copy_csv(self) -> None:
+        """Put the selected rows on the clipboard as CSV."""
+        QGuiApplication.clipboard().setText(self.rows.as_csv(self.selected_rows()))
+
+    def export_csv(self) -> None:
+        """Ask for a file and write every shown row into it."""
+        name, _ = QFileDialog.getSaveFileName(
+            self, "Export as CSV", f"{self._name.lower()}.csv", "CSV (*.csv)"
+        )
+        if name:
+            Path(name).write_text(self.rows.as_csv(), "utf-8")
+
+    def _fit_columns(self) -> None:
+        header = self.horizontalHeader()
+        stretched = next((i for i, column in enumerate(self.rows.columns) if column.show is Show.TEXT), 0)
+        for index, column in enumerate(self.rows.columns):
+            if index == stretched:
+                header.setSectionResizeMode(index, QHeaderView.ResizeMode.Stretch)
+            else:
+                title = self.fontMetrics().horizontalAdvance(column.title) + 30
+                self.setColumnWidth(index, max(column.width or _WIDTH.get(column.show, 140), title))
+
+    def _on_current(self, current: Index, _: Index) -> None:
+        if current.isValid():
+            self.chosen.emit(self.rows.frame_row(current.row()))
+
+    def _menu(self, where: QPoint) -> None:
+        menu = QMenu(self)
+        menu.addActions(self.actions())
+        menu.addAction("Export as CSV ...", self.export_csv)
+        menu.exec(self.viewport().mapToGlobal(where))
+
+
+__all__ = ["TEXTS", "Column", "Show", "TableView"]

@@ -1,0 +1,167 @@
+"""What the window remembers between starts, and the dialog to change it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from PySide6.QtCore import QByteArray, QSettings
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+ORGANISATION: Final = "stallscope"
+THEMES: Final = {"system": "As the system", "dark": "Dark", "light": "Light"}
+COLOR_MODES: Final = {
+    "family": "Kernel family",
+    "name": "Name",
+    "category": "Category",
+    "stream": "Stream",
+    "duration": "Duration",
+}
+FIRST_VIEWS: Final = {"worst": "The worst place", "step": "One step", "all": "The whole run"}
+
+
+class Preferences:
+    """Typed access to the settings file in the user's settings folder."""
+
+    def __init__(self) -> None:
+        self._settings = QSettings(
+            QSettings.Format.IniFormat, QSettings.Scope.UserScope, ORGANISATION, "stallscope"
+        )
+
+    def _choice(self, key: str, allowed: dict[str, str], default: str) -> str:
+        value = str(self._settings.value(key, default))
+        return value if value in allowed else default
+
+    def _flag(self, key: str, default: bool) -> bool:
+        return str(self._settings.value(key, default)).lower() in ("true", "1")
+
+    @property
+    def theme(self) -> str:
+        """ "system", "dark" or "light"."""
+        return self._choice("theme", THEMES, "system")
+
+    @theme.setter
+    def theme(self, value: str) -> None:
+        self._settings.setValue("theme", value)
+
+    @property
+    def color_mode(self) -> str:
+        """What the colours of events tell."""
+        return self._choice("color_mode", COLOR_MODES, "family")
+
+    @color_mode.setter
+    def color_mode(self, value: str) -> None:
+        self._settings.setValue("color_mode", value)
+
+    @property
+    def first_view(self) -> str:
+        """What the timeline shows after loading: "worst", "step" or "all"."""
+        return self._choice("first_view", FIRST_VIEWS, "worst")
+
+    @first_view.setter
+    def first_view(self, value: str) -> None:
+        self._settings.setValue("first_view", value)
+
+    @property
+    def animate(self) -> bool:
+        """Whether the timeline flies to places."""
+        return self._flag("animate", True)
+
+    @animate.setter
+    def animate(self, value: bool) -> None:
+        self._settings.setValue("animate", value)
+
+    @property
+    def keep_recent(self) -> bool:
+        """Whether opened files are remembered."""
+        return self._flag("keep_recent", True)
+
+    @keep_recent.setter
+    def keep_recent(self, value: bool) -> None:
+        self._settings.setValue("keep_recent", value)
+
+    def bytes_of(self, key: str) -> QByteArray | None:
+        """A stored layout; None when there is none."""
+        value = self._settings.value(f"layout/{key}")
+        return value if isinstance(value, QByteArray) and not value.isEmpty() else None
+
+    def keep_bytes(self, key: str, value: QByteArray) -> None:
+        """Store a layout."""
+        self._settings.setValue(f"layout/{key}", value)
+
+    def forget_layout(self) -> None:
+        """Drop stored layouts."""
+        self._settings.remove("layout")
+
+    def flush(self) -> None:
+        """Write to the file now."""
+        self._settings.sync()
+
+
+class PreferencesDialog(QDialog):
+    """Changes preferences when closed with OK."""
+
+    def __init__(self, preferences: Preferences, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Preferences")
+        self._preferences = preferences
+        self.theme = _choice(THEMES, preferences.theme)
+        self.color_mode = _choice(COLOR_MODES, preferences.color_mode)
+        self.first_view = _choice(FIRST_VIEWS, preferences.first_view)
+        self.animate = QCheckBox("Fly to places instead of jumping")
+        self.animate.setChecked(preferences.animate)
+        self.keep_recent = QCheckBox("Remember opened files")
+        self.keep_recent.setChecked(preferences.keep_recent)
+        forget = QPushButton("Forget recent files")
+        forget.clicked.connect(_forget_recent)
+        form = QFormLayout()
+        form.setHorizontalSpacing(16)
+        form.setVerticalSpacing(10)
+        form.addRow("Theme", self.theme)
+        form.addRow("Colours tell", self.color_mode)
+        form.addRow("After loading, show", self.first_view)
+        form.addRow("Motion", self.animate)
+        form.addRow("Recent files", self.keep_recent)
+        form.addRow("", forget)
+        buttons = QDialogButtonBox(
+            QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
+        )
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 20, 20, 16)
+        layout.setSpacing(16)
+        layout.addLayout(form)
+        layout.addWidget(buttons)
+
+    def accept(self) -> None:
+        chosen = self._preferences
+        chosen.theme = str(self.theme.currentData())
+        chosen.color_mode = str(self.color_mode.currentData())
+        chosen.first_view = str(self.first_view.currentData())
+        chosen.animate = self.animate.isChecked()
+        chosen.keep_recent = self.keep_recent.isChecked()
+        chosen.flush()
+        super().accept()
+
+
+def _choice(options: dict[str, str], current: str) -> QComboBox:
+    box = QComboBox()
+    for key, text in options.items():
+        box.addItem(text, key)
+    box.setCurrentIndex(box.findData(current))
+    return box
+
+
+def _forget_recent() -> None:
+    from viewer.opening import forget_recent
+
+    forget_recent()

@@ -1,0 +1,94 @@
+"""Renders the real window to a picture, without a display: ``python -m viewer.screenshot PATH --out FILE.png``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+GIVE_UP_AFTER_S = 300.0
+SETTLE_S = 0.35
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Load, wait for the diagnosis, paint, save; 2 when the file cannot be opened or the picture not be written."""
+    options = _parser().parse_args(arguments)
+    if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
+        os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    os.environ["QT_SCALE_FACTOR"] = str(options.scale)
+    with tempfile.TemporaryDirectory(prefix="stallscope-picture-") as settings:
+        return _render(options, Path(settings))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m viewer.screenshot", description=__doc__)
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.png")
+    parser.add_argument("--theme", choices=["dark", "light"], default="dark")
+    parser.add_argument("--size", default="1440x900", metavar="WxH", help="size of the window in pixels")
+    parser.add_argument(
+        "--scale", type=float, default=2.0, help="pixels of the picture for each pixel of the window"
+    )
+    parser.add_argument("--zoom", choices=["step", "all", "worst"], default="worst")
+    parser.add_argument("--tab", default="", help="tab of the bottom dock to show")
+    parser.add_argument("--finding", type=int, default=0, metavar="N", help="fly to the N-th finding, from 1")
+    return parser
+
+
+def _render(options: argparse.Namespace, settings: Path) -> int:
+    from PySide6.QtCore import QSettings
+
+    from viewer import theme
+    from viewer.app import application
+    from viewer.document import Stage
+    from viewer.main_window import MainWindow
+    from viewer.preferences import Preferences
+
+    app = application()
+    QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, str(settings))
+    preferences = Preferences()
+    preferences.keep_recent = False
+    preferences.animate = False
+    preferences.first_view = options.zoom
+    theme.apply(app, options.theme)
+    width, height = (int(part) for part in options.size.lower().split("x"))
+    window = MainWindow(preferences)
+    window.resize(width, height)
+    window.show()
+    problems: list[str] = []
+    window.document.failed.connect(lambda problem, hint: problems.append(f"{problem} {hint}".strip()))
+
+    def until(done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + GIVE_UP_AFTER_S
+        while not done() and time.monotonic() < deadline:
+            app.processEvents()
+            time.sleep(0.005)
+
+    def settle() -> None:
+        end = time.monotonic() + SETTLE_S
+        until(lambda: time.monotonic() > end and not window.jobs.busy)
+
+    if options.paths:
+        window.open(options.paths)
+        until(lambda: window.document.stage in (Stage.READY, Stage.EMPTY))
+    diagnosis = window.document.diagnosis
+    if options.finding and diagnosis is not None and options.finding <= len(diagnosis.findings):
+        window.document.select_finding(diagnosis.findings[options.finding - 1])
+    if options.tab:
+        window.panels.show_panel(options.tab)
+    settle()
+    saved = window.grab().save(str(options.out))
+    window.close()
+    for problem in problems:
+        print(f"stallscope: {problem}", file=sys.stderr)
+    if not saved:
+        print(f"stallscope: {options.out} could not be written.", file=sys.stderr)
+    return 0 if saved and not problems else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""The sheet of shortcuts that `?` opens: the window's commands, and the keys and gestures of the timeline."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QDialog, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from viewer.commands import MENUS, Commands, keys_text
+from viewer.labels import Label
+
+TIMELINE_KEYS = (
+    ("W  S", "zoom in, out at the cursor"),
+    ("A  D", "move left, right"),
+    ("Wheel", "scroll lanes; with Ctrl zoom, with Shift move"),
+    ("Drag", "select an area; on the ruler: measure"),
+    ("Shift drag", "move"),
+    ("Double click", "zoom to an event or a gap"),
+    ("Click", "select an event or a gap"),
+)
+PANEL_KEYS = (
+    ("Left  Right", "on a card: previous, next evidence"),
+    ("Up  Down", "on a card: previous, next finding"),
+    ("Ctrl C", "in a table: copy the rows as text"),
+    ("Ctrl Shift C", "in a table: copy the rows as CSV"),
+)
+
+
+class ShortcutSheet(QDialog):
+    """All keys at a glance."""
+
+    def __init__(self, commands: Commands, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Keyboard and mouse")
+        self.resize(860, 560)
+        groups: list[tuple[str, list[tuple[str, str]]]] = [
+            ("Timeline", list(TIMELINE_KEYS)),
+            ("Panels", list(PANEL_KEYS)),
+        ]
+        for menu in MENUS:
+            rows = [
+                (keys_text(commands[command.id]), command.text.rstrip(" ."))
+                for command in commands.all
+                if command.menu == menu and command.keys
+            ]
+            if rows:
+                groups.append((menu, rows))
+        body = QWidget()
+        columns = QHBoxLayout(body)
+        columns.setContentsMargins(24, 18, 24, 18)
+        columns.setSpacing(36)
+        halves = [QVBoxLayout(), QVBoxLayout()]
+        filled = [0, 0]
+        for title, rows in groups:
+            half = 0 if filled[0] <= filled[1] else 1
+            filled[half] += len(rows) + 2
+            halves[half].addWidget(Label(title, pixels=14, weight=QFont.Weight.DemiBold))
+            grid = QGridLayout()
+            grid.setHorizontalSpacing(18)
+            grid.setVerticalSpacing(5)
+            for number, (keys, text) in enumerate(rows):
+                grid.addWidget(Label(keys, weight=QFont.Weight.DemiBold, pixels=12), number, 0)
+                grid.addWidget(Label(text, "secondary"), number, 1)
+            grid.setColumnStretch(1, 1)
+            grid.setColumnMinimumWidth(0, 96)
+            halves[half].addLayout(grid)
+            halves[half].addSpacing(14)
+        for column in halves:
+            column.addStretch(1)
+            columns.addLayout(column, 1)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setWidget(body)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(scroll)

@@ -1,0 +1,60 @@
+"""The intervals behind each part of a budget, so that a click on the part can show them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import LaneKind, Trace
+from rules.analysis.analysis import Analysis
+from rules.analysis.causes import Cause
+from rules.analysis.intervals import EMPTY, clip
+from rules.base import Evidence
+
+I64 = npt.NDArray[np.int64]
+MOST_PLACES = 400  # the longest ones; marking more would hide what is marked
+
+
+def places_of(
+    trace: Trace, analysis: Analysis, device: int, key: str, label: str, t0: int, t1: int
+) -> list[Evidence]:
+    """Where one part of the budget lies in [t0, t1), by time; at most ``MOST_PLACES``, the longest."""
+    lane = gpu_lane_of(trace, device)
+    if lane < 0:
+        return []
+    cause = next((cause for cause in Cause if cause.key == key), None)
+    if cause is not None:
+        table = analysis.idle
+        mine = np.flatnonzero(
+            (table.device == device) & (table.cause == cause) & (table.end > t0) & (table.start < t1)
+        )
+        mine = _longest(table.start, table.end, mine)
+        return [
+            Evidence(
+                lane, int(table.start[row]), int(table.end[row]), f"{label}: {table.culprit_of(int(row))}"
+            )
+            for row in mine.tolist()
+        ]
+    time = analysis.time(device)
+    parts = {
+        "compute": time.compute,
+        "communication": time.communication,
+        "copy": time.copies,
+        "other": time.other,
+    }
+    start, end = clip(parts.get(key, EMPTY), t0, t1)
+    rows = _longest(start, end, np.arange(len(start)))
+    return [Evidence(lane, int(start[row]), int(end[row]), label) for row in rows.tolist()]
+
+
+def gpu_lane_of(trace: Trace, device: int) -> int:
+    """The first stream lane of a device, the busiest kind first; -1 when it has none."""
+    lanes = [index for index, lane in enumerate(trace.lanes) if lane.device == device and lane.is_gpu]
+    lanes.sort(key=lambda index: (trace.lanes[index].kind is not LaneKind.GPU_STREAM, index))
+    return lanes[0] if lanes else -1
+
+
+def _longest(start: I64, end: I64, rows: I64) -> I64:
+    if len(rows) > MOST_PLACES:
+        rows = rows[np.argsort((end - start)[rows], kind="stable")[-MOST_PLACES:]]
+    return rows[np.argsort(start[rows], kind="stable")]

@@ -1,0 +1,174 @@
+"""What can be said about one event or one gap: place, times, who launched it, and what it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, Trace
+from parsers.model.units import duration, percent, rate, size
+from rules.analysis.analysis import Analysis
+from rules.analysis.causes import Cause
+
+KIND_NAMES = {
+    EventKind.OTHER: "event",
+    EventKind.CPU_OP: "CPU operator",
+    EventKind.PYTHON: "Python frame",
+    EventKind.API: "CUDA call",
+    EventKind.REGION: "annotated region",
+    EventKind.STEP: "step",
+    EventKind.MARK: "mark",
+    EventKind.KERNEL: "GPU kernel",
+    EventKind.MEMCPY: "copy",
+    EventKind.MEMSET: "memset",
+    EventKind.GRAPH: "CUDA graph",
+    EventKind.GPU_SYNC: "synchronisation on the GPU",
+    EventKind.GPU_REGION: "region on the GPU",
+    EventKind.OVERHEAD: "profiler overhead",
+    EventKind.OS_RUNTIME: "system call",
+    EventKind.SAMPLE: "CPU sample",
+}
+_AROUND = (
+    (LaneKind.CPU_THREAD, "Operator"),
+    (LaneKind.PYTHON, "Python frame"),
+    (LaneKind.REGION, "Region"),
+)
+MOST_RELATED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line; ``event`` is where a click leads, -1 for nowhere."""
+
+    label: str
+    text: str
+    event: int = -1
+
+
+def facts_of_event(trace: Trace, event: int) -> list[Fact]:
+    """Everything that the trace itself says about one event."""
+    events = trace.events
+    start, end, kind = int(events.start[event]), int(events.end[event]), EventKind(int(events.kind[event]))
+    lane = trace.lanes[events.lane[event]]
+    where = lane.name if lane.rank is None else f"{lane.name}, rank {lane.rank}"
+    facts = [
+        Fact("Kind", KIND_NAMES[kind]),
+        Fact("Lane", where),
+        Fact("Start", f"{start / 1e6:,.6f} ms"),
+        Fact("Duration", duration(end - start)),
+    ]
+    facts += _size_facts(trace, event, end - start)
+    launch = int(trace.links.launch_of(np.array([event], np.int64))[0])
+    if launch >= 0:
+        late = start - int(events.end[launch])
+        facts.append(Fact("Launched by", trace.name(launch), launch))
+        facts.append(Fact("Queued for", duration(max(late, 0))))
+        facts += _around(trace, launch)
+    else:
+        operations = trace.links.operations_of(event)
+        for operation in operations[:MOST_RELATED].tolist():
+            facts.append(Fact("Launched", trace.name(operation), operation))
+        if len(operations) > MOST_RELATED:
+            facts.append(Fact("", f"and {len(operations) - MOST_RELATED:,} more"))
+        if lane.device is None:
+            facts += _around(trace, event)
+    return facts
+
+
+def _size_facts(trace: Trace, event: int, length: int) -> list[Fact]:
+    def number(which: Attribute) -> int:
+        return int(trace.attribute(which, np.array([event], np.int64), -1)[0])
+
+    facts = []
+    moved = number(Attribute.BYTES)
+    if moved >= 0:
+        speed = f", {rate(moved / length * 1e9)}" if length > 0 and moved else ""
+        facts.append(Fact("Size", size(moved) + speed))
+    copy = number(Attribute.COPY_KIND)
+    if copy > 0:
+        ends = [number(Attribute.SOURCE_MEMORY), number(Attribute.TARGET_MEMORY)]
+        named = [MemoryKind(end).name.lower() for end in ends if end > 0]
+        direction = (
+            CopyKind(copy).name.replace("2", " to ") if copy in {kind.value for kind in CopyKind} else "copy"
+        )
+        facts.append(Fact("Direction", direction + (f" ({' to '.join(named)})" if named else "")))
+    grid, block = (
+        trace.text_attribute(Attribute.GRID_SHAPE, event),
+        trace.text_attribute(Attribute.BLOCK_SHAPE, event),
+    )
+    if grid or block:
+        facts.append(Fact("Grid, block", f"({grid})  ({block})"))
+    collective = trace.text_attribute(Attribute.COLLECTIVE, event)
+    if collective:
+        group = trace.text_attribute(Attribute.GROUP, event)
+        facts.append(Fact("Collective", collective + (f", group {group}" if group else "")))
+    return facts
+
+
+def _around(trace: Trace, event: int) -> list[Fact]:
+    """The innermost operator and Python frame, and all regions, around an event on its thread."""
+    at = int(trace.events.start[event])
+    home = trace.lanes[trace.events.lane[event]]
+    facts = []
+    for kind, label in _AROUND:
+        for index, lane in enumerate(trace.lanes):
+            if lane.kind is kind and (lane.rank, lane.process, lane.thread) == (
+                home.rank,
+                home.process,
+                home.thread,
+            ):
+                stack = [each for each in stack_at(trace, index, at) if each != event]
+                chosen = stack if kind is LaneKind.REGION else stack[-1:]
+                facts += [Fact(label, trace.name(each), each) for each in chosen[-MOST_RELATED:]]
+    return facts
+
+
+def stack_at(trace: Trace, lane: int, when: int) -> list[int]:
+    """Events of one lane that are open at ``when``, outermost first."""
+    found = []
+    for row in trace.events.rows(lane).values():
+        place = row.start + int(np.searchsorted(trace.events.start[row], when, side="right")) - 1
+        if place >= row.start and trace.events.end[place] >= when:
+            found.append(place)
+    return found
+
+
+def call_stack(trace: Trace, event: int) -> list[int]:
+    """Python frames around an event, or around the call that launched it, outermost first."""
+    launch = int(trace.links.launch_of(np.array([event], np.int64))[0])
+    event = launch if launch >= 0 else event
+    home = trace.lanes[trace.events.lane[event]]
+    for index, lane in enumerate(trace.lanes):
+        if lane.kind is LaneKind.PYTHON and (lane.rank, lane.process, lane.thread) == (
+            home.rank,
+            home.process,
+            home.thread,
+        ):
+            return stack_at(trace, index, int(trace.events.start[event]))
+    return []
+
+
+def facts_of_gap(trace: Trace, analysis: Analysis, row: int) -> list[Fact]:
+    """Why the GPU was idle in one row of the idle table, and what ended it."""
+    idle = analysis.idle
+    start, end, cause = int(idle.start[row]), int(idle.end[row]), Cause(int(idle.cause[row]))
+    device = trace.devices[int(idle.device[row])]
+    same = (idle.device == idle.device[row]) & (idle.cause == idle.cause[row])
+    alike = same & (idle.culprit == idle.culprit[row])
+    total = int((idle.end - idle.start)[alike].sum())
+    who = f"GPU {device.id}" if device.rank is None else f"GPU {device.id}, rank {device.rank}"
+    facts = [
+        Fact("Idle", f"{duration(end - start)} on {who}"),
+        Fact("Cause", cause.label),
+        Fact("Culprit", idle.culprit_of(row), int(idle.event[row])),
+        Fact("Start", f"{start / 1e6:,.6f} ms"),
+    ]
+    following = int(idle.next_operation[row])
+    if following >= 0:
+        facts.append(Fact("Ended by", trace.name(following), following))
+    share = percent(total / max(analysis.window_ns, 1))
+    facts.append(
+        Fact("All like it", f"{int(alike.sum()):,} gaps, {duration(total)}, {share} of the analysed time")
+    )
+    return facts

@@ -1,0 +1,70 @@
+"""The kernels table: GPU operations grouped by name, or by family."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from parsers.model import Trace
+from rules.analysis.analysis import Analysis
+from viewer.statistics.grouping import grouped
+from viewer.timeline.geometry.naming import kernel_name
+
+I64 = npt.NDArray[np.int64]
+
+
+def operations_in(trace: Trace, t0: int, t1: int, device: int | None = None) -> I64:
+    """GPU operations that start in [t0, t1), of one device (index) or of all."""
+    operations = trace.gpu_operations
+    start = trace.events.start[operations]
+    inside = (start >= t0) & (start < t1)
+    if device is not None:
+        inside &= trace.lane_device[trace.events.lane[operations]] == device
+    return operations[inside]
+
+
+def kernel_table(
+    trace: Trace, analysis: Analysis, t0: int, t1: int, device: int | None = None
+) -> pd.DataFrame:
+    """One row for each name: family, calls, total, mean, p50, p99 (ns), share of GPU time, longest event."""
+    operations = operations_in(trace, t0, t1, device)
+    duration = trace.events.duration[operations]
+    name = trace.events.name[operations]
+    groups = grouped(name, duration)
+    whole = max(int(duration.sum()), 1)
+    families = analysis.families
+    return pd.DataFrame(
+        {
+            "name": [trace.strings[key] for key in groups.key],
+            "short": [kernel_name(trace.strings[key]) for key in groups.key],
+            "family": [families[key].label for key in groups.key],
+            "calls": groups.count,
+            "total": groups.total,
+            "mean": groups.mean,
+            "p50": groups.median,
+            "p99": groups.p99,
+            "share": groups.total / whole,
+            "event": longest_events(name, duration, operations, groups.key),
+        }
+    ).sort_values("total", ascending=False, ignore_index=True)
+
+
+def family_table(kernels: pd.DataFrame) -> pd.DataFrame:
+    """The kernels table summed up by family."""
+    longest = kernels.sort_values("p99").groupby("family")["event"].last()
+    summed = kernels.groupby("family", sort=False).agg(
+        kinds=("name", "size"), calls=("calls", "sum"), total=("total", "sum"), share=("share", "sum")
+    )
+    summed["mean"] = summed["total"] / summed["calls"].clip(lower=1)
+    summed["event"] = longest
+    return summed.reset_index().sort_values("total", ascending=False, ignore_index=True)
+
+
+def longest_events(name: npt.NDArray[np.integer], duration: I64, events: I64, keys: I64) -> I64:
+    """The longest event of each key, in the order of ``keys`` (sorted, all present in ``name``)."""
+    if not len(keys):
+        return np.empty(0, np.int64)
+    order = np.lexsort((duration, name))
+    last = np.searchsorted(name[order], keys, side="right") - 1
+    return events[order[last]]

@@ -1,0 +1,174 @@
+"""Keeps the timeline and the document in step: selection, evidence, steps, and what is shown first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from rules.base import Evidence
+from viewer.document import Area, Document
+from viewer.preferences import Preferences
+from viewer.reports.wording import first_problem
+from viewer.status import StatusBar
+
+if TYPE_CHECKING:
+    from parsers.model import Trace
+    from viewer.timeline.view import TimelineView
+
+LEFT_MARGIN, RIGHT_MARGIN = 0.03, 0.12
+
+
+class TimelineLink(QObject):
+    """Listens to both sides; a selection that came from one side is not sent back to it."""
+
+    def __init__(
+        self, document: Document, timeline: TimelineView, status: StatusBar, preferences: Preferences
+    ) -> None:
+        super().__init__(timeline)
+        self._document, self._timeline, self._status = document, timeline, status
+        self._preferences = preferences
+        self._from_timeline = False
+        self.wanted_moment: int | None = None
+        document.trace_changed.connect(self._on_trace)
+        document.analysis_changed.connect(timeline.set_analysis)
+        document.diagnosis_changed.connect(lambda _: self.show_first_view())
+        document.event_changed.connect(self._on_event)
+        document.event_shown.connect(lambda event: self._reveal(event))
+        document.step_changed.connect(self._on_step)
+        document.evidence_wanted.connect(self.fly_to)
+        document.area_changed.connect(lambda _: self._say_selection())
+        timeline.event_selected.connect(self._take_event)
+        timeline.gap_selected.connect(self._take_gap)
+        timeline.area_selected.connect(self._take_area)
+        timeline.view_changed.connect(lambda interval: status.set_view(interval[1] - interval[0]))
+        timeline.cursor_moved.connect(status.set_cursor)
+
+    def _on_trace(self, trace: Trace | None) -> None:
+        if trace is None:
+            return
+        self._timeline.set_trace(trace)
+        self._timeline.fit_all()
+        self._status.set_selection(None)
+        if self.wanted_moment is not None:
+            self.show_moment(self.wanted_moment)
+
+    def show_first_view(self, what: str | None = None) -> None:
+        """Show what the preferences ask for: the worst place, one step, or all."""
+        if self.wanted_moment is not None:
+            self.show_moment(self.wanted_moment)
+            self.wanted_moment = None
+            return
+        what = what or self._preferences.first_view
+        analysis, diagnosis = self._document.analysis, self._document.diagnosis
+        if what == "all" or analysis is None:
+            self._timeline.fit_all()
+            return
+        problem = first_problem(diagnosis) if diagnosis is not None else None
+        worst = (
+            max(problem.evidence, key=lambda each: each.end - each.start)
+            if problem and problem.evidence
+            else None
+        )
+        steps = [step for step in analysis.steps if step.steady] or list(analysis.steps)
+        around = [step for step in steps if worst is not None and step.start <= worst.start < step.end]
+        middle = steps[len(steps) // 2 : len(steps) // 2 + 1]
+        if around or middle:
+            step = (around or middle)[0]
+            self.show_with_margin(step.start, step.end)
+        elif worst is not None:
+            self.show_with_margin(*self._context(worst))
+        else:
+            self.show_with_margin(*analysis.window)
+
+    def show_with_margin(self, start: int, end: int) -> None:
+        """Show a span and a little of what comes before and after."""
+        span = max(end - start, 1)
+        self._timeline.show_interval(
+            start - round(span * LEFT_MARGIN),
+            end + round(span * RIGHT_MARGIN),
+            animate=self._preferences.animate,
+        )
+
+    def show_moment(self, when: int) -> None:
+        """Put a moment into the middle of a view of at most 2 ms, or of what is visible now."""
+        trace = self._document.trace
+        if trace is not None:
+            half = max(min(trace.duration // 20, 1_000_000), 1_000)
+            self._timeline.show_interval(when - half, when + half, animate=False)
+
+    def fly_to(self, evidence: Sequence[Evidence], which: int) -> None:
+        """Mark places and show one of them."""
+        self._timeline.highlight(list(evidence))
+        place = evidence[which]
+        t0, t1 = self._timeline.visible_interval
+        visible = t1 - t0
+        length = place.end - place.start
+        fits = t0 <= place.start and place.end <= t1 and length > visible / 12
+        if not fits:
+            start, end = self._context(place)
+            self._timeline.show_interval(start, end, animate=self._preferences.animate)
+        if place.event >= 0:
+            self._select_quietly(place.event)
+        self._status.set_selection(length)
+
+    def _context(self, place: Evidence) -> tuple[int, int]:
+        length = max(place.end - place.start, 1_000)
+        return place.start - length, place.end + length
+
+    def _select_quietly(self, event: int) -> None:
+        self._timeline.select_event(event, reveal=False)
+        self._from_timeline = True
+        self._document.select_event(event)
+        self._from_timeline = False
+
+    def _on_event(self, event: int) -> None:
+        if not self._from_timeline and event >= 0:
+            self._timeline.select_event(event, reveal=True)
+        self._say_selection()
+
+    def _reveal(self, event: int) -> None:
+        trace = self._document.trace
+        if trace is not None and event >= 0:
+            start, end = int(trace.events.start[event]), int(trace.events.end[event])
+            lane = int(trace.events.lane[event])
+            self.fly_to([Evidence(lane, start, end, trace.name(event))], 0)
+
+    def _on_step(self, index: int) -> None:
+        if index >= 0:
+            step = self._document.steps[index]
+            self.show_with_margin(step.start, step.end)
+        elif self._document.analysis is not None:
+            self.show_with_margin(*self._document.analysis.window)
+
+    def _take_event(self, event: int) -> None:
+        self._from_timeline = True
+        self._document.select_event(event)
+        self._from_timeline = False
+
+    def _take_gap(self, row: int) -> None:
+        self._document.select_gap(row)
+        self._say_selection()
+
+    def _take_area(self, selection: object) -> None:
+        if selection is None:
+            self._document.select_area(None)
+        else:
+            self._document.select_area(
+                Area(int(selection.t0), int(selection.t1), tuple(selection.lanes))  # type: ignore[attr-defined]
+            )
+
+    def _say_selection(self) -> None:
+        trace, document = self._document.trace, self._document
+        length: int | None = None
+        if document.area is not None:
+            length = document.area.end - document.area.start
+        elif trace is not None and document.selected_event >= 0:
+            length = int(trace.events.duration[document.selected_event])
+        elif document.analysis is not None and document.selected_gap >= 0:
+            length = int(
+                document.analysis.idle.end[document.selected_gap]
+                - document.analysis.idle.start[document.selected_gap]
+            )
+        self._status.set_selection(length)

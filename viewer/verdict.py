@@ -1,0 +1,166 @@
+"""The verdict strip: one plain sentence, where and how much at most, and the budget of each device below it."""
+
+from __future__ import annotations
+
+import numpy as np
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFont, QMouseEvent
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+
+from parsers.model import Trace
+from parsers.model.units import duration
+from rules.analysis.causes import Cause
+from viewer import theme
+from viewer.budget_bar import BudgetBar, Part
+from viewer.document import Document, Stage
+from viewer.labels import ElidedLabel, Label
+from viewer.reports.wording import budget_parts, ceiling, first_problem, verdict
+
+MOST_ROWS_SHOWN = 4
+
+
+class Sentence(ElidedLabel):
+    """The verdict; a click shows the evidence."""
+
+    clicked = Signal()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self.clicked.emit()
+
+
+class VerdictStrip(QWidget):
+    """What is slow, where, and how much fixing it can give; listens to a document."""
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._document = document
+        self.setObjectName("verdict")
+        self.setAutoFillBackground(True)
+        self.sentence = Sentence("", pixels=theme.VERDICT_PX + 1, weight=QFont.Weight.DemiBold)
+        self.where = ElidedLabel("", "secondary", pixels=theme.BODY_PX)
+        self.sentence.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.sentence.clicked.connect(self._show_problem)
+        self.sentence.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.where.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        line = QHBoxLayout()
+        line.setSpacing(16)
+        line.addWidget(self.sentence, 0)
+        line.addWidget(self.where, 1)
+        self._bars_area = QScrollArea()
+        self._bars_area.setFrameShape(QScrollArea.Shape.NoFrame)
+        self._bars_area.setWidgetResizable(True)
+        self._bars_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._bars_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.bars: list[BudgetBar] = []
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(14, 9, 14, 9)
+        layout.setSpacing(6)
+        layout.addLayout(line)
+        layout.addWidget(self._bars_area)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        document.stage_changed.connect(lambda _: self._say())
+        document.diagnosis_changed.connect(lambda _: self._refresh())
+        document.step_changed.connect(lambda _: self._refresh())
+        document.trace_changed.connect(lambda _: self._refresh())
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self._say()
+        self._fill_bars()
+
+    def _say(self) -> None:
+        trace, diagnosis = self._document.trace, self._document.diagnosis
+        self.setVisible(trace is not None)
+        if trace is None:
+            return
+        if diagnosis is None:
+            failed = self._document.stage is Stage.READY
+            self.sentence.setText("Not analysed" if failed else "Looking for what the GPU waits for ...")
+            self.where.setText("")
+            return
+        self.sentence.setText(verdict(trace, diagnosis).removesuffix("."))
+        self.where.setText(self._details(trace))
+
+    def _details(self, trace: Trace) -> str:
+        diagnosis = self._document.diagnosis
+        problem = first_problem(diagnosis) if diagnosis is not None else None
+        if problem is None:
+            window = self._document.window
+            return f"{duration(window[1] - window[0])} analysed. Here is what the GPU does with its time."
+        parts = []
+        if problem.culprit and problem.culprit.lower() not in problem.title.lower():
+            parts.append(f"In {problem.culprit}.")
+        most = ceiling(problem)
+        if most:
+            parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
+        return " ".join(parts)
+
+    def _show_problem(self) -> None:
+        diagnosis = self._document.diagnosis
+        problem = first_problem(diagnosis) if diagnosis is not None else None
+        if problem is not None:
+            self._document.select_finding(problem)
+
+    def _fill_bars(self) -> None:
+        analysis, trace = self._document.analysis, self._document.trace
+        self.bars = []
+        body = QWidget()
+        grid = QGridLayout(body)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(10)
+        grid.setVerticalSpacing(4)
+        if analysis is not None and trace is not None and trace.devices:
+            t0, t1 = self._document.window
+            active = [index for index in range(len(trace.devices)) if len(trace.operations_of_device(index))]
+            budgets = sorted(
+                (analysis.budget(index, t0, t1) for index in active), key=lambda b: -b.total_idle_ns
+            )
+            thin = len(budgets) > 1
+            for row, budget in enumerate(budgets):
+                parts = [
+                    Part(key, label, ns, self._gaps(budget.device, key, t0, t1))
+                    for key, label, ns in budget_parts(budget)
+                ]
+                bar = BudgetBar(budget.device, parts, budget.window_ns, thin=thin)
+                bar.chosen.connect(self._show_part)
+                self.bars.append(bar)
+                if thin:
+                    name = Label(device_name(trace, budget.device), "secondary", pixels=theme.SECONDARY_PX)
+                    grid.addWidget(name, row, 0)
+                grid.addWidget(bar, row, 1)
+            grid.setColumnStretch(1, 1)
+        self._bars_area.setWidget(body)
+        shown = min(len(self.bars), MOST_ROWS_SHOWN)
+        height = sum(
+            max(bar.sizeHint().height(), 15 if len(self.bars) > 1 else 0) for bar in self.bars[:shown]
+        )
+        self._bars_area.setFixedHeight(height + 4 * max(shown - 1, 0))
+        self._bars_area.setVisible(bool(self.bars))
+
+    def _gaps(self, device: int, key: str, t0: int, t1: int) -> int:
+        analysis = self._document.analysis
+        cause = next((cause for cause in Cause if cause.key == key), None)
+        if cause is None or analysis is None:
+            return -1
+        idle = analysis.idle
+        return int(
+            np.sum((idle.device == device) & (idle.cause == cause) & (idle.end > t0) & (idle.start < t1))
+        )
+
+    def _show_part(self, device: int, key: str, label: str) -> None:
+        from viewer.statistics.budget_intervals import places_of
+
+        trace, analysis = self._document.trace, self._document.analysis
+        if trace is not None and analysis is not None:
+            t0, t1 = self._document.window
+            self._document.show_evidence(places_of(trace, analysis, device, key, label, t0, t1))
+
+
+def device_name(trace: Trace, device: int) -> str:
+    """ "rank 2" where each rank has one GPU, else "GPU 1" or "rank 2 GPU 1"."""
+    each = trace.devices[device]
+    of_rank = [other for other in trace.devices if other.rank == each.rank]
+    if each.rank is None:
+        return f"GPU {each.id}"
+    return f"rank {each.rank}" if len(of_rank) == 1 else f"rank {each.rank} GPU {each.id}"
