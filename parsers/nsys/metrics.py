@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Counter, LaneKind, MemoryKind
+from parsers.model import Counter, Effect, LaneKind, MemoryKind
 from parsers.nsys.enumerations import memory_kinds
 from parsers.nsys.identifiers import UNKNOWN
 from parsers.nsys.reading import Reading
@@ -122,6 +122,13 @@ def read_memory_use(reading: Reading, ranks: dict[int, int]) -> None:
         time, change = np.concatenate(one.time), np.concatenate(one.value)
         order = np.argsort(time, kind="stable")
         held_bytes = np.cumsum(change[order]).astype(np.float64)
+        if len(held_bytes) and held_bytes.min() < 0:
+            held_bytes -= held_bytes.min()
+            reading.builder.quality.note(
+                "memory from before",
+                Effect.REPAIRED,
+                "Memory from before the recording was freed in it: the curve shows the least that was held.",
+            )
         _add(reading, f"GPU {device} {what}", "B", time[order], held_bytes, ranks.get(process), device)
 
 
