@@ -30,6 +30,7 @@ NEVER_STEPS = re.compile(
     r"pass\.|compile",
     re.IGNORECASE,
 )
+BEFORE_RECORDING = -1
 COARSE = re.compile(r"epoch|episode", re.IGNORECASE)
 
 
@@ -92,16 +93,18 @@ def _steps_of_rank(trace: Trace, rank: int) -> list[Step]:
 def _operations_by_launch(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
     """GPU operations of a rank in order of their launch, and when each was launched.
 
-    Operations without a launch row that precede every launched one were launched before the recording began.
+    Operations without a launch row that precede every launched one of their stream were launched before the
+    recording began.
     """
     operations = trace.gpu_operations[lanes[trace.events.lane[trace.gpu_operations]]]
     launch = trace.links.launch_of(operations)
     start = trace.events.start[operations]
     linked = launch >= 0
-    first_linked = int(start[linked].min()) if linked.any() else np.iinfo(np.int64).max
-    launched = np.where(
-        linked, trace.events.start[np.maximum(launch, 0)], np.where(start < first_linked, -1, start)
-    )
+    lane = trace.events.lane[operations]
+    first_linked = np.full(len(trace.lanes), np.iinfo(np.int64).max, np.int64)
+    np.minimum.at(first_linked, lane[linked], start[linked])
+    unlinked = np.where(start < first_linked[lane], BEFORE_RECORDING, start)
+    launched = np.where(linked, trace.events.start[np.maximum(launch, 0)], unlinked) if len(operations) else start
     order = np.lexsort((start, launched))
     return operations[order], launched[order]
 

@@ -1,0 +1,70 @@
+"""What a collective kernel did: which collective, how many bytes, in which group, and how fast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, Trace
+from parsers.model.collectives import collective_of
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CollectiveColumns:
+    """One row for each collective kernel, in order of start."""
+
+    event: I64
+    start: I64
+    end: I64
+    device: I64
+    collective: tuple[str, ...]  # "allreduce"; "" where nothing tells
+    group: tuple[str, ...]
+    bytes: I64
+    group_size: I64
+    sequence: I64  # -1 where it was not recorded
+
+
+def collective_columns(trace: Trace) -> CollectiveColumns:
+    """All collective kernels of a trace."""
+    events = trace.collective_kernels
+    events = events[np.argsort(trace.events.start[events], kind="stable")]
+
+    def texts(which: Attribute) -> list[str]:
+        index = trace.attribute(which, events, -1)
+        return [trace.strings[each] if each >= 0 else "" for each in index.tolist()]
+
+    collective = [
+        stated or collective_of(trace.name(event))
+        for stated, event in zip(texts(Attribute.COLLECTIVE), events.tolist(), strict=True)
+    ]
+    return CollectiveColumns(
+        event=events,
+        start=trace.events.start[events],
+        end=trace.events.end[events],
+        device=trace.lane_device[trace.events.lane[events]],
+        collective=tuple(collective),
+        group=tuple(texts(Attribute.GROUP)),
+        bytes=trace.attribute(Attribute.MESSAGE_BYTES, events),
+        group_size=trace.attribute(Attribute.GROUP_SIZE, events),
+        sequence=trace.attribute(Attribute.COLLECTIVE_SEQUENCE, events, -1),
+    )
+
+
+def bus_factor(collective: str, ranks: int) -> float:
+    """Bytes that cross the slowest link for each byte of the message (NVIDIA's nccl-tests: PERFORMANCE.md)."""
+    if ranks < 2:
+        return 1.0
+    if collective.startswith("allreduce"):
+        return 2.0 * (ranks - 1) / ranks
+    if collective.startswith(("allgather", "reducescatter", "alltoall")):
+        return (ranks - 1) / ranks
+    return 1.0
+
+
+def whole_message(collective: str, message_bytes: float, ranks: int) -> float:
+    """The size that algorithm bandwidth counts: for an all-gather all ranks' parts together."""
+    return message_bytes * ranks if collective.startswith("allgather") else message_bytes

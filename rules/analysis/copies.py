@@ -1,0 +1,94 @@
+"""Copies between host and device inside the window: size, memory kind, what they overlap, who asked for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
+from rules.analysis.analysis import Analysis
+from rules.analysis.intervals import Intervals, clip, intersect, length, union
+from rules.analysis.work import operations
+
+I64 = npt.NDArray[np.int64]
+
+_WORDS = {
+    CopyKind.H2D: ("htod", "host to device", "h2d", "hosttodevice"),
+    CopyKind.D2H: ("dtoh", "device to host", "d2h", "devicetohost"),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copies:
+    """Copies of one direction on one device inside the window."""
+
+    device: int
+    events: I64
+    exposed: Intervals  # where nothing else ran
+    bytes: int
+    time_ns: int
+    pageable: I64  # those whose host memory is pageable
+    regions: tuple[str, ...]  # regions that asked for them, most copied time first
+
+    @property
+    def exposed_ns(self) -> int:
+        return length(self.exposed)
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second while copying; 0 when sizes were not recorded."""
+        return self.bytes / self.time_ns * 1e9 if self.time_ns else 0.0
+
+
+def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
+    """The copies of one direction; the direction is taken from the record, else from the operation's name."""
+    trace = analysis.trace
+    every = operations(analysis, device, EventKind.MEMCPY)
+    kind = trace.attribute(Attribute.COPY_KIND, every)
+    named = np.array([_direction(trace.name(event)) for event in every.tolist()], np.int64)
+    events = every[np.where(kind > 0, kind, named) == direction.value] if len(every) else every
+    covered = union(trace.events.start[events], trace.events.end[events])
+    exposed = clip(intersect(covered, analysis.time(device).copies), *analysis.window)
+    host_side = Attribute.SOURCE_MEMORY if direction is CopyKind.H2D else Attribute.TARGET_MEMORY
+    memory = trace.attribute(host_side, events)
+    by_name = np.array(["pageable" in trace.name(event).lower() for event in events.tolist()], bool)
+    pageable = events[(memory == MemoryKind.PAGEABLE.value) | ((memory == 0) & by_name)] if len(events) else events
+    return Copies(
+        device=device,
+        events=events,
+        exposed=exposed,
+        bytes=int(trace.attribute(Attribute.BYTES, events).sum()),
+        time_ns=int(trace.events.duration[events].sum()),
+        pageable=pageable,
+        regions=regions_that_launched(analysis, device, events),
+    )
+
+
+def _direction(name: str) -> int:
+    lower = name.lower()
+    return next((kind.value for kind, words in _WORDS.items() if any(word in lower for word in words)), 0)
+
+
+def regions_that_launched(analysis: Analysis, device: int, events: I64) -> tuple[str, ...]:
+    """The user's regions in which operations were launched, by the operations' summed time."""
+    trace = analysis.trace
+    launches = trace.links.launch_of(events)
+    drivers, main = analysis.threads.drivers(device)
+    if main < 0:
+        return ()
+    at = trace.events.start[np.maximum(launches, 0)]
+    owner = analysis.threads.of_events(np.maximum(launches, 0))
+    region = np.full(len(events), -1, np.int64)
+    for thread in drivers:
+        mine = owner == thread
+        region[mine] = analysis.threads.activity(thread).user_regions.at(at[mine])
+    region = np.where(region < 0, analysis.threads.activity(main).user_regions.at(at), region)
+    region = np.where(launches < 0, -1, region)
+    time: Counter[str] = Counter()
+    for where, spent in zip(region.tolist(), trace.events.duration[events].tolist(), strict=True):
+        if where >= 0:
+            time[trace.name(where)] += spent
+    return tuple(name for name, _ in time.most_common())

@@ -1,0 +1,138 @@
+"""The idle time of one cause inside the analysed window: how much, on which GPU, by which culprits, where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Trace
+from rules.analysis.analysis import Analysis
+from rules.analysis.causes import Cause
+from rules.analysis.intervals import Intervals, clip, union
+from rules.base import Evidence
+
+I64 = npt.NDArray[np.int64]
+
+MOST_EVIDENCE = 20
+MOST_INTERVALS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """One culprit's part of the idle time."""
+
+    culprit: str
+    ns: int
+    count: int  # gaps that it causes or shares
+
+
+@dataclass(frozen=True, eq=False)
+class IdleTime:
+    """Idle time of one cause. ``ns`` is the mean over the active GPUs, ``worst_ns`` that of ``device``."""
+
+    analysis: Analysis
+    cause: Cause
+
+    @cached_property
+    def by_device(self) -> dict[int, int]:
+        """device -> ns inside the window."""
+        t0, t1 = self.analysis.window
+        return {
+            device: self.analysis.time(device).idle_within(self.cause, t0, t1)
+            for device in self.analysis.active_devices
+        }
+
+    @property
+    def ns(self) -> int:
+        """The mean over the active GPUs: what a fix gives when all of them wait for the slowest anyway."""
+        return sum(self.by_device.values()) // len(self.by_device) if self.by_device else 0
+
+    @property
+    def device(self) -> int:
+        """The GPU that idles longest for this cause; -1 without any."""
+        return max(self.by_device, key=lambda device: self.by_device[device], default=-1)
+
+    @property
+    def worst_ns(self) -> int:
+        return self.by_device.get(self.device, 0)
+
+    @cached_property
+    def rows(self) -> I64:
+        """Rows of the idle table on the worst GPU inside the window, longest first."""
+        idle = self.analysis.idle
+        t0, t1 = self.analysis.window
+        mine = (idle.device == self.device) & (idle.cause == self.cause) & (idle.end > t0) & (idle.start < t1)
+        rows = np.flatnonzero(mine)
+        return rows[np.argsort(-self._length(rows), kind="stable")]
+
+    def _length(self, rows: I64) -> I64:
+        t0, t1 = self.analysis.window
+        idle = self.analysis.idle
+        return np.minimum(idle.end[rows], t1) - np.maximum(idle.start[rows], t0)
+
+    @cached_property
+    def blames(self) -> tuple[Blame, ...]:
+        """Culprits on the worst GPU, the largest first."""
+        idle = self.analysis.idle
+        length = self._length(self.rows)
+        total = np.bincount(idle.culprit[self.rows], length, minlength=len(idle.culprits))
+        gap = np.stack((idle.culprit[self.rows].astype(np.int64), idle.next_operation[self.rows]))
+        distinct = np.unique(gap, axis=1)[0] if len(self.rows) else np.empty(0, np.int64)
+        count = np.bincount(distinct, minlength=len(idle.culprits))
+        order = sorted(np.flatnonzero(count).tolist(), key=lambda index: (-total[index], idle.culprits[index]))
+        return tuple(Blame(idle.culprits[index], int(total[index]), int(count[index])) for index in order)
+
+    @property
+    def culprit(self) -> str:
+        return self.blames[0].culprit if self.blames else ""
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        """Where the worst GPU idles for this cause, the longest pieces, inside the window."""
+        rows = self.rows[:MOST_INTERVALS]
+        return clip(union(self.analysis.idle.start[rows], self.analysis.idle.end[rows]), *self.analysis.window)
+
+    def evidence(self, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
+        """The longest instances, drawn on the stream whose next operation ended the gap."""
+        idle, trace = self.analysis.idle, self.analysis.trace
+        lane = any_stream(trace, self.device)
+        found = []
+        for row in self.rows[:most].tolist():
+            following = int(idle.next_operation[row])
+            found.append(
+                Evidence(
+                    lane=int(trace.events.lane[following]) if following >= 0 else lane,
+                    start=int(idle.start[row]),
+                    end=int(idle.end[row]),
+                    name=idle.culprit_of(row),
+                )
+            )
+        return tuple(found)
+
+    @property
+    def longest_ns(self) -> int:
+        return int(self._length(self.rows[:1])[0]) if len(self.rows) else 0
+
+
+def any_stream(trace: Trace, device: int) -> int:
+    """The lane of the device's busiest stream; 0 without any."""
+    lanes = [index for index, lane in enumerate(trace.lanes) if lane.device == device and lane.is_gpu]
+    return max(lanes, key=lambda lane: (trace.events.lane_slice(lane).stop - trace.events.lane_slice(lane).start), default=0)
+
+
+def event_evidence(trace: Trace, events: I64, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
+    """The longest of some events, as evidence."""
+    order = events[np.argsort(-trace.events.duration[events], kind="stable")][:most]
+    return tuple(
+        Evidence(
+            lane=int(trace.events.lane[event]),
+            start=int(trace.events.start[event]),
+            end=int(trace.events.end[event]),
+            name=trace.name(event),
+            event=event,
+        )
+        for event in order.tolist()
+    )

@@ -1,0 +1,121 @@
+"""Kernels that only move memory: chains that could be one kernel, and attention whose scores are written out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind
+from rules.analysis.analysis import Analysis
+from rules.analysis.families import Family
+from rules.analysis.work import operations
+
+I64 = npt.NDArray[np.int64]
+
+FUSABLE = (
+    Family.ELEMENTWISE,
+    Family.COPY_CAST,
+    Family.NORMALISATION,
+    Family.SOFTMAX,
+    Family.REDUCTION,
+    Family.RANDOM,
+)
+SIMPLE = (Family.ELEMENTWISE, Family.COPY_CAST, Family.RANDOM)
+SHORTEST_NS = 3_000  # a shorter kernel is over before memory bandwidth matters
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryBound:
+    """Kernels of one device inside the window, in order of start on their streams.
+
+    ``saved_ns`` is what fusing could save at most: of a chain all but its longest kernel, of written-out attention
+    everything between the two matrix products.
+    """
+
+    device: int
+    events: I64
+    attention: I64
+    saved_ns: int
+    attention_ns: int
+    chains: int
+    families: tuple[tuple[Family, int], ...]  # ns by family, the largest first
+
+    @property
+    def total_ns(self) -> int:
+        return sum(ns for _, ns in self.families)
+
+
+def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
+    """The fusable kernels of one device."""
+    trace = analysis.trace
+    kernels = operations(analysis, device, EventKind.KERNEL, EventKind.MEMCPY)
+    kernels = kernels[np.lexsort((trace.events.start[kernels], trace.events.lane[kernels]))]
+    family = analysis.family_of_string[trace.events.name[kernels]]
+    duration = trace.events.duration[kernels]
+    fusable = np.isin(family, FUSABLE) | ((family == Family.COPY) & _on_device(analysis, kernels))
+    lane = trace.events.lane[kernels]
+    run = _runs(fusable, lane)
+    count = int(run.max(initial=-1)) + 1
+    inside = run >= 0
+    size = np.bincount(run[inside], minlength=count)
+    time = np.bincount(run[inside], duration[inside], minlength=count).astype(np.int64)
+    longest = np.zeros(count, np.int64)
+    np.maximum.at(longest, run[inside], duration[inside])
+    scores = _attention_runs(analysis, kernels, family, run, count)
+    saved = np.where(scores, time, time - longest)
+    worth = (size >= 2) & (longest >= SHORTEST_NS) | scores
+    chosen = inside & worth[np.maximum(run, 0)] if count else inside
+    in_scores = inside & scores[np.maximum(run, 0)] if count else inside
+    by_family = np.bincount(family[chosen], duration[chosen], minlength=len(Family))
+    order = sorted(np.flatnonzero(by_family).tolist(), key=lambda index: -by_family[index])
+    return MemoryBound(
+        device=device,
+        events=kernels[chosen],
+        attention=kernels[in_scores],
+        saved_ns=int(saved[worth].sum()) if count else 0,
+        attention_ns=int(time[scores].sum()) if count else 0,
+        chains=int(np.count_nonzero(worth)),
+        families=tuple((Family(index), int(by_family[index])) for index in order),
+    )
+
+
+def _on_device(analysis: Analysis, events: I64) -> npt.NDArray[np.bool_]:
+    names = analysis.trace.events.name[events]
+    distinct, inverse = np.unique(names, return_inverse=True)
+    words = ("dtod", "device to device", "device -> device", "devicetodevice")
+    named = np.array([any(word in analysis.trace.strings[name].lower() for word in words) for name in distinct], bool)
+    return named[inverse] if len(distinct) else np.zeros(len(events), bool)
+
+
+def _runs(member: npt.NDArray[np.bool_], lane: npt.NDArray[np.int32]) -> I64:
+    """The number of the unbroken run that each member belongs to; -1 for the others."""
+    if not len(member):
+        return np.empty(0, np.int64)
+    first = member & np.concatenate(([True], ~member[:-1] | (lane[1:] != lane[:-1])))
+    return np.where(member, np.cumsum(first) - 1, -1)
+
+
+def _attention_runs(
+    analysis: Analysis, kernels: I64, family: npt.NDArray[np.uint8], run: I64, count: int
+) -> npt.NDArray[np.bool_]:
+    """Runs between two matrix products that contain a softmax (a log-softmax belongs to the loss)."""
+    found = np.zeros(count, bool)
+    if not count:
+        return found
+    strings = analysis.trace.strings
+    names = analysis.trace.events.name[kernels]
+    softmax = (family == Family.SOFTMAX) & np.array(
+        ["logsoftmax" not in strings[name].lower() for name in names.tolist()], bool
+    )
+    found[run[softmax & (run >= 0)]] = True
+    first = np.full(count, len(run), np.int64)
+    last = np.full(count, -1, np.int64)
+    members = np.flatnonzero(run >= 0)
+    np.minimum.at(first, run[members], members)
+    np.maximum.at(last, run[members], members)
+    product = np.isin(family, (Family.GEMM,))
+    before = product[np.maximum(first - 1, 0)] & (first > 0)
+    after = product[np.minimum(last + 1, len(run) - 1)] & (last + 1 < len(run))
+    return found & before & after

@@ -1,0 +1,59 @@
+"""Sentences that several findings share: shares of a step, counts, lists, which GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from parsers.model import Trace
+from parsers.model.units import duration, percent, three_digits
+from rules.analysis.analysis import Analysis
+
+
+def of_every_step(analysis: Analysis, share: float) -> str:
+    """ "57 % of every step", or "of the recorded time" where no steps were found."""
+    if not analysis.steps_in_window:
+        return f"{percent(share)} of the recorded time"
+    return f"{percent(share)} of {'every' if analysis.steps_in_window > 1 else 'the'} step"
+
+
+def part_of_step(analysis: Analysis, ns: float) -> str:
+    """ "26.5 of 46.4 ms": an amount of the window and the window, both for one step."""
+    count = max(analysis.steps_in_window, 1)
+    part, whole = duration(ns / count), duration(analysis.window_ns / count)
+    if part.split(" ")[-1] == whole.split(" ")[-1]:
+        part = part.split(" ")[0]
+    return f"{part} of {whole}"
+
+
+def a_step(analysis: Analysis, count: float) -> str:
+    """ "147 a step": a count of the whole window, for one step."""
+    if not analysis.steps_in_window:
+        return f"{count:,.0f} in the recorded time"
+    each = count / analysis.steps_in_window
+    return f"{each:,.0f} a step" if each >= 9.95 or each == round(each) else f"{three_digits(each)} a step"
+
+
+def share(analysis: Analysis, ns: float) -> float:
+    """A fraction of the analysed window."""
+    return ns / analysis.window_ns if analysis.window_ns > 0 else 0.0
+
+
+def device_name(trace: Trace, device: int) -> str:
+    """ "GPU 0", with the rank where there are several."""
+    found = trace.devices[device]
+    return f"rank {found.rank}, GPU {found.id}" if found.rank is not None else f"GPU {found.id}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def times_faster(window_ns: float, ceiling_ns: float) -> str:
+    """ "2.3x": the window over what would remain of it."""
+    return f"{window_ns / max(window_ns - ceiling_ns, 1):.3g}x"
+
+
+def shortened(name: str, most: int = 60) -> str:
+    """A name of at most this many characters."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -1,0 +1,311 @@
+"""Collectives matched across ranks: the transfer itself, the waiting around it, who came last, and how good the clocks are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from rules.analysis.analysis import Analysis
+from rules.analysis.collective_kernels import (
+    CollectiveColumns,
+    bus_factor,
+    collective_columns,
+    whole_message,
+)
+from rules.analysis.intervals import Intervals, clip, intersect, length, measure, union
+
+I64 = npt.NDArray[np.int64]
+
+MISSING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RankRow:
+    """One rank's line in the table of ranks, inside the window; ns."""
+
+    device: int
+    rank: int | None
+    name: str
+    busy_ns: int
+    compute_ns: int
+    communication_ns: int  # all of it, covered or not
+    exposed_ns: int
+    waiting_ns: int  # exposed time inside collectives before the transfer could start
+    caused_ns: int  # mean waiting of the other ranks for this one
+    clock_error_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveRow:
+    """One kind of collective inside the window."""
+
+    collective: str
+    group: str
+    bytes: int
+    count: int
+    ranks: int
+    transfer_ns: int  # median of the shortest participants
+    waiting_ns: int  # mean over ranks, summed over instances
+    algorithm_bandwidth: float  # bytes per second; 0 when the size is unknown
+    bus_bandwidth: float
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """Matched collectives: one row for each instance, one column for each device that takes part in any.
+
+    ``event[i, d]`` is the kernel, MISSING where the device has none.
+    """
+
+    analysis: Analysis
+    devices: tuple[int, ...]
+    columns: CollectiveColumns
+    row: I64  # (instances, devices): index into columns, MISSING
+    step: I64  # step number of each instance, MISSING outside any
+
+    @staticmethod
+    def of(analysis: Analysis) -> Ranks:
+        columns = collective_columns(analysis.trace)
+        devices = tuple(np.unique(columns.device).tolist())
+        row, step = _matched(analysis, columns, devices)
+        return Ranks(analysis, devices, columns, row, step)
+
+    @cached_property
+    def present(self) -> npt.NDArray[np.bool_]:
+        return self.row != MISSING
+
+    @cached_property
+    def clock_offset(self) -> I64:
+        """How far each device's clock is ahead of the first one's, from the ends of common collectives (ns)."""
+        return self._offsets[0]
+
+    @cached_property
+    def clock_error(self) -> I64:
+        """Uncertainty of each offset: half the middle spread of the differences (ns)."""
+        return self._offsets[1]
+
+    @cached_property
+    def _offsets(self) -> tuple[I64, I64]:
+        offset = np.zeros(len(self.devices), np.int64)
+        error = np.zeros(len(self.devices), np.int64)
+        for column in range(1, len(self.devices)):
+            both = self.present[:, 0] & self.present[:, column]
+            if not both.any():
+                continue
+            ends = self.columns.end[self.row[both, column]] - self.columns.end[self.row[both, 0]]
+            low, middle, high = np.percentile(ends, (25, 50, 75))
+            offset[column], error[column] = int(middle), int((high - low) / 2)
+        return offset, error
+
+    @cached_property
+    def duration(self) -> I64:
+        """(instances, devices) kernel time; 0 where missing."""
+        known = np.maximum(self.row, 0)
+        time = self.columns.end - self.columns.start
+        return np.where(self.present, time[known], 0) if len(time) else np.zeros(self.row.shape, np.int64)
+
+    @cached_property
+    def transfer(self) -> I64:
+        """The shortest participant of each instance: about the transfer itself."""
+        if not len(self.row):
+            return np.empty(0, np.int64)
+        return np.where(self.present, self.duration, np.iinfo(np.int64).max).min(axis=1)
+
+    @cached_property
+    def last(self) -> I64:
+        """The column of the participant that waited least: it came last."""
+        if not len(self.row):
+            return np.empty(0, np.int64)
+        return np.where(self.present, self.duration, np.iinfo(np.int64).max).argmin(axis=1)
+
+    @cached_property
+    def waiting(self) -> I64:
+        """(instances, devices) time before the transfer could start that nothing else covered, inside the window."""
+        found = np.zeros(self.row.shape, np.int64)
+        for column, device in enumerate(self.devices):
+            here = np.flatnonzero(self.present[:, column])
+            start = self.columns.start[self.row[here, column]]
+            until = start + self.duration[here, column] - self.transfer[here]
+            exposed = clip(self.analysis.time(device).communication, *self.analysis.window)
+            found[here, column] = measure(exposed, start, until)
+        return found
+
+    @cached_property
+    def caused(self) -> I64:
+        """(instances, devices) waiting that each device caused by coming last: mean over the others, ns."""
+        found = np.zeros(self.row.shape, np.int64)
+        if len(self.row):
+            others = np.maximum(self.present.sum(axis=1) - 1, 1)
+            own = self.waiting[np.arange(len(self.row)), self.last]
+            found[np.arange(len(self.row)), self.last] = (self.waiting.sum(axis=1) - own) // others
+        return found
+
+    def waiting_intervals(self, column: int) -> Intervals:
+        """Where one device waits inside collectives, exposed, inside the window."""
+        here = np.flatnonzero(self.present[:, column])
+        start = self.columns.start[self.row[here, column]]
+        until = start + self.duration[here, column] - self.transfer[here]
+        time = self.analysis.time(self.devices[column])
+        return clip(intersect(union(start, until), time.communication), *self.analysis.window)
+
+    def waiting_by_step(self) -> tuple[tuple[str, ...], I64]:
+        """Step names and (steps, devices) exposed waiting, for a heat map."""
+        numbers = np.unique(self.step[self.step >= 0])
+        names = _step_names(self.analysis)
+        table = np.array(
+            [self.waiting[self.step == number].sum(axis=0) for number in numbers.tolist()], np.int64
+        ).reshape(-1, len(self.devices))
+        return tuple(names.get(number, str(number)) for number in numbers.tolist()), table
+
+    @cached_property
+    def table(self) -> tuple[RankRow, ...]:
+        """One row for each device."""
+        rows = []
+        for column, device in enumerate(self.devices):
+            budget = self.analysis.budgets(device)
+            mine = self.columns.device == device
+            whole = clip(union(self.columns.start[mine], self.columns.end[mine]), *self.analysis.window)
+            found = self.analysis.trace.devices[device]
+            rows.append(
+                RankRow(
+                    device=device,
+                    rank=found.rank,
+                    name=f"rank {found.rank}" if found.rank is not None else f"GPU {found.id}",
+                    busy_ns=budget.busy_ns,
+                    compute_ns=budget.compute_ns,
+                    communication_ns=length(whole),
+                    exposed_ns=budget.exposed_communication_ns,
+                    waiting_ns=int(self.waiting[:, column].sum()),
+                    caused_ns=int(self.caused[:, column].sum()),
+                    clock_error_ns=int(self.clock_error[column]),
+                )
+            )
+        return tuple(rows)
+
+    @cached_property
+    def collectives(self) -> tuple[CollectiveRow, ...]:
+        """One row for each kind of collective, the longest total transfer first."""
+        t0, t1 = self.analysis.window
+        groups: dict[tuple[str, str, int], list[int]] = {}
+        for instance in range(len(self.row)):
+            first = int(self.row[instance][self.present[instance]][0])
+            if not t0 <= self.columns.start[first] < t1:
+                continue
+            key = (self.columns.collective[first], self.columns.group[first], int(self.columns.bytes[first]))
+            groups.setdefault(key, []).append(instance)
+        rows = []
+        for (collective, group, size), members in groups.items():
+            ranks = int(self.present[members].sum(axis=1).max())
+            first = int(self.row[members[0]][self.present[members[0]]][0])
+            ranks = int(self.columns.group_size[first]) or ranks
+            transfer = int(np.median(self.transfer[members]))
+            speed = whole_message(collective, size, ranks) / transfer * 1e9 if transfer else 0.0
+            waiting = int(self.waiting[members].sum() // max(len(self.devices), 1))
+            rows.append(
+                CollectiveRow(
+                    collective,
+                    group,
+                    size,
+                    len(members),
+                    ranks,
+                    transfer,
+                    waiting,
+                    speed,
+                    speed * bus_factor(collective, ranks),
+                )
+            )
+        return tuple(sorted(rows, key=lambda each: -each.transfer_ns * each.count))
+
+
+def _step_names(analysis: Analysis) -> dict[int, str]:
+    names: dict[int, str] = {}
+    counts: dict[int | None, int] = {}
+    for step in analysis.steps:
+        number = counts.get(step.rank, 0)
+        counts[step.rank] = number + 1
+        names.setdefault(number, step.name)
+    return names
+
+
+def _step_numbers(analysis: Analysis, columns: CollectiveColumns) -> I64:
+    """The step in which each collective was launched, counted on its own rank; MISSING outside any."""
+    trace = analysis.trace
+    launch = trace.links.launch_of(columns.event)
+    at = np.where(launch >= 0, trace.events.start[np.maximum(launch, 0)], columns.start)
+    found = np.full(len(columns.event), MISSING, np.int64)
+    for device in np.unique(columns.device).tolist():
+        rank = trace.devices[device].rank
+        mine = [step for step in analysis.steps if step.rank == rank]
+        if not mine:
+            continue
+        here = np.flatnonzero(columns.device == device)
+        starts = np.array(
+            [int(trace.events.start[step.event]) if step.event >= 0 else step.start for step in mine], np.int64
+        )
+        found[here] = np.searchsorted(starts, at[here], side="right") - 1
+    return found
+
+
+def _matched(analysis: Analysis, columns: CollectiveColumns, devices: tuple[int, ...]) -> tuple[I64, I64]:
+    """Instances of one collective on several devices, as rows, and the step of each.
+
+    Recorded sequence numbers decide. Else the n-th occurrence of (group, collective, size) on one device belongs to the
+    n-th on every other: over the whole trace where all devices have equally many, else counted anew in each step.
+    """
+    step = _step_numbers(analysis, columns)
+    kind = _numbered_kinds(columns)
+    count = len(columns.event)
+    per_device = np.unique(np.stack((kind, columns.device)), axis=1, return_counts=True) if count else None
+    uneven: set[int] = set()
+    if per_device is not None:
+        (kinds, _), counts = per_device
+        uneven = {int(each) for each in np.unique(kinds) if len(set(counts[kinds == each].tolist())) > 1}
+    part = np.where(np.isin(kind, list(uneven)), step, 0)
+    number = np.where(columns.sequence >= 0, columns.sequence, _occurrence(kind, columns.device, part, columns.start))
+    part = np.where(columns.sequence >= 0, 0, part)
+    key = np.stack((kind, part, number), axis=1)
+    distinct, instance = np.unique(key, axis=0, return_inverse=True)
+    table = np.full((len(distinct), len(devices)), MISSING, np.int64)
+    column = np.searchsorted(np.array(devices, np.int64), columns.device)
+    table[instance.reshape(-1)[::-1], column[::-1]] = np.arange(count)[::-1]
+    table = table[(table != MISSING).sum(axis=1) >= 2]
+    if not len(table):
+        return table, np.empty(0, np.int64)
+    first = np.where(table == MISSING, np.iinfo(np.int64).max, table).min(axis=1)
+    sorted_rows = np.argsort(columns.start[first], kind="stable")
+    return table[sorted_rows], step[first[sorted_rows]]
+
+
+def _numbered_kinds(columns: CollectiveColumns) -> I64:
+    index: dict[tuple[str, str, int], int] = {}
+    return np.array(
+        [
+            index.setdefault(kind, len(index))
+            for kind in zip(columns.group, columns.collective, columns.bytes.tolist(), strict=True)
+        ],
+        np.int64,
+    )
+
+
+def _occurrence(kind: I64, device: I64, part: I64, start: I64) -> I64:
+    """0, 1, 2 ... within equal (kind, device, part), by start."""
+    order = np.lexsort((start, part, device, kind))
+    columns = np.stack((kind, device, part))[:, order]
+    first = np.concatenate(([True], np.any(columns[:, 1:] != columns[:, :-1], axis=0))) if len(order) else np.empty(0, bool)
+    place = np.arange(len(order))
+    begin = np.maximum.accumulate(np.where(first, place, 0)) if len(order) else place
+    number = np.empty(len(order), np.int64)
+    number[order] = place - begin
+    return number
+
+
+def ranks_of(analysis: Analysis) -> Ranks:
+    """The matched collectives of a trace; computed once."""
+    kept = vars(analysis).get("_ranks")
+    if not isinstance(kept, Ranks):
+        kept = Ranks.of(analysis)
+        vars(analysis)["_ranks"] = kept
+    return kept

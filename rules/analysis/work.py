@@ -1,0 +1,48 @@
+"""What ran on the GPUs and what was called on the CPU inside the analysed window."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind
+from rules.analysis.analysis import Analysis
+from rules.analysis.calls import Call
+from rules.analysis.families import Family
+
+I64 = npt.NDArray[np.int64]
+
+
+def operations(analysis: Analysis, device: int, *kinds: EventKind) -> I64:
+    """GPU operations of one device that start inside the window, by start; of these kinds, or of all."""
+    trace = analysis.trace
+    found = trace.operations_of_device(device)
+    t0, t1 = analysis.window
+    start = trace.events.start[found]
+    found = found[(start >= t0) & (start < t1)]
+    return found[np.isin(trace.events.kind[found], kinds)] if kinds else found
+
+
+def of_family(analysis: Analysis, events: I64, *families: Family) -> I64:
+    """Those of the operations that belong to these kernel families."""
+    return events[np.isin(analysis.family_of_string[analysis.trace.events.name[events]], families)]
+
+
+def api_calls(analysis: Analysis, device: int, *classes: Call) -> I64:
+    """API calls of these classes, by the threads that drive a device, that overlap the window, by start."""
+    trace = analysis.trace
+    drivers, _ = analysis.threads.drivers(device)
+    t0, t1 = analysis.window
+    parts = []
+    for thread in drivers:
+        events = analysis.threads.events(thread)
+        events = events[trace.events.kind[events] == EventKind.API]
+        events = events[np.isin(analysis.threads.call_class[trace.events.name[events]], classes)]
+        parts.append(events[(trace.events.end[events] > t0) & (trace.events.start[events] < t1)])
+    found = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    return found[np.argsort(trace.events.start[found], kind="stable")]
+
+
+def total(analysis: Analysis, events: I64) -> int:
+    """Summed duration of events, ns."""
+    return int(analysis.trace.events.duration[events].sum())

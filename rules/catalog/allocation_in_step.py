@@ -1,0 +1,91 @@
+"""GPU memory is allocated and freed through the driver in steady steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model import Trace
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.calls import Call
+from rules.analysis.causes import Cause
+from rules.analysis.idle_time import IdleTime
+from rules.analysis.intervals import pairs
+from rules.analysis.phrases import a_step, listed, of_every_step, part_of_step, share
+from rules.analysis.work import api_calls, total
+from rules.base import Category, Finding, Need, rule, severity_of
+
+LEAST_SHARE = 0.005
+
+_CODE = """# 1. Do not call torch.cuda.empty_cache() in the loop: it hands memory back that the next step asks for again.
+# 2. If shapes change from step to step, let blocks grow instead of being freed (set before CUDA starts):
+#    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+# 3. Keep the largest shapes allocated by running them once first:
+with torch.no_grad():
+    model(largest_batch)"""
+
+
+@rule
+class AllocationInStep:
+    """Idle time inside cudaMalloc, cudaFree and the like."""
+
+    id: ClassVar[str] = "allocation-in-step"
+    category: ClassVar[Category] = Category.ALLOCATOR
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.API_CALLS})
+    explanation: ClassVar[str] = """
+What it found
+    The program asks the driver for memory, or gives it back, in every step: cudaMalloc, cudaFree, cudaHostAlloc.
+
+Why it costs time
+    Each of these calls takes from tens of microseconds to milliseconds, and cudaFree waits until the GPU has finished.
+    Meanwhile nothing is launched. A caching allocator should make them rare after the first steps.
+
+How it decides
+    It counts idle time of the GPU while the launching thread is inside such a call, and the time after a call that
+    waited for the GPU, as far as the CPU had been ahead. Only steady steps count: allocating in the first steps is normal.
+
+What to try
+    Remove torch.cuda.empty_cache() from the loop. Keep shapes the same, or pad them to a few sizes. Use expandable
+    segments. Leave some memory free: a full GPU makes the allocator free its cache and start again.
+
+When it is wrong
+    When the recording covers only the start of a program, allocation is expected there.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        waiting = IdleTime(analysis, Cause.ALLOCATOR)
+        ceiling = waiting.ns
+        if share(analysis, ceiling) < LEAST_SHARE:
+            return
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            title=f"Allocating memory stalls the GPU: {of_every_step(analysis, share(analysis, ceiling))}",
+            explanation=_explanation(analysis, waiting),
+            advice=(
+                "Remove torch.cuda.empty_cache() (and del followed by it) from the training loop.",
+                "Keep tensor shapes the same from step to step, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+                "If memory is nearly full, lower the batch size a little: the allocator then stops freeing its cache.",
+            ),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit=waiting.culprit,
+            device=waiting.device,
+            evidence=waiting.evidence(),
+            intervals=pairs(waiting.intervals),
+            code=_CODE,
+            cannot_tell="Which tensors are allocated: record with profile_memory=True, or use torch.cuda.memory._record_memory_history().",
+        )
+
+
+def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
+    calls = api_calls(analysis, waiting.device, Call.ALLOCATE)
+    text = (
+        f"{a_step(analysis, len(calls))} calls that allocate or free memory, {duration(total(analysis, calls) / max(len(calls), 1))} each "
+        f"on average, leave the GPU idle for {part_of_step(analysis, waiting.ns)}."
+    )
+    where = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:4]]
+    return f"{text} Where: {listed(where)}."

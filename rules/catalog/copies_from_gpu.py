@@ -1,0 +1,95 @@
+"""Copies from the GPU to the host that nothing else on the GPU overlaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model import CopyKind, Trace
+from parsers.model.units import rate, size
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.copies import Copies, copies_of
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.intervals import pairs
+from rules.analysis.phrases import a_step, of_every_step, part_of_step, share
+from rules.base import Category, Finding, Need, rule, severity_of
+
+LEAST_SHARE = 0.01
+
+_CODE = """host = torch.empty(output.shape, dtype=output.dtype, pin_memory=True)   # once, reused
+copies = torch.cuda.Stream()
+
+copies.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(copies):
+    host.copy_(output, non_blocking=True)        # travels while the next request computes
+    output.record_stream(copies)
+done = copies.record_event()
+# ... launch the next request here ...
+done.synchronize()                               # only before host is read"""
+
+
+@rule
+class CopiesFromGpu:
+    """Device-to-host copies on the critical path."""
+
+    id: ClassVar[str] = "copies-from-gpu"
+    category: ClassVar[Category] = Category.COPY_D2H
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    Results travel from the GPU to the host's memory while the GPU computes nothing.
+
+Why it costs time
+    tensor.cpu(), .numpy() and .tolist() wait until the GPU has finished, copy, and only then let the program go on. The
+    GPU idles or only copies meanwhile.
+
+How it decides
+    It takes the union of all device-to-host copies and subtracts every moment in which a kernel or a collective ran. What
+    remains is the ceiling.
+
+What to try
+    Return less: the arg-max, the top-k or a score instead of whole outputs, in a smaller data type. Copy into pinned
+    memory with non_blocking=True on a stream of its own, and start the next request meanwhile.
+
+When it is wrong
+    When the copies are needed and nothing else is there to compute.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        every = [copies_of(analysis, device, CopyKind.D2H) for device in analysis.active_devices]
+        worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
+        if worst is None or share(analysis, worst.exposed_ns) < LEAST_SHARE:
+            return
+        where = worst.regions[0] if worst.regions else trace.name(int(worst.events[0]))
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(worst.exposed_ns, analysis.window_ns),
+            title=f"Copies from the GPU overlap nothing: {of_every_step(analysis, share(analysis, worst.exposed_ns))}",
+            explanation=_explanation(analysis, worst),
+            advice=(
+                "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type.",
+                "Copy into pinned memory with non_blocking=True on its own stream, and launch the next work before waiting.",
+            ),
+            ceiling_ns=worst.exposed_ns,
+            window_ns=analysis.window_ns,
+            culprit=where,
+            device=worst.device,
+            evidence=event_evidence(trace, worst.events),
+            intervals=pairs(worst.exposed),
+            code=_CODE,
+            cannot_tell="Which of the copied values are used later.",
+        )
+
+
+def _explanation(analysis: Analysis, copies: Copies) -> str:
+    text = f"{a_step(analysis, len(copies.events))} copies from GPU to host"
+    if copies.bytes:
+        text += f", {size(copies.bytes / max(analysis.steps_in_window, 1))} in all at {rate(copies.bandwidth)},"
+    text += f" run while nothing else does: {part_of_step(analysis, copies.exposed_ns)}."
+    if copies.regions:
+        text += f" They are launched in {copies.regions[0]}."
+    if len(copies.pageable):
+        text += " They go to pageable memory, so the CPU waits for each and the driver copies everything twice."
+    return text

@@ -1,0 +1,116 @@
+"""Copies from the host to the GPU that nothing else on the GPU overlaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model import CopyKind, Trace
+from parsers.model.units import percent, rate, size
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.copies import Copies, copies_of
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.intervals import pairs
+from rules.analysis.phrases import a_step, of_every_step, part_of_step, share
+from rules.base import Category, Finding, Need, rule, severity_of
+
+LEAST_SHARE = 0.01  # copies matter above 5 % of the step or 10 a step (TraceLens); below 1 % they are not mentioned
+
+_CODE = """loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=True)
+copies = torch.cuda.Stream()
+
+def prefetched(loader):
+    upcoming = None
+    for batch in loader:
+        with torch.cuda.stream(copies):                    # the next batch travels on its own stream
+            following = batch.to("cuda", non_blocking=True)   # asynchronous only from pinned memory
+        if upcoming is not None:
+            yield upcoming
+        torch.cuda.current_stream().wait_stream(copies)
+        following.record_stream(torch.cuda.current_stream())
+        upcoming = following
+    yield upcoming"""
+
+
+@rule
+class CopiesToGpu:
+    """Host-to-device copies on the critical path."""
+
+    id: ClassVar[str] = "copies-to-gpu"
+    category: ClassVar[Category] = Category.COPY_H2D
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    Data travels from the host's memory to the GPU while the GPU computes nothing.
+
+Why it costs time
+    Copy engines can work beside the compute units. A copy that runs alone makes the step longer by its whole time. From
+    pageable memory (ordinary allocations) the driver must first copy everything into a pinned buffer, which is several
+    times slower and cannot run in the background.
+
+How it decides
+    It takes the union of all host-to-device copies and subtracts every moment in which a kernel or a collective ran. What
+    remains is the ceiling. It reports the kind of memory, the size and the bandwidth.
+
+What to try
+    Pin the memory (pin_memory=True in the DataLoader, or tensor.pin_memory()), copy with non_blocking=True on a stream of
+    its own while the previous step computes, and send less: smaller data types, decoding and augmentation on the GPU.
+
+When it is wrong
+    When the copied data is needed at once and nothing else is there to compute, overlap is impossible and only the
+    bandwidth can improve.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        every = [copies_of(analysis, device, CopyKind.H2D) for device in analysis.active_devices]
+        worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
+        if worst is None or share(analysis, worst.exposed_ns) < LEAST_SHARE:
+            return
+        pageable = len(worst.pageable) > 0
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(worst.exposed_ns, analysis.window_ns),
+            title=f"Copies to the GPU overlap nothing: {of_every_step(analysis, share(analysis, worst.exposed_ns))}",
+            explanation=_explanation(analysis, worst),
+            advice=(
+                *(["Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory()."] if pageable else []),
+                'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.',
+                "Send less: smaller data types (uint8 images, bf16), and decode or augment on the GPU.",
+            ),
+            ceiling_ns=worst.exposed_ns,
+            window_ns=analysis.window_ns,
+            culprit=_culprit(trace, worst),
+            device=worst.device,
+            evidence=event_evidence(trace, worst.events),
+            intervals=pairs(worst.exposed),
+            code=_CODE,
+            cannot_tell="" if worst.regions else "Which line copies: record with stacks (with_stack=True) or add regions.",
+        )
+
+
+def _culprit(trace: Trace, copies: Copies) -> str:
+    longest = max(copies.events.tolist(), key=lambda event: int(trace.events.duration[event]))
+    name = trace.name(longest)
+    if len(copies.pageable) and "pageable" not in name.lower():
+        name += " (pageable memory)"
+    return f"{name} in {copies.regions[0]}" if copies.regions else name
+
+
+def _explanation(analysis: Analysis, copies: Copies) -> str:
+    text = f"{a_step(analysis, len(copies.events))} copies from host to GPU"
+    if copies.bytes:
+        steps = max(analysis.steps_in_window, 1)
+        text += f", {size(copies.bytes / steps)} in all at {rate(copies.bandwidth)},"
+    text += f" run while nothing else does: {part_of_step(analysis, copies.exposed_ns)}."
+    if copies.regions:
+        text += f" They are launched in {copies.regions[0]}."
+    if len(copies.pageable):
+        part = float(analysis.trace.events.duration[copies.pageable].sum()) / max(copies.time_ns, 1)
+        text += (
+            f" {percent(part)} of that time copies from pageable memory, which blocks the CPU and is several times slower "
+            "than from pinned memory."
+        )
+    overlapped = 1 - copies.exposed_ns / max(copies.time_ns, 1)
+    return f"{text} Compute covers {percent(max(overlapped, 0.0))} of the copying."

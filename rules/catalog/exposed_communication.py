@@ -1,0 +1,164 @@
+"""Communication between GPUs that no computation covers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import Trace
+from parsers.model.units import duration, percent, rate, size
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.intervals import Intervals, clip, length, pairs, subtract, union
+from rules.analysis.phrases import a_step, device_name, of_every_step, part_of_step, share
+from rules.analysis.ranks import CollectiveRow, Ranks, ranks_of
+from rules.base import Category, Finding, Need, rule, severity_of
+
+LEAST_SHARE = 0.01  # exposed communication matters above 5 % of the step (TraceLens); below 1 % it is not mentioned
+GOOD_OVERLAP = 0.7  # less overlap than this deserves a word (TraceLens)
+FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there
+
+_CODE = """model = torch.nn.parallel.DistributedDataParallel(
+    model,
+    device_ids=[local_rank],
+    bucket_cap_mb=25,              # several buckets: the first is reduced while backward computes the rest
+    gradient_as_bucket_view=True,
+    static_graph=True,
+)"""
+
+
+@rule
+class ExposedCommunication:
+    """Transfers of collectives that stand alone on the GPU."""
+
+    id: ClassVar[str] = "exposed-communication"
+    category: ClassVar[Category] = Category.EXPOSED_COMMUNICATION
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})
+    explanation: ClassVar[str] = """
+What it found
+    Collectives (all-reduce, all-gather, reduce-scatter ...) run while the GPU computes nothing beside them.
+
+Why it costs time
+    Communication is free as long as computation covers it. What stands alone makes the step longer.
+
+How it decides
+    It takes the union of all communication kernels on a GPU and subtracts every moment in which another kernel ran. With
+    several ranks it also subtracts the time in which a rank only waits for a later one: that is another finding. What is
+    left, as the mean over the GPUs, is the ceiling.
+
+What to try
+    Start the transfers earlier: several gradient buckets instead of one, reduction during the backward pass instead of
+    after it, prefetching of the next layer's parameters (FSDP). Send less: bf16 gradients, gradient accumulation with
+    no_sync(). Use faster links.
+
+When it is wrong
+    From one rank's recording alone, waiting for another rank looks like communication. Open all ranks together.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        ranks = ranks_of(analysis)
+        alone = {device: _alone(analysis, ranks, device) for device in analysis.active_devices}
+        if not alone:
+            return
+        ceiling = sum(length(each) for each in alone.values()) // len(alone)
+        if share(analysis, ceiling) < LEAST_SHARE:
+            return
+        worst = max(alone, key=lambda device: length(alone[device]))
+        events = _kernels(analysis, ranks, worst)
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            title=f"Communication overlaps nothing: {of_every_step(analysis, share(analysis, ceiling))}",
+            explanation=_explanation(analysis, ranks, worst, ceiling),
+            advice=_advice(analysis, ranks),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit=_culprit(trace, ranks, events),
+            device=worst,
+            evidence=event_evidence(trace, events),
+            intervals=pairs(alone[worst]),
+            code=_CODE,
+            cannot_tell=(
+                ""
+                if len(ranks.row)
+                else "How much of it is waiting for another rank: record every rank and open all files together."
+            ),
+            confidence="high" if len(ranks.row) else "medium",
+        )
+
+
+def _alone(analysis: Analysis, ranks: Ranks, device: int) -> Intervals:
+    """Exposed communication of one device without the waiting for later ranks."""
+    exposed = clip(analysis.time(device).communication, *analysis.window)
+    if device in ranks.devices and len(ranks.row):
+        return subtract(exposed, ranks.waiting_intervals(ranks.devices.index(device)))
+    return exposed
+
+
+def _kernels(analysis: Analysis, ranks: Ranks, device: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    columns = ranks.columns
+    t0, t1 = analysis.window
+    return columns.event[(columns.device == device) & (columns.end > t0) & (columns.start < t1)]
+
+
+def _explanation(analysis: Analysis, ranks: Ranks, worst: int, ceiling: int) -> str:
+    trace = analysis.trace
+    events = _kernels(analysis, ranks, worst)
+    whole = length(clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window))
+    exposed = analysis.budgets(worst).exposed_communication_ns
+    text = (
+        f"Transfers between GPUs stand alone for {part_of_step(analysis, ceiling)}. On {device_name(trace, worst)} computation covers "
+        f"{percent(1 - exposed / max(whole, 1))} of the communication ({a_step(analysis, len(events))} collectives)."
+    )
+    if rows := ranks.collectives:
+        text += f" The largest: {_described(rows[0])}."
+    if _few_large_at_the_end(analysis, ranks, worst):
+        text += (
+            " A few large messages run after the computation: all gradients travel in one bucket, so none of them can "
+            "travel while the backward pass still computes."
+        )
+    waiting = sum(row.waiting_ns for row in ranks.table) // max(len(ranks.table), 1)
+    if share(analysis, waiting) >= LEAST_SHARE:
+        text += f" Waiting inside collectives for a later rank ({percent(share(analysis, waiting))}) is not counted here."
+    return text
+
+
+def _described(row: CollectiveRow) -> str:
+    text = f"{row.collective} of {size(row.bytes)}" if row.bytes else row.collective
+    text += f", {duration(row.transfer_ns)}"
+    if row.algorithm_bandwidth:
+        text += f", {rate(row.algorithm_bandwidth)} algorithm and {rate(row.bus_bandwidth)} bus bandwidth over {row.ranks} ranks"
+    return text
+
+
+def _few_large_at_the_end(analysis: Analysis, ranks: Ranks, device: int) -> bool:
+    columns = ranks.columns
+    mine = columns.device == device
+    count = int(mine.sum()) / max(len([step for step in analysis.steps if step.rank == analysis.trace.devices[device].rank]), 1)
+    return count <= 4 and int(columns.bytes[mine].max(initial=0)) >= FEW_LARGE_BYTES
+
+
+def _culprit(trace: Trace, ranks: Ranks, events: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
+    if ranks.collectives:
+        row = ranks.collectives[0]
+        return f"{row.collective} of {size(row.bytes)}" if row.bytes else row.collective
+    return trace.name(int(events[0])) if len(events) else ""
+
+
+def _advice(analysis: Analysis, ranks: Ranks) -> tuple[str, ...]:
+    names = {row.collective for row in ranks.collectives} or set(ranks.columns.collective)
+    if any(name.startswith(("allgather", "reducescatter")) for name in names):
+        return (
+            "Let FSDP fetch the next layer's parameters earlier: forward_prefetch=True, backward_prefetch=BackwardPrefetch.BACKWARD_PRE.",
+            "Wrap larger units (auto_wrap_policy), so that each transfer is larger and covered by more computation.",
+            "Shard inside a node only (HYBRID_SHARD) when the links between nodes are slow.",
+        )
+    return (
+        "Reduce gradients in several buckets while backward still runs: DistributedDataParallel(bucket_cap_mb=25), not one "
+        "all-reduce after it.",
+        "Reduce less often (gradient accumulation with model.no_sync()) or less data (bf16 compression hook).",
+    )

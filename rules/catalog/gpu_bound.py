@@ -1,0 +1,92 @@
+"""The GPU is busy nearly all the time: what it does with its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import EventKind, Trace
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.families import Family
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.phrases import listed, share
+from rules.analysis.work import operations
+from rules.base import Category, Finding, Need, Severity, rule
+
+LEAST_COMPUTE = 0.9  # of the window on every active GPU
+
+_CODE = """with torch.profiler.profile(record_shapes=True, with_flops=True) as prof:   # which operators and shapes
+    train_step(batch)
+print(prof.key_averages(group_by_input_shape=True).table(sort_by="cuda_time_total", row_limit=15))"""
+
+
+@rule
+class GpuBound:
+    """Information: nothing to gain between kernels; the time is in the kernels."""
+
+    id: ClassVar[str] = "gpu-bound"
+    category: ClassVar[Category] = Category.GPU_BOUND
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    The GPU computes nearly all the time. This is what one wants.
+
+Why it costs time
+    It does not. What remains is to make the kernels themselves faster, or to give them less to do.
+
+How it decides
+    Kernels that are no communication cover at least 90 % of the analysed time on every GPU.
+
+What to try
+    Look at the families of kernels that take most of the time. Lower precision, better shapes, fused attention, a
+    smaller model, more GPUs. Nsight Compute says how good a single kernel is.
+
+When it is wrong
+    Busy does not mean well used: a kernel that runs on a tenth of the GPU counts as busy, too.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        budgets = [analysis.budgets(device) for device in analysis.active_devices]
+        if not budgets or analysis.window_ns <= 0:
+            return
+        lowest = min(budgets, key=lambda budget: budget.compute_ns)
+        if share(analysis, lowest.compute_ns) < LEAST_COMPUTE:
+            return
+        kernels = operations(analysis, lowest.device, EventKind.KERNEL)
+        families = _families(analysis, kernels)
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.INFO,
+            title=f"The GPU is the limit: {percent(share(analysis, lowest.compute_ns))} of the time it computes",
+            explanation=(
+                "There is nothing to gain between the kernels. Where its time goes: "
+                + listed([f"{family.label} {percent(part)}" for family, part in families])
+                + "."
+            ),
+            advice=(
+                "Make the largest family faster: lower precision, shapes that fit the tensor cores, fused kernels.",
+                "Profile its longest kernel with Nsight Compute.",
+            ),
+            ceiling_ns=0,
+            window_ns=analysis.window_ns,
+            culprit=families[0][0].label if families else "",
+            device=lowest.device,
+            evidence=event_evidence(trace, kernels, 5),
+            code=_CODE,
+            cannot_tell="How well the kernels use the GPU: that takes Nsight Compute's counters.",
+        )
+
+
+def _families(analysis: Analysis, kernels: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[tuple[Family, float]]:
+    trace = analysis.trace
+    time = np.bincount(
+        analysis.family_of_string[trace.events.name[kernels]], trace.events.duration[kernels], minlength=len(Family)
+    )
+    order = np.argsort(-time, kind="stable")[:5].tolist()
+    whole = max(float(time.sum()), 1.0)
+    return [(Family(index), float(time[index]) / whole) for index in order if time[index] > 0]

@@ -1,0 +1,162 @@
+"""The GPU finishes its kernels faster than the CPU launches new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import EventKind, Trace
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.calls import WORK_CALLS
+from rules.analysis.causes import Cause
+from rules.analysis.families import Family
+from rules.analysis.idle_time import IdleTime
+from rules.analysis.intervals import pairs
+from rules.analysis.phrases import a_step, listed, of_every_step, part_of_step, share
+from rules.analysis.work import api_calls, of_family, operations
+from rules.base import Category, Finding, Need, rule, severity_of
+
+LEAST_SHARE = 0.01
+SHORT_KERNEL_NS = 10_000  # a mean below this is short (TraceLens; HTA compares with the launch call)
+GRAPH_GAP_NS = 1_500  # between two kernels of a replayed CUDA graph on current GPUs: 1 to 2 us
+
+_OPTIMIZER_CODE = """optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)   # one kernel for many parameters"""
+_COMPILE_CODE = """model = torch.compile(model, mode="reduce-overhead")   # fuses kernels and replays them as CUDA graphs"""
+_GRAPH_CODE = """static_input = torch.zeros_like(example_input)
+stream = torch.cuda.Stream()
+stream.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(stream):                       # warm up before capturing
+    for _ in range(3):
+        model(static_input)
+torch.cuda.current_stream().wait_stream(stream)
+
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    static_output = model(static_input)
+
+static_input.copy_(next_input)                        # then, for each request or step:
+graph.replay()                                        # one launch instead of thousands"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Launches:
+    """Launches of the window on one device."""
+
+    kernels: int
+    mean_kernel_ns: float
+    interval_ns: float  # median distance between two launches
+    optimizer_share: float  # of the idle time
+    training: bool
+    graphs: bool
+
+
+@rule
+class LaunchingTooSlowly:
+    """Idle time between kernels that the CPU launches back to back."""
+
+    id: ClassVar[str] = "launching-too-slowly"
+    category: ClassVar[Category] = Category.LAUNCH_BOUND
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS})
+    explanation: ClassVar[str] = """
+What it found
+    The CPU is busy launching kernels one after the other, and each is over before the next one arrives.
+
+Why it costs time
+    Launching one kernel costs the CPU 5 to 10 us, and an operator of PyTorch around it 20 to 50 us. A kernel that
+    runs for 2 us leaves the GPU idle for the rest.
+
+How it decides
+    It takes each gap on the GPU whose next operation was launched during the gap, and looks at the launching thread.
+    The time counts as launching when the thread was inside launch calls or operators, or in pauses between launches
+    shorter than 0.5 ms or ten times the usual distance. Waiting for data, for Python, for a synchronisation or for
+    memory is counted on its own.
+
+What to try
+    Launch fewer, larger kernels: torch.compile, fused or foreach optimizers, larger batches. Or launch many at once:
+    CUDA graphs, torch.compile(mode="reduce-overhead").
+
+When it is wrong
+    The profiler adds about 1 to 5 us to each launch and operator, so a recording overstates this; without the profiler
+    the share is smaller but the cause the same.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        waiting = IdleTime(analysis, Cause.LAUNCH)
+        ceiling = waiting.ns
+        if share(analysis, ceiling) < LEAST_SHARE:
+            return
+        facts = _launches(analysis, waiting)
+        culprit = waiting.culprit
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            title=f"The CPU launches too slowly: {of_every_step(analysis, share(analysis, ceiling))}",
+            explanation=_explanation(analysis, waiting, facts),
+            advice=_advice(facts, culprit),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit=culprit,
+            device=waiting.device,
+            evidence=waiting.evidence(),
+            intervals=pairs(waiting.intervals),
+            code=_OPTIMIZER_CODE if facts.optimizer_share > 0.5 else _COMPILE_CODE if facts.training else _GRAPH_CODE,
+            cannot_tell="How much of the launch time is the profiler's own: record once without shapes and stacks and compare step times.",
+        )
+
+
+def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
+    trace = analysis.trace
+    kernels = operations(analysis, waiting.device, EventKind.KERNEL)
+    calls = api_calls(analysis, waiting.device, *WORK_CALLS)
+    starts = trace.events.start[calls]
+    in_optimizer = sum(each.ns for each in waiting.blames if "optim" in each.culprit.lower())
+    names = " ".join(each.culprit.lower() for each in waiting.blames)
+    return _Launches(
+        kernels=len(kernels),
+        mean_kernel_ns=float(trace.events.duration[kernels].mean()) if len(kernels) else 0.0,
+        interval_ns=float(np.median(np.diff(starts))) if len(starts) > 1 else 0.0,
+        optimizer_share=in_optimizer / max(waiting.worst_ns, 1),
+        training="backward" in names or "optim" in names or len(of_family(analysis, kernels, Family.OPTIMIZER)) > 0,
+        graphs=bool((trace.events.kind[operations(analysis, waiting.device)] == EventKind.GRAPH).any()),
+    )
+
+
+def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> str:
+    whole = part_of_step(analysis, waiting.ns)
+    text = (
+        f"{a_step(analysis, facts.kernels)} kernels run, {duration(facts.mean_kernel_ns)} each on average, while the CPU needs about "
+        f"{duration(facts.interval_ns)} from one launch to the next: the GPU idles {whole} between them."
+    ) if analysis.steps_in_window else (
+        f"{facts.kernels:,} kernels run, {duration(facts.mean_kernel_ns)} each on average, while the CPU needs about "
+        f"{duration(facts.interval_ns)} from one launch to the next: the GPU idles {whole} between them."
+    )
+    where = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:4] if share(analysis, each.ns) >= LEAST_SHARE]
+    if where:
+        text += f" Where: {listed(where)}."
+    floor = facts.kernels * GRAPH_GAP_NS
+    if facts.kernels and waiting.ns > 2 * floor:
+        text += (
+            f" Replayed as a CUDA graph the same kernels would leave gaps of about {part_of_step(analysis, floor)}."
+        )
+    return text
+
+
+def _advice(facts: _Launches, culprit: str) -> tuple[str, ...]:
+    advice = []
+    if facts.optimizer_share > 0.25:
+        advice.append("Let the optimizer update all parameters in a few kernels: fused=True (or foreach=True).")
+    if facts.training:
+        advice.append('Fuse operators and cut launches with torch.compile(model); mode="reduce-overhead" adds CUDA graphs.')
+        advice.append("Give each kernel more work: a larger batch, or several small tensors in one operation.")
+    else:
+        advice.append('Capture the forward pass as a CUDA graph, or use torch.compile(model, mode="reduce-overhead").')
+        advice.append("Serve several requests as one batch: the same launches then do more work.")
+    if facts.mean_kernel_ns < SHORT_KERNEL_NS and not facts.graphs:
+        advice.append(f"Look for loops over small tensors in {culprit}, and replace them by one batched operation.")
+    return tuple(advice)

@@ -1,0 +1,91 @@
+"""Kernels that only convert tensors between memory layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import EventKind, Trace
+from parsers.model.units import percent
+from rules.analysis.analysis import analyse
+from rules.analysis.families import Family
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.intervals import clip, intersect, length, pairs, union
+from rules.analysis.phrases import a_step, of_every_step, part_of_step, share, shortened
+from rules.analysis.work import of_family, operations, total
+from rules.base import Category, Finding, Need, rule, severity_of
+
+LEAST_SHARE = 0.01
+
+_CODE = """model = model.to(memory_format=torch.channels_last)
+for images, labels in loader:
+    images = images.to("cuda", memory_format=torch.channels_last, non_blocking=True)
+    loss = criterion(model(images), labels)"""
+
+
+@rule
+class LayoutConversion:
+    """Conversions between NCHW and NHWC and other transpositions around convolutions."""
+
+    id: ClassVar[str] = "layout-conversion"
+    category: ClassVar[Category] = Category.LAYOUT_CONVERSION
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    The GPU spends time on kernels that only rearrange tensors, such as nchwToNhwcKernel and batched_transpose.
+
+Why it costs time
+    Tensor cores want channels last (NHWC). PyTorch's default is channels first (NCHW), so the library converts the input
+    and the output of every convolution. That is pure memory traffic.
+
+How it decides
+    By kernel name. The ceiling is the time of these kernels. Below 1 % of the step it stays quiet.
+
+What to try
+    Keep the whole model and its input in channels_last, so that nothing needs to be converted.
+
+When it is wrong
+    Layers without a channels-last version convert back and forth; then the gain is smaller or negative. Measure.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        found = {
+            device: of_family(analysis, operations(analysis, device, EventKind.KERNEL), Family.LAYOUT)
+            for device in analysis.active_devices
+        }
+        worst = max(found, key=lambda device: total(analysis, found[device]), default=None)
+        if worst is None or not len(found[worst]):
+            return
+        events = found[worst]
+        covered = union(trace.events.start[events], trace.events.end[events])
+        busy = clip(intersect(covered, analysis.time(worst).compute), *analysis.window)
+        ceiling = length(busy)
+        if share(analysis, ceiling) < LEAST_SHARE:
+            return
+        longest = trace.name(int(events[np.argmax(trace.events.duration[events])]))
+        kernels = total(analysis, operations(analysis, worst, EventKind.KERNEL))
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            title=f"Tensors change layout back and forth: {of_every_step(analysis, share(analysis, ceiling))}",
+            explanation=(
+                f"{a_step(analysis, len(events))} kernels only rearrange tensors, such as {shortened(longest, 70)}: "
+                f"{part_of_step(analysis, ceiling)}, {percent(total(analysis, events) / max(kernels, 1))} of the kernels' time."
+            ),
+            advice=(
+                "Keep the model and its input in channels_last: model.to(memory_format=torch.channels_last).",
+                "Avoid .contiguous(), permute and view chains between layers.",
+            ),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit=shortened(longest, 120),
+            device=worst,
+            evidence=event_evidence(trace, events),
+            intervals=pairs(busy),
+            code=_CODE,
+            cannot_tell="Which layers cause the conversions: record with shapes and modules (record_shapes=True, with_modules=True).",
+        )

@@ -1,0 +1,95 @@
+"""Many small collectives, each of which costs its latency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import Trace
+from parsers.model.units import duration, size
+from rules.analysis.analysis import analyse
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.intervals import clip, intersect, length, pairs, union
+from rules.analysis.phrases import a_step, of_every_step, part_of_step, share
+from rules.analysis.ranks import ranks_of
+from rules.base import Category, Finding, Need, rule, severity_of
+
+SMALL_BYTES = 1_000_000  # below about 1 MB a ring all-reduce over NVLink is bound by latency, not by bandwidth
+MANY_A_STEP = 20
+LEAST_SHARE = 0.01
+
+_CODE = """flat = torch._utils._flatten_dense_tensors(small_tensors)
+torch.distributed.all_reduce(flat)                       # one message instead of many
+for tensor, reduced in zip(small_tensors, torch._utils._unflatten_dense_tensors(flat, small_tensors)):
+    tensor.copy_(reduced)"""
+
+
+@rule
+class ManySmallCollectives:
+    """Collectives so small that only their number costs time."""
+
+    id: ClassVar[str] = "many-small-collectives"
+    category: ClassVar[Category] = Category.COMMUNICATION_LATENCY
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})
+    explanation: ClassVar[str] = """
+What it found
+    A step sends many small messages between the GPUs.
+
+Why it costs time
+    Every collective costs 10 to 50 us before the first byte moves. Below about 1 MB that latency is most of its time, so
+    a hundred small ones take far longer than one large one with the same data.
+
+How it decides
+    It counts collectives below 1 MB whose size was recorded. It fires when there are at least 20 a step and those that
+    nothing covers make up at least 1 % of the step. The ceiling is all but one of them.
+
+What to try
+    Put tensors together before sending them: larger DDP buckets (bucket_cap_mb), larger FSDP units, one flattened
+    all-reduce, torch.distributed._coalescing_manager.
+
+When it is wrong
+    When each message depends on the result of the one before, they cannot be joined.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        columns = ranks_of(analysis).columns
+        t0, t1 = analysis.window
+        for device in analysis.active_devices:
+            small = (columns.device == device) & (columns.bytes > 0) & (columns.bytes < SMALL_BYTES)
+            small &= (columns.start >= t0) & (columns.start < t1)
+            count = int(small.sum())
+            if count < MANY_A_STEP * max(analysis.steps_in_window, 1):
+                continue
+            covered = union(columns.start[small], columns.end[small])
+            exposed = clip(intersect(covered, analysis.time(device).communication), t0, t1)
+            ceiling = int(length(exposed) * (1 - 1 / count))
+            if share(analysis, ceiling) < LEAST_SHARE:
+                continue
+            typical = int(np.median(columns.bytes[small]))
+            yield Finding(
+                rule=self.id,
+                category=self.category,
+                severity=severity_of(ceiling, analysis.window_ns),
+                title=f"Many small messages between GPUs: {of_every_step(analysis, share(analysis, ceiling))}",
+                explanation=(
+                    f"{a_step(analysis, count)} collectives of {size(typical)} each (median), "
+                    f"{duration(float(np.median((columns.end - columns.start)[small])))} each, stand alone for "
+                    f"{part_of_step(analysis, length(exposed))}. Most of that is latency, not transfer."
+                ),
+                advice=(
+                    "Join small tensors into one message: larger DDP buckets, one flattened all-reduce.",
+                    "Let them run beside computation: async_op=True and wait() later.",
+                ),
+                ceiling_ns=ceiling,
+                window_ns=analysis.window_ns,
+                culprit=next(iter(np.array(columns.collective)[small].tolist()), ""),
+                device=device,
+                evidence=event_evidence(trace, columns.event[small]),
+                intervals=pairs(exposed),
+                code=_CODE,
+                cannot_tell="Which code sends them: record with stacks (with_stack=True).",
+            )
+            return

@@ -1,0 +1,116 @@
+"""Kernels that only move memory and could be one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model import Trace
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.intervals import clip, length, pairs, union
+from rules.analysis.memory_bound import MemoryBound, memory_bound
+from rules.analysis.phrases import a_step, listed, of_every_step, part_of_step, share
+from rules.base import Category, Finding, Need, rule, severity_of
+
+LEAST_SHARE = 0.01
+
+_ATTENTION_CODE = """# instead of softmax(q @ k.transpose(-2, -1) / scale + mask) @ v
+out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"""
+_FUSE_CODE = """model = torch.compile(model)          # joins neighbouring elementwise operators into one Triton kernel
+
+@torch.compile
+def activation(x, bias, residual):    # or only the part that matters
+    return torch.nn.functional.gelu(x + bias) * 0.5 + residual"""
+
+
+@rule
+class MemoryBoundKernels:
+    """Chains of elementwise kernels, and attention that writes its scores to memory."""
+
+    id: ClassVar[str] = "memory-bound-kernels"
+    category: ClassVar[Category] = Category.MEMORY_BOUND_KERNELS
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    Several kernels in a row read a tensor from memory, change each element a little and write it back: additions,
+    casts, activations, masks, softmax, normalisation.
+
+Why it costs time
+    Their time is memory traffic, not arithmetic. Every kernel of the chain reads and writes everything again; one fused
+    kernel would do it once. Attention written with separate operators stores a score for every pair of positions.
+
+How it decides
+    By kernel family and order on the stream. A chain is two or more such kernels in a row, the longest above 3 us. The
+    ceiling counts all of a chain but its longest kernel, and all of what lies between the two matrix products of an
+    attention with a softmax in between.
+
+What to try
+    torch.compile, or a fused kernel (scaled_dot_product_attention, fused LayerNorm, fused optimizers). Keep tensors in
+    16 bits, avoid copies and casts.
+
+When it is wrong
+    When the results between the kernels are needed elsewhere, they must be written anyway. Kernels in a row need not
+    work on the same tensor.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        found = [memory_bound(analysis, device) for device in analysis.active_devices]
+        worst = max(found, key=lambda each: each.saved_ns, default=None)
+        if worst is None or not len(worst.events):
+            return
+        busy = clip(union(trace.events.start[worst.events], trace.events.end[worst.events]), *analysis.window)
+        ceiling = min(worst.saved_ns, length(busy))
+        if share(analysis, ceiling) < LEAST_SHARE:
+            return
+        attention = worst.attention_ns > worst.total_ns // 3
+        evidence = worst.attention if attention else worst.events
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            title=(
+                f"Attention scores go through memory: {of_every_step(analysis, share(analysis, ceiling))}"
+                if attention
+                else f"Unfused kernels only move memory: {of_every_step(analysis, share(analysis, ceiling))}"
+            ),
+            explanation=_explanation(analysis, worst, length(busy), ceiling),
+            advice=_advice(attention),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit="attention scores" if attention else worst.families[0][0].label + " kernels",
+            device=worst.device,
+            evidence=event_evidence(trace, evidence),
+            intervals=pairs(busy),
+            code=_ATTENTION_CODE if attention else _FUSE_CODE,
+            cannot_tell="How close each kernel is to the memory's bandwidth: profile the longest with Nsight Compute.",
+            confidence="medium",
+        )
+
+
+def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int) -> str:
+    kinds = [f"{family.label} ({percent(share(analysis, ns))})" for family, ns in worst.families[:4]]
+    text = (
+        f"{a_step(analysis, len(worst.events))} kernels in {a_step(analysis, worst.chains)} chains take {part_of_step(analysis, busy)} and only "
+        f"move data: {listed(kinds)}. Fused, they could save up to {part_of_step(analysis, ceiling)}."
+    )
+    if worst.attention_ns:
+        text += (
+            f" {percent(worst.attention_ns / max(worst.total_ns, 1))} of it lies between the matrix products of attention: "
+            "mask, softmax and copies of the scores, which a fused attention kernel never writes to memory."
+        )
+    return text
+
+
+def _advice(attention: bool) -> tuple[str, ...]:
+    if attention:
+        return (
+            "Use torch.nn.functional.scaled_dot_product_attention: one fused kernel, no scores in memory.",
+            "Pass masks as is_causal=True or as attn_mask instead of masked_fill.",
+        )
+    return (
+        "Compile the model: torch.compile joins neighbouring elementwise kernels into one.",
+        "Avoid casts and copies between operators: keep one data type and memory layout, use in-place or fused operators.",
+    )

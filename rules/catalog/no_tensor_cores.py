@@ -1,0 +1,122 @@
+"""Matrix products and convolutions that do not use the tensor cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import EventKind, Trace
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.families import Family
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.intervals import clip, length, pairs, union
+from rules.analysis.phrases import of_every_step, part_of_step, share, shortened
+from rules.analysis.work import of_family, operations, total
+from rules.base import Category, Finding, Need, rule, severity_of
+
+LEAST_SHARE = 0.01
+FIRST_CAPABILITY = 7  # tensor cores exist from compute capability 7.0 on (Kineto's plugin)
+TF32_CAPABILITY = 8
+# Peak dense tensor-core rate over peak FP32 rate, from NVIDIA's data sheets: V100 FP16 125/15.7, A100 TF32 156/19.5, H100 TF32 495/67.
+SPEED_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
+USUAL_RATIO = 8.0
+FULL_PRECISION = ("fp32", None)
+
+_CODE = """torch.backends.cuda.matmul.allow_tf32 = True      # FP32 inputs, tensor cores inside (about 3 decimal digits)
+torch.backends.cudnn.allow_tf32 = True
+torch.set_float32_matmul_precision("high")
+
+with torch.autocast("cuda", dtype=torch.bfloat16):   # or mixed precision, faster still
+    loss = model(batch).mean()
+loss.backward()"""
+
+
+@rule
+class NoTensorCores:
+    """FP32 matrix products and convolutions on a GPU with tensor cores."""
+
+    id: ClassVar[str] = "no-tensor-cores"
+    category: ClassVar[Category] = Category.NO_TENSOR_CORES
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    Matrix products or convolutions run on the ordinary FP32 units, although this GPU has tensor cores.
+
+Why it costs time
+    Tensor cores multiply matrices about eight times faster (TF32 against FP32 on A100 and H100), and sixteen times
+    faster in bf16 or fp16.
+
+How it decides
+    By the kernels' names: cuBLAS, cuDNN and CUTLASS say which instructions a kernel uses (ffma, simt and sgemm against
+    tensorop, s1688, s16816, wgmma, nvjet). Double precision and products of a matrix with a vector are left out. The
+    ceiling is the time of these kernels, less what the tensor cores' peak rate would still need.
+
+What to try
+    Allow TF32, or use automatic mixed precision in bf16. Make dimensions multiples of 8 (16-bit types).
+
+When it is wrong
+    When the computation needs full FP32 accuracy. Products that are bound by memory gain less than the ceiling says.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        found = {device: _without(analysis, device) for device in analysis.active_devices if _capable(trace, device)}
+        worst = max(found, key=lambda device: total(analysis, found[device]), default=None)
+        if worst is None or not len(found[worst]):
+            return
+        events = found[worst]
+        busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
+        ceiling = int(length(busy) * (1 - 1 / _ratio(trace, worst)))
+        if share(analysis, ceiling) < LEAST_SHARE:
+            return
+        longest = int(events[np.argmax(trace.events.duration[events])])
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            title=f"Matrix products without tensor cores: {of_every_step(analysis, share(analysis, length(busy)))}",
+            explanation=_explanation(analysis, worst, events, length(busy), trace.name(longest)),
+            advice=(
+                'Allow TF32 for matrix products: torch.set_float32_matmul_precision("high").',
+                "Or use mixed precision: torch.autocast(\"cuda\", dtype=torch.bfloat16) around the forward pass.",
+            ),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit=shortened(trace.name(longest), 120),
+            device=worst,
+            evidence=event_evidence(trace, events),
+            intervals=pairs(busy),
+            code=_CODE,
+            cannot_tell="Whether the model tolerates lower precision, and how close these kernels are to the FP32 peak (Nsight Compute).",
+        )
+
+
+def _capable(trace: Trace, device: int) -> bool:
+    capability = trace.devices[device].compute_capability
+    return capability is None or capability[0] >= FIRST_CAPABILITY
+
+
+def _ratio(trace: Trace, device: int) -> float:
+    capability = trace.devices[device].compute_capability
+    return SPEED_RATIO.get(capability[0], USUAL_RATIO) if capability else USUAL_RATIO
+
+
+def _without(analysis: Analysis, device: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    kernels = of_family(analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION)
+    names = analysis.trace.events.name[kernels]
+    classes = analysis.classes
+    wanted = np.array([classes[name].tensor_core is False and classes[name].dtype in FULL_PRECISION for name in names.tolist()], bool)
+    return kernels[wanted] if len(kernels) else kernels
+
+
+def _explanation(analysis: Analysis, device: int, events: np.ndarray[tuple[int], np.dtype[np.int64]], busy: int, name: str) -> str:
+    kernels = of_family(analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION)
+    part = total(analysis, events) / max(total(analysis, kernels), 1)
+    return (
+        f"{percent(part)} of the time in matrix products and convolutions is spent on ordinary FP32 units: "
+        f"{part_of_step(analysis, busy)}. The longest is {shortened(name, 90)}. Tensor cores would be up to "
+        f"{_ratio(analysis.trace, device):.3g} times faster."
+    )

@@ -1,0 +1,116 @@
+"""The recording itself slows the program down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import EventKind, Trace
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.causes import Cause
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.intervals import Intervals, clip, intersect, length, pairs, union
+from rules.analysis.phrases import listed, of_every_step, part_of_step, share
+from rules.base import Category, Finding, Need, Severity, rule, severity_of
+
+NOTABLE_SHARE = 0.05  # of the window spent in the profiler (nsys-ai); 15 % contaminates it
+LEAST_IDLE_SHARE = 0.05  # stacks and memory only matter where the GPU waits for the CPU
+_HOST_CAUSES = (Cause.LAUNCH, Cause.HOST, Cause.INPUT)
+
+_CODE = """with torch.profiler.profile(with_stack=False, profile_memory=False, record_shapes=False) as prof:
+    train_step(batch)      # times from this run; stacks and memory from another"""
+
+
+@rule
+class RecordingSlowsHost:
+    """The profiler's own work, and options that make every operator slower."""
+
+    id: ClassVar[str] = "recording-slows-host"
+    category: ClassVar[Category] = Category.RECORDING_OVERHEAD
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    The profiler takes part of the time that it measures.
+
+Why it costs time
+    It costs nothing without the profiler, but the numbers here are too high. Python stacks cost about a microsecond for
+    every function call, shapes and memory some more for every operator.
+
+How it decides
+    The recording says how it was made (with_stack, profile_memory), and the profiler records its own work as overhead
+    events. It speaks up when stacks or memory were recorded and the GPU waits for the CPU at least 5 % of the time, or
+    when overhead events cover at least 5 % of the GPU's idle time in the window.
+
+What to try
+    Take times from a recording without stacks, memory and shapes, and use the detailed one to see where.
+
+When it is wrong
+    When the GPU never waits for the CPU, a slower CPU changes nothing.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        if not analysis.active_devices:
+            return
+        device = max(analysis.active_devices, key=lambda each: sum(_idle(analysis, each).values()))
+        waiting = sum(_idle(analysis, device).values())
+        own = _profiler_time(analysis, device)
+        options = [text for text, used in (("Python stacks", trace.capture.with_stack), ("memory", trace.capture.profile_memory)) if used]
+        costly = bool(options) and share(analysis, waiting) >= LEAST_IDLE_SHARE
+        if not costly and share(analysis, length(own)) < NOTABLE_SHARE:
+            return
+        frames = trace.events.of_kind(EventKind.PYTHON)
+        text = ""
+        if options:
+            text = (
+                f"This was recorded with {listed(options)}, which makes every operator slower"
+                + (f" ({len(frames):,} Python calls were recorded)" if len(frames) else "")
+                + f". The GPU waits for the CPU {percent(share(analysis, waiting))} of the time; without them it would be less."
+            )
+        if length(own):
+            text += f" The profiler's own work falls on {part_of_step(analysis, length(own))} of idle GPU time."
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(length(own), analysis.window_ns) if length(own) else Severity.INFO,
+            title=(
+                f"The recording slows the CPU: {listed(options)} {'was' if options == ['memory'] else 'were'} recorded"
+                if options
+                else f"The profiler itself stalls the GPU: {of_every_step(analysis, share(analysis, length(own)))}"
+            ),
+            explanation=text.strip(),
+            advice=("Record again without stacks, memory and shapes for the times, and keep this one to see where.",),
+            ceiling_ns=length(own),
+            window_ns=analysis.window_ns,
+            culprit="with_stack" if trace.capture.with_stack else "profile_memory" if trace.capture.profile_memory else "profiler",
+            device=device,
+            evidence=event_evidence(trace, trace.events.of_kind(EventKind.OVERHEAD), 10),
+            intervals=pairs(own),
+            code=_CODE,
+            cannot_tell="How long the step takes without the profiler: time it with CUDA events.",
+            confidence="medium",
+        )
+
+
+def _idle(analysis: Analysis, device: int) -> dict[Cause, int]:
+    budget = analysis.budgets(device)
+    return {cause: budget.idle_ns[cause] for cause in _HOST_CAUSES}
+
+
+def _profiler_time(analysis: Analysis, device: int) -> Intervals:
+    """Idle time of the GPU while the profiler was at work, inside the window."""
+    trace = analysis.trace
+    rank = trace.devices[device].rank
+    events = trace.events.of_kind(EventKind.OVERHEAD)
+    mine = np.array([lane.rank == rank for lane in trace.lanes], bool)
+    events = events[mine[trace.events.lane[events]]]
+    time = analysis.time(device)
+    idle = union(
+        np.concatenate([time.idle[cause][0] for cause in _HOST_CAUSES]),
+        np.concatenate([time.idle[cause][1] for cause in _HOST_CAUSES]),
+    )
+    overhead = union(trace.events.start[events], trace.events.end[events])
+    return clip(intersect(overhead, idle), *analysis.window)

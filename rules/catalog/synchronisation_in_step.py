@@ -1,0 +1,134 @@
+"""The CPU waits for the GPU inside the step, and then the GPU waits for the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.calls import Call
+from rules.analysis.causes import Cause
+from rules.analysis.idle_time import IdleTime
+from rules.analysis.intervals import pairs
+from rules.analysis.phrases import a_step, listed, of_every_step, part_of_step, share
+from rules.analysis.work import api_calls
+from rules.base import Category, Finding, Need, rule, severity_of
+
+LEAST_SHARE = 0.002  # a blocking call in every step is worth a word even when it costs little
+
+_READ_BACK_CODE = """losses = []
+for batch in loader:
+    loss = train_step(batch)
+    losses.append(loss.detach())              # stays on the GPU: nothing waits
+    if len(losses) == 100:
+        print(torch.stack(losses).mean().item())   # one read-back for a hundred steps
+        losses.clear()"""
+_SYNCHRONIZE_CODE = """start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+start.record()
+train_step(batch)
+end.record()                       # instead of torch.cuda.synchronize() around every part
+# ... later, once, outside the loop:
+torch.cuda.synchronize()
+print(start.elapsed_time(end), "ms")"""
+
+
+@rule
+class SynchronisationInStep:
+    """Idle time caused by blocking calls and scalar read-backs."""
+
+    id: ClassVar[str] = "synchronisation-in-step"
+    category: ClassVar[Category] = Category.SYNCHRONIZATION
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.API_CALLS})
+    explanation: ClassVar[str] = """
+What it found
+    The CPU stops and waits until the GPU has finished: torch.cuda.synchronize(), .item(), .cpu(), printing a tensor,
+    an if on a tensor, nonzero, a blocking copy.
+
+Why it costs time
+    While the CPU waits it launches nothing, so the GPU's queue runs empty. When the wait is over, the GPU idles until
+    the CPU has launched new work. The wait itself costs nothing: the time after it does.
+
+How it decides
+    It counts idle time of the GPU while the launching thread is inside a blocking call or an operator that reads a value
+    back. Time after the call counts too, as far as the CPU had been ahead when it blocked: that much sooner it would
+    have launched. Time in which the GPU was busy anyway is not counted.
+
+What to try
+    Read values back rarely, many at once, and late. Keep conditions on the GPU (torch.where). Time with CUDA events
+    instead of synchronising. Copy to pinned memory with non_blocking=True and wait for an event.
+
+When it is wrong
+    When the program is slow in launching anyway, removing the synchronisation only gives back the call's own time, which
+    is what is counted here.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        waiting = IdleTime(analysis, Cause.SYNCHRONIZATION)
+        ceiling = waiting.ns
+        if share(analysis, ceiling) < LEAST_SHARE:
+            return
+        culprit = waiting.culprit
+        read_back = "aten::" in culprit or "Memcpy" in culprit
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            title=f"Waiting for results stalls the GPU: {of_every_step(analysis, share(analysis, ceiling))}",
+            explanation=_explanation(analysis, waiting),
+            advice=_advice(read_back),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit=culprit,
+            device=waiting.device,
+            evidence=waiting.evidence(),
+            intervals=pairs(waiting.intervals),
+            code=_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE,
+            cannot_tell="" if trace.capture.with_stack else "Which line calls it: record with stacks (with_stack=True).",
+        )
+
+
+def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
+    trace = analysis.trace
+    calls = api_calls(analysis, waiting.device, Call.SYNCHRONIZE)
+    items = _named_operators(analysis, waiting.device, ("aten::_local_scalar_dense",))
+    counted = [f"{a_step(analysis, len(calls))} blocking calls"] if len(calls) else []
+    if len(items):
+        counted.append(f"{a_step(analysis, len(items))} scalar read-backs")
+    text = (
+        f"{' and '.join(counted) or 'Blocking copies'} make the CPU wait for the GPU; afterwards the GPU idles until new work arrives: "
+        f"{part_of_step(analysis, waiting.ns)}."
+    )
+    where = [f"{each.culprit} ({percent(share(analysis, each.ns))}, {each.count} gaps)" for each in waiting.blames[:3]]
+    del trace
+    return f"{text} Where: {listed(where)}."
+
+
+def _named_operators(analysis: Analysis, device: int, names: tuple[str, ...]) -> npt.NDArray[np.int64]:
+    trace = analysis.trace
+    t0, t1 = analysis.window
+    parts = [np.empty(0, np.int64)]
+    for thread in analysis.threads.drivers(device)[0]:
+        events = analysis.threads.events(thread)
+        events = events[trace.events.kind[events] == EventKind.CPU_OP]
+        wanted = np.array([index for index, text in enumerate(trace.strings) if text in names], np.int32)
+        events = events[np.isin(trace.events.name[events], wanted)]
+        parts.append(events[(trace.events.start[events] >= t0) & (trace.events.start[events] < t1)])
+    return np.concatenate(parts)
+
+
+def _advice(read_back: bool) -> tuple[str, ...]:
+    if read_back:
+        return (
+            "Keep values on the GPU and read them back once in many steps: collect loss.detach() and call .item() on their mean.",
+            "Replace conditions on tensors by torch.where, and copy results with non_blocking=True into pinned memory.",
+        )
+    return (
+        "Remove torch.cuda.synchronize() from the step; to measure time, record CUDA events and read them later.",
+        "If another stream must wait, use stream.wait_event(event): it makes the GPU wait, not the CPU.",
+    )

@@ -1,0 +1,148 @@
+"""Steps, or the runs of one kernel, that differ a lot from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import EventKind, Trace
+from parsers.model.units import duration, percent, three_digits
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.idle_time import any_stream, event_evidence
+from rules.analysis.phrases import device_name, share, shortened
+from rules.analysis.steps import Step
+from rules.analysis.work import operations
+from rules.base import Category, Evidence, Finding, Need, Severity, rule, severity_of
+
+LEAST_RATIO = 1.5  # longest step over the median (nsys-ai)
+LEAST_STEPS = 3
+LEAST_SPREAD = 1.0  # standard deviation over mean of one kernel's duration (TraceLens) ...
+LEAST_CALLS = 10  # ... called more often than this ...
+LEAST_KERNEL_SHARE = 0.05  # ... and at least this part of the window
+LEAST_SHARE = 0.01
+
+_CODE = """lengths = sorted(len(sample) for sample in dataset)          # are the inputs equally long?
+print(lengths[len(lengths) // 2], lengths[-1])
+# Batch samples of similar length together, or pad to a few fixed lengths."""
+
+
+@rule
+class UnevenSteps:
+    """Steady steps whose time varies, and kernels whose time varies with the same name."""
+
+    id: ClassVar[str] = "uneven-steps"
+    category: ClassVar[Category] = Category.VARIABILITY
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    Some steps take much longer than most, or one kernel takes very different times.
+
+Why it costs time
+    Every slow step delays the run, and in a distributed run all other ranks with it.
+
+How it decides
+    Steps: the longest steady step takes more than 1.5 times the median. The ceiling is what all longer steps take above
+    the median. Kernels: one name with more than 10 runs and at least 5 % of the time whose standard deviation exceeds
+    its mean; that is information only, because one kernel name may serve several shapes.
+
+What to try
+    See what the long steps do in addition: logging, saving, evaluation, garbage collection, longer inputs, other
+    programs on the same machine, lower clocks.
+
+When it is wrong
+    When steps differ by design. Three or four recorded steps say little: record more.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        yield from self._steps(analysis)
+        yield from self._kernels(analysis)
+
+    def _steps(self, analysis: Analysis) -> Iterable[Finding]:
+        best: tuple[int, list[Step], float] | None = None
+        for rank in {step.rank for step in analysis.steady_steps}:
+            steps = [step for step in analysis.steady_steps if step.rank == rank]
+            if len(steps) < LEAST_STEPS:
+                continue
+            usual = float(np.median([step.duration for step in steps]))
+            if max(step.duration for step in steps) <= LEAST_RATIO * usual:
+                continue
+            extra = int(sum(max(step.duration - usual, 0) for step in steps))
+            if best is None or extra > best[0]:
+                best = (extra, [step for step in steps if step.duration > LEAST_RATIO * usual], usual)
+        if best is None or share(analysis, best[0]) < LEAST_SHARE:
+            return
+        extra, slow, usual = best
+        longest = max(slow, key=lambda step: step.duration)
+        lane = any_stream(analysis.trace, analysis.active_devices[0]) if analysis.active_devices else 0
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(extra, analysis.window_ns),
+            title=f"Steps take unequal time: {percent(share(analysis, extra))} above the median",
+            explanation=(
+                f"{longest.name} takes {duration(longest.duration)}, {three_digits(longest.duration / max(usual, 1))} times the median "
+                f"({duration(usual)}); {len(slow)} of {analysis.steps_in_window} steps are more than {LEAST_RATIO} times as long."
+            ),
+            advice=(
+                f"Compare {longest.name} with its neighbours: what runs only there?",
+                "Batch inputs of similar length together, and move logging and saving out of the loop.",
+            ),
+            ceiling_ns=min(extra, analysis.window_ns),
+            window_ns=analysis.window_ns,
+            culprit=longest.name,
+            rank=longest.rank,
+            evidence=tuple(
+                Evidence(
+                    int(analysis.trace.events.lane[step.event]) if step.event >= 0 else lane,
+                    step.start,
+                    step.end,
+                    step.name,
+                    step.event,
+                )
+                for step in slow
+            ),
+            intervals=tuple((step.start, step.end) for step in slow),
+            code=_CODE,
+            cannot_tell="Whether this repeats: record more steps.",
+            confidence="medium",
+        )
+
+    def _kernels(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
+        for device in analysis.active_devices:
+            kernels = operations(analysis, device, EventKind.KERNEL)
+            kernels = np.setdiff1d(kernels, trace.collective_kernels)
+            name, time = trace.events.name[kernels], trace.events.duration[kernels].astype(np.float64)
+            count = np.bincount(name, minlength=len(trace.strings))
+            total = np.bincount(name, time, minlength=len(trace.strings))
+            square = np.bincount(name, time * time, minlength=len(trace.strings))
+            mean = total / np.maximum(count, 1)
+            spread = np.sqrt(np.maximum(square / np.maximum(count, 1) - mean * mean, 0)) / np.maximum(mean, 1)
+            odd = (count > LEAST_CALLS) & (spread > LEAST_SPREAD) & (total >= LEAST_KERNEL_SHARE * analysis.window_ns)
+            if not odd.any():
+                continue
+            worst = int(np.flatnonzero(odd)[total[odd].argmax()])
+            mine = kernels[name == worst]
+            yield Finding(
+                rule=self.id,
+                category=self.category,
+                severity=Severity.INFO,
+                title=f"One kernel's time varies: {shortened(trace.strings[worst], 40)}",
+                explanation=(
+                    f"It runs {count[worst]:,} times on {device_name(trace, device)}, {duration(mean[worst])} on average, and its standard deviation is "
+                    f"{three_digits(spread[worst])} times that. Often the same kernel serves small and large tensors."
+                ),
+                advice=("Group its runs by grid size to see whether they do different amounts of work.",),
+                ceiling_ns=0,
+                window_ns=analysis.window_ns,
+                culprit=shortened(trace.strings[worst], 120),
+                device=device,
+                evidence=event_evidence(trace, mine, 5),
+                code=_CODE,
+                cannot_tell="" if trace.capture.record_shapes else "Which shapes it ran on: record with record_shapes=True.",
+                confidence="low",
+            )
+            return
