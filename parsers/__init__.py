@@ -3,25 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from parsers.base import Source, parsers
+from parsers.containers import Contents, contents, holding
 from parsers.merge import merge
-from parsers.model import Progress, Trace, UnknownFormat
-from parsers.source import identify
+from parsers.model import (
+    Effect,
+    Malformed,
+    Progress,
+    Quality,
+    QualityRecorder,
+    Trace,
+    TraceError,
+    UnknownFormat,
+)
 
 __all__ = ["open_trace"]
 
 
 def open_trace(paths: Sequence[Path], progress: Progress | None = None) -> Trace:
-    """Read one recording, or several files of one run, as one trace; raises ``TraceError`` with a hint."""
+    """Read one recording, or several of one run (files, folders, archives), as one trace.
+
+    Raises ``TraceError`` with a hint. A file inside a folder or an archive that cannot be read is left out, which
+    ``Trace.quality`` says; a file that the user named must be readable.
+    """
     progress = progress or Progress()
-    sources = [identify(Path(path)) for path in paths]
-    traces = []
-    for index, source in enumerate(sources):
-        part = progress.part(index / len(sources), (index + 1) / len(sources))
-        traces.append(_read(source, part))
-    return traces[0] if len(traces) == 1 else merge(traces)
+    found = [contents(Path(path), progress.part(0.0, 0.1)) for path in paths]
+    total = sum(len(each.sources) for each in found)
+    traces: list[Trace] = []
+    skipped: list[tuple[str, str]] = []
+    for each in found:
+        for source in each.sources:
+            part = progress.part(0.1 + 0.8 * len(traces) / total, 0.1 + 0.8 * (len(traces) + 1) / total)
+            try:
+                traces.append(holding(_read(source, part), each.folder))
+            except TraceError as error:
+                if not each.is_container:
+                    raise
+                skipped.append((source.name, error.problem))
+        skipped += each.skipped
+    if not traces:
+        raise _nothing_usable(Path(paths[0]) if paths else Path(), skipped)
+    trace = traces[0] if len(traces) == 1 else merge(traces)
+    return _with_skipped(trace, skipped)
 
 
 def _read(source: Source, progress: Progress) -> Trace:
@@ -33,3 +59,22 @@ def _read(source: Source, progress: Progress) -> Trace:
         "This is not a recording that Stallscope knows.",
         "It reads PyTorch profiler or Chrome JSON, Nsight Systems SQLite exports, and Nsight Compute reports or CSV.",
     )
+
+
+def _nothing_usable(path: Path, skipped: list[tuple[str, str]]) -> TraceError:
+    name, problem = skipped[0] if skipped else ("", "there is no file")
+    return Malformed(
+        path, f"Nothing here is a recording ({name}: {problem})", "Open the recordings themselves."
+    )
+
+
+def _with_skipped(trace: Trace, skipped: list[tuple[str, str]]) -> Trace:
+    """The trace, whose quality record names the files that were not read."""
+    if not skipped:
+        return trace
+    recorder = QualityRecorder()
+    for name, problem in skipped:
+        recorder.note(
+            "file-not-read", Effect.NOTED, "files beside the recordings were not read", f"{name}: {problem}"
+        )
+    return replace(trace, quality=Quality.merged([trace.quality, recorder.quality()]))

@@ -13,13 +13,18 @@ from parsers.model import (
     Attribute,
     Capture,
     Counter,
+    Effect,
     EventTable,
     Links,
     Quality,
+    QualityRecorder,
+    Rank,
     Trace,
 )
 from parsers.model.attributes import AttributeColumn
 from parsers.model.builder import in_display_order
+from parsers.rank_choice import Choice, choose
+from parsers.rank_clocks import Alignment, align
 
 TEXT_ATTRIBUTES = frozenset(
     {
@@ -38,13 +43,21 @@ TEXT_ATTRIBUTES = frozenset(
 def merge(traces: Sequence[Trace]) -> Trace:
     """One trace of all events; clocks are aligned by wall time where every file states it, else by their starts.
 
-    Ranks that two files share, or that no file states, are numbered in the order of the files.
+    Files that do not belong to the same run are left out, which the quality record says. Ranks that no file states
+    are numbered by the files' names or order. A clear skew between the clocks of ranks is corrected.
     """
-    traces = _with_ranks(logs_on_timelines(traces))
+    choice = choose(logs_on_timelines(traces))
+    traces = choice.traces
+    if len(traces) == 1 and not choice.left_out:
+        return traces[0]
     epochs = [trace.epoch_ns for trace in traces]
     known = [epoch for epoch in epochs if epoch is not None]
     zero = min(known, default=0)
     shifts = [epoch - zero if epoch is not None and len(known) == len(traces) else 0 for epoch in epochs]
+    aligned = align(traces, shifts)
+    shifts = [shift + correction for shift, correction in zip(shifts, aligned.corrections, strict=True)]
+    earliest = min(shifts)
+    zero, shifts = zero + earliest, [shift - earliest for shift in shifts]
 
     index: dict[str, int] = {}
     strings: list[str] = []
@@ -95,7 +108,11 @@ def merge(traces: Sequence[Trace]) -> Trace:
         ),
         lanes=ordered,
         devices=tuple(devices),
-        ranks=tuple(rank for trace in traces for rank in trace.ranks),
+        ranks=tuple(
+            replace(rank, clock_error_ns=error)
+            for trace, error in zip(traces, aligned.errors, strict=True)
+            for rank in trace.ranks or _numbered_rank(trace)
+        ),
         links=Links.of(place[np.concatenate(operations)], place[np.concatenate(launches)]),
         attributes=_merged_attributes(traces, name_maps, offsets.tolist(), place),
         counters=tuple(
@@ -105,7 +122,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
         ),
         kernels=tuple(kernel for trace in traces for kernel in trace.kernels),
         inputs=tuple(each for trace in traces for each in trace.inputs),
-        quality=Quality.merged(trace.quality for trace in traces),
+        quality=_merged_quality(traces, choice, aligned),
         capture=_merged_capture([trace.capture for trace in traces]),
         epoch_ns=zero if known else None,
         sources=tuple(source for trace in traces for source in trace.sources),
@@ -116,23 +133,24 @@ def _first_source(traces: Sequence[Trace]) -> list[int]:
     return np.cumsum([0, *(len(trace.sources) for trace in traces)])[:-1].tolist()
 
 
-def _with_ranks(traces: Sequence[Trace]) -> list[Trace]:
-    stated = [trace.inputs[0].rank if trace.inputs else None for trace in traces]
-    timelines = [index for index, trace in enumerate(traces) if len(trace.events)]
-    if len(timelines) < 2 or len({stated[index] for index in timelines} - {None}) == len(timelines):
-        return list(traces)
-    return [_renumbered(trace, index) if len(trace.events) else trace for index, trace in enumerate(traces)]
+def _numbered_rank(trace: Trace) -> tuple[Rank, ...]:
+    """The rank of a trace that states none but was given one."""
+    number = trace.inputs[0].rank if trace.inputs and len(trace.events) else None
+    return () if number is None else (Rank(number),)
 
 
-def _renumbered(trace: Trace, rank: int) -> Trace:
-    return replace(
-        trace,
-        lanes=tuple(replace(lane, rank=rank) for lane in trace.lanes),
-        devices=tuple(replace(device, rank=rank) for device in trace.devices),
-        inputs=tuple(replace(each, rank=rank) for each in trace.inputs),
-        ranks=tuple(replace(each, rank=rank) for each in trace.ranks),
-        counters=tuple(replace(each, rank=rank) for each in trace.counters),
-    )
+def _merged_quality(traces: Sequence[Trace], choice: Choice, aligned: Alignment) -> Quality:
+    notes = QualityRecorder()
+    for note in aligned.notes:
+        notes.note(note.kind, note.effect, note.reason, note.example, note.count)
+    for path, reason in choice.left_out:
+        notes.note(
+            "left-out",
+            Effect.NOTED,
+            "files that do not belong to this run are not shown",
+            f"{path}: {reason}",
+        )
+    return Quality.merged([*(trace.quality for trace in traces), notes.quality()])
 
 
 def _merged_attributes(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import zstandard
-from isal import igzip
 
 from parsers.base import HEAD_BYTES, Source
 from parsers.model import Malformed, TraceError
+from parsers.packed import GzipStream
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+READ_ERRORS = (OSError, EOFError, ValueError, zstandard.ZstdError)  # what reading damaged data raises
 
 
 def identify(path: Path, shown: str = "") -> Source:
@@ -29,23 +29,28 @@ def identify(path: Path, shown: str = "") -> Source:
             magic = file.read(4)
     except PermissionError as error:
         raise TraceError(path, "This file may not be read.", "Check its permissions.") from error
+    except (OSError, ValueError) as error:
+        raise TraceError(path, f"This file cannot be read ({error}).", "Copy it to a local disk.") from error
     if not magic:
         raise Malformed(path, "The file is empty.", "Record or copy it again.")
     compression = "gzip" if magic.startswith(_GZIP) else "zstd" if magic == _ZSTD else ""
     try:
         with open_bytes(Source(path, b"", compression)) as file:
             head = file.read(HEAD_BYTES)
-    except (OSError, EOFError, zstandard.ZstdError, gzip.BadGzipFile) as error:
+    except READ_ERRORS as error:
         raise Malformed(
             path, f"The {compression} data is damaged at its start.", "Copy the file again."
         ) from error
+    if not head:
+        raise Malformed(path, f"The {compression} file holds nothing.", "Record or copy it again.")
     return Source(path, head, compression, shown)
 
 
 def open_bytes(source: Source) -> IO[bytes]:
-    """A stream of the unpacked content."""
+    """A stream of the unpacked content; reading raises one of ``READ_ERRORS`` where the data is damaged."""
     if source.compression == "gzip":
-        return igzip.open(source.path, "rb")
+        return cast("IO[bytes]", GzipStream(source.path))
     if source.compression == "zstd":
-        return zstandard.open(source.path, "rb")
+        unpacker = zstandard.ZstdDecompressor(max_window_size=1 << 31)
+        return cast("IO[bytes]", unpacker.stream_reader(source.path.open("rb"), read_across_frames=True))
     return source.path.open("rb")

@@ -43,7 +43,7 @@ class DeviceLog:
         log = _Log(Readings())
         try:
             with open_bytes(source) as stream:
-                for place, line in enumerate(_lines(stream), 1):
+                for place, line in enumerate(_lines(stream, source.head), 1):
                     if place % _STEP_LINES == 1:
                         progress.step(0.5, "reading the device log")
                     log.line(line, place)
@@ -254,11 +254,9 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _lines(stream: IO[bytes]) -> Iterator[str]:
+def _lines(stream: IO[bytes], head: bytes) -> Iterator[str]:
     """Lines of text; a line that is too long for a log is cut."""
-    start = stream.read(2)
-    encoding = "utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
-    stream.seek(0)
+    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
     text = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline=None)
     while line := text.readline(LONGEST_LINE):
         yield line

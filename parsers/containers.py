@@ -1,0 +1,154 @@
+"""Folders and archives of recordings: what is in them, unpacked where nobody else can read it."""
+
+from __future__ import annotations
+
+import stat
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any
+
+from parsers.base import Source
+from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError
+from parsers.source import READ_ERRORS, identify, open_bytes
+
+MOST_MEMBERS = 2_000
+MOST_UNPACKED = 64 << 30
+MOST_GROWTH = 300  # times the archive's size, once it is large
+_FREE_GROWTH = 256 << 20
+_COPY_BYTES = 4 << 20
+_ZIP = b"PK\x03\x04"
+_TAR_MAGIC = slice(257, 262)
+_HIDDEN = ("__MACOSX", ".")
+
+
+@dataclass(slots=True)
+class Contents:
+    """The recordings found under one path; ``skipped`` names what is no file that can be read, with the reason."""
+
+    sources: list[Source] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    folder: tempfile.TemporaryDirectory[str] | None = (
+        None  # where an archive was unpacked; removed with this object
+    )
+    is_container: bool = False
+
+
+def contents(path: Path, progress: Progress) -> Contents:
+    """The sources under ``path``: the file itself, the files of a folder, or the members of a zip or tar."""
+    if path.is_dir():
+        return _folder(path)
+    source = identify(path)
+    if source.head.startswith(_ZIP):
+        return _unpacked(path, _zip_members(path), progress)
+    if source.head[_TAR_MAGIC] == b"ustar":
+        return _unpacked(path, _tar_members(source), progress)
+    return Contents([source])
+
+
+def _folder(path: Path) -> Contents:
+    found = Contents(is_container=True)
+    try:
+        files = sorted(each for each in path.rglob("*") if not each.name.startswith(".") and each.is_file())
+    except OSError as error:
+        raise TraceError(path, f"This folder cannot be read ({error}).", "Check its permissions.") from error
+    if not files:
+        raise TraceError(
+            path, "There is no file in this folder.", "Open the folder that holds the recordings."
+        )
+    if len(files) > MOST_MEMBERS:
+        raise TraceError(
+            path,
+            f"This folder holds {len(files):,} files.",
+            "Open the folder that holds only the recordings.",
+        )
+    for file in files:
+        try:
+            found.sources.append(identify(file, str(file.relative_to(path))))
+        except TraceError as error:
+            found.skipped.append((str(file.relative_to(path)), error.problem))
+    return found
+
+
+Member = tuple[str, IO[bytes]]
+
+
+def _zip_members(path: Path) -> Iterator[Member]:
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if not member.is_dir():
+                with archive.open(member) as file:
+                    yield member.filename, file
+
+
+def _tar_members(source: Source) -> Iterator[Member]:
+    with open_bytes(source) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            if member.isreg() and (file := archive.extractfile(member)) is not None:
+                yield member.name, file
+
+
+def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Contents:
+    """Copies members to numbered files, so that no name in an archive is ever used as a path."""
+    found = Contents(is_container=True, folder=tempfile.TemporaryDirectory(prefix="stallscope-"))
+    assert found.folder is not None
+    folder = Path(found.folder.name)
+    folder.chmod(stat.S_IRWXU)
+    budget = min(MOST_UNPACKED, max(path.stat().st_size * MOST_GROWTH, _FREE_GROWTH))
+    try:
+        for number, (name, file) in enumerate(members):
+            if number >= MOST_MEMBERS:
+                found.skipped.append((name, f"the archive holds more than {MOST_MEMBERS:,} files"))
+                break
+            if any(part.startswith(_HIDDEN) for part in Path(name).parts):
+                continue
+            copy = folder / f"{number}"
+            budget -= _copied(path, name, file, copy, budget, progress)
+            try:
+                found.sources.append(identify(copy, name))
+            except TraceError as error:
+                found.skipped.append((name, error.problem))
+    except (zipfile.BadZipFile, tarfile.TarError, NotImplementedError, RuntimeError, *READ_ERRORS) as error:
+        if not found.sources:
+            raise Malformed(path, f"The archive is damaged ({error}).", "Copy it again.") from error
+        found.skipped.append((path.name, f"the archive is damaged ({error})"))
+    if not found.sources:
+        raise Malformed(path, "There is no recording in this archive.", "Open the recordings themselves.")
+    return found
+
+
+def _copied(path: Path, name: str, file: IO[bytes], copy: Path, budget: int, progress: Progress) -> int:
+    total = 0
+    with copy.open("wb") as target:
+        while block := file.read(_COPY_BYTES):
+            progress.step(0.0, f"unpacking {name}")
+            total += len(block)
+            if total > budget:
+                raise Malformed(
+                    path,
+                    f"This archive unpacks to more than {MOST_GROWTH} times its size.",
+                    "Unpack it yourself if you trust it, and open the recordings.",
+                )
+            target.write(block)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """Arguments from an unpacked file, which stays as long as this object."""
+
+    source: ArgumentSource
+    folder: tempfile.TemporaryDirectory[str]
+
+    def arguments(self, source_row: int) -> Mapping[str, Any]:
+        return self.source.arguments(source_row)
+
+
+def holding(trace: Trace, folder: tempfile.TemporaryDirectory[str] | None) -> Trace:
+    """The trace, keeping the folder of its unpacked files while it lives."""
+    if folder is None:
+        return trace
+    return replace(trace, sources=tuple(each and Unpacked(each, folder) for each in trace.sources))

@@ -1,0 +1,83 @@
+"""Streams of unpacked bytes that hand out everything before a damaged or missing part."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import IO, Any
+
+from isal import isal_zlib
+
+_PACKED_BLOCK = 64 << 10
+_MOST_AT_ONCE = 8 << 20
+_GZIP_WINDOW = 31
+_DAMAGE: Any = isal_zlib.error
+_MAGIC = b"\x1f\x8b"
+
+
+class GzipStream(io.BufferedIOBase):
+    """The content of a gzip file of one or more members; bytes after the last member are ignored.
+
+    Where the data ends early or is damaged, everything before it is read first; the next read raises ``EOFError``
+    or ``gzip.BadGzipFile``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file: IO[bytes] = path.open("rb", buffering=0)
+        self._member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
+        self._packed = b""
+        self._members = 0
+        self._failure: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Up to ``size`` bytes (all for a negative one); empty at the end."""
+        parts: list[bytes] = []
+        missing = 1 << 62 if size is None or size < 0 else size
+        while missing > 0 and (part := self._some(min(missing, _MOST_AT_ONCE))):
+            parts.append(part)
+            missing -= len(part)
+        if not parts and size != 0 and self._failure is not None:
+            raise self._failure
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """What is there without waiting for more, up to ``size`` bytes."""
+        part = self._some(min(size, _MOST_AT_ONCE) if size >= 0 else _MOST_AT_ONCE)
+        if not part and size != 0 and self._failure is not None:
+            raise self._failure
+        return part
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def _some(self, most: int) -> bytes:
+        """Some bytes, at most ``most``; empty at the end and after a failure."""
+        while self._failure is None:
+            if self._member.eof:
+                self._packed = self._member.unused_data.lstrip(b"\0") or self._file.read(_PACKED_BLOCK)
+                self._members += 1
+                if len(self._packed) < 2:
+                    self._packed += self._file.read(_PACKED_BLOCK)
+                if not self._packed.startswith(_MAGIC):
+                    return b""
+                self._member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
+            packed = self._member.unconsumed_tail or self._packed or self._file.read(_PACKED_BLOCK)
+            self._packed = b""
+            if not packed:
+                try:
+                    rest = self._member.flush()
+                except _DAMAGE:
+                    rest = b""
+                self._failure = EOFError("the gzip data ends early")
+                return bytes(rest)
+            try:
+                if part := self._member.decompress(packed, most):
+                    return bytes(part)
+            except _DAMAGE as error:
+                self._failure = gzip.BadGzipFile(f"the gzip data is damaged: {error}")
+        return b""
