@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from parsers.base import Source, parsers
-from parsers.containers import Contents, contents, holding
+from parsers.containers import contents, holding
 from parsers.merge import merge
 from parsers.model import (
     Effect,

@@ -115,6 +115,7 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
         if not found.sources:
             raise Malformed(path, f"The archive is damaged ({error}).", "Copy it again.") from error
         found.skipped.append((path.name, f"the archive is damaged ({error})"))
+    found.sources.sort(key=lambda source: source.name)
     if not found.sources:
         raise Malformed(path, "There is no recording in this archive.", "Open the recordings themselves.")
     return found

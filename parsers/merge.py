@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from parsers.model import (
     Attribute,
     Capture,
     Counter,
+    Device,
     Effect,
     EventTable,
+    Lane,
     Links,
     Quality,
     QualityRecorder,
@@ -71,9 +74,9 @@ def merge(traces: Sequence[Trace]) -> Trace:
             mapping[old] = new
         name_maps.append(mapping)
 
-    lanes = []
+    lanes: list[Lane] = []
     lane_columns = []
-    devices = []
+    devices: list[Device] = []
     for trace in traces:
         lane_columns.append(trace.events.lane + len(lanes))
         lanes += [
@@ -130,7 +133,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
 
 
 def _first_source(traces: Sequence[Trace]) -> list[int]:
-    return np.cumsum([0, *(len(trace.sources) for trace in traces)])[:-1].tolist()
+    return list(accumulate((len(trace.sources) for trace in traces[:-1]), initial=0))
 
 
 def _numbered_rank(trace: Trace) -> tuple[Rank, ...]:

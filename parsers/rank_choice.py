@@ -6,6 +6,7 @@ import re
 from collections import Counter as Tally
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from parsers.model import Trace
 
@@ -73,7 +74,7 @@ def _of_one_time(traces: list[Trace], left_out: list[tuple[Trace, str]]) -> list
             groups.append([])
         groups[-1].append(index)
         reach = max(reach, spans[index][1])
-    main = set(max(groups, key=len))
+    main = set(max(groups, key=lambda group: len(group)))
     left_out += [
         (trace, "recorded at another time than the others")
         for index, trace in enumerate(traces)
@@ -105,15 +106,12 @@ def _numbered(traces: list[Trace]) -> list[Trace]:
     if len(set(stated)) == len(traces) and None not in stated:
         return traces
     if len(set(stated) - {None}) < 2:
-        named = [
-            _RANK_IN_NAME.search(trace.inputs[0].path.rsplit("/", 1)[-1]) if trace.inputs else None
-            for trace in traces
-        ]
-        numbers = [int(found[1]) for found in named if found]
+        names = [Path(trace.inputs[0].path).name if trace.inputs else "" for trace in traces]
+        numbers = [int(found[1]) for found in map(_RANK_IN_NAME.search, names) if found]
         stated = list(numbers) if len(set(numbers)) == len(traces) else [None] * len(traces)
     free = iter(number for number in range(len(traces) * 2) if number not in stated)
     return [
-        _renumbered(trace, next(free) if rank is None else rank)
+        trace if len(trace.ranks) > 1 else _renumbered(trace, next(free) if rank is None else rank)
         for trace, rank in zip(traces, stated, strict=True)
     ]
 
