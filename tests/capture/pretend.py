@@ -1,0 +1,47 @@
+"""The sample scripts as requests, and Nsight tools that only pretend."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from pathlib import Path
+
+from viewer.capture.request import CaptureRequest, Target, TargetKind
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def script_request(name: str, out: Path, *arguments: str, **environment: str) -> CaptureRequest:
+    """A request for one of the sample scripts in this interpreter."""
+    target = Target(
+        TargetKind.SCRIPT, str(SCRIPTS / name), arguments, sys.executable, environment=dict(environment)
+    )
+    return CaptureRequest(target=target, out=str(out))
+
+
+class PretendTools:
+    """Executables that write their arguments down and behave as a small Python body says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "calls.jsonl"
+        folder.mkdir()
+
+    def add(self, name: str, body: str = "") -> Path:
+        """``body`` runs with ``argv`` (without the name) and the modules os and sys."""
+        path = self.folder / name
+        path.write_text(
+            f"#!{sys.executable}\n"
+            "import json, os, sys\n"
+            "argv = sys.argv[1:]\n"
+            f"open({str(self.log)!r}, 'a').write(json.dumps([{name!r}, *argv]) + '\\n')\n" + body,
+            encoding="utf-8",
+        )
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    def calls(self, name: str) -> list[list[str]]:
+        """Argument lists of every call so far, the name left out."""
+        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
+        return [call[1:] for call in map(json.loads, lines) if call[0] == name]

@@ -1,0 +1,17 @@
+"""Infers until somebody stops it; the environment's PIDS_FILE gets the pid of a process that left the family."""
+
+import os
+import subprocess
+import sys
+import time
+
+import torch
+
+sleeper = "import time; time.sleep(600)"
+detached = subprocess.Popen([sys.executable, "-c", sleeper], start_new_session=True)
+with open(os.environ["PIDS_FILE"], "w") as file:
+    file.write(f"{os.getpid()} {detached.pid}")
+model = torch.nn.Linear(4, 4)
+while True:
+    model(torch.randn(2, 4))
+    time.sleep(0.02)

@@ -1,0 +1,169 @@
+"""Unmodified scripts are recorded with the CPU build of torch, whatever they do, and nothing of them stays behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsers import open_trace
+from rules import diagnose
+from tests.capture.pretend import script_request
+from viewer.capture.output_stream import Event
+from viewer.capture.recording import Outcome, Recording
+from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
+from viewer.capture.storage import History, Presets
+
+pytest.importorskip("torch", reason="recording needs torch")
+
+
+def record(request: CaptureRequest) -> tuple[Outcome, list[Event], str]:
+    events: list[Event] = []
+    text: list[str] = []
+    outcome = Recording(request, on_text=text.append, on_event=events.append).run()
+    return outcome, events, "".join(text)
+
+
+def annotations(path: Path) -> Counter[str]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        events: list[dict[str, Any]] = json.load(file)["traceEvents"]
+    return Counter(event["name"].split("#")[0] for event in events if event.get("cat") == "user_annotation")
+
+
+def test_training_with_loader_workers_gives_five_steps_with_their_phases(tmp_path: Path) -> None:
+    outcome, events, text = record(script_request("training.py", tmp_path / "out", "1"))
+    assert outcome.problem == ""
+    (path,) = outcome.recordings
+    named = annotations(path)
+    assert named["ProfilerStep"] == 5
+    assert {named[phase] for phase in ("forward: Sequential", "backward", "optimizer")} == {5}
+    assert named["data"] == 6, "five batches, and the fetch that found the epoch at its end"
+    steps = [event.values["step"] for event in events if event.phase == "recording"]
+    assert steps == [1, 2, 3, 4, 5]
+    assert "made 18 steps" not in text
+    trace = open_trace([path])
+    diagnosis = diagnose(trace)
+    assert diagnosis.crashed == {}
+    run = History().runs()[0]
+    assert (run.exit_code, run.problem, run.recordings) == (0, "", (path,))
+    assert Presets().last_used() == script_request("training.py", tmp_path / "out", "1")
+
+
+def test_a_script_may_run_on_to_its_own_end(tmp_path: Path) -> None:
+    request = script_request("inference.py", tmp_path / "out")
+    outcome, events, text = record(replace(request, window=Window(keep_running=True)))
+    assert "finished all of it" in text
+    assert annotations(outcome.recordings[0]) == {"ProfilerStep": 5, "forward: Sequential": 5}
+    assert any(event.values.get("text") == "by forward" for event in events)
+    assert outcome.exit_code == 0
+
+
+def test_a_failing_script_shows_its_own_traceback_first_and_keeps_what_was_recorded(tmp_path: Path) -> None:
+    outcome, _, text = record(script_request("failing.py", tmp_path / "out"))
+    assert outcome.exit_code == 1
+    assert outcome.traceback.strip().endswith("ValueError: shape mismatch in layer 3")
+    assert "stallscope_recorder" not in outcome.traceback + text.split("Traceback")[1]
+    assert annotations(outcome.recordings[0])["ProfilerStep"] == 4
+
+
+def test_steps_that_are_never_reached_are_said_not_written(tmp_path: Path) -> None:
+    request = script_request("failing.py", tmp_path / "out")
+    outcome, _, _ = record(replace(request, window=Window(skip_first=50)))
+    assert outcome.recordings == ()
+    assert outcome.problem == "The script failed: ValueError: shape mismatch in layer 3"
+    request = script_request("inference.py", tmp_path / "out")
+    outcome, _, _ = record(replace(request, window=Window(skip_first=50)))
+    assert "ended after 30 steps" in outcome.problem
+    assert "--skip-first" in outcome.fix
+
+
+def test_a_script_without_steps_says_so_and_is_recorded_whole_when_asked(tmp_path: Path) -> None:
+    request = script_request("tensors_only.py", tmp_path / "out")
+    outcome, _, _ = record(request)
+    assert outcome.problem.startswith("No steps found")
+    outcome, _, _ = record(replace(request, window=Window(steps="whole")))
+    assert len(outcome.recordings) == 1
+    assert len(open_trace(outcome.recordings).events) > 40
+
+
+def test_torchrun_gives_one_recording_per_rank_that_open_as_one_run(tmp_path: Path) -> None:
+    torchrun = shutil.which("torchrun", path=str(Path(sys.executable).parent)) or "torchrun"
+    script = script_request("distributed.py", tmp_path).target.program
+    target = Target(TargetKind.SCRIPT, script, launcher=(torchrun, "--nproc_per_node=2", "--standalone"))
+    outcome, _, _ = record(CaptureRequest(target=target, out=str(tmp_path / "out")))
+    names = [path.name for path in outcome.recordings]
+    assert names == ["distributed.rank0.pt.trace.json.gz", "distributed.rank1.pt.trace.json.gz"]
+    assert [annotations(path)["ProfilerStep"] for path in outcome.recordings] == [5, 5]
+    assert len(open_trace(outcome.recordings).ranks) == 2
+
+
+def test_processes_that_torch_spawns_record_themselves(tmp_path: Path) -> None:
+    outcome, _, _ = record(script_request("spawning.py", tmp_path / "out"))
+    names = [path.name for path in outcome.recordings]
+    assert names == ["spawning.rank0.pt.trace.json.gz", "spawning.rank1.pt.trace.json.gz"]
+
+
+class Endless:
+    """The endless script, being recorded on a thread."""
+
+    def __init__(self, tmp_path: Path, window: Window) -> None:
+        self.pids_file = tmp_path / "pids"
+        request = script_request("endless.py", tmp_path / "out", PIDS_FILE=str(self.pids_file))
+        self.recording_began = threading.Event()
+        self.recording = Recording(replace(request, window=window), on_event=self._event)
+        self.outcomes: list[Outcome] = []
+        self.thread = threading.Thread(target=lambda: self.outcomes.append(self.recording.run()))
+        self.thread.start()
+        assert self.recording_began.wait(60)
+
+    def _event(self, event: Event) -> None:
+        if event.phase in ("recording", "warming-up"):
+            self.recording_began.set()
+
+    def pids(self) -> list[int]:
+        return [int(word) for word in self.pids_file.read_text().split()]
+
+    def outcome(self) -> Outcome:
+        self.thread.join(60)
+        return self.outcomes[0]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def test_finishing_an_endless_script_keeps_the_steps_so_far(tmp_path: Path) -> None:
+    endless = Endless(tmp_path, Window(active=100_000, skip_first=0, warmup=1))
+    time.sleep(0.3)
+    endless.recording.finish_now()
+    outcome = endless.outcome()
+    assert not outcome.killed
+    assert annotations(outcome.recordings[0])["ProfilerStep"] > 1
+    assert not any(alive(pid) for pid in endless.pids())
+
+
+def test_killing_ends_every_process_and_the_next_recording_starts_at_once(tmp_path: Path) -> None:
+    endless = Endless(tmp_path, Window(active=100_000))
+    pids = [endless.recording.pid, *endless.pids()]
+    assert all(alive(pid) for pid in pids)
+    assert endless.recording.kill() == []
+    assert not any(alive(pid) for pid in pids)
+    outcome = endless.outcome()
+    assert outcome.killed
+    assert outcome.recordings == ()
+    again, _, _ = record(script_request("inference.py", tmp_path / "out"))
+    assert len(again.recordings) == 1
+    assert not list((tmp_path / "out").glob(".*.finish")) or os.name == "nt"
