@@ -1,0 +1,61 @@
+"""Peak rates of known GPUs, from the table that the program ships."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import resources
+
+PRECISIONS = ("fp64", "fp64_tensor", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+SHOWN = {
+    "fp64": "FP64",
+    "fp64_tensor": "FP64 tensor",
+    "fp32": "FP32",
+    "tf32": "TF32 tensor",
+    "fp16": "FP16 tensor",
+    "bf16": "BF16 tensor",
+    "fp8": "FP8 tensor",
+    "int8": "INT8 tensor",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPeaks:
+    """One GPU: DRAM bandwidth in bytes/s, operations/s for each precision it supports, and where that is stated."""
+
+    name: str
+    sms: int
+    bandwidth: float
+    operations: Mapping[str, float]
+    source: str
+
+
+@lru_cache(maxsize=1)
+def known_gpus() -> tuple[tuple[re.Pattern[str], GpuPeaks], ...]:
+    """The table, in the order in which names are tried."""
+    with resources.path("gpus.toml").open("rb") as file:
+        rows = tomllib.load(file)["gpu"]
+    return tuple(
+        (
+            re.compile(row["pattern"], re.IGNORECASE),
+            GpuPeaks(
+                name=row["name"],
+                sms=row["sms"],
+                bandwidth=row["bandwidth"] * 1e9,
+                operations={name: row[name] * 1e12 for name in PRECISIONS if name in row},
+                source=row["source"],
+            ),
+        )
+        for row in rows
+    )
+
+
+def peaks_of(device_name: str | None) -> GpuPeaks | None:
+    """The peaks of a GPU by the name that recordings state; None when it is not in the table."""
+    if not device_name:
+        return None
+    return next((peaks for pattern, peaks in known_gpus() if pattern.search(device_name)), None)
