@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
+import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,10 @@ from parsers.model import Malformed
 
 I64 = npt.NDArray[np.int64]
 BATCH_ROWS = 1 << 16
+READERS = 2
+_SALVAGE_ROWS = 1024
+_MOST_STRETCHES = 1 << 16
+_DAMAGE = re.compile(r"malformed|not a database|I/O error|disk image|out of memory|unable to open|corrupt")
 LISTED_TABLES = "FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
 _PAUSE_FOR_LOCK_S = 2.0
 
@@ -61,7 +69,6 @@ class Database:
     path: Path
     uri: str
     tables: dict[str, Table] = field(default_factory=dict)
-    _arrow: Any = None
     _small: sqlite3.Connection | None = None
 
     @staticmethod
@@ -94,9 +101,6 @@ class Database:
             self.tables[name] = Table(name, columns, not without_rowid)
 
     def close(self) -> None:
-        if self._arrow is not None:
-            self._arrow.close()
-            self._arrow = None
         if self._small is not None:
             self._small.close()
             self._small = None
@@ -150,41 +154,93 @@ class Database:
         return int(counted[0][0] or 0) if counted else 0
 
     def batches(self, table: Table, columns: Mapping[str, str], where: str = "") -> Iterator[Batch]:
-        """The expressions in ``columns`` for every row, in row order.
+        """The expressions in ``columns`` for every row, in row order, read ahead by two threads.
 
-        Raises ``TableDamaged`` after the last good batch. Values that are not integers where integers
-        are expected are converted as SQLite converts them.
+        Values that are not integers where integers are expected are converted as SQLite converts them. Raises
+        ``TableDamaged`` at the end, when a stretch of the table could not be read.
         """
-        last = -1
+        query = _Query(self.uri, table, columns, where)
+        damage: TableDamaged | None = None
+        readers = ThreadPoolExecutor(READERS, thread_name_prefix="nsys-table")
         try:
-            for batch in self._scan(table, columns, where, convert=False):
-                last = batch.last_row(last)
-                yield batch
-            return
-        except _NotIntegers:
-            pass
-        rest = f"rowid > {last}" if last >= 0 else ""
-        yield from self._scan(
-            table, columns, " AND ".join(part for part in (where, rest) if part), convert=True
-        )
+            stretches = self._stretches(table)
+            ahead = deque(readers.submit(query.fetch, each) for each in islice(stretches, READERS + 1))
+            while ahead:
+                fetched = ahead.popleft().result()
+                ahead.extend(readers.submit(query.fetch, each) for each in islice(stretches, 1))
+                yield from fetched.batches
+                damage = damage or fetched.damage
+        finally:
+            readers.shutdown(wait=True, cancel_futures=True)
+            query.close()
+        if damage is not None:
+            raise damage
 
-    def _scan(self, table: Table, columns: Mapping[str, str], where: str, convert: bool) -> Iterator[Batch]:
+    def _stretches(self, table: Table) -> Iterator[tuple[int, int] | None]:
+        """Ranges of rowids, last included, that cover a table; None for all of it at once."""
+        try:
+            (low, high) = self.rows(f"SELECT min(rowid), max(rowid) FROM {quote(table.name)}")[0]
+        except sqlite3.Error:
+            low = high = None
+        if not isinstance(low, int) or not isinstance(high, int) or high - low > _MOST_STRETCHES * BATCH_ROWS:
+            return iter([None])
+        return ((first, min(first + BATCH_ROWS - 1, high)) for first in range(low, high + 1, BATCH_ROWS))
+
+
+class _NotIntegers(Exception):
+    """A column that should hold integers does not."""
+
+
+@dataclass(slots=True)
+class _Fetched:
+    """What one stretch of a table gave."""
+
+    batches: list[Batch] = field(default_factory=list)
+    damage: TableDamaged | None = None
+
+
+class _Query:
+    """One SELECT for stretches of a table; each thread has its own connection."""
+
+    def __init__(self, uri: str, table: Table, columns: Mapping[str, str], where: str) -> None:
+        self._uri = uri
+        self._table = table
+        self._columns = columns
+        self._where = where
+        self._of_thread = threading.local()
+        self._connections: list[Any] = []
+
+    def close(self) -> None:
+        """Close the connections; no thread may still be reading."""
+        for connection in self._connections:
+            connection.close()
+
+    def fetch(self, stretch: tuple[int, int] | None) -> _Fetched:
+        """The rows of a stretch; those before the damage where there is any."""
+        fetched = _Fetched()
+        try:
+            fetched.batches = list(self._read(stretch, False, BATCH_ROWS))
+        except _NotIntegers:
+            try:
+                fetched.batches = list(self._read(stretch, True, BATCH_ROWS))
+            except TableDamaged as damage:
+                fetched.damage = damage
+        except TableDamaged as damage:
+            fetched.damage = damage
+        if fetched.damage is not None:
+            with contextlib.suppress(TableDamaged):
+                for batch in self._read(stretch, True, _SALVAGE_ROWS):
+                    fetched.batches.append(batch)
+        return fetched
+
+    def _read(self, stretch: tuple[int, int] | None, convert: bool, batch_rows: int) -> Iterator[Batch]:
         import pyarrow as pa
         from adbc_driver_manager import Error
 
-        chosen = ", ".join(
-            f"CAST({sql} AS {'TEXT' if name.startswith('text') else 'INTEGER'}) AS {quote(name)}"
-            if convert
-            else f"{sql} AS {quote(name)}"
-            for name, sql in columns.items()
-        )
-        indexed = "NOT INDEXED" if table.has_rowid else ""
-        condition = f" WHERE {where}" if where else ""
-        statement = f"SELECT {chosen} FROM {quote(table.name)} {indexed}{condition}"
         try:
-            with self._arrow_connection().cursor() as cursor:
-                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": BATCH_ROWS})
-                cursor.execute(statement)
+            with self._connection().cursor() as cursor:
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": batch_rows})
+                cursor.execute(self._statement(stretch, convert))
                 with contextlib.closing(cursor.fetch_record_batch()) as reader:
                     while True:
                         try:
@@ -193,24 +249,32 @@ class Database:
                             return
                         yield Batch.of(part)
         except (Error, pa.ArrowException, OSError) as error:
-            if not convert and _is_about_types(error):
+            if not convert and not _DAMAGE.search(str(error)):
                 raise _NotIntegers from error
             raise TableDamaged(str(error)) from error
 
-    def _arrow_connection(self) -> Any:
-        if self._arrow is None:
+    def _statement(self, stretch: tuple[int, int] | None, convert: bool) -> str:
+        chosen = ", ".join(
+            f"CAST({sql} AS {'TEXT' if name.startswith('text') else 'INTEGER'}) AS {quote(name)}"
+            if convert
+            else f"{sql} AS {quote(name)}"
+            for name, sql in self._columns.items()
+        )
+        conditions = [f"({self._where})"] if self._where else []
+        if stretch is not None:
+            conditions.append(f"rowid BETWEEN {stretch[0]} AND {stretch[1]}")
+        condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        indexed = " NOT INDEXED" if self._table.has_rowid else ""
+        return f"SELECT {chosen} FROM {quote(self._table.name)}{indexed}{condition}"
+
+    def _connection(self) -> Any:
+        connection = getattr(self._of_thread, "connection", None)
+        if connection is None:
             from adbc_driver_sqlite import dbapi
 
-            self._arrow = dbapi.connect(self.uri, autocommit=True)
-        return self._arrow
-
-
-class _NotIntegers(Exception):
-    """A column that should hold integers does not."""
-
-
-def _is_about_types(error: Exception) -> bool:
-    return not re.search(r"malformed|not a database|I/O error|disk image|out of memory", str(error))
+            connection = self._of_thread.connection = dbapi.connect(self._uri, autocommit=True)
+            self._connections.append(connection)
+        return connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +311,3 @@ class Batch:
     def text(self, name: str) -> Any:
         """An Arrow string array."""
         return self.columns[name]
-
-    def last_row(self, default: int) -> int:
-        """The rowid of the last row, when the batch has one."""
-        rows = self.columns.get("row")
-        return int(rows[-1]) if rows is not None and len(rows) and rows[-1] >= 0 else default

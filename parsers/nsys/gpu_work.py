@@ -54,7 +54,7 @@ class _Lanes:
         self._codes = RowCodes(3)
         self._lane = np.empty(0, np.int32)
 
-    def of(self, batch: Batch, rows: Mask) -> I32:
+    def of(self, batch: Batch, rows: Mask | slice) -> I32:
         """The lane of each chosen row of a batch."""
         codes = self._codes.of(*(batch[column][rows] for column in ("process", "device", "stream")))
         for process, device, stream in self._codes.keys[len(self._lane) :]:
@@ -97,7 +97,7 @@ def read_kernels(reading: Reading, launched: Launched) -> None:
     shape_of = {Attribute.GRID: np.empty((0, 2), np.int64), Attribute.BLOCK: np.empty((0, 2), np.int64)}
     for batch in reading.batches(table, columns, "reading kernels"):
         rows = reading.rows_of(table, batch)
-        good = reading.usable(table, batch["start"], batch["end"], rows)
+        good = reading.chosen(table, batch["start"], batch["end"], rows)
         code = names.of(batch["name"])
         if len(names.values) > len(name_of):
             new = reading.names(names.values[len(name_of) :])
@@ -215,7 +215,7 @@ def _read_transfers(
     described = np.empty((0, len(attributes) + 1), np.int64)
     for batch in reading.batches(table, columns, "reading copies"):
         rows = reading.rows_of(table, batch)
-        good = reading.usable(table, batch["start"], batch["end"], rows)
+        good = reading.chosen(table, batch["start"], batch["end"], rows)
         code = codes.of(*(batch[key] for key in keys))[good]
         new = [describe(*key) for key in codes.keys[len(described) :]]
         if new:
@@ -246,7 +246,7 @@ def read_graphs(reading: Reading, launched: Launched) -> bool:
     columns = {**_common(table), "graph": table.expression("graphExecId", UNKNOWN)}
     for batch in reading.batches(table, columns, "reading CUDA graphs"):
         rows = reading.rows_of(table, batch)
-        good = reading.usable(table, batch["start"], batch["end"], rows)
+        good = reading.chosen(table, batch["start"], batch["end"], rows)
         code = codes.of(batch["graph"])
         texts = [f"CUDA graph {value}" if value > UNKNOWN else "CUDA graph" for value in codes.values]
         names = np.array([reading.builder.string(text) for text in texts], np.int32)
@@ -275,7 +275,7 @@ def read_synchronisations(reading: Reading) -> None:
     known = {kind.value: kind for kind in SyncKind}
     for batch in reading.batches(table, columns, "reading synchronisations"):
         rows = reading.rows_of(table, batch)
-        good = reading.usable(table, batch["start"], batch["end"], rows)
+        good = reading.chosen(table, batch["start"], batch["end"], rows)
         code = codes.of(batch["sync"])[good]
         kinds = [known.get(value, SyncKind.UNKNOWN) for value in codes.values]
         name = np.array([names[kind] for kind in kinds], np.int32)[code]

@@ -118,7 +118,7 @@ def read_api_calls(reading: Reading) -> ApiCalls:
     for batch in reading.batches(table, columns, "reading CUDA calls"):
         rows = reading.rows_of(table, batch)
         end = ended(reading, table, batch["start"], batch["end"])
-        good = reading.usable(table, batch["start"], end, rows)
+        good = reading.chosen(table, batch["start"], end, rows)
         code = names.of(batch["name"])
         if len(names.values) > len(name_of):
             name_of = np.append(name_of, reading.names(names.values[len(name_of) :], call_name))
@@ -157,17 +157,14 @@ def _read_family(reading: Reading, table: Table, family: _Family) -> None:
         "end": table.expression("end", UNKNOWN),
         "thread": table.expression("globalTid", 0),
         "name": table.expression("nameId" if "nameId" in table else "textId", UNKNOWN),
-        "class": table.expression("eventClass", _OS_CALL),
         "bytes": table.expression("size", UNKNOWN),
     }
-    for batch in reading.batches(table, columns, family.doing):
+    ignored = f"{table.expression('eventClass', _OS_CALL)} <> {_PROFILING_STARTED}"
+    where = ignored if family.kind is EventKind.OS_RUNTIME else ""
+    for batch in reading.batches(table, columns, family.doing, where):
         rows = reading.rows_of(table, batch)
         end = ended(reading, table, batch["start"], batch["end"])
-        good = reading.usable(table, batch["start"], end, rows)
-        if family.kind is EventKind.OS_RUNTIME:
-            pseudo = good & (batch["class"] == _PROFILING_STARTED)
-            reading.builder.quality.read(-int(pseudo.sum()))
-            good &= ~pseudo
+        good = reading.chosen(table, batch["start"], end, rows)
         code = names.of(batch["name"])
         if len(names.values) > len(name_of):
             name_of = np.append(name_of, reading.names(names.values[len(name_of) :], call_name))

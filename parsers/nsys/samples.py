@@ -27,7 +27,7 @@ def read_samples(reading: Reading) -> None:
     }
     for batch in reading.batches(table, columns, "reading CPU samples"):
         rows = reading.rows_of(table, batch)
-        good = reading.usable(table, batch["start"], batch["start"], rows)
+        good = reading.chosen(table, batch["start"], batch["start"], rows)
         place = np.minimum(np.searchsorted(symbols[0], batch["id"]), max(len(symbols[0]) - 1, 0))
         if len(symbols[0]):
             symbol = np.where(symbols[0][place] == batch["id"], symbols[1][place], -1)
