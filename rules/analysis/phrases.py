@@ -17,20 +17,20 @@ def of_every_step(analysis: Analysis, share: float) -> str:
 
 
 def part_of_step(analysis: Analysis, ns: float) -> str:
-    """ "26.5 of 46.4 ms": an amount of the window and the window, both for one step."""
+    """ "26.5 of the 46.4 ms of a step": an amount of the window and the window, both for one step."""
     count = max(analysis.steps_in_window, 1)
     part, whole = duration(ns / count), duration(analysis.window_ns / count)
     if part.split(" ")[-1] == whole.split(" ")[-1]:
         part = part.split(" ")[0]
-    return f"{part} of {whole}"
+    return f"{part} of the {whole} of a step" if analysis.steps_in_window else f"{part} of {whole}"
 
 
-def a_step(analysis: Analysis, count: float) -> str:
-    """ "147 a step": a count of the whole window, for one step."""
-    if not analysis.steps_in_window:
-        return f"{count:,.0f} in the recorded time"
-    each = count / analysis.steps_in_window
-    return f"{each:,.0f} a step" if each >= 9.95 or each == round(each) else f"{three_digits(each)} a step"
+def counted(analysis: Analysis, count: float, singular: str, plural: str = "") -> str:
+    """ "147 kernels a step": a count of the whole window, for one step."""
+    each = count / max(analysis.steps_in_window, 1)
+    number = f"{each:,.0f}" if each >= 9.95 or each == round(each) else three_digits(each)
+    noun = singular if number == "1" else plural or f"{singular}s"
+    return f"{number} {noun} a step" if analysis.steps_in_window else f"{number} {noun}"
 
 
 def share(analysis: Analysis, ns: float) -> float:

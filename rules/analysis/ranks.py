@@ -20,6 +20,7 @@ from rules.analysis.intervals import Intervals, clip, intersect, length, measure
 I64 = npt.NDArray[np.int64]
 
 MISSING = -1
+LEAST_BLAME = 0.5  # of all waiting must be for one rank: else they take turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,14 @@ class Ranks:
         return found
 
     @cached_property
+    def in_window(self) -> npt.NDArray[np.bool_]:
+        """Which instances touch the analysed window."""
+        t0, t1 = self.analysis.window
+        known = np.maximum(self.row, 0)
+        touches = (self.columns.end[known] > t0) & (self.columns.start[known] < t1) & self.present
+        return touches.any(axis=1)
+
+    @cached_property
     def caused(self) -> I64:
         """(instances, devices) waiting that each device caused by coming last: mean over the others, ns."""
         found = np.zeros(self.row.shape, np.int64)
@@ -151,9 +160,48 @@ class Ranks:
         time = self.analysis.time(self.devices[column])
         return clip(intersect(union(start, until), time.communication), *self.analysis.window)
 
+    @cached_property
+    def exposed(self) -> I64:
+        """Exposed communication of each device inside the window, ns."""
+        return np.array(
+            [self.analysis.budgets(device).exposed_communication_ns for device in self.devices], np.int64
+        )
+
+    @cached_property
+    def late(self) -> int:
+        """The column of the device that the others wait for most; MISSING when they take turns or nobody waits."""
+        caused = self.caused.sum(axis=0)
+        if not len(self.row) or not caused.sum():
+            return MISSING
+        column = int(caused.argmax())
+        return column if caused[column] >= LEAST_BLAME * caused.sum() else MISSING
+
+    @cached_property
+    def lost_to_late(self) -> int:
+        """Exposed communication of the others beyond that of the late rank, mean over them, as far as it is to blame (ns).
+
+        The late rank waits for nobody, so what it exposes is the transfers alone. Transfers that queue behind a wait
+        are delayed by it, too.
+        """
+        if self.late == MISSING:
+            return 0
+        caused = self.caused.sum(axis=0)
+        others = np.delete(self.exposed, self.late)
+        beyond = np.maximum(others - self.exposed[self.late], 0).mean() if len(others) else 0.0
+        return int(beyond * caused[self.late] / caused.sum())
+
+    @cached_property
+    def transfers_alone(self) -> int:
+        """Exposed communication that is nobody's lateness: mean over the devices less what a late rank costs (ns)."""
+        if not len(self.devices):
+            return 0
+        if self.late == MISSING:
+            return int(self.exposed.mean())
+        return max(int(self.exposed[self.late]), int(self.exposed.mean()) - self.lost_to_late)
+
     def waiting_by_step(self) -> tuple[tuple[str, ...], I64]:
         """Step names and (steps, devices) exposed waiting, for a heat map."""
-        numbers = np.unique(self.step[self.step >= 0])
+        numbers = np.unique(self.step[(self.step >= 0) & self.in_window])
         names = _step_names(self.analysis)
         table = np.array(
             [self.waiting[self.step == number].sum(axis=0) for number in numbers.tolist()], np.int64

@@ -12,7 +12,7 @@ from rules.analysis.calls import Call
 from rules.analysis.causes import Cause
 from rules.analysis.idle_time import IdleTime
 from rules.analysis.intervals import pairs
-from rules.analysis.phrases import a_step, listed, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, share
 from rules.analysis.work import api_calls, total
 from rules.base import Category, Finding, Need, rule, severity_of
 
@@ -84,7 +84,7 @@ When it is wrong
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     calls = api_calls(analysis, waiting.device, Call.ALLOCATE)
     text = (
-        f"{a_step(analysis, len(calls))} calls that allocate or free memory, {duration(total(analysis, calls) / max(len(calls), 1))} each "
+        f"{counted(analysis, len(calls), 'call that allocates or frees memory', 'calls that allocate or free memory')}, {duration(total(analysis, calls) / max(len(calls), 1))} each "
         f"on average, leave the GPU idle for {part_of_step(analysis, waiting.ns)}."
     )
     where = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:4]]

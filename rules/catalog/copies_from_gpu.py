@@ -11,7 +11,7 @@ from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.copies import Copies, copies_of
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import pairs
-from rules.analysis.phrases import a_step, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, of_every_step, part_of_step, share
 from rules.base import Category, Finding, Need, rule, severity_of
 
 LEAST_SHARE = 0.01
@@ -84,7 +84,7 @@ When it is wrong
 
 
 def _explanation(analysis: Analysis, copies: Copies) -> str:
-    text = f"{a_step(analysis, len(copies.events))} copies from GPU to host"
+    text = counted(analysis, len(copies.events), "copy from GPU to host", "copies from GPU to host")
     if copies.bytes:
         text += f", {size(copies.bytes / max(analysis.steps_in_window, 1))} in all at {rate(copies.bandwidth)},"
     text += f" run while nothing else does: {part_of_step(analysis, copies.exposed_ns)}."

@@ -11,7 +11,7 @@ from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.copies import Copies, copies_of
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import pairs
-from rules.analysis.phrases import a_step, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, of_every_step, part_of_step, share
 from rules.base import Category, Finding, Need, rule, severity_of
 
 LEAST_SHARE = 0.01  # copies matter above 5 % of the step or 10 a step (TraceLens); below 1 % they are not mentioned
@@ -99,7 +99,7 @@ def _culprit(trace: Trace, copies: Copies) -> str:
 
 
 def _explanation(analysis: Analysis, copies: Copies) -> str:
-    text = f"{a_step(analysis, len(copies.events))} copies from host to GPU"
+    text = counted(analysis, len(copies.events), "copy from host to GPU", "copies from host to GPU")
     if copies.bytes:
         steps = max(analysis.steps_in_window, 1)
         text += f", {size(copies.bytes / steps)} in all at {rate(copies.bandwidth)},"

@@ -11,9 +11,9 @@ from parsers.model import Trace
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.idle_time import event_evidence
-from rules.analysis.intervals import Intervals, clip, length, pairs, subtract, union
-from rules.analysis.phrases import a_step, device_name, of_every_step, part_of_step, share
-from rules.analysis.ranks import CollectiveRow, Ranks, ranks_of
+from rules.analysis.intervals import clip, length, pairs, union
+from rules.analysis.phrases import counted, device_name, of_every_step, part_of_step, share
+from rules.analysis.ranks import MISSING, CollectiveRow, Ranks, ranks_of
 from rules.base import Category, Finding, Need, rule, severity_of
 
 LEAST_SHARE = 0.01  # exposed communication matters above 5 % of the step (TraceLens); below 1 % it is not mentioned
@@ -45,8 +45,8 @@ Why it costs time
 
 How it decides
     It takes the union of all communication kernels on a GPU and subtracts every moment in which another kernel ran. With
-    several ranks it also subtracts the time in which a rank only waits for a later one: that is another finding. What is
-    left, as the mean over the GPUs, is the ceiling.
+    several ranks, one of which is late, the late one shows the transfers alone: what the others expose beyond it is
+    waiting, and another finding. What is left, as the mean over the GPUs, is the ceiling.
 
 What to try
     Start the transfers earlier: several gradient buckets instead of one, reduction during the backward pass instead of
@@ -60,13 +60,13 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         ranks = ranks_of(analysis)
-        alone = {device: _alone(analysis, ranks, device) for device in analysis.active_devices}
-        if not alone:
+        exposed = {device: analysis.budgets(device).exposed_communication_ns for device in analysis.active_devices}
+        if not exposed:
             return
-        ceiling = sum(length(each) for each in alone.values()) // len(alone)
+        ceiling = ranks.transfers_alone if len(ranks.row) else max(exposed.values())
         if share(analysis, ceiling) < LEAST_SHARE:
             return
-        worst = max(alone, key=lambda device: length(alone[device]))
+        worst = ranks.devices[ranks.late] if ranks.late != MISSING else max(exposed, key=lambda device: exposed[device])
         events = _kernels(analysis, ranks, worst)
         yield Finding(
             rule=self.id,
@@ -80,7 +80,7 @@ When it is wrong
             culprit=_culprit(trace, ranks, events),
             device=worst,
             evidence=event_evidence(trace, events),
-            intervals=pairs(alone[worst]),
+            intervals=pairs(clip(analysis.time(worst).communication, *analysis.window)),
             code=_CODE,
             cannot_tell=(
                 ""
@@ -89,14 +89,6 @@ When it is wrong
             ),
             confidence="high" if len(ranks.row) else "medium",
         )
-
-
-def _alone(analysis: Analysis, ranks: Ranks, device: int) -> Intervals:
-    """Exposed communication of one device without the waiting for later ranks."""
-    exposed = clip(analysis.time(device).communication, *analysis.window)
-    if device in ranks.devices and len(ranks.row):
-        return subtract(exposed, ranks.waiting_intervals(ranks.devices.index(device)))
-    return exposed
 
 
 def _kernels(analysis: Analysis, ranks: Ranks, device: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -112,7 +104,7 @@ def _explanation(analysis: Analysis, ranks: Ranks, worst: int, ceiling: int) -> 
     exposed = analysis.budgets(worst).exposed_communication_ns
     text = (
         f"Transfers between GPUs stand alone for {part_of_step(analysis, ceiling)}. On {device_name(trace, worst)} computation covers "
-        f"{percent(1 - exposed / max(whole, 1))} of the communication ({a_step(analysis, len(events))} collectives)."
+        f"{percent(1 - exposed / max(whole, 1))} of the communication ({counted(analysis, len(events), 'collective')})."
     )
     if rows := ranks.collectives:
         text += f" The largest: {_described(rows[0])}."
@@ -121,9 +113,12 @@ def _explanation(analysis: Analysis, ranks: Ranks, worst: int, ceiling: int) -> 
             " A few large messages run after the computation: all gradients travel in one bucket, so none of them can "
             "travel while the backward pass still computes."
         )
-    waiting = sum(row.waiting_ns for row in ranks.table) // max(len(ranks.table), 1)
-    if share(analysis, waiting) >= LEAST_SHARE:
-        text += f" Waiting inside collectives for a later rank ({percent(share(analysis, waiting))}) is not counted here."
+    if ranks.late != MISSING and share(analysis, ranks.lost_to_late) >= LEAST_SHARE:
+        text += f" What the others wait for {ranks.table[ranks.late].name} ({percent(share(analysis, ranks.lost_to_late))}) is not counted here."
+    else:
+        waiting = sum(row.waiting_ns for row in ranks.table) // max(len(ranks.table), 1)
+        if share(analysis, waiting) >= LEAST_SHARE:
+            text += f" In {percent(share(analysis, waiting))} a rank waits for another to arrive; they take turns."
     return text
 
 

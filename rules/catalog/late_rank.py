@@ -11,13 +11,12 @@ from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.causes import Cause
-from rules.analysis.intervals import pairs
+from rules.analysis.intervals import clip, pairs
 from rules.analysis.phrases import listed, of_every_step, part_of_step, share
-from rules.analysis.ranks import Ranks, ranks_of
+from rules.analysis.ranks import MISSING, Ranks, ranks_of
 from rules.base import Category, Evidence, Finding, Need, rule, severity_of
 
 LEAST_SHARE = 0.01  # collectives must cost more than 1 % of the window (HTA)
-LEAST_BLAME = 0.5  # of all waiting must be for one rank: else they take turns
 CLEARLY_MORE = 0.05  # of the window: what the late rank does more than the others
 
 _CODE = """# Which rank is late, and by how much, without a profiler:
@@ -60,19 +59,15 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         ranks = ranks_of(analysis)
-        caused = ranks.caused.sum(axis=0)
-        if not len(ranks.row) or not caused.sum():
-            return
-        late = int(caused.argmax())
-        ceiling = int(caused[late])
-        if share(analysis, ceiling) < LEAST_SHARE or caused[late] < LEAST_BLAME * caused.sum():
+        late, ceiling = ranks.late, ranks.lost_to_late
+        if late == MISSING or share(analysis, ceiling) < LEAST_SHARE:
             return
         device = ranks.devices[late]
         rank = trace.devices[device].rank
         name = ranks.table[late].name
         waits = np.where(np.arange(len(ranks.devices)) == late, -1, ranks.waiting.sum(axis=0))
         patient = int(waits.argmax())
-        intervals = ranks.waiting_intervals(patient)
+        intervals = clip(analysis.time(ranks.devices[patient]).communication, *analysis.window)
         yield Finding(
             rule=self.id,
             category=self.category,
@@ -95,10 +90,11 @@ When it is wrong
 def _explanation(analysis: Analysis, ranks: Ranks, late: int, ceiling: int) -> str:
     name = ranks.table[late].name
     others = [row for column, row in enumerate(ranks.table) if column != late]
-    lasts = int((ranks.last == late).sum())
+    lasts, every = int((ranks.last[ranks.in_window] == late).sum()), int(ranks.in_window.sum())
+    longest = int(ranks.exposed.max() - ranks.exposed[late])
     text = (
-        f"{name} comes last to {lasts} of {len(ranks.row)} collectives; the other {len(others)} wait inside them for "
-        f"{part_of_step(analysis, ceiling)} on average, up to {percent(share(analysis, max(row.waiting_ns for row in others)))}."
+        f"{name} comes last to {lasts} of {every} collectives; the other {len(others)} sit inside them, with nothing else to do, for "
+        f"{part_of_step(analysis, ceiling)} on average, up to {percent(share(analysis, longest))}."
     )
     if since := _since(ranks, late):
         text += f" {since}"

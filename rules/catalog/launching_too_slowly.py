@@ -16,7 +16,7 @@ from rules.analysis.causes import Cause
 from rules.analysis.families import Family
 from rules.analysis.idle_time import IdleTime
 from rules.analysis.intervals import pairs
-from rules.analysis.phrases import a_step, listed, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, share
 from rules.analysis.work import api_calls, of_family, operations
 from rules.base import Category, Finding, Need, rule, severity_of
 
@@ -130,11 +130,8 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
 def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> str:
     whole = part_of_step(analysis, waiting.ns)
     text = (
-        f"{a_step(analysis, facts.kernels)} kernels run, {duration(facts.mean_kernel_ns)} each on average, while the CPU needs about "
-        f"{duration(facts.interval_ns)} from one launch to the next: the GPU idles {whole} between them."
-    ) if analysis.steps_in_window else (
-        f"{facts.kernels:,} kernels run, {duration(facts.mean_kernel_ns)} each on average, while the CPU needs about "
-        f"{duration(facts.interval_ns)} from one launch to the next: the GPU idles {whole} between them."
+        f"{counted(analysis, facts.kernels, 'kernel')} run {duration(facts.mean_kernel_ns)} each on average, while the CPU "
+        f"needs about {duration(facts.interval_ns)} from one launch to the next: the GPU idles {whole} between them."
     )
     where = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:4] if share(analysis, each.ns) >= LEAST_SHARE]
     if where:

@@ -13,7 +13,7 @@ from rules.analysis.analysis import analyse
 from rules.analysis.families import Family
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, intersect, length, pairs, union
-from rules.analysis.phrases import a_step, of_every_step, part_of_step, share, shortened
+from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.analysis.work import of_family, operations, total
 from rules.base import Category, Finding, Need, rule, severity_of
 
@@ -73,7 +73,7 @@ When it is wrong
             severity=severity_of(ceiling, analysis.window_ns),
             title=f"Tensors change layout back and forth: {of_every_step(analysis, share(analysis, ceiling))}",
             explanation=(
-                f"{a_step(analysis, len(events))} kernels only rearrange tensors, such as {shortened(longest, 70)}: "
+                f"{counted(analysis, len(events), 'kernel')} only rearrange tensors, such as {shortened(longest, 70)}: "
                 f"{part_of_step(analysis, ceiling)}, {percent(total(analysis, events) / max(kernels, 1))} of the kernels' time."
             ),
             advice=(

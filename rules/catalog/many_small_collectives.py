@@ -12,7 +12,7 @@ from parsers.model.units import duration, size
 from rules.analysis.analysis import analyse
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, intersect, length, pairs, union
-from rules.analysis.phrases import a_step, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, of_every_step, part_of_step, share
 from rules.analysis.ranks import ranks_of
 from rules.base import Category, Finding, Need, rule, severity_of
 
@@ -75,7 +75,7 @@ When it is wrong
                 severity=severity_of(ceiling, analysis.window_ns),
                 title=f"Many small messages between GPUs: {of_every_step(analysis, share(analysis, ceiling))}",
                 explanation=(
-                    f"{a_step(analysis, count)} collectives of {size(typical)} each (median), "
+                    f"{counted(analysis, count, 'collective')} of {size(typical)} each (median), "
                     f"{duration(float(np.median((columns.end - columns.start)[small])))} each, stand alone for "
                     f"{part_of_step(analysis, length(exposed))}. Most of that is latency, not transfer."
                 ),

@@ -11,7 +11,7 @@ from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
 from rules.analysis.memory_bound import MemoryBound, memory_bound
-from rules.analysis.phrases import a_step, listed, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, share
 from rules.base import Category, Finding, Need, rule, severity_of
 
 LEAST_SHARE = 0.01
@@ -93,7 +93,7 @@ When it is wrong
 def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int) -> str:
     kinds = [f"{family.label} ({percent(share(analysis, ns))})" for family, ns in worst.families[:4]]
     text = (
-        f"{a_step(analysis, len(worst.events))} kernels in {a_step(analysis, worst.chains)} chains take {part_of_step(analysis, busy)} and only "
+        f"{counted(analysis, len(worst.events), 'kernel')} in {counted(analysis, worst.chains, 'chain')} take {part_of_step(analysis, busy)} and only "
         f"move data: {listed(kinds)}. Fused, they could save up to {part_of_step(analysis, ceiling)}."
     )
     if worst.attention_ns:

@@ -15,7 +15,7 @@ from rules.analysis.calls import Call
 from rules.analysis.causes import Cause
 from rules.analysis.idle_time import IdleTime
 from rules.analysis.intervals import pairs
-from rules.analysis.phrases import a_step, listed, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, share
 from rules.analysis.work import api_calls
 from rules.base import Category, Finding, Need, rule, severity_of
 
@@ -94,18 +94,16 @@ When it is wrong
 
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
-    trace = analysis.trace
     calls = api_calls(analysis, waiting.device, Call.SYNCHRONIZE)
     items = _named_operators(analysis, waiting.device, ("aten::_local_scalar_dense",))
-    counted = [f"{a_step(analysis, len(calls))} blocking calls"] if len(calls) else []
+    found = [counted(analysis, len(calls), "blocking call")] if len(calls) else []
     if len(items):
-        counted.append(f"{a_step(analysis, len(items))} scalar read-backs")
+        found.append(counted(analysis, len(items), "scalar read-back"))
     text = (
-        f"{' and '.join(counted) or 'Blocking copies'} make the CPU wait for the GPU; afterwards the GPU idles until new work arrives: "
+        f"{' and '.join(found) or 'Blocking copies'} make the CPU wait for the GPU; afterwards the GPU idles until new work arrives: "
         f"{part_of_step(analysis, waiting.ns)}."
     )
-    where = [f"{each.culprit} ({percent(share(analysis, each.ns))}, {each.count} gaps)" for each in waiting.blames[:3]]
-    del trace
+    where = [f"{each.culprit} ({percent(share(analysis, each.ns))}, {each.count:,} gaps)" for each in waiting.blames[:3]]
     return f"{text} Where: {listed(where)}."
 
 

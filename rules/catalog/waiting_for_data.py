@@ -98,7 +98,7 @@ When it is wrong
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     text = (
         f"While {waiting.culprit} runs, nothing is launched and the GPU idles: "
-        f"{part_of_step(analysis, waiting.ns)} a step, the longest wait {duration(waiting.longest_ns)}."
+        f"{part_of_step(analysis, waiting.ns)}, the longest wait {duration(waiting.longest_ns)}."
     )
     others = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[1:3] if share(analysis, each.ns) >= LEAST_SHARE]
     if others:

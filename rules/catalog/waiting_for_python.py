@@ -89,7 +89,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     where = "Python code outside any region" if first.culprit == OUTSIDE else first.culprit
     text = (
         f"While {where} runs on the CPU, nothing is launched and the GPU has finished its queue: "
-        f"{part_of_step(analysis, waiting.ns)} a step. {where} alone is {percent(share(analysis, first.ns))}, the longest "
+        f"{part_of_step(analysis, waiting.ns)}. {where} alone is {percent(share(analysis, first.ns))}, the longest "
         f"wait {duration(waiting.longest_ns)}."
     )
     others = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[1:4] if share(analysis, each.ns) >= LEAST_SHARE]

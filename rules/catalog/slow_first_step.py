@@ -1,0 +1,72 @@
+"""The first recorded step pays for the recorder's start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model import Trace
+from parsers.model.units import duration, three_digits
+from rules.analysis.analysis import analyse
+from rules.analysis.phrases import listed
+from rules.analysis.warm_up import step_evidence, warm_up
+from rules.base import Category, Finding, Need, rule, severity_of
+
+LEAST_SHARE = 0.01
+
+_CODE = """schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # warmup: recorded, then thrown away
+# Nsight Systems: call torch.cuda.cudart().cudaProfilerStart() one or two steps before those that matter"""
+
+
+@rule
+class SlowFirstStep:
+    """A slow first step in the middle of a run."""
+
+    id: ClassVar[str] = "slow-first-step"
+    category: ClassVar[Category] = Category.RECORDING_OVERHEAD
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    The first recorded step is slower than the later ones, although the program had run steps before it.
+
+Why it costs time
+    It costs nothing without the recorder: a profiler that starts sets up buffers and drains the GPU.
+
+How it decides
+    Leading steps that take more than 1.5 times the median of the later half, whose number is not 0 and which contain
+    neither compilation nor loading of kernels. They are left out of all other findings.
+
+What to try
+    Start the recorder a step or two earlier.
+
+When it is wrong
+    When that step did something special, such as an evaluation or a checkpoint.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        found = warm_up(analysis)
+        if found is None or found.starts_up or found.extra_ns < LEAST_SHARE * found.recorded_ns:
+            return
+        slowest = found.slowest
+        text = (
+            f"{slowest.name} takes {duration(slowest.duration)}, {three_digits(slowest.duration / max(found.usual_ns, 1))} times a "
+            f"steady step ({duration(found.usual_ns)}), right after the recording began. It is left out of the other findings."
+        )
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(found.extra_ns, found.recorded_ns),
+            title=f"The first recorded step is slow: {three_digits(slowest.duration / max(found.usual_ns, 1))} times the others",
+            explanation=f"{text} It contains {listed(found.contains)}." if found.contains else text,
+            advice=("Start recording a step or two before the steps that matter.",),
+            ceiling_ns=found.extra_ns,
+            window_ns=found.recorded_ns,
+            culprit=slowest.name,
+            rank=slowest.rank,
+            evidence=step_evidence(analysis, found.warm),
+            intervals=tuple((step.start, step.end) for step in found.warm),
+            code=_CODE,
+            cannot_tell="What the step did besides: record with stacks.",
+            confidence="medium",
+        )
