@@ -15,9 +15,9 @@ from parsers.model.events import EventTable
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import Capture, Device, EventKind, Lane, LaneKind, Rank, TraceInput
 from parsers.model.links import Links
-from parsers.model.nesting import depths
 from parsers.model.progress import Progress
 from parsers.model.quality import QualityRecorder
+from parsers.model.row_order import in_row_order
 from parsers.model.trace import ArgumentSource, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -138,11 +138,7 @@ class TraceBuilder:
         lanes, lane = in_display_order(
             _classified(self.lanes, lane, start, end, name, kind, self.strings), lane
         )
-        by_lane = np.lexsort((-end, start, lane))
-        depth = self._nest(start[by_lane], end[by_lane], lane[by_lane], progress)
-        final = np.lexsort((start[by_lane], depth, lane[by_lane]))
-        order = by_lane[final]
-        depth = depth[final]
+        order, depth = in_row_order(start, end, lane, progress)
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         progress.step(0.8, "sorting events")
@@ -157,7 +153,7 @@ class TraceBuilder:
             ranks=tuple(self.ranks),
             links=self._placed_links(place),
             attributes=self._placed_attributes(place),
-            counters=tuple(replace(each, time=each.time - zero) for each in self.counters),
+            counters=self._shifted_counters(zero),
             kernels=tuple(self.kernels),
             inputs=tuple(self.inputs),
             quality=self.quality.quality(),
@@ -171,16 +167,6 @@ class TraceBuilder:
         firsts += [int(counter.time[0]) for counter in self.counters if len(counter.time)]
         return min(firsts, default=0)
 
-    def _nest(
-        self, start: I64, end: I64, lane: npt.NDArray[np.int32], progress: Progress
-    ) -> npt.NDArray[np.int32]:
-        depth = np.empty(len(start), np.int32)
-        edges = np.concatenate(([0], np.flatnonzero(np.diff(lane)) + 1, [len(lane)]))
-        for first, last in zip(edges[:-1], edges[1:], strict=True):
-            depth[first:last] = depths(start[first:last], end[first:last])
-            progress.step(0.1 + 0.6 * float(last) / max(len(lane), 1), "nesting events")
-        return depth
-
     def _placed_links(self, place: I64) -> Links:
         if not self._links:
             return Links.empty()
@@ -188,12 +174,25 @@ class TraceBuilder:
         return Links.of(place[operation], place[launch])
 
     def _placed_attributes(self, place: I64) -> dict[Attribute, AttributeColumn]:
+        """Columns in table order; attributes stated of the same events share one array of events."""
         placed = {}
+        shared: dict[tuple[int, ...], tuple[I64, I64]] = {}
         for which, parts in self._attributes.items():
-            events, values = (np.concatenate(side) for side in zip(*parts, strict=True))
-            at, last = np.unique(place[events][::-1], return_index=True)
-            placed[which] = AttributeColumn(at, values[::-1][last].copy())
+            same = tuple(id(events) for events, _ in parts)
+            if same not in shared:
+                events = np.concatenate([events for events, _ in parts])
+                at, last = np.unique(place[events][::-1], return_index=True)
+                shared[same] = at, len(events) - 1 - last
+            at, last = shared[same]
+            placed[which] = AttributeColumn(at, np.concatenate([values for _, values in parts])[last])
         return placed
+
+    def _shifted_counters(self, zero: int) -> tuple[Counter, ...]:
+        """Counters on the trace's clock; those that shared an array of times still do."""
+        times: dict[int, I64] = {}
+        for each in self.counters:
+            times.setdefault(id(each.time), each.time - zero)
+        return tuple(replace(each, time=times[id(each.time)]) for each in self.counters)
 
 
 def _classified(

@@ -21,7 +21,10 @@ def depths(start: I64, end: I64) -> I32:
     count = len(start)
     if not count:
         return np.empty(0, np.int32)
-    closing = np.sort(np.maximum(end, start + 1))
+    closing = np.maximum(end, start + 1)
+    if np.all(closing[:-1] <= start[1:]):
+        return np.zeros(count, np.int32)
+    closing = np.sort(closing)
     depth = (np.arange(count) - np.searchsorted(closing, start, side="right")).astype(np.int32)
     for first, last in _groups_with_conflict(start, end, depth):
         depth[first:last] = _lowest_free_rows(start[first:last], end[first:last])
