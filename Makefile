@@ -19,10 +19,10 @@ test: ## Set up with the test tools, then run the tests (ARGS="-k name" is passe
 
 lint: ## Set up with the developer tools, then check style, types and the direction of imports
 	@$(SETUP) dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@status=0; \
+	for check in "ruff check ." "ruff format --check ." "mypy" "lint-imports"; do \
+		echo "$$check"; $(BIN)/$$check || status=1; \
+	done; exit $$status
 
 format: ## Rewrite the sources in the project's style
 	@$(SETUP) dev
