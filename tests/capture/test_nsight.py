@@ -29,7 +29,8 @@ NSYS_REPORTS = (
     + (
         "if argv[0] == 'export':\n"
         "    print('Processing 10 events: [====100%====]'); open(out, 'w').write('sqlite'); sys.exit()\n"
-        "print('Generating \\'x.qdstrm\\'\\n[1/1] [====50%  ] x.nsys-rep'); open(out + '.nsys-rep', 'w').write('report')\n"
+        "print('Generating \\'x.qdstrm\\'\\n[1/1] [====50%  ] x.nsys-rep')\n"
+        "open(out + '.nsys-rep', 'w').write('report')\n"
     )
 )
 AWKWARD = ("two words", 'say "hi"', "größe=µ", "$HOME")

@@ -244,7 +244,7 @@ def _show_text(text: str) -> None:
 
 
 def _show_event(event: Event) -> None:
-    if event.phase in ("written", "starting", "done", "failed", "problem"):
+    if event.phase in ("written", "starting", "done", "failed", "problem") or "percent" in event.values:
         return
     rank = f" (rank {event.rank})" if event.rank >= 0 else ""
     print(f"stallscope: {event.sentence}{rank}", file=sys.stderr, flush=True)

@@ -34,9 +34,7 @@ class Place(Protocol):
         """Words that start a command there."""
         ...
 
-    def start_folder_and_environment(
-        self, plan: Plan, mark: str
-    ) -> tuple[str | None, Mapping[str, str] | None]:
+    def start_folder_and_environment(self, plan: Plan, mark: str) -> tuple[str | None, Mapping[str, str]]:
         """Folder and environment of the process started here."""
         ...
 
@@ -76,9 +74,7 @@ class ThisMachine:
         """See ``Place``."""
         return list(words)
 
-    def start_folder_and_environment(
-        self, plan: Plan, mark: str
-    ) -> tuple[str | None, Mapping[str, str] | None]:
+    def start_folder_and_environment(self, plan: Plan, mark: str) -> tuple[str | None, Mapping[str, str]]:
         """See ``Place``."""
         target = plan.request.target
         return target.folder or None, environment_for(target, {process_tree.MARK: mark})
@@ -159,9 +155,7 @@ class OtherMachine:
         settings = {"PYTHONUNBUFFERED": "1", **target.environment, process_tree.MARK: mark}
         return self._ssh_words(remote_start(words, target.folder, settings))
 
-    def start_folder_and_environment(
-        self, plan: Plan, mark: str
-    ) -> tuple[str | None, Mapping[str, str] | None]:
+    def start_folder_and_environment(self, plan: Plan, mark: str) -> tuple[str | None, Mapping[str, str]]:
         """See ``Place``."""
         return None, {**os.environ, process_tree.MARK: mark}
 

@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -124,10 +124,11 @@ class Recording:
         self._killed.set()
         return self._place.kill(self.mark, self.pid) if self._process is not None else []
 
-    def _execute(self, words: Sequence[str], plan: Plan) -> int:
+    def _execute(self, words: Sequence[str], plan: Plan, settings: Mapping[str, str] | None = None) -> int:
         if self._killed.is_set():
             return -9
         folder, environment = self._place.start_folder_and_environment(plan, self.mark)
+        environment = {**environment, **(settings or {})}
         new_group = subprocess.CREATE_NEW_PROCESS_GROUP if os.name == "nt" else 0  # type: ignore[attr-defined,unused-ignore]
         try:
             self._process = subprocess.Popen(
@@ -220,7 +221,10 @@ class Recording:
                     "Open the stream with the full Nsight Systems on another machine, or install it here.",
                 )
             self._on_event(Event("converting", values={"kernel": raw}))
-            self._execute([importer, "-i", f"{plan.out}/{raw}"], plan)
+            libraries = os.pathsep.join(
+                filter(None, [str(Path(importer).parent), os.environ.get("LD_LIBRARY_PATH")])
+            )
+            self._execute([importer, "-i", f"{plan.out}/{raw}"], plan, {"LD_LIBRARY_PATH": libraries})
             reports += [name for name in self._made(plan) if name.endswith((".nsys-rep", ".qdrep"))]
         exported = []
         for report in sorted(set(reports)):

@@ -11,6 +11,30 @@ from .ranges import Ranges, unwrapped_class_name
 from .steps import StepFinder
 
 
+def _watched_call(
+    original: Any, is_compiling: Any, finder: StepFinder, ranges: Ranges, inside: threading.local, meet: Any
+) -> Any:
+    """A stand-in for ``nn.Module.__call__``.
+
+    The profiler's Python tracer takes the local variable ``self`` of whatever function stands there for the
+    module, so that name must be the module and nothing else.
+    """
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or getattr(inside, "a_module", False):
+            return original(self, *args, **kwargs)
+        meet(self)
+        finder.forward(id(self))
+        inside.a_module = True
+        try:
+            with ranges.around("forward: " + unwrapped_class_name(self)):
+                return original(self, *args, **kwargs)
+        finally:
+            inside.a_module = False
+
+    return __call__
+
+
 class Hooks:
     """Watches torch for a step finder and puts a range around each phase; ``remove`` leaves torch as it was."""
 
@@ -61,21 +85,10 @@ class Hooks:
         module_class = importlib.import_module("torch.nn").Module
         original = module_class.__call__
         is_compiling = importlib.import_module("torch").compiler.is_compiling
-        finder, ranges, inside = self._finder, self._ranges, threading.local()
-
-        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or getattr(inside, "a_module", False):
-                return original(module, *args, **kwargs)
-            self._meet(module)
-            finder.forward(id(module))
-            inside.a_module = True
-            try:
-                with ranges.around("forward: " + unwrapped_class_name(module)):
-                    return original(module, *args, **kwargs)
-            finally:
-                inside.a_module = False
-
-        self._replace(module_class, "__call__", __call__)
+        finder, ranges, inside, meet = self._finder, self._ranges, threading.local(), self._meet
+        self._replace(
+            module_class, "__call__", _watched_call(original, is_compiling, finder, ranges, inside, meet)
+        )
 
     def _meet(self, module: Any) -> None:
         if self.on_new_root is not None and not any(module is root for root in self.roots):

@@ -7,6 +7,7 @@ import gzip
 import importlib
 import os
 import shutil
+import warnings
 from typing import Any, Callable, Optional
 
 from .options import Options
@@ -47,6 +48,7 @@ class TorchRecorder:
             with_stack=options.stacks,
             profile_memory=options.memory,
         )
+        warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")
         self._profiler.start()
         self._follow_schedule()
 
