@@ -74,7 +74,7 @@ def _of_one_time(traces: list[Trace], left_out: list[tuple[Trace, str]]) -> list
             groups.append([])
         groups[-1].append(index)
         reach = max(reach, spans[index][1])
-    main = set(max(groups, key=lambda group: len(group)))
+    main = set(max(groups, key=lambda group: len(list(group))))
     left_out += [
         (trace, "recorded at another time than the others")
         for index, trace in enumerate(traces)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from parsers.base import Source
 from parsers.chrome.categories import Where
 from parsers.chrome.collect import Columns
 from parsers.chrome.communication import complete_collectives
 from parsers.chrome.copies import describe_copies
+from parsers.chrome.counters import Series
+from parsers.chrome.device_clock import note_causality
 from parsers.chrome.foreign import claim_streams
 from parsers.chrome.header import Header
+from parsers.chrome.implausible_ends import clip_overruns
 from parsers.chrome.lanes import LaneMaker, Names
 from parsers.chrome.launches import link_launches
 from parsers.chrome.memory import memory_counters
-from parsers.chrome.plausible import judge
+from parsers.chrome.quarantine import Table, usable_events
 from parsers.model import (
+    GPU_WORK,
     ArgumentSource,
     Attribute,
     Effect,
@@ -34,167 +38,148 @@ from parsers.model import (
 from parsers.model.builder import TraceBuilder
 
 I64 = npt.NDArray[np.int64]
+_NOTHING = np.empty(0, np.int64)
 _STEP = re.compile(r"^ProfilerStep\s*#\s*\d+")
+_CPU_EVENTS = (EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON)
+_LIMITS_OF_EXPORTERS = (1_000_000,)
 
 
 def assemble(
     columns: Columns,
+    series: Series,
     header: Header,
-    path: Path,
+    source: Source,
     arguments: ArgumentSource,
-    quality: QualityRecorder,
     progress: Progress,
 ) -> Trace:
     """The trace of one file."""
-    start, duration, name, track, kind, row, kept = _joined(columns, quality)
+    quality = columns.quality
     strings = list(columns.names)
+    table = usable_events(columns, strings, quality)
+    progress.step(0.1, "naming lanes")
     names = Names.of(columns.metadata)
-    claim_streams(columns, names, strings, name, track, kind)
-    _steps_to_their_lane(columns, strings, name, track, kind)
+    claim_streams(columns, names, strings, table)
+    _steps_to_their_lane(columns, strings, table)
 
     builder = TraceBuilder(quality=quality)
     builder.strings = strings
-    builder.inputs.append(TraceInput(str(path), "chrome", header.producer, header.rank))
+    path = source.shown or str(source.path)
+    builder.inputs.append(TraceInput(path, "chrome", header.producer, header.rank))
     builder.sources.append(arguments)
     if header.rank is not None:
         builder.ranks.append(Rank(header.rank, header.world_size, header.host))
     builder.capture = replace(
         header.capture(),
-        has_cpu_events=bool(np.isin(kind, (EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON)).any()),
-        has_api_calls=bool((kind == EventKind.API).any()),
+        has_cpu_events=bool(np.isin(table.kind, _CPU_EVENTS).any()),
+        has_api_calls=bool((table.kind == EventKind.API).any()),
     )
-    listed = header.devices()
-    autograd = _autograd_threads(columns, strings, name, track, kind)
-    maker = LaneMaker(builder, names, header.rank, listed, autograd)
+    maker = LaneMaker(
+        builder, names, header.rank, header.devices(), _autograd_threads(columns, strings, table)
+    )
+    lanes = _lanes(columns, maker, table)
+    for which, (events, values) in table.attributes.items():
+        builder.attribute(which, events, values)
+    progress.step(0.2, "linking launches")
+    linked = link_launches(builder, table)
+    note_causality(table.start, *linked, quality)
+    clip_overruns(table, _in_graphs(builder, table), strings, quality)
+    complete_collectives(columns, builder, *linked, table)
+    describe_copies(builder, table)
+    _sizes_from_calls(builder, table, *linked)
+    builder.counters += memory_counters(columns.memory, maker, table.span)
+    builder.counters += series.counters(maker, table.span)
+    if not builder.devices:
+        builder.devices += maker.listed
+    columns.note_leftovers()
+    _note_oddities(columns, header, table, quality)
+    builder.epoch_ns = header.epoch_ns(table.span[0] if table.span else 0)
+    builder.add(
+        table.start,
+        table.start + table.duration,
+        table.name,
+        lanes[table.track] if len(table.track) else table.track,
+        table.kind,
+        table.row,
+    )
+    return builder.build(progress.part(0.4, 1.0))
+
+
+def _lanes(columns: Columns, maker: LaneMaker, table: Table) -> npt.NDArray[np.int32]:
+    """The lane of each track that has events."""
     used = np.zeros(len(columns.tracks), bool)
-    used[track] = True
-    lanes = np.array(
+    used[table.track] = True
+    return np.array(
         [
-            maker.lane(each) if wanted else 0
-            for each, wanted in zip(columns.tracks, used.tolist(), strict=True)
+            maker.lane(track) if wanted else 0
+            for track, wanted in zip(columns.tracks, used.tolist(), strict=True)
         ],
         np.int32,
     )
-    numbers = builder.add(start, start + duration, name, lanes[track] if len(track) else track, kind, row)
-    renumbered = np.full(columns.count, -1, np.int64)
-    renumbered[kept] = numbers
-    correlated = correlation = np.empty(0, np.int64)
-    for which, parts in columns.attributes.items():
-        events, values = (np.concatenate(side) for side in zip(*parts, strict=True))
-        events = renumbered[events]
-        builder.attribute(which, events[events >= 0], values[events >= 0])
-        if which is Attribute.CORRELATION:
-            correlated, correlation = events[events >= 0], values[events >= 0]
-    linked = link_launches(builder, correlated, correlation, name, kind, start, duration)
-    complete_collectives(columns, builder, *linked, name, track, kind, start, start + duration)
-    describe_copies(builder, name, kind)
-    _sizes_from_calls(columns, builder, renumbered, *linked, kind)
-    builder.counters += memory_counters(columns.memory, maker, kept_from=_bounds(start))
-    if not builder.devices:
-        builder.devices += listed
-    columns.note_leftovers()
-    first = int(start.min()) if len(start) else 0
-    builder.epoch_ns = header.epoch_ns(first)
-    return builder.build(progress)
 
 
-def _sizes_from_calls(
-    columns: Columns,
-    builder: TraceBuilder,
-    renumbered: I64,
-    operation: I64,
-    launch: I64,
-    kind: npt.NDArray[np.uint8],
-) -> None:
+def _in_graphs(builder: TraceBuilder, table: Table) -> npt.NDArray[np.bool_]:
+    """Operations that are known to be of a graph, or share their launch with others."""
+    inside = np.zeros(len(table.start), bool)
+    inside[builder.stated(Attribute.GRAPH_NODE)] = True
+    events, correlation = table.attributes.get(Attribute.CORRELATION, (_NOTHING, _NOTHING))
+    work = np.isin(table.kind[events], GPU_WORK)
+    _, which, counts = np.unique(correlation[work], return_inverse=True, return_counts=True)
+    inside[events[work][counts[which] > 1]] = True
+    return inside
+
+
+def _sizes_from_calls(builder: TraceBuilder, table: Table, operation: I64, launch: I64) -> None:
     """Copies that do not state their bytes get those of the call that asked for them."""
-    if not columns.call_sizes:
+    calls, sizes = table.call_sizes
+    if not len(calls):
         return
-    calls, sizes = (np.concatenate(side) for side in zip(*columns.call_sizes, strict=True))
-    calls = renumbered[calls]
     order = np.argsort(calls, kind="stable")
     calls, sizes = calls[order], sizes[order]
-    copies = (kind[operation] == EventKind.MEMCPY) & ~np.isin(operation, builder.stated(Attribute.BYTES))
+    copies = (table.kind[operation] == EventKind.MEMCPY) & ~np.isin(
+        operation, builder.stated(Attribute.BYTES)
+    )
     operation, launch = operation[copies], launch[copies]
     place = np.minimum(np.searchsorted(calls, launch), len(calls) - 1)
     told = calls[place] == launch
     builder.attribute(Attribute.BYTES, operation[told], sizes[place[told]])
 
 
-def _bounds(start: I64) -> tuple[int, int] | None:
-    return (int(start.min()), int(start.max())) if len(start) else None
+def _note_oddities(columns: Columns, header: Header, table: Table, quality: QualityRecorder) -> None:
+    """State what makes the recording less useful than its owner may think."""
+    if not header.is_kineto and columns.count in _LIMITS_OF_EXPORTERS:
+        quality.note(
+            "truncated",
+            Effect.NOTED,
+            f"the file holds exactly {columns.count:,} events, an exporter's limit: it is probably truncated",
+        )
+    if header.is_kineto and header.devices() and not np.isin(table.kind, GPU_WORK).any():
+        quality.note(
+            "no-gpu-events",
+            Effect.NOTED,
+            "the machine has a GPU, and no GPU activity was recorded: ProfilerActivity.CUDA was off, "
+            "another tool used the GPU's profiling interface, or nothing ran on the GPU",
+        )
 
 
-def _joined(
-    columns: Columns, quality: QualityRecorder
-) -> tuple[I64, I64, npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint8], I64, I64]:
-    """All columns without the quarantined events, and the numbers of those that are kept."""
-    parts = columns.parts
-    empty = np.empty(0, np.int64)
-    start = np.concatenate([part.start for part in parts]) if parts else empty
-    duration = np.concatenate([part.duration for part in parts]) if parts else empty.copy()
-    good = np.concatenate([part.good for part in parts]) if parts else empty.astype(bool)
-    name = np.concatenate([part.name for part in parts]) if parts else empty.astype(np.int32)
-    track = np.concatenate([part.track for part in parts]) if parts else empty.astype(np.int32)
-    row = np.concatenate([part.row for part in parts]) if parts else empty
-    kind = np.repeat(
-        np.array([part.kind for part in parts], np.uint8),
-        np.array([len(part.start) for part in parts], np.int64),
-    )
-    parts.clear()
-    verdict = judge(start, duration, good)
-    texts: list[str] | None = None
-    bad = np.zeros(len(start), bool)
-    for reason, mask, sentence in (
-        ("no-time", verdict.no_time, "an event without a usable time"),
-        (
-            "no-duration",
-            verdict.no_duration,
-            "an event whose duration is missing, negative or impossibly long",
-        ),
-        ("far-away", verdict.far_away, "an event far away in time from all others"),
-    ):
-        if mask.any():
-            texts = texts or list(columns.names)
-            first = int(np.flatnonzero(mask)[0])
-            example = f"{texts[name[first]]}: start {start[first]} ns, duration {duration[first]} ns"
-            quality.note(reason, Effect.QUARANTINED, sentence, example, int(mask.sum()))
-            bad |= mask
-    if not bad.any():
-        return start, duration, name, track, kind, row, np.arange(len(start))
-    kept = np.flatnonzero(~bad)
-    return start[kept], duration[kept], name[kept], track[kept], kind[kept], row[kept], kept
-
-
-def _steps_to_their_lane(
-    columns: Columns,
-    strings: list[str],
-    name: npt.NDArray[np.int32],
-    track: npt.NDArray[np.int32],
-    kind: npt.NDArray[np.uint8],
-) -> None:
+def _steps_to_their_lane(columns: Columns, strings: list[str], table: Table) -> None:
     is_step = np.fromiter((_STEP.match(text) is not None for text in strings), bool, len(strings))
-    steps = np.flatnonzero((kind == EventKind.REGION) & is_step[name])
+    steps = np.flatnonzero((table.kind == EventKind.REGION) & is_step[table.name])
     if not len(steps):
         return
-    kind[steps] = EventKind.STEP
+    table.kind[steps] = EventKind.STEP
     tracks = list(columns.tracks)
-    moved = [
-        columns.tracks[Where.THREAD, LaneKind.STEPS, tracks[each][2], None] for each in track[steps].tolist()
-    ]
-    track[steps] = np.array(moved, np.int32)
+    moved = {
+        each: columns.tracks[Where.THREAD, LaneKind.STEPS, tracks[each][2], None]
+        for each in np.unique(table.track[steps]).tolist()
+    }
+    table.track[steps] = np.array([moved[each] for each in table.track[steps].tolist()], np.int32)
 
 
-def _autograd_threads(
-    columns: Columns,
-    strings: list[str],
-    name: npt.NDArray[np.int32],
-    track: npt.NDArray[np.int32],
-    kind: npt.NDArray[np.uint8],
-) -> frozenset[tuple[object, object]]:
+def _autograd_threads(columns: Columns, strings: list[str], table: Table) -> frozenset[tuple[object, object]]:
     """Threads that run backward operators and are not the main thread."""
     backward = np.fromiter((text.startswith("autograd::engine::") for text in strings), bool, len(strings))
     tracks = list(columns.tracks)
-    found = np.unique(track[(kind == EventKind.CPU_OP) & backward[name]]).tolist()
+    found = np.unique(table.track[(table.kind == EventKind.CPU_OP) & backward[table.name]]).tolist()
     return frozenset(
         (tracks[each][2], tracks[each][3]) for each in found if tracks[each][2] != tracks[each][3]
     )

@@ -46,6 +46,18 @@ class Numbered(dict[K, int]):
         return number
 
 
+class TracksOfFamily(dict[tuple[Any, Any], int]):
+    """Track numbers of one family's threads or streams; plain keys, because hashing an enum member is slow."""
+
+    def __init__(self, family: Family, tracks: Numbered[Track]) -> None:
+        super().__init__()
+        self._family, self._tracks = family, tracks
+
+    def __missing__(self, key: tuple[Any, Any]) -> int:
+        number = self[key] = self._tracks[self._family.where, self._family.lane, *key]
+        return number
+
+
 @dataclass(slots=True)
 class Part:
     """Columns of some events; ``duration`` is ns, ``good`` says which durations are numbers."""
@@ -103,7 +115,7 @@ class Columns:
     count: int = 0
     _texts: dict[bytes, int] = field(default_factory=dict)
     _shapes: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    _families: dict[str | None, Family] = field(default_factory=dict)
+    _families: dict[str | None, tuple[Family, TracksOfFamily]] = field(default_factory=dict)
 
     def add(self, events: Sequence[Event], first_row: int) -> None:
         """Take over the events of one chunk; event k can be found again as row ``first_row + k``."""
@@ -129,10 +141,11 @@ class Columns:
 
     def _phase(self, phase: str | None, category: str | None, events: list[Event], rows: I64) -> None:
         if phase == "X":
-            family = self._families.get(category)
-            if family is None:
-                family = self._families[category] = family_of(category)
-            self._complete(family, events, rows)
+            known = self._families.get(category)
+            if known is None:
+                family = family_of(category)
+                known = self._families[category] = family, TracksOfFamily(family, self.tracks)
+            self._complete(*known, events, rows)
         elif phase in FLOWS:
             self.flows += len(events)
         elif phase == "M":
@@ -163,34 +176,26 @@ class Columns:
                 Instant(phase, start, event.name or "", category, event.pid, event.tid, event.id, row)
             )
 
-    def _complete(self, family: Family, events: list[Event], rows: I64) -> None:
+    def _complete(self, family: Family, tracks: TracksOfFamily, events: list[Event], rows: I64) -> None:
         if family is BOOKKEEPING:
             self.ignored["bookkeeping"] += len(events)
             return
         count = len(events)
-        names, tracks = self.names, self.tracks
-        where, lane = family.where, family.lane
-        name = np.fromiter([names[event.name or ""] for event in events], np.int32, count)
+        names = self.names
+        name = np.fromiter([names[event.name] for event in events], np.int32, count)
         arguments: list[Arguments] = []
         if family.where is Where.THREAD:
-            track = np.fromiter(
-                [tracks[where, lane, event.pid, event.tid] for event in events], np.int32, count
-            )
+            where = [tracks[event.pid, event.tid] for event in events]
         else:
             arguments = [event.args or _NO_ARGUMENTS for event in events]
-            track = np.fromiter(
-                [
-                    tracks[
-                        where,
-                        lane,
-                        event.pid if each.device is None else each.device,
-                        event.tid if each.stream is None else each.stream,
-                    ]
-                    for event, each in zip(events, arguments, strict=True)
-                ],
-                np.int32,
-                count,
-            )
+            where = [
+                tracks[
+                    event.pid if each.device is None else each.device,
+                    event.tid if each.stream is None else each.stream,
+                ]
+                for event, each in zip(events, arguments, strict=True)
+            ]
+        track = np.fromiter(where, np.int32, count)
         start = nanoseconds([event.ts for event in events])
         duration, good = durations([event.dur for event in events])
         numbers = self.append(Part(start, duration, good, name, track, family.kind, rows))

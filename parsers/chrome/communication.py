@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from parsers.chrome.collect import Columns
 from parsers.chrome.messages import tensor_bytes
+from parsers.chrome.quarantine import Table
 from parsers.model import Attribute, EventKind
 from parsers.model.builder import TraceBuilder
 from parsers.model.collectives import collective_of, is_collective_kernel
@@ -24,20 +25,13 @@ _INHERITED = (
 
 
 def complete_collectives(
-    columns: Columns,
-    builder: TraceBuilder,
-    operation: I64,
-    launch: I64,
-    name: I32,
-    track: I32,
-    kind: npt.NDArray[np.uint8],
-    start: I64,
-    end: I64,
+    columns: Columns, builder: TraceBuilder, operation: I64, launch: I64, table: Table
 ) -> None:
     """Give collective kernels without arguments those of the range around their launch, then their name's kind.
 
-    ``operation`` and ``launch`` are the linked pairs; the columns are those of the builder, by event number.
+    ``operation`` and ``launch`` are the linked pairs.
     """
+    name, kind, start = table.name, table.kind, table.start
     named = np.fromiter((is_collective_kernel(text) for text in builder.strings), bool, len(builder.strings))
     kernels = np.flatnonzero((kind == EventKind.KERNEL) & named[name])
     if not len(kernels):
@@ -49,11 +43,11 @@ def complete_collectives(
         place = np.minimum(np.searchsorted(operation, wanting), len(operation) - 1)
         linked = operation[place] == wanting
         wanting, launches = wanting[linked], launch[place[linked]]
-        threads = _threads(columns)[track]
+        threads = _threads(columns)[table.track]
         _from_nccl_ranges(builder, name, kind)
         issuers = np.unique(builder.stated(Attribute.MESSAGE_BYTES))
         issuers = issuers[(kind[issuers] == EventKind.CPU_OP) | (kind[issuers] == EventKind.REGION)]
-        around = _innermost(launches, issuers, threads, start, end)
+        around = _innermost(launches, issuers, threads, start, start + table.duration)
         for which in _INHERITED:
             events, values = builder.statements(which)
             order = np.argsort(events, kind="stable")

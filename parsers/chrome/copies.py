@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.chrome.quarantine import Table
 from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
 from parsers.model.builder import TraceBuilder
 
@@ -53,12 +53,12 @@ def memory_kinds(name: str) -> tuple[MemoryKind, MemoryKind]:
     return source, target
 
 
-def describe_copies(builder: TraceBuilder, name: npt.NDArray[np.int32], kind: npt.NDArray[np.uint8]) -> None:
-    """Set the direction and memory kinds of every copy; the columns are the builder's, by event number."""
-    copies = np.flatnonzero(kind == EventKind.MEMCPY)
+def describe_copies(builder: TraceBuilder, table: Table) -> None:
+    """Set the direction and memory kinds of every copy."""
+    copies = np.flatnonzero(table.kind == EventKind.MEMCPY)
     if not len(copies):
         return
-    distinct, which = np.unique(name[copies], return_inverse=True)
+    distinct, which = np.unique(table.name[copies], return_inverse=True)
     texts = [builder.strings[index] for index in distinct.tolist()]
     kinds = np.array([copy_kind(text).value for text in texts], np.int64)
     ends = np.array([[end.value for end in memory_kinds(text)] for text in texts], np.int64)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.categories import Where
 from parsers.chrome.collect import Columns
 from parsers.chrome.lanes import Names
+from parsers.chrome.quarantine import Table
 from parsers.model import EventKind, LaneKind
 
 _DEVICE_PROCESS = re.compile(r"^(?:/device:)?GPU:?\s*(\d+)\b", re.IGNORECASE)
@@ -18,14 +18,7 @@ _COPY = re.compile(r"^(Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
 _FILL = re.compile(r"^(Memset|Fill)", re.IGNORECASE)
 
 
-def claim_streams(
-    columns: Columns,
-    names: Names,
-    strings: list[str],
-    name: npt.NDArray[np.int32],
-    track: npt.NDArray[np.int32],
-    kind: npt.NDArray[np.uint8],
-) -> None:
+def claim_streams(columns: Columns, names: Names, strings: list[str], table: Table) -> None:
     """Move events of threads that are GPU streams by their names to stream lanes, as kernels and copies."""
     moved: dict[int, int] = {}
     for number, (where, lane, pid, tid) in enumerate(list(columns.tracks)):
@@ -43,7 +36,7 @@ def claim_streams(
         return
     target = np.arange(len(columns.tracks), dtype=np.int32)
     target[list(moved)] = list(moved.values())
-    mine = np.flatnonzero(np.isin(track, list(moved)) & (kind == EventKind.OTHER))
+    mine = np.flatnonzero(np.isin(table.track, list(moved)) & (table.kind == EventKind.OTHER))
     kinds = np.array(
         [
             EventKind.MEMCPY
@@ -55,5 +48,5 @@ def claim_streams(
         ],
         np.uint8,
     )
-    kind[mine] = kinds[name[mine]]
-    track[mine] = target[track[mine]]
+    table.kind[mine] = kinds[table.name[mine]]
+    table.track[mine] = target[table.track[mine]]

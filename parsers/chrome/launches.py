@@ -7,35 +7,31 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from parsers.chrome.quarantine import Table
 from parsers.model import GPU_WORK, Attribute, EventKind
 from parsers.model.builder import TraceBuilder
 
 I64 = npt.NDArray[np.int64]
+_NOTHING = np.empty(0, np.int64)
 _LAUNCHES = re.compile(r"launch|memcpy|memset|graph", re.IGNORECASE)
 _GRAPH = re.compile(r"graphlaunch", re.IGNORECASE)
 
 
-def link_launches(
-    builder: TraceBuilder,
-    events: I64,
-    correlation: I64,
-    name: npt.NDArray[np.int32],
-    kind: npt.NDArray[np.uint8],
-    start: I64,
-    duration: I64,
-) -> tuple[I64, I64]:
+def link_launches(builder: TraceBuilder, table: Table) -> tuple[I64, I64]:
     """State the launch of every operation whose correlation a call has.
 
     Of several calls with one number, the one named after a launch wins, then the shortest (the innermost).
     Operations that share a graph launch get ``GRAPH_NODE`` unless the recording numbers the nodes itself.
     Returns the linked operations and their launches.
     """
+    events, correlation = table.attributes.get(Attribute.CORRELATION, (_NOTHING, _NOTHING))
+    name, kind, start, duration = table.name, table.kind, table.start, table.duration
     used = correlation != 0
     events, correlation = events[used], correlation[used]
     calls = kind[events] == EventKind.API
     work = np.isin(kind[events], GPU_WORK)
     if not calls.any() or not work.any():
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        return _NOTHING, _NOTHING
     launch, number = events[calls], correlation[calls]
     launches = np.fromiter(
         (bool(_LAUNCHES.search(text)) for text in builder.strings), bool, len(builder.strings)

@@ -16,12 +16,12 @@ _CPU = 0  # c10::DeviceType
 
 
 def memory_counters(
-    samples: Sequence[MemorySample], maker: LaneMaker, kept_from: tuple[int, int] | None
+    samples: Sequence[MemorySample], maker: LaneMaker, span: tuple[int, int] | None
 ) -> Iterable[Counter]:
     """Allocated and reserved bytes of each device."""
     by_device: dict[tuple[bool, int], list[MemorySample]] = defaultdict(list)
     for sample in samples:
-        near = kept_from is None or kept_from[0] - 10**12 < sample.start < kept_from[1] + 10**12
+        near = span is None or span[0] - 10**12 < sample.start < span[1] + 10**12
         if sample.start != INVALID and near:
             on_cpu = sample.device_type == _CPU or sample.device < 0
             by_device[on_cpu, sample.device].append(sample)

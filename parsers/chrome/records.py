@@ -50,7 +50,7 @@ class Event(msgspec.Struct, gc=False):
 
     ph: str | None = None
     cat: str | None = None
-    name: str | None = None
+    name: str = ""
     pid: Identity = None
     tid: Identity = None
     ts: Raw = Raw(b"")

@@ -14,14 +14,14 @@ from parsers.chrome.records import EVENT, Event
 from parsers.chrome.stream import BOUNDARY
 from parsers.model import Effect, QualityRecorder
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|[{}\[\]]', re.DOTALL)
 _STRAY_BACKSLASH = re.compile(r'\\(?!["\\/bfnrtu]|$)|\\u(?![0-9a-fA-F]{4})')
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _REPAIRABLE = re.compile(
-    r'(?P<text>"(?:[^"\\]|\\.)*")|(?P<number>[-+]?\b(?:nan|inf|infinity)\b)|(?P<comma>,)(?=\s*[}\]])',
+    r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z))|(?P<number>[-+]?\b(?:nan|inf|infinity)\b)|(?P<comma>,)(?=\s*[}\]])',
     re.DOTALL | re.IGNORECASE,
 )
-_END_OF_LIST = re.compile(rb"\s*,?\s*(?:\{\s*\}\s*,?\s*)*\]")
+_END_OF_LIST = re.compile(rb"\s*+(?:,\s*+)?+(?:\{\s*+\}\s*+(?:,\s*+)?+)*+\]")
 MOST_PIECE_BYTES = 16 << 20
 
 

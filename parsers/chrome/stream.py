@@ -12,9 +12,8 @@ from typing import IO
 import zstandard
 
 CHUNK_BYTES = 8 << 20
-MOST_HEADER_BYTES = 256 << 20
-MOST_TRAILER_BYTES = 64 << 20
-MOST_EVENT_BYTES = 256 << 20
+MOST_HEADER_BYTES = 128 << 20
+MOST_EVENT_BYTES = 64 << 20
 
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BARE_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
@@ -48,6 +47,7 @@ class EventStream:
     has_list: bool = False
     damage: str = ""  # why reading ended before the end of the file
     consumed: int = 0  # unpacked bytes
+    most_bytes: int = 1 << 62  # unpacked bytes after which reading stops
 
     _rest: bytes = field(default=b"", init=False)
 
@@ -114,6 +114,9 @@ class EventStream:
             parts.append(block)
             missing -= len(block)
         self.consumed += CHUNK_BYTES - missing
+        if self.consumed > self.most_bytes:
+            self.damage = f"the file unpacks to more than {self.most_bytes >> 20:,} MB, far more than its size tells"
+            return b""
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

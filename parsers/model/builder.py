@@ -44,6 +44,7 @@ class TraceBuilder:
     strings: list[str] = field(default_factory=list)
     _string_index: dict[str, int] = field(default_factory=dict)
     _lane_index: dict[Lane, int] = field(default_factory=dict)
+    _device_index: dict[tuple[int | None, int], int] = field(default_factory=dict)
     _chunks: list[tuple[npt.NDArray[Any], ...]] = field(default_factory=list)
     _attributes: dict[Attribute, list[tuple[I64, I64]]] = field(default_factory=dict)
     _links: list[tuple[I64, I64]] = field(default_factory=list)
@@ -67,11 +68,11 @@ class TraceBuilder:
 
     def device(self, device: Device) -> int:
         """The index of a device, created on first use; (rank, id) identifies it."""
-        for index, known in enumerate(self.devices):
-            if (known.rank, known.id) == (device.rank, device.id):
-                return index
-        self.devices.append(device)
-        return len(self.devices) - 1
+        index = self._device_index.get((device.rank, device.id))
+        if index is None:
+            index = self._device_index[device.rank, device.id] = len(self.devices)
+            self.devices.append(device)
+        return index
 
     def add(
         self,
@@ -205,29 +206,36 @@ def _classified(
     strings: list[str],
 ) -> list[Lane]:
     """GPU streams that mostly run collectives become NCCL lanes, those that only copy become copy lanes."""
+    streams = [index for index, each in enumerate(lanes) if each.kind is LaneKind.GPU_STREAM]
+    if not streams:
+        return lanes
     collective = np.fromiter((is_collective_kernel(text) for text in strings), bool, len(strings))
-    named = []
-    for index, each in enumerate(lanes):
-        if each.kind is LaneKind.GPU_STREAM:
-            mine = lane == index
-            kernels = mine & (kind == EventKind.KERNEL)
-            time = (end - start)[kernels]
-            if kernels.any() and time[collective[name[kernels]]].sum() * 2 > time.sum():
-                each = replace(each, kind=LaneKind.NCCL)
-            elif (
-                not kernels.any()
-                and (mine & (kind == EventKind.MEMCPY)).any()
-                and not (mine & (kind == EventKind.GRAPH)).any()
-            ):
-                each = replace(each, kind=LaneKind.COPY)
-        named.append(each)
+    kernels = kind == EventKind.KERNEL
+    time = (end - start)[kernels].astype(np.float64)
+    communication = time * collective[name[kernels]]
+    in_kernels = np.bincount(lane[kernels], time, len(lanes))
+    in_collectives = np.bincount(lane[kernels], communication, len(lanes))
+    has = {
+        which: np.bincount(lane[kind == which], minlength=len(lanes)) > 0
+        for which in (EventKind.KERNEL, EventKind.MEMCPY, EventKind.GRAPH)
+    }
+    copies_only = has[EventKind.MEMCPY] & ~has[EventKind.KERNEL] & ~has[EventKind.GRAPH]
+    named = list(lanes)
+    for index in streams:
+        if in_collectives[index] * 2 > in_kernels[index]:
+            named[index] = replace(lanes[index], kind=LaneKind.NCCL)
+        elif copies_only[index]:
+            named[index] = replace(lanes[index], kind=LaneKind.COPY)
     return named
 
 
 def in_display_order(
     lanes: list[Lane], lane: npt.NDArray[np.int32]
 ) -> tuple[tuple[Lane, ...], npt.NDArray[np.int32]]:
-    """Lanes by rank, then CPU before GPU (the profiler's own work between them), then process, thread or device and stream; with the column renumbered."""
+    """Lanes by rank, then CPU before GPU, then process, thread or device and stream; with the column renumbered.
+
+    The profiler's own work stands between CPU and GPU.
+    """
 
     def key(index: int) -> tuple[Any, ...]:
         each = lanes[index]

@@ -1,0 +1,90 @@
+"""Counter events ("C"): every series of every counter as samples over time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from parsers.chrome.collect import Columns
+from parsers.chrome.lanes import LaneMaker, as_integer
+from parsers.chrome.records import Event
+from parsers.chrome.times import INVALID, nanoseconds
+from parsers.model import Counter
+
+MOST_SERIES = 4096
+_FAR_NS = 10**12
+
+
+@dataclass(slots=True)
+class Series:
+    """Samples of every series, keyed by process, counter and series name."""
+
+    samples: dict[tuple[Any, str, str], list[tuple[int, float]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def add(self, event: Event, text: bytes) -> None:
+        """One counter event; ``text`` is its JSON, whose arguments have any names."""
+        time = int(nanoseconds([event.ts])[0])
+        whole = msgspec.json.decode(text)
+        arguments = whole.get("args") if isinstance(whole, dict) else None
+        if time == INVALID or not isinstance(arguments, dict):
+            return
+        name = event.name if event.id is None else f"{event.name} {event.id}"
+        for series, value in arguments.items():
+            number = _number(value)
+            key = (event.pid, name, series)
+            if number is not None and (key in self.samples or len(self.samples) < MOST_SERIES):
+                self.samples[key].append((time, number))
+
+    def counters(self, maker: LaneMaker, span: tuple[int, int] | None) -> Iterator[Counter]:
+        """One counter for each series; samples far outside of ``span`` (ns) are left out."""
+        for (pid, name, series), samples in self.samples.items():
+            near = [
+                sample
+                for sample in samples
+                if span is None or span[0] - _FAR_NS < sample[0] < span[1] + _FAR_NS
+            ]
+            if not near:
+                continue
+            near.sort(key=lambda sample: sample[0])
+            process = maker.names.processes.get(pid, "")
+            title = name if series in ("value", name, "") else f"{name} {series}"
+            device = maker.device(number) if (number := _device_of(process)) is not None else None
+            yield Counter(
+                title,
+                "",
+                np.array([time for time, _ in near], np.int64),
+                np.array([value for _, value in near], np.float64),
+                maker.rank,
+                device,
+            )
+
+
+def _device_of(process: str) -> int | None:
+    return as_integer(process.upper().removeprefix("GPU")) if process.upper().startswith("GPU") else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if np.isfinite(number) else None
+
+
+def take_counters(columns: Columns, series: Series, texts: list[bytes], first_row: int) -> None:
+    """Move the counter events of one chunk into ``series``; ``texts`` is the JSON of its events."""
+    for row, event in columns.counter_rows:
+        try:
+            series.add(event, texts[row - first_row])
+        except (msgspec.DecodeError, RecursionError):
+            columns.ignored["C"] += 1
+    columns.counter_rows.clear()

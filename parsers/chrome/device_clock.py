@@ -1,0 +1,61 @@
+"""Checks the GPU's clock against the CPU's: nothing can run before it was launched."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import GPU_WORK, Effect, EventKind, QualityRecorder
+from parsers.model.units import duration as duration_text
+
+I64 = npt.NDArray[np.int64]
+Kinds = npt.NDArray[np.uint8]
+
+APART_NS = 1_000_000_000  # delays to launch are shorter; clocks further apart are not of one time base
+LATEST_START_NS = 3_600_000_000_000
+_ON_DEVICE = (*GPU_WORK, EventKind.GPU_REGION, EventKind.GPU_SYNC)
+
+
+def move_device_clock(
+    start: I64, kind: Kinds, events: I64, correlation: I64, quality: QualityRecorder
+) -> None:
+    """Where the GPU's times are on another clock altogether, shift them in place so that none precedes its launch."""
+    work = np.isin(kind[events], GPU_WORK) & (correlation != 0)
+    calls = (kind[events] == EventKind.API) & (correlation != 0)
+    if not work.any() or not calls.any():
+        return
+    order = np.argsort(correlation[calls], kind="stable")
+    launch, number = events[calls][order], correlation[calls][order]
+    operation, wanted = events[work], correlation[work]
+    place = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
+    found = number[place] == wanted
+    if not found.any():
+        return
+    delay = start[operation[found]] - start[launch[place[found]]]
+    median = int(np.median(delay))
+    if -APART_NS < median < LATEST_START_NS:
+        return
+    shift = -int(np.percentile(delay, 1, method="lower"))
+    on_device = np.isin(kind, _ON_DEVICE)
+    start[on_device] += shift
+    quality.note(
+        "device-clock",
+        Effect.REPAIRED,
+        "GPU times were on another clock than CPU times; they were shifted so that nothing runs before its launch",
+        f"shifted by {duration_text(float(shift))}",
+        int(on_device.sum()),
+    )
+
+
+def note_causality(start: I64, operation: I64, launch: I64, quality: QualityRecorder) -> None:
+    """State how many operations begin before the call that launched them."""
+    early = start[launch] - start[operation]
+    wrong = early > 0
+    if wrong.any():
+        quality.note(
+            "before-launch",
+            Effect.NOTED,
+            "a GPU operation begins before the call that launched it: the clocks of CPU and GPU disagree",
+            f"by up to {duration_text(float(early.max()))}",
+            int(wrong.sum()),
+        )
