@@ -1,1 +1,1 @@
-"""One module for each kind of lane; each registers itself."""
+"""How each kind of lane looks: one module a kind, found by importing every module of this package."""

@@ -1,0 +1,227 @@
+"""The lanes: one widget that paints them all, scrolls them, and knows what is under a point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QWidget
+
+from viewer import theme
+from viewer.timeline.frame import FramePainter, Shown
+from viewer.timeline.geometry.layout import Placed
+from viewer.timeline.geometry.picking import event_at
+from viewer.timeline.names_column import NAMES_WIDTH, NamesColumn
+from viewer.timeline.overlays import Overlays
+from viewer.timeline.state import TimelineState
+
+PICK_PIXELS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What lies under a point: a track, and there an event, a gap or a counter, or nothing (-1)."""
+
+    placed: Placed
+    in_names: bool
+    when: float
+    event: int = -1
+    gap: int = -1
+
+    @property
+    def counter(self) -> int:
+        return self.placed.track.counter
+
+
+class LaneCanvas(QWidget):
+    """Paints names and lanes; the picture of the lanes is kept until the view or the contents change."""
+
+    scrolled = Signal()  # offset or range changed
+
+    def __init__(self, state: TimelineState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.state = state
+        self.offset = 0
+        self.hovered = ""
+        self.message = ""
+        self._painter = FramePainter()
+        self._names = NamesColumn()
+        self._overlays = Overlays(state)
+        self._picture: QImage | None = None
+        self.setMouseTracking(True)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.setAccessibleName("Lanes")
+        self.setMinimumHeight(60)
+        state.view_changed.connect(self.invalidate)
+        state.content_changed.connect(self._on_content)
+        state.overlay_changed.connect(self.update)
+
+    @property
+    def room(self) -> int:
+        """Height for the tracks that scroll, in pixels."""
+        return max(self.height() - self.state.layout.pinned_height, 0)
+
+    @property
+    def most_offset(self) -> int:
+        """How far one can scroll."""
+        return max(self.state.layout.scrolled_height - self.room, 0)
+
+    def scroll_to(self, offset: int) -> None:
+        """Scroll so that the track at ``offset`` is the first one."""
+        wanted = min(max(offset, 0), self.most_offset)
+        if wanted != self.offset:
+            self.offset = wanted
+            self.invalidate()
+            self.scrolled.emit()
+
+    def reveal_lane(self, lane: int) -> bool:
+        """Scroll so that a lane can be seen; False where it is hidden or folded away."""
+        placed = self.state.layout.of_lane(lane)
+        if placed is None:
+            return False
+        if placed not in self.state.layout.pinned:
+            if placed.top < self.offset:
+                self.scroll_to(placed.top)
+            elif placed.bottom > self.offset + self.room:
+                self.scroll_to(placed.bottom - self.room)
+        return True
+
+    def invalidate(self) -> None:
+        """Paint the lanes anew."""
+        self._picture = None
+        self.update()
+
+    def _on_content(self) -> None:
+        self.offset = min(self.offset, self.most_offset)
+        self.scrolled.emit()
+        self.invalidate()
+
+    def shown(self) -> list[Shown]:
+        """The visible tracks that scroll."""
+        pinned = self.state.layout.pinned_height
+        visible = self.state.layout.visible(self.offset, self.offset + self.room)
+        return [Shown(placed, placed.top - self.offset + pinned) for placed in visible]
+
+    def pinned(self) -> list[Shown]:
+        """The pinned tracks."""
+        return [Shown(placed, placed.top) for placed in self.state.layout.pinned]
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self.state.set_width(max(self.width() - NAMES_WIDTH, 1))
+        self.offset = min(self.offset, self.most_offset)
+        self.scrolled.emit()
+        self.invalidate()
+        super().resizeEvent(event)
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        colors, scene = theme.current(), self.state.scene
+        if scene is None:
+            painter.fillRect(self.rect(), colors.window)
+            painter.setPen(colors.text_secondary)
+            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, self.message)
+            return
+        shown, pinned = self.shown(), self.pinned()
+        ratio = self.devicePixelRatioF()
+        if self._picture is None:
+            self._picture = self._painter.paint(
+                scene,
+                self.state.scale,
+                shown,
+                pinned,
+                self.height(),
+                ratio,
+                origin=self.state.origin,
+                gaps=self.state.gaps_visible,
+            )
+        painter.drawImage(QPointF(NAMES_WIDTH, 0), self._picture)
+        painter.save()
+        painter.setClipRect(QRectF(NAMES_WIDTH, 0, self.width() - NAMES_WIDTH, self.height()))
+        painter.translate(NAMES_WIDTH, 0)
+        self._overlays.draw(painter, [*shown, *pinned], self.height())
+        painter.restore()
+        painter.setClipRect(QRectF(0, 0, NAMES_WIDTH, self.height()))
+        self._names.draw(painter, scene, shown, self.height(), self.state.cursor, self.hovered)
+        if pinned:
+            height = self.state.layout.pinned_height
+            painter.setClipRect(QRectF(0, 0, NAMES_WIDTH, height))
+            self._names.draw(painter, scene, pinned, height, self.state.cursor, self.hovered)
+
+    def track_at(self, y: float) -> Placed | None:
+        """The track at a height of this widget."""
+        pinned = self.state.layout.pinned_height
+        if y < pinned:
+            return next((each for each in self.state.layout.pinned if each.top <= y < each.bottom), None)
+        return self.state.layout.at(int(y) - pinned + self.offset)
+
+    def top_of(self, placed: Placed) -> int:
+        """Where a track begins in this widget."""
+        if placed in self.state.layout.pinned:
+            return placed.top
+        return placed.top - self.offset + self.state.layout.pinned_height
+
+    def hit(self, at: QPointF) -> Hit | None:
+        """What lies under a point of this widget."""
+        placed = self.track_at(at.y())
+        if placed is None or self.state.scene is None:
+            return None
+        x = at.x() - NAMES_WIDTH
+        when = self.state.scale.time(x)
+        if x < 0:
+            return Hit(placed, True, when)
+        y = at.y() - self.top_of(placed)
+        row = next((row for row in placed.rows if row.top - 1 <= y < row.top + row.height + 1), None)
+        tolerance = self.state.scale.ns_per_pixel * PICK_PIXELS
+        event = -1
+        if row is not None and placed.track.lane >= 0:
+            inside = event_at(self.state.scene.trace.events, placed.track.lane, row.depth, when, 0.0)
+            gap = self._gap_at(placed, when)
+            event = inside
+            if inside < 0 and (gap < 0 or self._pixels_of_gap(gap) < 4 * PICK_PIXELS):
+                event = event_at(self.state.scene.trace.events, placed.track.lane, row.depth, when, tolerance)
+        return Hit(placed, False, when, event, self._gap_at(placed, when) if event < 0 else -1)
+
+    def _gap_at(self, placed: Placed, when: float) -> int:
+        scene = self.state.scene
+        if scene is None or scene.idle is None or not self.state.gaps_visible:
+            return -1
+        devices: tuple[int, ...] = (placed.track.device,) if placed.track.first_of_device else ()
+        if placed.track.is_heading:
+            devices = next(each.devices for each in scene.index.groups if each.key == placed.track.group)
+        for device in devices:
+            row = scene.gaps.get(device)
+            if row is not None:
+                low, high = row.window(when, when)
+                inside = [gap for gap in range(low, high) if row.start[gap] <= when < row.end[gap]]
+                if inside:
+                    return row.first + inside[0]
+        return -1
+
+    def _pixels_of_gap(self, gap: int) -> float:
+        assert self.state.scene is not None
+        idle = self.state.scene.idle
+        assert idle is not None
+        return float(idle.end[gap] - idle.start[gap]) / self.state.scale.ns_per_pixel
+
+    def lanes_between(self, y0: float, y1: float) -> tuple[int, ...]:
+        """The lanes whose tracks touch a span of heights of this widget."""
+        low, high = sorted((y0, y1))
+        return tuple(
+            each.placed.track.lane
+            for each in (*self.pinned(), *self.shown())
+            if each.placed.track.lane >= 0 and each.top < high and each.top + each.placed.height > low
+        )
+
+    def centre_of_event(self, event: int) -> QPoint | None:
+        """A point of this widget inside an event; None while it cannot be seen."""
+        scene = self.state.scene
+        if scene is None:
+            return None
+        by_lane = {each.placed.track.lane: each for each in (*self.shown(), *self.pinned())}
+        box = self._overlays.box_of(scene, event, by_lane)
+        if box is None or box.right() < 0 or box.left() > self.state.scale.width:
+            return None
+        left, right = max(box.left(), 0.0), min(box.right(), self.state.scale.width)
+        return QPoint(round((left + right) / 2 + NAMES_WIDTH), round(box.center().y()))

@@ -1,0 +1,71 @@
+"""Everything that drawing needs of a recording beyond the recording itself; built once, off the GUI thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import LaneKind, Progress, Trace
+from rules.analysis.causes import IdleTable
+from rules.analysis.intervals import union
+from viewer.timeline.geometry.row_index import Row, lane_rows, row_index
+from viewer.timeline.geometry.tracks import Group, groups
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawingIndex:
+    """What ``build_index`` made.
+
+    ``rows`` of every lane by depth, the ``names`` that occur in lanes of each kind (indices into the trace's strings),
+    and for every device the union of its GPU work.
+    """
+
+    rows: tuple[tuple[Row, ...], ...]
+    groups: tuple[Group, ...]
+    names: Mapping[LaneKind, I64]
+    busy: Mapping[int, Row]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the level-of-detail arrays."""
+        return sum(row.index_bytes for rows in self.rows for row in rows)
+
+
+def build_index(trace: Trace, progress: Progress | None = None) -> DrawingIndex:
+    """Index every row of the recording."""
+    progress = progress or Progress()
+    rows: list[tuple[Row, ...]] = []
+    seen: dict[LaneKind, npt.NDArray[np.bool_]] = {}
+    for index, lane in enumerate(trace.lanes):
+        progress.step(0.8 * index / len(trace.lanes), "preparing the timeline")
+        rows.append(tuple(lane_rows(trace.events, index)))
+        names = seen.setdefault(lane.kind, np.zeros(len(trace.strings), bool))
+        names[trace.events.name[trace.events.lane_slice(index)]] = True
+    busy: dict[int, Row] = {}
+    for device in range(len(trace.devices)):
+        progress.step(0.8 + 0.2 * device / len(trace.devices), "preparing the timeline")
+        operations = trace.operations_of_device(device)
+        start, end = union(trace.events.start[operations], trace.events.end[operations])
+        if len(start):
+            busy[device] = row_index(start, end, np.zeros(len(start), np.int32))
+    found = {kind: np.flatnonzero(names) for kind, names in seen.items()}
+    return DrawingIndex(tuple(rows), groups(trace), found, busy)
+
+
+def gap_rows(idle: IdleTable) -> dict[int, Row]:
+    """For every device its idle intervals as a row of causes; ``first`` plus an offset is a row of the table."""
+    found = {}
+    edges = (
+        np.concatenate(([0], np.flatnonzero(np.diff(idle.device)) + 1, [len(idle)]))
+        if len(idle)
+        else np.zeros(1, int)
+    )
+    for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        start, end = idle.start[first:last], idle.end[first:last]
+        found[int(idle.device[first])] = row_index(start, end, idle.cause[first:last].astype(np.int32), first)
+    return found

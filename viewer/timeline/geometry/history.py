@@ -1,0 +1,44 @@
+"""The views one has looked at, to go back and forward like in a browser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Interval = tuple[float, float]
+MOST = 200
+
+
+@dataclass(slots=True)
+class History:
+    """Visited intervals; ``record`` forgets what one had gone back from."""
+
+    _past: list[Interval] = field(default_factory=list)
+    _future: list[Interval] = field(default_factory=list)
+
+    def record(self, interval: Interval) -> None:
+        """Remember where one was before leaving it; the same place twice counts once."""
+        if not self._past or self._past[-1] != interval:
+            self._past.append(interval)
+            del self._past[:-MOST]
+        self._future.clear()
+
+    def back(self, now: Interval) -> Interval | None:
+        """The place before this one; None at the beginning."""
+        while self._past:
+            before = self._past.pop()
+            if before != now:
+                self._future.append(now)
+                return before
+        return None
+
+    def forward(self, now: Interval) -> Interval | None:
+        """The place one had gone back from; None at the end."""
+        if not self._future:
+            return None
+        self._past.append(now)
+        return self._future.pop()
+
+    def clear(self) -> None:
+        """Forget everything, as for another recording."""
+        self._past.clear()
+        self._future.clear()

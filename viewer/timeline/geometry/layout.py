@@ -1,0 +1,208 @@
+"""Where every track lies on the screen: heights, rows of nested events, pinned tracks, headings."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from parsers.model import GPU_LANES, LaneKind
+from viewer.timeline.geometry.arrangement import Arrangement, GroupState
+from viewer.timeline.geometry.tracks import Group, Track
+
+HEADING = 28
+STRIP = 30
+COLLAPSED = 22
+COMPACT = 14
+COUNTER = 44
+PADDING = 4
+LEAST_ROW = 8
+GPU_LANE = 72
+GPU_LANE_BESIDE = 34  # further streams of a device
+FOOT = 3  # the solid line under a gap
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """One row of events: its depth, and its top and height relative to the track."""
+
+    depth: int
+    top: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A track at ``top`` with its ``height``; ``rows`` are the levels that fit, ``hidden_levels`` those that do not."""
+
+    track: Track
+    top: int
+    height: int
+    rows: tuple[RowPlace, ...] = ()
+    hidden_levels: int = 0
+    collapsed: bool = False
+    state: GroupState = GroupState.FULL  # of a heading's group
+
+    @property
+    def bottom(self) -> int:
+        return self.top + self.height
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Pinned tracks, which stay at the top, and those that scroll; both count from their own zero."""
+
+    pinned: tuple[Placed, ...]
+    scrolled: tuple[Placed, ...]
+
+    @property
+    def pinned_height(self) -> int:
+        return self.pinned[-1].bottom if self.pinned else 0
+
+    @property
+    def scrolled_height(self) -> int:
+        return self.scrolled[-1].bottom if self.scrolled else 0
+
+    def find(self, key: str) -> Placed | None:
+        """The track of a key, pinned or not."""
+        return next((each for each in (*self.pinned, *self.scrolled) if each.track.key == key), None)
+
+    def of_lane(self, lane: int) -> Placed | None:
+        """The track of a lane."""
+        return next((each for each in (*self.pinned, *self.scrolled) if each.track.lane == lane), None)
+
+    def at(self, y: int) -> Placed | None:
+        """The scrolled track at ``y``."""
+        index = bisect_right(self.scrolled, y, key=lambda each: each.top) - 1
+        return self.scrolled[index] if index >= 0 and y < self.scrolled[index].bottom else None
+
+    def visible(self, top: int, bottom: int) -> Sequence[Placed]:
+        """The scrolled tracks that touch [top, bottom)."""
+        first = max(bisect_right(self.scrolled, top, key=lambda each: each.top) - 1, 0)
+        last = bisect_right(self.scrolled, bottom - 1, key=lambda each: each.top)
+        return self.scrolled[first:last]
+
+
+def starting_states(groups: Sequence[Group]) -> dict[str, GroupState]:
+    """One rank is shown in full; up to four in brief; of more only a strip each."""
+    with_gpu = [group for group in groups if group.devices]
+    if len(with_gpu) <= 1:
+        return {
+            group.key: GroupState.FULL if group.devices or not with_gpu else GroupState.STRIP
+            for group in groups
+        }
+    state = GroupState.BRIEF if len(with_gpu) <= 4 else GroupState.STRIP
+    return {group.key: state if group.devices else GroupState.STRIP for group in groups}
+
+
+def lay_out(groups: Sequence[Group], arrangement: Arrangement, text: str = "") -> Layout:
+    """Place the tracks of all groups; ``text`` keeps those whose title, subtitle or group contains it."""
+    states = starting_states(groups) | arrangement.groups
+    wanted = text.casefold().split()
+    by_key = {track.key: track for group in groups for track in group.tracks}
+    pinned = _stacked(
+        _sized(by_key[key], arrangement)
+        for key in arrangement.pinned
+        if key in by_key and key not in arrangement.hidden
+    )
+    pinned_keys = set(arrangement.pinned)
+    placed: list[Placed] = []
+    for group in groups:
+        tracks = [
+            track
+            for track in _ordered(group.tracks, arrangement.order)
+            if track.key not in pinned_keys
+            and track.key not in arrangement.hidden
+            and _matches(track, group, wanted)
+        ]
+        state = GroupState.FULL if wanted else GroupState.STRIP if arrangement.compact else states[group.key]
+        if not tracks and wanted:
+            continue
+        if len(groups) > 1:
+            placed.append(_heading(group, state, arrangement))
+        if state is GroupState.STRIP and len(groups) > 1:
+            continue
+        placed += [
+            _sized(track, arrangement)
+            for track in tracks
+            if state is not GroupState.BRIEF or track.brief or len(groups) == 1
+        ]
+    return Layout(tuple(pinned), tuple(_stacked(placed)))
+
+
+def _heading(group: Group, state: GroupState, arrangement: Arrangement) -> Placed:
+    track = Track(f"group/{group.key}", group.key, group.title, group.subtitle)
+    if state is not GroupState.STRIP:
+        return Placed(track, 0, HEADING, state=state)
+    height = COMPACT + 2 if arrangement.compact else STRIP
+    return Placed(
+        track, 0, height, (RowPlace(0, 2, height - 4 - (0 if arrangement.compact else FOOT)),), state=state
+    )
+
+
+def _matches(track: Track, group: Group, words: Iterable[str]) -> bool:
+    whole = f"{group.title} {group.subtitle} {track.title} {track.subtitle} {track.kind.name if track.kind else ''}"
+    folded = whole.casefold().replace("_", " ")
+    return all(word in folded for word in words)
+
+
+def _ordered(tracks: Sequence[Track], order: Sequence[str]) -> list[Track]:
+    """Tracks named in ``order`` take the places that these tracks have, in that order; the others stay."""
+    rank = {key: place for place, key in enumerate(order)}
+    moved = sorted((track for track in tracks if track.key in rank), key=lambda track: rank[track.key])
+    following = iter(moved)
+    return [next(following) if track.key in rank else track for track in tracks]
+
+
+def _stacked(placed: Iterable[Placed]) -> list[Placed]:
+    stacked, top = [], 0
+    for each in placed:
+        stacked.append(replace(each, top=top))
+        top += each.height
+    return stacked
+
+
+def _sized(track: Track, arrangement: Arrangement) -> Placed:
+    collapsed = arrangement.collapsed.get(track.key, track.small)
+    if track.counter >= 0:
+        height = COLLAPSED if collapsed else max(arrangement.heights.get(track.key, COUNTER), COLLAPSED)
+        return Placed(track, 0, height, (), 0, collapsed)
+    if arrangement.compact and not collapsed and track.key not in arrangement.heights:
+        return Placed(track, 0, COMPACT, (RowPlace(0, 2, COMPACT - 4),), track.levels - 1, False)
+    if collapsed:
+        return Placed(track, 0, COLLAPSED, (RowPlace(0, 6, COLLAPSED - 12),), track.levels - 1, True)
+    wished, row, most = _wishes(track)
+    own = arrangement.heights.get(track.key)
+    gap_foot = FOOT + 4 if track.first_of_device else 0
+    if own is None:
+        levels = min(track.levels, most)
+        height = max(levels * row + 2 * PADDING + gap_foot, wished)
+    else:
+        height = max(own, COMPACT)
+        levels = max(1, min(track.levels, (height - 2 * PADDING - gap_foot) // row))
+        if levels < track.levels and (height - 2 * PADDING - gap_foot) // LEAST_ROW > levels:
+            levels = min(track.levels, levels)
+    room = height - 2 * PADDING - gap_foot
+    pitch = max(min(room / levels, 48 if track.kind in GPU_LANES else 26), 1)
+    edges = [PADDING + round(level * pitch) for level in range(levels + 1)]
+    gap = 1 if levels > 1 and pitch >= 5 else 0
+    rows = tuple(
+        RowPlace(level, edges[level], max(edges[level + 1] - edges[level] - gap, 1))
+        for level in range(levels)
+    )
+    return Placed(track, 0, height, rows, track.levels - levels, False)
+
+
+def _wishes(track: Track) -> tuple[int, int, int]:
+    """(least height, height of a row, most rows) of a lane that nobody resized."""
+    if track.kind in GPU_LANES:
+        return (GPU_LANE if track.first_of_device else GPU_LANE_BESIDE), 20, 4
+    if track.kind is LaneKind.REGION:
+        return 38 if track.levels == 1 else 30, 22, 4
+    if track.kind is LaneKind.CPU_THREAD:
+        return 30, 15, 6
+    if track.kind is LaneKind.PYTHON:
+        return 30, 14, 12
+    if track.kind is LaneKind.CUDA_API:
+        return 30, 18, 2
+    return 26, 16, 4

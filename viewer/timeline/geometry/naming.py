@@ -1,0 +1,74 @@
+"""Short names for narrow boxes: what is left of a kernel's signature when templates, namespaces and arguments go."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_LONGEST = 400
+_RETURN = re.compile(r"^(?:void|static|inline|__global__)\s+")
+_WRAPPER = re.compile(
+    r"(?:unrolled_|vectorized_)?elementwise_kernel(?:_with_index|_unrolled)?|vectorized_layer_norm_kernel|reduce_kernel|"
+    r"vectorized_elementwise_kernel|multi_tensor_apply_kernel|index_elementwise_kernel|distribution_elementwise_grid_stride_kernel|Kernel2?|device_kernel"
+)
+_CARRIED = re.compile(
+    r"(?P<cuda>[A-Za-z]\w*?)(?:_kernel_cuda|_cuda_kernel|_kernel_impl)\b|launch_(?P<launch>[A-Za-z]\w*)|"
+    r"(?P<before>[A-Za-z]\w*?)(?:Functor(?:OnSelf)?_?|_functor|Ops\b)(?P<after>\w*)|(?P<kernel>[A-Za-z]\w*?)_kernel\b|"
+    r"(?P<cutlass>cutlass\w*)"
+)
+_HOLLOW = frozenset(
+    {"AUnary", "BUnary", "Binary", "CUDA", "Reduce", "func", "gpu", "legacy_kernel_impl", "gpu_kernel"}
+)
+_PYTHON = re.compile(r"^(?P<file>[^()]+)\((?P<line>\d+)\): (?P<what>.+)$")
+
+
+@lru_cache(maxsize=20_000)
+def kernel_name(name: str) -> str:
+    """A kernel's own name; for PyTorch's generic wrappers the operation they carry, too."""
+    text = _RETURN.sub("", name[:_LONGEST].strip())
+    bare = _without(_without(_without(text, "<", ">"), "(", ")"), "[", "]")
+    own = next((word for word in reversed(bare.split()) if word[0].isalpha() or word[0] == "_"), text)
+    own = "::".join(own.split("::")[-2:]) if own.endswith("::kernel") else own.rsplit("::", 1)[-1]
+    if _WRAPPER.fullmatch(own):
+        carried = _carried(text[text.find("<") :])
+        if carried:
+            return f"{carried} · {own}"
+    return own
+
+
+@lru_cache(maxsize=20_000)
+def python_name(name: str) -> str:
+    """ "train.py(12): forward" as "forward (train.py:12)"; anything else as it is."""
+    found = _PYTHON.match(name)
+    if not found:
+        return name
+    return f"{found['what']} ({found['file'].rsplit('/', 1)[-1]}:{found['line']})"
+
+
+def plain_name(name: str) -> str:
+    """A name on one line."""
+    return name if name.isprintable() else " ".join(name.split())
+
+
+def _carried(templates: str) -> str:
+    for found in _CARRIED.finditer(templates):
+        before, after = found["before"], found["after"]
+        name = after if before in _HOLLOW and after else before
+        name = name or found["cuda"] or found["launch"] or found["kernel"] or found["cutlass"]
+        if name and name not in _HOLLOW:
+            return name
+    return ""
+
+
+def _without(text: str, opening: str, closing: str) -> str:
+    """``text`` without what stands in brackets; an operator such as ``operator()`` keeps its brackets."""
+    kept: list[str] = []
+    depth = 0
+    for letter in text:
+        if letter == opening:
+            depth += 1
+        elif letter == closing and depth:
+            depth -= 1
+        elif not depth:
+            kept.append(letter)
+    return "".join(kept)

@@ -1,0 +1,61 @@
+"""Which event is under the cursor, which comes before and after it, and which events an area covers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model.events import EventTable
+
+
+@dataclass(frozen=True, slots=True)
+class AreaSelection:
+    """A span of time (ns) and the lanes (indices) it covers; no lanes means all."""
+
+    t0: int
+    t1: int
+    lanes: tuple[int, ...] = ()
+
+    @property
+    def duration(self) -> int:
+        return self.t1 - self.t0
+
+
+def event_at(events: EventTable, lane: int, depth: int, when: float, tolerance: float) -> int:
+    """The event of a row at ``when``, else the nearest one within ``tolerance`` ns; -1 where there is none."""
+    part = events.window(lane, depth, int(when - tolerance) - 1, int(when + tolerance) + 2)
+    if part.stop <= part.start:
+        return -1
+    start, end = events.start[part], events.end[part]
+    away = np.maximum(np.maximum(start - when, when - end), 0.0)
+    nearest = int(np.argmin(away))
+    inside = np.flatnonzero(away == away[nearest])
+    best = int(inside[np.argmax((end - start)[inside])])
+    return part.start + best if away[best] <= tolerance else -1
+
+
+def neighbour(events: EventTable, event: int, step: int) -> int:
+    """The next (+1) or previous (-1) event of the same row; the event itself at the end of the row."""
+    other = event + step
+    if not 0 <= other < len(events):
+        return event
+    same = events.lane[other] == events.lane[event] and events.depth[other] == events.depth[event]
+    return other if same else event
+
+
+def count_in(events: EventTable, lanes: Iterable[int], t0: int, t1: int) -> int:
+    """How many events of these lanes touch [t0, t1)."""
+    total = 0
+    for lane in lanes:
+        for depth in events.rows(lane):
+            part = events.window(lane, depth, t0, t1)
+            total += part.stop - part.start
+    return total
+
+
+def snapped(when: float, edges: Sequence[float], tolerance: float) -> float:
+    """``when``, or the nearest of ``edges`` within ``tolerance``."""
+    best = min(edges, key=lambda edge: abs(edge - when), default=when)
+    return best if abs(best - when) <= tolerance else when

@@ -1,0 +1,112 @@
+"""Paints rows, gaps and counters into an array of pixels (0xffRRGGBB), a whole row at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from viewer.timeline.geometry.columns import Columns
+
+U32 = npt.NDArray[np.uint32]
+U8 = npt.NDArray[np.uint8]
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+LEVELS = 24
+FAINTEST = 0.45  # opacity of a column that is hardly busy: what is there is never invisible
+SEPARATED = 4.0  # columns: events at least this wide are set apart from their neighbour
+ROUNDED = 7.0  # columns: events at least this wide lose their corner pixels
+HATCH = 8  # period of the hatching, pixels
+
+
+def blended(colors: U32, ground: int, opacity: F64) -> U32:
+    """``colors`` (n) over ``ground`` with each opacity (m): n x m opaque colours."""
+    found = np.full((len(colors), len(opacity)), 0xFF000000, np.uint32)
+    for shift in (0, 8, 16):
+        over = ((colors >> np.uint32(shift)) & np.uint32(255)).astype(np.float64)[:, None]
+        under = float((ground >> shift) & 255)
+        mixed = over * opacity[None, :] + under * (1.0 - opacity[None, :])
+        found |= np.round(mixed).astype(np.uint32) << np.uint32(shift)
+    return found
+
+
+def density_table(colors: U32, ground: int) -> U32:
+    """For each colour its shades from hardly busy to full, ``LEVELS + 1`` of them, flattened."""
+    return blended(colors, ground, FAINTEST + (1.0 - FAINTEST) * np.arange(LEVELS + 1) / LEVELS).ravel()
+
+
+def paint_row(block: U32, columns: Columns, classes: U8, table: U32, ground: int, line: int = 1) -> None:
+    """Paint one row into ``block`` (height x columns); ``classes`` is the colour class of ``columns.event``.
+
+    ``line`` is the width, in pixels, of the gap between neighbours.
+    """
+    level = (columns.coverage * LEVELS + 0.5).astype(np.int64)
+    colors = table[classes.astype(np.int64) * (LEVELS + 1) + level]
+    present = columns.event >= 0
+    if present.all():
+        block[:] = colors
+    else:
+        np.copyto(block, colors, where=present)
+    width = columns.right - columns.left
+    apart = width >= SEPARATED
+    if apart.any():
+        edge = np.floor(columns.left[apart]).astype(np.int64)
+        edge = edge[edge >= 0]
+        for offset in range(line):
+            block[:, np.minimum(edge + offset, block.shape[1] - 1)] = ground
+    if block.shape[0] >= 10:
+        _round_corners(block, columns.left[width >= ROUNDED], columns.right[width >= ROUNDED], ground, line)
+
+
+def _round_corners(block: U32, left: F64, right: F64, ground: int, line: int) -> None:
+    first = np.floor(left[left >= 0]).astype(np.int64)
+    last = np.ceil(right[right <= block.shape[1]]).astype(np.int64) - 1
+    for inset in range(line):
+        for offset in range(line - inset):
+            for column in (
+                np.minimum(first + line + offset, block.shape[1] - 1),
+                np.maximum(last - offset, 0),
+            ):
+                block[inset, column] = ground
+                block[-1 - inset, column] = ground
+
+
+def paint_gaps(
+    block: U32, columns: Columns, classes: U8, colors: U32, ground: int, foot: int, phase: int
+) -> None:
+    """Hatch the idle columns of a lane in the colour of their cause, over a tint, with a solid line of ``foot`` pixels.
+
+    ``phase`` moves the hatching with the picture.
+    """
+    present = np.flatnonzero(columns.event >= 0)
+    if not len(present):
+        return
+    height = block.shape[0]
+    steps = 4
+    share = np.minimum((columns.coverage[present] * steps).astype(np.int64) + 1, steps)
+    opacity = np.concatenate([level * np.arange(1, steps + 1) / steps for level in (0.20, 0.42)])
+    table = blended(colors, ground, opacity).reshape(len(colors), 2, steps)
+    kind = classes[present].astype(np.int64)
+    plain, dark = table[kind, 0, share - 1], table[kind, 1, share - 1]
+    diagonal = (present[None, :] + phase + np.arange(height)[:, None]) % HATCH < 2
+    painted = np.where(diagonal, dark, plain)
+    painted[height - foot :] = blended(colors, ground, np.array([0.55, 0.7, 0.85, 1.0]))[kind, share - 1]
+    if len(present) == block.shape[1]:
+        block[:] = painted
+    else:
+        block[:, present] = painted
+
+
+def paint_curve(block: U32, level: F64, peak: F64, fill: int, edge: int, line: int) -> None:
+    """A step curve, filled up to ``level`` (0 to 1 a column, NaN where unknown), with its line and each ``peak``."""
+    height = block.shape[0]
+    known = ~np.isnan(level)
+    top = np.where(known, np.round((1.0 - np.nan_to_num(level)) * (height - line)), height).astype(np.int64)
+    crest = np.where(known, np.round((1.0 - np.nan_to_num(peak)) * (height - line)), height).astype(np.int64)
+    previous = np.concatenate((top[:1], top[:-1]))
+    upper = np.minimum(np.minimum(top, crest), np.where(previous < height, previous, top))
+    lower = np.maximum(top, np.where(previous < height, previous, top))
+    row = np.arange(height)[:, None]
+    np.copyto(block, np.uint32(fill), where=(row >= top[None, :]) & known[None, :])
+    stroke = (row >= upper[None, :]) & (row < lower[None, :] + line) & known[None, :]
+    np.copyto(block, np.uint32(edge), where=stroke)

@@ -1,0 +1,142 @@
+"""The level-of-detail index of a row of events, made once while a recording is opened.
+
+A row is one (lane, depth) of the event table: sorted and free of overlap. Long rows get three small arrays:
+a clock that says for equally spaced times how many events began and how much time they took (2 bytes an event), the
+time spent before every ``BLOCK`` events (0.5 bytes), and a pyramid with one event for every aligned run of 8, 16, 32 ...
+events that stands for the name with the most time in it (1 byte).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.events import EventTable
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+U32 = npt.NDArray[np.uint32]
+
+SHORT = 2048  # rows of fewer events need no index
+BLOCK = 16
+FINEST = 3  # the pyramid's lowest level holds one entry for 2**FINEST events
+EVENTS_A_CELL = 4  # of the clock, on average
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clock:
+    """Equally spaced times: edge ``i`` lies ``i * cell`` ns after ``origin``.
+
+    ``begun`` is how many events began before an edge, ``busy`` the time they took up to it in units of ``quantum`` ns.
+    """
+
+    origin: int
+    cell: int
+    begun: I32
+    busy: U32
+    quantum: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """Views of one row of the event table, and its index; offsets count from ``first``."""
+
+    first: int
+    start: I64
+    end: I64
+    name: I32
+    clock: Clock | None = None
+    block_busy: I64 | None = None  # ns before each block, one more than there are blocks
+    dominant: I32 | None = None  # offsets of representative events, level after level
+    level: I64 | None = None  # where each level begins in ``dominant``
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def index_bytes(self) -> int:
+        """Memory of the index."""
+        clock = 0 if self.clock is None else self.clock.begun.nbytes + self.clock.busy.nbytes
+        return clock + sum(each.nbytes for each in (self.block_busy, self.dominant) if each is not None)
+
+    def window(self, t0: float, t1: float) -> tuple[int, int]:
+        """Offsets [low, high) of the events that touch [t0, t1]."""
+        low = int(np.searchsorted(self.end, np.int64(np.floor(t0)), side="left"))
+        high = int(np.searchsorted(self.start, np.int64(np.ceil(t1)), side="right"))
+        return low, max(low, high)
+
+
+def row_index(start: I64, end: I64, name: I32, first: int = 0) -> Row:
+    """Index one row; its arrays must stay unchanged afterwards."""
+    if len(start) < SHORT:
+        return Row(first, start, end, name)
+    duration = end - start
+    blocks = _padded(duration, BLOCK).sum(axis=1)
+    dominant, level = _pyramid(duration, name)
+    clock = _clock(start, end, duration)
+    return Row(first, start, end, name, clock, np.concatenate(([0], np.cumsum(blocks))), dominant, level)
+
+
+def lane_rows(events: EventTable, lane: int) -> list[Row]:
+    """The indexed rows of one lane, outermost first."""
+    return [
+        row_index(events.start[part], events.end[part], events.name[part], part.start)
+        for _, part in sorted(events.rows(lane).items())
+    ]
+
+
+def _padded(values: I64, size: int) -> I64:
+    blocks = -(-len(values) // size)
+    padded = np.zeros(blocks * size, np.int64)
+    padded[: len(values)] = values
+    return padded.reshape(blocks, size)
+
+
+def _clock(start: I64, end: I64, duration: I64) -> Clock:
+    origin = int(start[0])
+    cells = max(len(start) // EVENTS_A_CELL, 1)
+    cell = max(-(-(int(end[-1]) - origin) // cells), 1)
+    edges = origin + np.arange(cells + 1, dtype=np.int64) * cell
+    begun = np.searchsorted(start, edges, side="left")
+    spent = np.concatenate((np.zeros(1, np.int64), np.cumsum(duration)))
+    last = np.maximum(begun - 1, 0)
+    over = np.where(begun > 0, np.maximum(end[last] - edges, 0), 0)
+    busy = spent[begun] - over
+    quantum = max(float(busy[-1]) / (2**32 - 2), 1e-9)
+    return Clock(origin, cell, begun.astype(np.int32), (busy / quantum).astype(np.uint32), quantum)
+
+
+def _pyramid(duration: I64, name: I32) -> tuple[I32, I64]:
+    """For every aligned run of 8, 16 ... events one event of the name with the most time; levels one after another."""
+    size = 1 << FINEST
+    time = _padded(duration, size)
+    blocks = len(time)
+    flat = np.full(blocks * size, -1, np.int32)
+    flat[: len(name)] = name
+    label = flat.reshape(blocks, size)
+    best = np.zeros(blocks, np.int64)
+    weight = np.full(blocks, -1, np.int64)
+    for place in range(size):
+        total = (time * (label == label[:, place : place + 1])).sum(axis=1)
+        better = (total > weight) & (label[:, place] >= 0)
+        best[better], weight[better] = place, total[better]
+    chosen = np.arange(blocks, dtype=np.int64) * size + best
+    levels = [chosen.astype(np.int32)]
+    while len(chosen) > 1:
+        chosen, weight = _merged(chosen, weight, name)
+        levels.append(chosen.astype(np.int32))
+    begins = np.cumsum([0, *(len(level) for level in levels[:-1])]).astype(np.int64)
+    return np.concatenate(levels), begins
+
+
+def _merged(chosen: I64, weight: I64, name: I32) -> tuple[I64, I64]:
+    """Pairs joined into one: the same name adds up, of two names the heavier stays with what it is ahead."""
+    if len(chosen) % 2:
+        chosen, weight = np.append(chosen, chosen[-1]), np.append(weight, 0)
+    one, other = chosen[0::2], chosen[1::2]
+    one_weight, other_weight = weight[0::2], weight[1::2]
+    same = name[one] == name[other]
+    heavier = np.where(one_weight >= other_weight, one, other)
+    return heavier, np.where(same, one_weight + other_weight, np.abs(one_weight - other_weight))

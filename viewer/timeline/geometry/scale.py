@@ -1,0 +1,73 @@
+"""Which time is at which pixel, and how zooming and panning change that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEAST_SPAN_NS = 40.0
+MARGIN = 0.02  # how far beyond the recording one can pan, as a share of the recording or of the view
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Times ``t0`` to ``t1`` (ns, fractions allowed) over ``width`` pixels."""
+
+    t0: float
+    t1: float
+    width: float
+
+    @property
+    def span(self) -> float:
+        return self.t1 - self.t0
+
+    @property
+    def ns_per_pixel(self) -> float:
+        return self.span / max(self.width, 1.0)
+
+    def x(self, when: float) -> float:
+        """The pixel of a time; may lie outside."""
+        return (when - self.t0) / self.ns_per_pixel
+
+    def time(self, x: float) -> float:
+        """The time at a pixel."""
+        return self.t0 + x * self.ns_per_pixel
+
+    def zoomed(self, x: float, factor: float) -> Scale:
+        """Shows ``factor`` times as much time; what is at pixel ``x`` stays there."""
+        span = max(self.span * factor, LEAST_SPAN_NS)
+        at = self.time(x)
+        t0 = at - span * (x / max(self.width, 1.0))
+        return Scale(t0, t0 + span, self.width)
+
+    def panned(self, pixels: float) -> Scale:
+        """Moves the view right by ``pixels``, so that the contents move left."""
+        shift = pixels * self.ns_per_pixel
+        return Scale(self.t0 + shift, self.t1 + shift, self.width)
+
+    def resized(self, width: float) -> Scale:
+        """The same times over another width."""
+        return Scale(self.t0, self.t1, width)
+
+    def within(self, end: float) -> Scale:
+        """Moved and shrunk so that it stays on a recording that lasts from 0 to ``end``, with a small margin."""
+        whole = max(end, LEAST_SPAN_NS)
+        span = min(max(self.span, LEAST_SPAN_NS), whole * (1 + 2 * MARGIN))
+        margin = max(whole * MARGIN, (span - whole) / 2)
+        t0 = min(max(self.t0, -margin), whole + margin - span)
+        return Scale(t0, t0 + span, self.width)
+
+    def between(self, other: Scale, share: float) -> Scale:
+        """A view on the way to ``other``: spans change by equal ratios, so that a flight feels even."""
+        span = self.span * (other.span / self.span) ** share
+        if abs(other.span - self.span) < 1e-9 * self.span:
+            t0 = self.t0 + (other.t0 - self.t0) * share
+        else:
+            progress = (span - self.span) / (other.span - self.span)
+            t0 = self.t0 + (other.t0 - self.t0) * progress
+        return Scale(t0, t0 + span, self.width)
+
+
+def fitted(start: float, end: float, width: float, air: float = 0.04) -> Scale:
+    """A view of [start, end] with a little air on both sides, a share of the span."""
+    span = max(end - start, LEAST_SPAN_NS)
+    return Scale(start - span * air, start + span * (1 + air), width)

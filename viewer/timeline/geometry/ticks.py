@@ -1,0 +1,63 @@
+"""Where the marks of a time ruler lie, and what they are called."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from parsers.model.units import three_digits
+from viewer.timeline.geometry.scale import Scale
+
+_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+LARGEST_PLAIN_RATIO = 20_000  # beyond this value/step a mark would need too many digits
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """Marks at ``times`` (ns) with ``labels``; where labels are relative, ``anchor`` says to what time."""
+
+    times: tuple[float, ...]
+    labels: tuple[str, ...]
+    step: float
+    anchor: str = ""
+
+
+def nice_step(least: float) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is not below ``least``."""
+    if least <= 1:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-12))
+
+
+def unit_of(step: float) -> tuple[float, str]:
+    """The unit (ns in one, name) in which steps of this size are written."""
+    return next((unit for unit in _UNITS if step >= unit[0]), _UNITS[-1])
+
+
+def ticks(scale: Scale, origin: float = 0.0, least_pixels: float = 88.0) -> Ticks:
+    """Marks at least ``least_pixels`` apart, counted from ``origin``."""
+    step = nice_step(scale.ns_per_pixel * least_pixels)
+    first = math.ceil((scale.t0 - origin) / step - 1e-9)
+    last = math.floor((scale.t1 - origin) / step + 1e-9)
+    numbers = range(first, min(last, first + 400) + 1)
+    size, unit = unit_of(step)
+    farthest = max((abs(number) for number in (first, last)), default=0)
+    if farthest <= LARGEST_PLAIN_RATIO or not numbers:
+        labels = tuple(f"{_plain(number * step / size)} {unit}" for number in numbers)
+        return Ticks(tuple(origin + number * step for number in numbers), labels, step)
+    coarse = step * 1000
+    base = math.floor((scale.t0 - origin) / coarse) * coarse
+    labels = tuple(f"+{_plain(round((number * step - base) / size, 3))} {unit}" for number in numbers)
+    return Ticks(tuple(origin + number * step for number in numbers), labels, step, exact(base, coarse))
+
+
+def exact(when: float, resolution: float) -> str:
+    """A time written so that two times ``resolution`` ns apart look different: "31.204 ms"."""
+    size, unit = next((unit for unit in _UNITS if abs(when) >= unit[0]), _UNITS[-1])
+    decimals = max(0, math.ceil(math.log10(size / max(resolution, 1.0)) - 1e-9)) if size > resolution else 0
+    return f"{when / size:,.{min(decimals, 9)}f} {unit}"
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else three_digits(value)

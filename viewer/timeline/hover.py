@@ -1,0 +1,127 @@
+"""The card that appears beside a resting cursor: plain text about the event, gap, counter or lane under it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from parsers.model import EventKind
+from parsers.model.units import duration
+from rules.analysis.causes import Cause
+from viewer import theme
+from viewer.timeline.geometry.counters import shown_value
+from viewer.timeline.geometry.ticks import exact
+from viewer.timeline.scene import Scene
+from viewer.timeline.state import TimelineState
+
+DELAY_MS = 250
+WIDEST = 440
+LONGEST = 360
+
+
+class HoverCard(QWidget):
+    """A small window without frame; shows text exactly as it is."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.ToolTip | Qt.WindowType.FramelessWindowHint)
+        self.setAttribute(Qt.WidgetAttribute.WA_ShowWithoutActivating)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground, False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(10, 8, 10, 8)
+        layout.setSpacing(3)
+        self._title, self._body = QLabel(), QLabel()
+        for label in (self._title, self._body):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setWordWrap(True)
+            label.setMaximumWidth(WIDEST)
+            layout.addWidget(label)
+        self._body.setProperty("role", "secondary")
+
+    @property
+    def text(self) -> str:
+        """Everything that is shown."""
+        return f"{self._title.text()}\n{self._body.text()}"
+
+    def tell(self, title: str, body: str, at: QPoint) -> None:
+        """Show two paragraphs beside a point of the screen."""
+        for label, text in ((self._title, title), (self._body, body)):
+            shown = text if len(text) <= LONGEST else text[:LONGEST] + " …"
+            label.setText(_breakable(shown))
+            label.setVisible(bool(text))
+            label.setMinimumWidth(
+                min(label.fontMetrics().horizontalAdvance(max(shown.split("\n"), key=len)) + 4, WIDEST)
+            )
+        self.adjustSize()
+        place = at + QPoint(14, 18)
+        screen = QGuiApplication.screenAt(at)
+        if screen is not None:
+            area = screen.availableGeometry()
+            if place.x() + self.width() > area.right():
+                place.setX(max(at.x() - self.width() - 10, area.left()))
+            if place.y() + self.height() > area.bottom():
+                place.setY(max(at.y() - self.height() - 10, area.top()))
+        self.move(place)
+        self.show()
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter = QPainter(self)
+        colors = theme.current()
+        painter.fillRect(self.rect(), colors.strip)
+        painter.setPen(QPen(QColor(colors.line_strong), 1))
+        painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+
+
+def _breakable(text: str) -> str:
+    """Lets long names without spaces wrap, at brackets and colons."""
+    for mark in ("::", "<", ",", "_"):
+        text = text.replace(mark, mark + "\u200b")
+    return text
+
+
+def event_text(scene: Scene, event: int, origin: float) -> tuple[str, str]:
+    """Title and body of an event's card."""
+    trace = scene.trace
+    start, end = int(trace.events.start[event]), int(trace.events.end[event])
+    lane = trace.lanes[int(trace.events.lane[event])]
+    lines = [f"{duration(end - start)}   at {exact(start - origin, max((end - start) / 100, 1))}"]
+    kind = int(trace.events.kind[event])
+    if scene.analysis is not None and kind in (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET):
+        lines[0] += f"   {scene.analysis.families[int(trace.events.name[event])].label}"
+    lines.append(lane.name)
+    return trace.name(event), "\n".join(line for line in lines if line)
+
+
+def gap_text(scene: Scene, row: int) -> tuple[str, str]:
+    """Title and body of a gap's card."""
+    assert scene.idle is not None
+    cause = Cause(int(scene.idle.cause[row]))
+    culprit = scene.idle.culprit_of(row)
+    taken = duration(int(scene.idle.end[row] - scene.idle.start[row]))
+    lines = [f"{taken} idle" + (f", because of {culprit}" if culprit and culprit != cause.label else "")]
+    following = int(scene.idle.next_operation[row])
+    if following >= 0:
+        lines.append(f"then {scene.trace.name(following)[:120]}")
+    label = cause.label
+    return label[:1].upper() + label[1:], "\n".join(lines)
+
+
+def counter_text(scene: Scene, number: int, when: float) -> tuple[str, str]:
+    """Title and body of a counter's card."""
+    counter = scene.trace.counters[number]
+    return counter.name, shown_value(counter.at(round(when)), counter.unit)
+
+
+def card_text(state: TimelineState, event: int, gap: int, counter: int, when: float) -> tuple[str, str]:
+    """What to say about the thing under the cursor; empty where there is nothing."""
+    scene = state.scene
+    if scene is None:
+        return "", ""
+    if event >= 0:
+        return event_text(scene, event, state.origin)
+    if gap >= 0 and scene.idle is not None:
+        return gap_text(scene, gap)
+    if counter >= 0:
+        return counter_text(scene, counter, when)
+    return "", ""

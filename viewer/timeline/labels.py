@@ -1,0 +1,64 @@
+"""Names and captions on the canvas: elided to the room there is, and kept so that each is measured once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QStaticText
+
+LEAST_WIDTH = 26.0
+STEP = 6.0  # widths are rounded down to this, so that a zoom reuses texts
+KEPT = 6000
+
+
+class TextCache:
+    """Static texts by (text, room)."""
+
+    def __init__(self, font: QFont) -> None:
+        self.font = font
+        self.metrics = QFontMetricsF(font)
+        self.height = self.metrics.height()
+        self._fitted: OrderedDict[tuple[str, int], QStaticText | None] = OrderedDict()
+        self._width: dict[str, float] = {}
+
+    def width(self, text: str) -> float:
+        """Width of a text in pixels."""
+        found = self._width.get(text)
+        if found is None:
+            if len(self._width) > 4 * KEPT:
+                self._width.clear()
+            found = self._width[text] = self.metrics.horizontalAdvance(text)
+        return found
+
+    def fitted(self, text: str, room: float) -> QStaticText | None:
+        """``text``, elided to ``room``; None where not even a few letters fit."""
+        if room < LEAST_WIDTH or not text:
+            return None
+        whole = self.width(text) <= room
+        key = (text, -1 if whole else int(room / STEP))
+        if key in self._fitted:
+            self._fitted.move_to_end(key)
+            return self._fitted[key]
+        shown = text if whole else self.metrics.elidedText(text, Qt.TextElideMode.ElideRight, key[1] * STEP)
+        made = None if len(shown) < (1 if whole else 3) else _static(shown, self.font)
+        self._fitted[key] = made
+        if len(self._fitted) > KEPT:
+            self._fitted.popitem(last=False)
+        return made
+
+    def draw(self, painter: QPainter, text: str, x: float, y: float, room: float) -> bool:
+        """Draw ``text`` with its top at ``y``, elided; whether anything was drawn."""
+        fitted = self.fitted(text, room)
+        if fitted is None:
+            return False
+        painter.drawStaticText(QPointF(x, y), fitted)
+        return True
+
+
+def _static(text: str, font: QFont) -> QStaticText:
+    made = QStaticText(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
+    made.prepare(font=font)
+    return made

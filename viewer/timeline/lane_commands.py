@@ -1,0 +1,162 @@
+"""What one can do with a lane: fold, pin, hide, move, resize; also as a menu."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from PySide6.QtWidgets import QMenu, QWidget
+
+from viewer.timeline.geometry.arrangement import Arrangement, GroupState
+from viewer.timeline.geometry.layout import COLLAPSED, Placed, starting_states
+from viewer.timeline.geometry.tracks import Track
+from viewer.timeline.state import TimelineState
+
+TALLEST = 600
+_CHOICES = (
+    ("everything", GroupState.FULL),
+    ("GPU lanes", GroupState.BRIEF),
+    ("one strip", GroupState.STRIP),
+)
+
+
+class LaneCommands:
+    """Changes the arrangement and lays out anew."""
+
+    def __init__(self, state: TimelineState) -> None:
+        self._state = state
+
+    @property
+    def _arrangement(self) -> Arrangement:
+        return self._state.arrangement
+
+    def toggle(self, placed: Placed) -> None:
+        """Fold or unfold a lane, or a group."""
+        track = placed.track
+        if track.is_heading:
+            self.set_group(
+                track.group, GroupState.STRIP if placed.state is GroupState.FULL else GroupState.FULL
+            )
+        else:
+            self._arrangement.collapsed[track.key] = not placed.collapsed
+            self._state.relayout()
+
+    def set_group(self, group: str, state: GroupState) -> None:
+        """How much of a rank is shown."""
+        self._leave_compact()
+        self._arrangement.groups[group] = state
+        self._state.relayout()
+
+    def set_all_groups(self, state: GroupState) -> None:
+        """How much of every rank is shown."""
+        if self._state.scene is not None:
+            self._arrangement.compact = False
+            self._arrangement.groups = {group.key: state for group in self._state.scene.index.groups}
+            self._state.relayout()
+
+    def uncover(self, track: Track, depth: int) -> None:
+        """Unfold whatever hides a lane or one of its levels."""
+        placed = self._state.layout.find(track.key)
+        if placed is not None and any(row.depth == depth for row in placed.rows):
+            return
+        self._arrangement.hidden.discard(track.key)
+        self._state.filter = ""
+        if placed is None:
+            self._leave_compact()
+            states = starting_states(self._state.scene.index.groups) if self._state.scene is not None else {}
+            now = self._arrangement.groups.get(track.group, states.get(track.group, GroupState.FULL))
+            enough = track.brief and now is not GroupState.STRIP
+            self._arrangement.groups[track.group] = (
+                now if enough else GroupState.BRIEF if track.brief else GroupState.FULL
+            )
+        self._arrangement.collapsed[track.key] = False
+        self._state.relayout()
+        placed = self._state.layout.find(track.key)
+        if placed is not None and not any(row.depth == depth for row in placed.rows):
+            self.resize(placed, placed.height + 16 * (depth + 1 - len(placed.rows)))
+
+    def pin(self, placed: Placed) -> None:
+        """Keep a lane at the top, or let it go."""
+        key = placed.track.key
+        if key in self._arrangement.pinned:
+            self._arrangement.pinned.remove(key)
+        else:
+            self._arrangement.pinned.append(key)
+        self._state.relayout()
+
+    def hide(self, placed: Placed) -> None:
+        """Take a lane off the screen."""
+        self._arrangement.hidden.add(placed.track.key)
+        self._state.relayout()
+
+    def show_all(self) -> None:
+        """Show the hidden lanes again."""
+        self._arrangement.hidden.clear()
+        self._state.relayout()
+
+    def reset(self) -> None:
+        """The arrangement a recording starts with."""
+        self._state.arrangement = Arrangement()
+        self._state.relayout()
+
+    def resize(self, placed: Placed, height: int) -> None:
+        """Give a lane a height in pixels; more height shows more levels."""
+        self._arrangement.heights[placed.track.key] = min(max(height, COLLAPSED), TALLEST)
+        self._state.relayout()
+
+    def move(self, placed: Placed, target: Placed | None) -> None:
+        """Put a lane where another one of its group is."""
+        if target is None or target.track.is_heading or placed.track.is_heading:
+            return
+        if target.track.group != placed.track.group or target.track.key == placed.track.key:
+            return
+        pinned = self._arrangement.pinned
+        if placed.track.key in pinned and target.track.key in pinned:
+            pinned.insert(pinned.index(target.track.key), pinned.pop(pinned.index(placed.track.key)))
+        else:
+            keys = [
+                each.track.key
+                for each in self._state.layout.scrolled
+                if each.track.group == placed.track.group and not each.track.is_heading
+            ]
+            if placed.track.key not in keys or target.track.key not in keys:
+                return
+            keys.insert(keys.index(target.track.key), keys.pop(keys.index(placed.track.key)))
+            others = [key for key in self._arrangement.order if key not in keys]
+            self._arrangement.order = others + keys
+        self._state.relayout()
+
+    def menu(self, placed: Placed | None, parent: QWidget) -> QMenu:
+        """The menu of a lane, a heading, or of empty space."""
+        menu = QMenu(parent)
+        if placed is not None and placed.track.is_heading:
+            group = placed.track.group
+            for text, state in _CHOICES:
+                action = menu.addAction(f"Show: {text}", partial(self.set_group, group, state))
+                action.setCheckable(True)
+                action.setChecked(placed.state is state)
+        elif placed is not None:
+            pinned = placed.track.key in self._arrangement.pinned
+            menu.addAction("Unpin" if pinned else "Pin to the top", lambda: self.pin(placed))
+            menu.addAction("Unfold" if placed.collapsed else "Fold", lambda: self.toggle(placed))
+            menu.addAction("Hide", lambda: self.hide(placed))
+            if placed.hidden_levels and not placed.collapsed:
+                tall = placed.height + 16 * placed.hidden_levels
+                menu.addAction(f"Show all {placed.track.levels} levels", lambda: self.resize(placed, tall))
+        menu.addSeparator()
+        scene = self._state.scene
+        if scene is not None and len(scene.index.groups) > 1:
+            menu.addAction("All ranks: everything", lambda: self.set_all_groups(GroupState.FULL))
+            menu.addAction("All ranks: GPU lanes", lambda: self.set_all_groups(GroupState.BRIEF))
+            menu.addAction("All ranks: one strip", lambda: self.set_all_groups(GroupState.STRIP))
+            menu.addSeparator()
+        hidden = menu.addAction(f"Show hidden lanes ({len(self._arrangement.hidden)})", self.show_all)
+        hidden.setEnabled(bool(self._arrangement.hidden))
+        menu.addAction("Reset lanes", self.reset)
+        return menu
+
+    def _leave_compact(self) -> None:
+        """What compact mode shows becomes the arrangement, so that one group can differ."""
+        scene = self._state.scene
+        if self._arrangement.compact and scene is not None:
+            self._arrangement.compact = False
+            self._arrangement.groups = dict.fromkeys(starting_states(scene.index.groups), GroupState.STRIP)

@@ -1,0 +1,116 @@
+"""The left column: what each lane is, with its triangle, its second line, and counter values at the cursor."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QPainter, QPolygonF
+
+from viewer import theme
+from viewer.timeline.frame import Shown
+from viewer.timeline.geometry.arrangement import GroupState
+from viewer.timeline.geometry.counters import shown_value
+from viewer.timeline.labels import TextCache
+from viewer.timeline.scene import Scene
+
+NAMES_WIDTH = 188
+INDENT = 12
+TRIANGLE = 7
+TEXT_LEFT = 26
+
+
+class NamesColumn:
+    """Draws the names of the visible tracks."""
+
+    def __init__(self) -> None:
+        self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold))
+        self._regular = TextCache(theme.font(12))
+        self._small = TextCache(theme.font(theme.SECONDARY_PX))
+        self._figures = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
+
+    def draw(
+        self,
+        painter: QPainter,
+        scene: Scene,
+        shown: list[Shown],
+        height: int,
+        cursor: float | None,
+        hovered: str,
+    ) -> None:
+        """Draw into the rectangle from (0, 0) to (``NAMES_WIDTH``, ``height``)."""
+        colors = theme.current()
+        painter.fillRect(QRectF(0, 0, NAMES_WIDTH, height), colors.window)
+        for each in shown:
+            box = QRectF(0, each.top, NAMES_WIDTH - 1, each.placed.height)
+            if each.placed.track.is_heading:
+                painter.fillRect(box, colors.strip)
+            elif each.placed.track.key == hovered:
+                painter.fillRect(box, theme.mixed(colors.hover, colors.window, 0.6))
+            painter.fillRect(QRectF(0, box.bottom() - 1, NAMES_WIDTH, 1), colors.line)
+            self._draw_one(painter, scene, each, box, cursor, hovered)
+        painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, height), colors.line)
+
+    def _draw_one(
+        self, painter: QPainter, scene: Scene, shown: Shown, box: QRectF, cursor: float | None, hovered: str
+    ) -> None:
+        placed, track, colors = shown.placed, shown.placed.track, theme.current()
+        quiet = placed.collapsed
+        title_font = self._regular if quiet else self._bold
+        room = NAMES_WIDTH - TEXT_LEFT - 10
+        if placed.height < 17:
+            cache = self._small
+            painter.setFont(cache.font)
+            painter.setPen(colors.text)
+            cache.draw(
+                painter, track.title, TEXT_LEFT, round(box.top() + (placed.height - cache.height) / 2), room
+            )
+            return
+        foldable = (
+            track.is_heading or track.levels > 1 or placed.collapsed or track.small or track.key == hovered
+        )
+        first_line = box.top() + (5 if placed.height >= 36 else (placed.height - 1 - self._bold.height) / 2)
+        if foldable:
+            is_open = not placed.collapsed and placed.state is not GroupState.STRIP
+            _triangle(painter, INDENT, first_line + self._bold.height / 2, is_open, colors.text_faint)
+        painter.setFont(title_font.font)
+        painter.setPen(colors.text_secondary if quiet else colors.text)
+        title_font.draw(painter, track.title, TEXT_LEFT, round(first_line), room)
+        subtitle = self._subtitle(scene, shown, cursor)
+        if not subtitle:
+            return
+        painter.setPen(colors.text_secondary)
+        cache = self._figures if track.counter >= 0 else self._small
+        painter.setFont(cache.font)
+        if placed.height >= 36:
+            cache.draw(painter, subtitle, TEXT_LEFT, round(first_line + self._bold.height + 1), room)
+        else:
+            used = title_font.width(track.title) + 8
+            if room - used >= 40:
+                y = round(first_line + (self._bold.height - cache.height) / 2 + 0.5)
+                cache.draw(painter, subtitle, TEXT_LEFT + used, y, room - used)
+
+    def _subtitle(self, scene: Scene, shown: Shown, cursor: float | None) -> str:
+        track = shown.placed.track
+        if track.counter >= 0:
+            counter = scene.trace.counters[track.counter]
+            if cursor is not None:
+                return shown_value(counter.at(round(cursor)), counter.unit)
+            largest = float(counter.value.max()) if len(counter.value) else None
+            return (
+                f"{track.subtitle + '  ' if track.subtitle else ''}max {shown_value(largest, counter.unit)}"
+            )
+        if shown.placed.hidden_levels and not shown.placed.collapsed and shown.placed.height >= 36:
+            return f"{track.subtitle}, {len(shown.placed.rows)} of {track.levels} levels"
+        return track.subtitle
+
+
+def _triangle(painter: QPainter, x: float, y: float, is_open: bool, color: QColor) -> None:
+    half = TRIANGLE / 2
+    points = (
+        [QPointF(x, y - 2), QPointF(x + TRIANGLE, y - 2), QPointF(x + half, y + 2.5)]
+        if is_open
+        else [QPointF(x + 1.5, y - half), QPointF(x + 1.5, y + half), QPointF(x + 6, y)]
+    )
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(color)
+    painter.drawPolygon(QPolygonF(points))
+    painter.setBrush(Qt.BrushStyle.NoBrush)

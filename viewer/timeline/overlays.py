@@ -1,0 +1,229 @@
+"""What lies over the lanes: selection, highlighted evidence, the arrow from launch to kernel, the cursor line."""
+
+from __future__ import annotations
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen
+
+from parsers.model.units import duration
+from viewer import theme
+from viewer.timeline.frame import Shown
+from viewer.timeline.geometry.picking import count_in
+from viewer.timeline.labels import TextCache
+from viewer.timeline.scene import Scene
+from viewer.timeline.state import TimelineState
+
+MOST_MARKS = 400
+MOST_ARROWS = 40
+
+
+class Overlays:
+    """Draws over the picture of the lanes; coordinates are those of the lanes, without the names."""
+
+    def __init__(self, state: TimelineState) -> None:
+        self._state = state
+        self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold))
+        self._small = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
+        self._count: tuple[object, int] = (None, 0)
+
+    def draw(self, painter: QPainter, shown: list[Shown], height: int) -> None:
+        """Draw everything that is selected or marked."""
+        scene = self._state.scene
+        if scene is None:
+            return
+        by_lane = {each.placed.track.lane: each for each in shown if each.placed.track.lane >= 0}
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        self._draw_area(painter, scene, shown, height)
+        self._draw_evidence(painter, scene, by_lane)
+        self._draw_gap(painter, scene, shown)
+        if self._state.selected >= 0:
+            self._draw_links(painter, scene, by_lane, height)
+            self._draw_selected(painter, scene, by_lane)
+        self._draw_cursor(painter, height)
+
+    def box_of(self, scene: Scene, event: int, by_lane: dict[int, Shown]) -> QRectF | None:
+        """Where an event is drawn, unclipped in time; None while its lane or level is not visible."""
+        events = scene.trace.events
+        shown = by_lane.get(int(events.lane[event]))
+        if shown is None:
+            return None
+        depth = int(events.depth[event])
+        row = next((row for row in shown.placed.rows if row.depth == depth), None)
+        if row is None:
+            return None
+        scale = self._state.scale
+        left, right = scale.x(float(events.start[event])), scale.x(float(events.end[event]))
+        return QRectF(left, shown.top + row.top, max(right - left, 2.0), row.height)
+
+    def _draw_selected(self, painter: QPainter, scene: Scene, by_lane: dict[int, Shown]) -> None:
+        box = self.box_of(scene, self._state.selected, by_lane)
+        if box is None:
+            return
+        box = _clipped(box, self._state.scale.width)
+        colors = theme.current()
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(colors.window, 4))
+        painter.drawRoundedRect(box.adjusted(-0.5, -0.5, 0.5, 0.5), 3, 3)
+        painter.setPen(QPen(colors.text, 2))
+        painter.drawRoundedRect(box.adjusted(-0.5, -0.5, 0.5, 0.5), 3, 3)
+
+    def _draw_links(self, painter: QPainter, scene: Scene, by_lane: dict[int, Shown], height: int) -> None:
+        """The arrow between the selected operation and its launch, in either direction."""
+        links, selected = scene.trace.links, self._state.selected
+        launch = int(links.launch_of(np.array([selected], np.int64))[0])
+        pairs = [(launch, selected)] if launch >= 0 else []
+        if not pairs:
+            pairs = [
+                (selected, operation) for operation in links.operations_of(selected)[:MOST_ARROWS].tolist()
+            ]
+        for source, target in pairs:
+            self._arrow(painter, scene, by_lane, source, target, height)
+
+    def _arrow(
+        self,
+        painter: QPainter,
+        scene: Scene,
+        by_lane: dict[int, Shown],
+        source: int,
+        target: int,
+        height: int,
+    ) -> None:
+        start, end = self.box_of(scene, source, by_lane), self.box_of(scene, target, by_lane)
+        if start is None and end is None:
+            return
+        scale, events, colors = self._state.scale, scene.trace.events, theme.current()
+        begin = QPointF(scale.x(float(events.end[source])), start.bottom() if start is not None else -6)
+        finish = QPointF(scale.x(float(events.start[target])), end.top() if end is not None else height + 6)
+        if start is not None and end is not None and end.top() < start.top():
+            begin, finish = QPointF(begin.x(), start.top()), QPointF(finish.x(), end.bottom())
+        begin.setX(min(max(begin.x(), -4000.0), scale.width + 4000))
+        finish.setX(min(max(finish.x(), -4000.0), scale.width + 4000))
+        bend = max(abs(finish.y() - begin.y()) * 0.5, 12.0) * (1 if finish.y() >= begin.y() else -1)
+        path = QPainterPath(begin)
+        path.cubicTo(begin + QPointF(0, bend), finish - QPointF(0, bend), finish)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(colors.window, 4))
+        painter.drawPath(path)
+        painter.setPen(QPen(colors.accent, 1.8))
+        painter.drawPath(path)
+        if end is not None:
+            down = 1 if finish.y() >= begin.y() else -1
+            head = QPainterPath(finish)
+            head.lineTo(finish + QPointF(-4, -7 * down))
+            head.lineTo(finish + QPointF(4, -7 * down))
+            head.closeSubpath()
+            painter.setBrush(colors.accent)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.drawPath(head)
+        if start is not None:
+            painter.setPen(QPen(colors.accent, 1.5))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            other = start if source != self._state.selected else end
+            if other is not None:
+                painter.drawRoundedRect(_clipped(other, scale.width).adjusted(-0.5, -0.5, 0.5, 0.5), 3, 3)
+
+    def _draw_evidence(self, painter: QPainter, scene: Scene, by_lane: dict[int, Shown]) -> None:
+        scale, colors = self._state.scale, theme.current()
+        glow = QColor(colors.accent)
+        glow.setAlpha(38)
+        for place in self._state.evidence[:MOST_MARKS]:
+            left, right = scale.x(place.start), scale.x(place.end)
+            shown = by_lane.get(place.lane)
+            if shown is None or right < 0 or left > scale.width:
+                continue
+            box = self.box_of(scene, place.event, by_lane) if place.event >= 0 else None
+            if box is None:
+                box = QRectF(left, shown.top + 2, max(right - left, 2.0), shown.placed.height - 5)
+            box = _clipped(box, scale.width)
+            painter.setBrush(glow)
+            painter.setPen(QPen(colors.accent, 1.6))
+            painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), 3, 3)
+
+    def _draw_gap(self, painter: QPainter, scene: Scene, shown: list[Shown]) -> None:
+        state = self._state
+        if state.gap < 0 or scene.idle is None or state.gap >= len(scene.idle):
+            return
+        device = int(scene.idle.device[state.gap])
+        lane = next(
+            (s for s in shown if s.placed.track.first_of_device and s.placed.track.device == device), None
+        )
+        if lane is None:
+            return
+        left, right = (
+            state.scale.x(float(scene.idle.start[state.gap])),
+            state.scale.x(float(scene.idle.end[state.gap])),
+        )
+        box = _clipped(
+            QRectF(left, lane.top + 1, max(right - left, 2.0), lane.placed.height - 3), state.scale.width
+        )
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(theme.current().text, 2))
+        painter.drawRoundedRect(box, 3, 3)
+
+    def _draw_area(self, painter: QPainter, scene: Scene, shown: list[Shown], height: int) -> None:
+        area, scale = self._state.area, self._state.scale
+        if area is None:
+            return
+        left, right = max(scale.x(area.t0), -2.0), min(scale.x(area.t1), scale.width + 2)
+        if right < 0 or left > scale.width:
+            return
+        tops = [(s.top, s.top + s.placed.height) for s in shown if s.placed.track.lane in area.lanes]
+        top, bottom = (min(t for t, _ in tops), max(b for _, b in tops)) if tops else (0, height)
+        if area.lanes and not tops:
+            return
+        colors = theme.current()
+        fill = QColor(colors.accent)
+        fill.setAlpha(34)
+        painter.setBrush(fill)
+        painter.setPen(QPen(colors.accent, 1))
+        painter.drawRect(QRectF(left, top + 0.5, right - left, bottom - top - 1))
+        self._area_label(painter, scene, left, right, top, bottom, height)
+
+    def _area_label(
+        self,
+        painter: QPainter,
+        scene: Scene,
+        left: float,
+        right: float,
+        top: float,
+        bottom: float,
+        height: int,
+    ) -> None:
+        area, colors = self._state.area, theme.current()
+        assert area is not None
+        if self._count[0] != area:
+            lanes = area.lanes or range(len(scene.trace.lanes))
+            self._count = area, count_in(scene.trace.events, lanes, area.t0, area.t1)
+        first, second = duration(area.duration), f"{self._count[1]:,} events"
+        width = self._bold.width(first) + 10 + self._small.width(second) + 16
+        x = min(max((left + right) / 2 - width / 2, 2), self._state.scale.width - width - 2)
+        y = (
+            min(max(bottom + 5, 5), height - 29)
+            if bottom + 29 <= height
+            else max(min(top, height - 30) + 5, 5)
+        )
+        painter.setPen(QPen(colors.accent, 1))
+        painter.setBrush(colors.window)
+        painter.drawRoundedRect(QRectF(round(x), round(y), width, 24), 4, 4)
+        painter.setPen(colors.text)
+        painter.setFont(self._bold.font)
+        self._bold.draw(painter, first, x + 8, y + 4, 200)
+        painter.setPen(colors.text_secondary)
+        painter.setFont(self._small.font)
+        self._small.draw(painter, second, x + 18 + self._bold.width(first), y + 5, 200)
+
+    def _draw_cursor(self, painter: QPainter, height: int) -> None:
+        if self._state.cursor is None:
+            return
+        x = round(self._state.scale.x(self._state.cursor)) + 0.5
+        line = QColor(theme.current().text)
+        line.setAlpha(90)
+        painter.setPen(QPen(line, 1))
+        painter.drawLine(QPointF(x, 0), QPointF(x, height))
+
+
+def _clipped(box: QRectF, width: float) -> QRectF:
+    """Cut to a little more than the view: Qt draws very wide shapes slowly and imprecisely."""
+    left, right = max(box.left(), -20.0), min(box.right(), width + 20.0)
+    return QRectF(left, box.top(), max(right - left, 1.0), box.height())

@@ -1,0 +1,195 @@
+"""The strip on top: the whole run as busy density, with the visible part as a window one can drag."""
+
+from __future__ import annotations
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from parsers.model.units import duration
+from viewer import theme
+from viewer.timeline.geometry.columns import columns
+from viewer.timeline.geometry.raster import density_table, paint_row
+from viewer.timeline.geometry.row_index import Row
+from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.labels import TextCache
+from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
+from viewer.timeline.scene import Scene, rgb
+from viewer.timeline.state import TimelineState
+
+HEIGHT = 44
+GRIP = 6
+MOST_DEVICES = 8
+
+
+class Overview(QWidget):
+    """Always shows everything; dragging the window moves the view, dragging outside it makes a new one."""
+
+    def __init__(self, state: TimelineState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold))
+        self._small = TextCache(theme.font(theme.SECONDARY_PX))
+        self._picture: QImage | None = None
+        self._dragged: str | None = None  # "move", "left", "right" or "new"
+        self._grabbed = 0.0
+        self.setMouseTracking(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Overview of the whole run")
+        state.view_changed.connect(self.update)
+        state.content_changed.connect(self._on_content)
+
+    def sizeHint(self) -> QSize:
+        return QSize(600, HEIGHT)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(100, HEIGHT)
+
+    def _on_content(self) -> None:
+        self._picture = None
+        self.update()
+
+    def _whole(self) -> Scale:
+        return Scale(0.0, self._state.end, max(self.width() - NAMES_WIDTH, 1))
+
+    def window_rect(self) -> QRectF:
+        """The rectangle of the visible part, in pixels of this widget."""
+        whole, view = self._whole(), self._state.scale
+        left = min(max(whole.x(view.t0), 0.0), whole.width)
+        right = min(max(whole.x(view.t1), 0.0), whole.width)
+        if right - left < 6:
+            middle = min(max((left + right) / 2, 3), whole.width - 3)
+            left, right = middle - 3, middle + 3
+        return QRectF(NAMES_WIDTH + left, 2, right - left, HEIGHT - 5)
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        colors = theme.current()
+        painter.fillRect(self.rect(), colors.window)
+        scene = self._state.scene
+        if scene is not None:
+            ratio = self.devicePixelRatioF()
+            width = round((self.width() - NAMES_WIDTH) * ratio)
+            if self._picture is None or self._picture.width() != width:
+                self._picture = _density(
+                    scene, self._whole().resized(width), round((HEIGHT - 5) * ratio), ratio
+                )
+            painter.drawImage(QRectF(NAMES_WIDTH, 2, self.width() - NAMES_WIDTH, HEIGHT - 5), self._picture)
+            self._draw_window(painter)
+            self._draw_names(painter, scene)
+        painter.fillRect(QRectF(0, HEIGHT - 1, self.width(), 1), colors.line)
+        painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, HEIGHT), colors.line)
+
+    def _draw_window(self, painter: QPainter) -> None:
+        colors, window = theme.current(), self.window_rect()
+        if window.width() >= self.width() - NAMES_WIDTH - 1:
+            return
+        veil = QColor(colors.window)
+        veil.setAlpha(120)
+        painter.fillRect(QRectF(QPointF(NAMES_WIDTH, 2), QPointF(window.left(), HEIGHT - 3)), veil)
+        painter.fillRect(QRectF(QPointF(window.right(), 2), QPointF(self.width(), HEIGHT - 3)), veil)
+        fill = QColor(colors.accent)
+        fill.setAlpha(28)
+        painter.setBrush(fill)
+        painter.setPen(QPen(colors.accent, 1.2))
+        painter.drawRoundedRect(window.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
+
+    def _draw_names(self, painter: QPainter, scene: Scene) -> None:
+        colors = theme.current()
+        painter.setPen(colors.text)
+        painter.setFont(self._bold.font)
+        self._bold.draw(painter, "Whole run", TEXT_LEFT, 6, NAMES_WIDTH - TEXT_LEFT - 8)
+        steps = len(self._state.shown_steps)
+        told = (
+            f"{duration(self._state.end)}, {steps} step{'s' if steps != 1 else ''}"
+            if steps
+            else duration(self._state.end)
+        )
+        painter.setPen(colors.text_secondary)
+        painter.setFont(self._small.font)
+        self._small.draw(painter, told, TEXT_LEFT, 6 + self._bold.height + 1, NAMES_WIDTH - TEXT_LEFT - 8)
+
+    def _part_at(self, x: float) -> str:
+        window = self.window_rect()
+        if abs(x - window.left()) <= GRIP and abs(x - window.left()) <= abs(x - window.right()):
+            return "left"
+        if abs(x - window.right()) <= GRIP:
+            return "right"
+        return "move" if window.left() < x < window.right() else "new"
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        x = event.position().x()
+        if event.button() is not Qt.MouseButton.LeftButton or x < NAMES_WIDTH:
+            return
+        self._state.remember()
+        self._dragged = self._part_at(x)
+        when = self._whole().time(x - NAMES_WIDTH)
+        self._grabbed = when - self._state.scale.t0 if self._dragged == "move" else when
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        x = event.position().x()
+        if self._dragged is None:
+            shape = (
+                Qt.CursorShape.SizeHorCursor
+                if self._part_at(x) in ("left", "right")
+                else Qt.CursorShape.ArrowCursor
+            )
+            self.setCursor(shape)
+            return
+        when = self._whole().time(x - NAMES_WIDTH)
+        view = self._state.scale
+        if self._dragged == "move":
+            t0 = when - self._grabbed
+            self._look(t0, t0 + view.span)
+        elif self._dragged == "left":
+            self._look(min(when, view.t1 - 100), view.t1)
+        elif self._dragged == "right":
+            self._look(view.t0, max(when, view.t0 + 100))
+        elif abs(when - self._grabbed) > self._whole().ns_per_pixel * 3:
+            self._look(min(when, self._grabbed), max(when, self._grabbed))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        dragged, self._dragged = self._dragged, None
+        when = self._whole().time(event.position().x() - NAMES_WIDTH)
+        if dragged == "new" and abs(when - self._grabbed) <= self._whole().ns_per_pixel * 3:
+            span = self._state.scale.span
+            self._state.look_at(Scale(when - span / 2, when + span / 2, 1), remember=False)
+
+    def mouseDoubleClickEvent(self, _: QMouseEvent) -> None:
+        self._state.show_interval(0, self._state.end, air=0.01)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        notches = (event.angleDelta().y() or event.angleDelta().x()) / 120
+        x = self._state.scale.x(self._whole().time(event.position().x() - NAMES_WIDTH))
+        self._state.zoom(min(max(x, 0), self._state.scale.width), 0.8**notches)
+
+    def _look(self, t0: float, t1: float) -> None:
+        self._state.look_at(Scale(t0, t1, 1), animate=False, remember=False)
+
+
+def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
+    """Busy density of every device, one above the other; of the CPU lanes where there is no GPU."""
+    colors = theme.current()
+    pixels = np.full((height, int(scale.width)), rgb(colors.strip), np.uint32)
+    rows: list[Row] = list(scene.index.busy.values())[:MOST_DEVICES]
+    if not rows:
+        rows = [lane[0] for lane in scene.index.rows if lane][:3]
+    mark = np.uint32(rgb(colors.window))
+    starts = [round(scale.x(step.start)) for step in scene.steps if step.rank == scene.steps[0].rank]
+    for x in starts if len(starts) <= 200 else []:
+        if 0 <= x < pixels.shape[1]:
+            pixels[:, x : x + max(round(ratio), 1)] = mark
+    table = density_table(np.array([rgb(colors.family("gemm"))], np.uint32), rgb(colors.strip))
+    margin = round((11 if len(rows) == 1 else 4) * ratio)
+    each = (height - 2 * margin) / max(len(rows), 1)
+    for number, row in enumerate(rows):
+        seen = columns(row, scale)
+        if seen is not None:
+            top, bottom = margin + round(number * each), margin + round((number + 1) * each)
+            block = pixels[top : max(bottom - (len(rows) > 1), top + 1)]
+            paint_row(block, seen, np.zeros(len(seen.event), np.uint8), table, rgb(colors.strip))
+    return QImage(
+        pixels.data, pixels.shape[1], height, 4 * pixels.shape[1], QImage.Format.Format_RGB32
+    ).copy()

@@ -1,0 +1,214 @@
+"""The time ruler and the ruler of steps above the lanes: drag to measure, click a step to fit it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from parsers.model.units import duration
+from viewer import theme
+from viewer.labels import tooltip
+from viewer.timeline.geometry.picking import AreaSelection
+from viewer.timeline.geometry.ticks import exact, ticks
+from viewer.timeline.labels import TextCache
+from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
+from viewer.timeline.state import TimelineState
+
+RULER_HEIGHT = 24
+STEPS_HEIGHT = 26
+LEAST_DRAG = 4
+
+
+class Ruler(QWidget):
+    """Marks in the unit of the zoom; below them the steps of the run, where there are any."""
+
+    def __init__(self, state: TimelineState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self._text = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
+        self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold))
+        self._names = TextCache(theme.font(12))
+        self._pressed: QPointF | None = None
+        self._start = 0.0
+        self.setMouseTracking(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Time ruler and steps")
+        state.view_changed.connect(self.update)
+        state.overlay_changed.connect(self.update)
+        state.content_changed.connect(self._on_content)
+
+    def sizeHint(self) -> QSize:
+        return QSize(600, RULER_HEIGHT + (STEPS_HEIGHT if self._state.shown_steps else 0))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(100, self.sizeHint().height())
+
+    def _on_content(self) -> None:
+        self.updateGeometry()
+        self.update()
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        colors = theme.current()
+        painter.fillRect(self.rect(), colors.window)
+        painter.save()
+        painter.setClipRect(QRectF(NAMES_WIDTH, 0, self.width() - NAMES_WIDTH, self.height()))
+        self._draw_marks(painter)
+        self._draw_area(painter)
+        if self._state.shown_steps:
+            self._draw_steps(painter)
+        self._draw_cursor(painter)
+        painter.restore()
+        if self._state.shown_steps:
+            painter.fillRect(QRectF(0, RULER_HEIGHT - 1, self.width(), 1), colors.line)
+            painter.setPen(colors.text)
+            painter.setFont(self._bold.font)
+            self._bold.draw(
+                painter, "Steps", TEXT_LEFT, RULER_HEIGHT + (STEPS_HEIGHT - self._bold.height) / 2 - 1, 150
+            )
+        painter.fillRect(QRectF(0, self.height() - 1, self.width(), 1), colors.line)
+        painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, self.height()), colors.line)
+
+    def _draw_marks(self, painter: QPainter) -> None:
+        state, colors = self._state, theme.current()
+        marks = ticks(state.scale, state.origin)
+        painter.setFont(self._text.font)
+        y = round((RULER_HEIGHT - self._text.height) / 2)
+        free = float(NAMES_WIDTH)
+        if marks.anchor:
+            painter.setPen(colors.text)
+            self._text.draw(painter, marks.anchor, NAMES_WIDTH + 8, y, 200)
+            free += 8 + self._text.width(marks.anchor) + 12
+        painter.setPen(colors.text_secondary)
+        for when, label in zip(marks.times, marks.labels, strict=True):
+            x = NAMES_WIDTH + state.scale.x(when)
+            left = x - self._text.width(label) / 2
+            if left >= free and left + self._text.width(label) <= self.width() - 2:
+                self._text.draw(painter, label, round(left), y, 200)
+            painter.fillRect(QRectF(round(x), RULER_HEIGHT - 5, 1, 4), colors.line_strong)
+
+    def _draw_area(self, painter: QPainter) -> None:
+        state, colors = self._state, theme.current()
+        if state.area is None:
+            return
+        left, right = (NAMES_WIDTH + state.scale.x(when) for when in (state.area.t0, state.area.t1))
+        tint = QPointF(left, 0)
+        fill = colors.accent
+        fill = type(fill)(fill)
+        fill.setAlpha(70)
+        painter.fillRect(QRectF(tint, QPointF(right, RULER_HEIGHT - 1)), fill)
+        label = duration(state.area.duration)
+        width = self._bold.width(label)
+        painter.setFont(self._bold.font)
+        if right - left > width + 10:
+            middle = (max(left, NAMES_WIDTH) + min(right, self.width())) / 2 - width / 2
+            box = QRectF(middle - 5, 3, width + 10, RULER_HEIGHT - 7)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(colors.accent_fill)
+            painter.drawRoundedRect(box, 3, 3)
+            painter.setPen(theme.text_on(colors.accent_fill))
+            self._bold.draw(painter, label, middle, (RULER_HEIGHT - self._bold.height) / 2 - 0.5, width + 1)
+        painter.setPen(QPen(colors.accent, 1))
+        for x in (left, right):
+            painter.drawLine(QPointF(round(x) + 0.5, 0), QPointF(round(x) + 0.5, RULER_HEIGHT))
+
+    def _draw_steps(self, painter: QPainter) -> None:
+        state, colors = self._state, theme.current()
+        top, height = RULER_HEIGHT + 3, STEPS_HEIGHT - 7
+        painter.setFont(self._names.font)
+        last_right = -1e9
+        for _, step in state.shown_steps:
+            left, right = NAMES_WIDTH + state.scale.x(step.start), NAMES_WIDTH + state.scale.x(step.end)
+            if right < NAMES_WIDTH or left > self.width() or right < last_right + 1.5:
+                continue
+            last_right = right
+            box = QRectF(left, top, max(right - left - 1, 1.0), height)
+            fill = colors.step if step.steady else theme.mixed(colors.step, colors.window, 0.5)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(fill)
+            painter.drawRoundedRect(box, 2, 2)
+            start = max(box.left(), NAMES_WIDTH) + 6
+            room = min(box.right(), self.width()) - start - 4
+            painter.setPen(colors.text)
+            name = step.name if step.steady else f"{step.name}, warm-up"
+            y = top + (height - self._names.height) / 2
+            if self._names.draw(painter, name, start, y, room):
+                painter.setPen(colors.text_secondary)
+                painter.setFont(self._text.font)
+                used = self._names.width(name) + 10
+                taken = duration(step.end - step.start)
+                if room - used >= self._text.width(taken):
+                    self._text.draw(painter, taken, start + used, top + (height - self._text.height) / 2, 100)
+                painter.setFont(self._names.font)
+
+    def _draw_cursor(self, painter: QPainter) -> None:
+        state, colors = self._state, theme.current()
+        if state.cursor is None:
+            return
+        x = NAMES_WIDTH + state.scale.x(state.cursor)
+        label = exact(state.cursor - state.origin, state.scale.ns_per_pixel)
+        width = self._text.width(label) + 12
+        left = min(max(x - width / 2, NAMES_WIDTH), self.width() - width)
+        box = QRectF(left, 3, width, RULER_HEIGHT - 7)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(colors.text)
+        painter.drawRoundedRect(box, 3, 3)
+        painter.setPen(colors.window)
+        painter.setFont(self._text.font)
+        self._text.draw(painter, label, left + 6, (RULER_HEIGHT - self._text.height) / 2 - 0.5, width)
+
+    def step_at(self, x: float) -> int:
+        """Index of the step at a pixel of this widget; -1 where there is none."""
+        when = self._state.scale.time(x - NAMES_WIDTH)
+        return next((index for index, step in self._state.shown_steps if step.start <= when < step.end), -1)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() is Qt.MouseButton.LeftButton and event.position().x() >= NAMES_WIDTH:
+            self._pressed = event.position()
+            self._start = self._state.scale.time(event.position().x() - NAMES_WIDTH)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        x = event.position().x() - NAMES_WIDTH
+        when = self._state.scale.time(x)
+        self._state.set_cursor(when if x >= 0 else None)
+        in_steps = event.position().y() >= RULER_HEIGHT
+        self.setCursor(
+            Qt.CursorShape.PointingHandCursor if in_steps and x >= 0 else Qt.CursorShape.ArrowCursor
+        )
+        if self._pressed is not None and self._pressed.y() < RULER_HEIGHT:
+            if abs(event.position().x() - self._pressed.x()) >= LEAST_DRAG:
+                low, high = sorted((self._start, when))
+                self._state.select_area(AreaSelection(round(low), round(high)), done=False)
+        elif in_steps:
+            index = self.step_at(event.position().x())
+            self.setToolTip(tooltip(self._step_text(index)) if index >= 0 else "")
+        else:
+            self.setToolTip("")
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        pressed, self._pressed = self._pressed, None
+        if pressed is None:
+            return
+        if abs(event.position().x() - pressed.x()) >= LEAST_DRAG and pressed.y() < RULER_HEIGHT:
+            self._state.select_area(self._state.area)
+        elif pressed.y() >= RULER_HEIGHT and (index := self.step_at(event.position().x())) >= 0:
+            step = self._state.shown_steps[[number for number, _ in self._state.shown_steps].index(index)][1]
+            self._state.show_interval(step.start, step.end, air=0.02)
+            self._state.step_selected.emit(index)
+        elif pressed.y() < RULER_HEIGHT:
+            self._state.select_area(None)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        notches = (event.angleDelta().y() or event.angleDelta().x()) / 120
+        self._state.zoom(event.position().x() - NAMES_WIDTH, 0.8**notches)
+
+    def leaveEvent(self, _: object) -> None:
+        self._state.set_cursor(None)
+
+    def _step_text(self, index: int) -> str:
+        assert self._state.scene is not None
+        step = self._state.scene.steps[index]
+        note = "" if step.steady else "\nnot steady: left out of the analysis"
+        return f"{step.name}   {duration(step.end - step.start)}{note}\nclick to fit"

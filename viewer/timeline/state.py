@@ -1,0 +1,220 @@
+"""What the parts of the timeline share: the view in time, its flight and history, the layout, what is selected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QAbstractAnimation, QEasingCurve, QObject, QVariantAnimation, Signal
+from PySide6.QtWidgets import QApplication, QStyle
+
+from rules.analysis.steps import Step
+from rules.base import Evidence
+from viewer.timeline.geometry.arrangement import Arrangement
+from viewer.timeline.geometry.history import History
+from viewer.timeline.geometry.layout import Layout, lay_out
+from viewer.timeline.geometry.picking import AreaSelection
+from viewer.timeline.geometry.scale import Scale, fitted
+from viewer.timeline.scene import Scene
+
+FLIGHT_MS = 120
+
+
+class TimelineState(QObject):
+    """One timeline's state; the widgets draw it and change it through these methods."""
+
+    view_changed = Signal()  # other times are shown
+    content_changed = Signal()  # lanes, colours, layout or gaps changed
+    overlay_changed = Signal()  # selection, highlight or cursor changed
+    event_selected = Signal(int)
+    gap_selected = Signal(int)
+    area_selected = Signal(object)
+    cursor_moved = Signal(object)
+    step_selected = Signal(int)  # index into the scene's steps
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.scene: Scene | None = None
+        self.end = 1.0  # of the recording, ns
+        self.scale = Scale(0.0, 1.0, 1.0)
+        self.origin = 0.0  # ns: what the ruler counts from
+        self.arrangement = Arrangement()
+        self.filter = ""
+        self.layout = Layout((), ())
+        self.gaps_visible = True
+        self.selected = -1
+        self.gap = -1
+        self.area: AreaSelection | None = None
+        self.evidence: tuple[Evidence, ...] = ()
+        self.cursor: float | None = None
+        self.animated = True
+        self._history = History()
+        self._flight = QVariantAnimation(self)
+        self._flight.setDuration(FLIGHT_MS)
+        self._flight.setStartValue(0.0)
+        self._flight.setEndValue(1.0)
+        self._flight.setEasingCurve(QEasingCurve.Type.OutCubic)
+        self._flight.valueChanged.connect(self._on_flight)
+        self._from = self._target = self.scale
+
+    def set_end(self, end: float) -> None:
+        """The length of the recording, ns, known before its scene is; shows all of it."""
+        self.end = float(max(end, 1))
+        self.scale = fitted(0.0, self.end, self.scale.width, 0.01).within(self.end)
+        self._target = self.scale
+        self.view_changed.emit()
+
+    def set_scene(self, scene: Scene | None, view: Scale | None = None) -> None:
+        """Another recording, or none: everything starts anew, with ``view`` or else all of it visible."""
+        self._flight.stop()
+        self._history.clear()
+        self.scene = scene
+        self.selected, self.gap, self.area, self.evidence, self.cursor = -1, -1, None, (), None
+        self.origin, self.filter = 0.0, ""
+        self.arrangement = Arrangement()
+        self.end = float(max(scene.trace.duration, 1)) if scene is not None else 1.0
+        whole = fitted(0.0, self.end, self.scale.width, 0.01)
+        self.scale = (view.resized(self.scale.width) if view is not None else whole).within(self.end)
+        self._target = self.scale
+        self.relayout()
+        self.view_changed.emit()
+
+    def relayout(self) -> None:
+        """Place the tracks anew, after a change of the arrangement or the filter."""
+        groups = self.scene.index.groups if self.scene is not None else ()
+        self.layout = lay_out(groups, self.arrangement, self.filter)
+        self.content_changed.emit()
+
+    # The view
+
+    @property
+    def target(self) -> Scale:
+        """Where the view is, or is flying to."""
+        return self._target if self.flying else self.scale
+
+    @property
+    def flying(self) -> bool:
+        return self._flight.state() is QAbstractAnimation.State.Running
+
+    def set_width(self, width: float) -> None:
+        """The lanes got another width, in pixels."""
+        if width != self.scale.width:
+            self.scale, self._target = self.scale.resized(width), self._target.resized(width)
+            self._from = self._from.resized(width)
+            self.view_changed.emit()
+
+    def look_at(self, scale: Scale, *, animate: bool = True, remember: bool = True) -> None:
+        """Show these times; ``remember`` puts the present view into the history."""
+        wanted = scale.resized(self.scale.width).within(self.end)
+        if remember and wanted != self.target:
+            self._history.record((self.target.t0, self.target.t1))
+        self._flight.stop()
+        self._from, self._target = self.scale, wanted
+        if animate and self._may_animate():
+            self._flight.start()
+        else:
+            self.scale = wanted
+            self.view_changed.emit()
+
+    def show_interval(self, t0: float, t1: float, *, animate: bool = True, air: float = 0.08) -> None:
+        """Show [t0, t1] with a little air around it."""
+        self.look_at(fitted(t0, t1, self.scale.width, air), animate=animate)
+
+    def reveal(self, t0: float, t1: float) -> None:
+        """Move just so far that [t0, t1] can be seen, and zoom only where it is too long or too short to see."""
+        view = self.target
+        if t1 - t0 > view.span * 0.9 or t1 - t0 < 2 * view.ns_per_pixel:
+            span = max(t1 - t0, view.ns_per_pixel)
+            self.show_interval(t0 - span, t1 + span)
+        elif t0 < view.t0 or t1 > view.t1:
+            middle = (t0 + t1) / 2
+            self.look_at(Scale(middle - view.span / 2, middle + view.span / 2, view.width))
+
+    def zoom(self, x: float, factor: float, *, animate: bool = True) -> None:
+        """Show ``factor`` times as much time around pixel ``x``."""
+        self.look_at(self.target.zoomed(x, factor), animate=animate, remember=False)
+
+    def pan(self, pixels: float, *, animate: bool = False) -> None:
+        """Move the view right by ``pixels``."""
+        self.look_at(self.target.panned(pixels), animate=animate, remember=False)
+
+    def remember(self) -> None:
+        """Put the present view into the history, before a gesture that moves it in many small steps."""
+        self._history.record((self.target.t0, self.target.t1))
+
+    def back(self) -> None:
+        """To the view before this one."""
+        self._travel(self._history.back((self.target.t0, self.target.t1)))
+
+    def forward(self) -> None:
+        """To the view one had gone back from."""
+        self._travel(self._history.forward((self.target.t0, self.target.t1)))
+
+    def _travel(self, interval: tuple[float, float] | None) -> None:
+        if interval is not None:
+            self.look_at(Scale(*interval, self.scale.width), remember=False)
+
+    def _may_animate(self) -> bool:
+        if not self.animated:
+            return False
+        return QApplication.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration) > 0
+
+    def _on_flight(self, share: float) -> None:
+        self.scale = self._target if share >= 1.0 else self._from.between(self._target, float(share))
+        self.view_changed.emit()
+
+    def finish_flight(self) -> None:
+        """Be where one is flying to, at once."""
+        if self.flying:
+            self._flight.stop()
+            self.scale = self._target
+            self.view_changed.emit()
+
+    # What is selected
+
+    def select_event(self, event: int) -> None:
+        """Select one event; -1 for none."""
+        if event != self.selected:
+            self.selected = event
+            self.overlay_changed.emit()
+            self.event_selected.emit(event)
+
+    def select_gap(self, row: int) -> None:
+        """Select one row of the idle table; -1 for none."""
+        self.gap = row
+        self.overlay_changed.emit()
+        if row >= 0:
+            self.gap_selected.emit(row)
+
+    def select_area(self, area: AreaSelection | None, *, done: bool = True) -> None:
+        """Select a span of time on some lanes; while dragging ``done`` is False and nobody is told."""
+        changed = area != self.area
+        self.area = area
+        self.overlay_changed.emit()
+        if done and (changed or area is not None):
+            self.area_selected.emit(area)
+
+    def highlight(self, evidence: Sequence[Evidence]) -> None:
+        """Mark these places."""
+        self.evidence = tuple(evidence)
+        self.overlay_changed.emit()
+
+    def set_cursor(self, when: float | None) -> None:
+        """The mouse is at this time, or outside."""
+        if when != self.cursor:
+            self.cursor = when
+            self.overlay_changed.emit()
+            self.cursor_moved.emit(None if when is None else round(when))
+
+    def set_origin(self, when: float) -> None:
+        """What the ruler counts from, ns."""
+        if when != self.origin:
+            self.origin = when
+            self.content_changed.emit()
+
+    @property
+    def shown_steps(self) -> tuple[tuple[int, Step], ...]:
+        """The steps of the ruler: of the first rank that has any, with their index."""
+        if self.scene is None or not self.scene.steps:
+            return ()
+        rank = self.scene.steps[0].rank
+        return tuple((index, step) for index, step in enumerate(self.scene.steps) if step.rank == rank)

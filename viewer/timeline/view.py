@@ -1,0 +1,409 @@
+"""The timeline as the window uses it: overview, rulers and lanes, with their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QImage, QKeyEvent
+from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QVBoxLayout, QWidget
+
+from parsers.model import Progress, Trace
+from rules.analysis.analysis import Analysis
+from rules.base import Evidence
+from viewer import theme
+from viewer.jobs import Jobs
+from viewer.timeline.canvas import LaneCanvas
+from viewer.timeline.geometry.arrangement import Arrangement
+from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index
+from viewer.timeline.geometry.picking import AreaSelection, neighbour
+from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.gestures import Gestures
+from viewer.timeline.lane_commands import LaneCommands
+from viewer.timeline.overview import Overview
+from viewer.timeline.ruler import Ruler
+from viewer.timeline.scene import Scene
+from viewer.timeline.state import TimelineState
+
+AT_ONCE = 200_000  # events: so few are indexed without a job
+KEY_ZOOM = 0.7
+KEY_PAN = 0.15  # of the width
+INDEXING = "timeline"
+
+
+class TimelineView(QWidget):
+    """Shows one recording; times are ns from the trace start, events and lanes are indices into the trace."""
+
+    view_changed = Signal(object)  # (t0, t1)
+    event_selected = Signal(int)  # -1: none
+    gap_selected = Signal(int)  # row of the idle table
+    area_selected = Signal(object)  # AreaSelection or None
+    cursor_moved = Signal(object)  # ns or None
+    step_selected = Signal(int)  # index into the analysis's steps
+    ready = Signal()  # the lanes of a new recording are there
+
+    def __init__(self, parent: QWidget | None = None, jobs: Jobs | None = None) -> None:
+        super().__init__(parent)
+        self._jobs = jobs or Jobs(self)
+        self._trace: Trace | None = None
+        self._pending: Analysis | None = None
+        self.state = TimelineState(self)
+        self.lane_commands = LaneCommands(self.state)
+        self.overview = Overview(self.state)
+        self.ruler = Ruler(self.state)
+        self.canvas = LaneCanvas(self.state)
+        self._bar = QScrollBar(Qt.Orientation.Vertical)
+        self._gestures = Gestures(self.canvas, self.state, self.lane_commands)
+        self._put_together()
+        self._connect()
+        self._keys = self._key_table()
+
+    def _put_together(self) -> None:
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.overview)
+        layout.addWidget(self.ruler)
+        below = QHBoxLayout()
+        below.setSpacing(0)
+        below.addWidget(self.canvas, 1)
+        below.addWidget(self._bar)
+        layout.addLayout(below, 1)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        for child in (self.canvas, self.ruler, self.overview):
+            child.setFocusProxy(self)
+        self.setAccessibleName("Timeline")
+        self._bar.setVisible(False)
+
+    def _connect(self) -> None:
+        state = self.state
+        state.view_changed.connect(lambda: self.view_changed.emit(self.visible_interval))
+        state.event_selected.connect(self.event_selected)
+        state.gap_selected.connect(self.gap_selected)
+        state.area_selected.connect(self.area_selected)
+        state.cursor_moved.connect(self.cursor_moved)
+        state.step_selected.connect(self.step_selected)
+        self.canvas.scrolled.connect(self._sync_bar)
+        self._bar.valueChanged.connect(self.canvas.scroll_to)
+        theme.changed.connect(self._on_theme)
+
+    # The recording
+
+    def set_trace(self, trace: Trace | None) -> None:
+        """Show a recording; a large one appears as soon as it is indexed in the background."""
+        self._jobs.forget(INDEXING)
+        self._trace, self._pending = trace, None
+        self.state.set_scene(None)
+        if trace is None:
+            self.canvas.message = ""
+            return
+        self.state.set_end(trace.duration)
+        if len(trace.events) <= AT_ONCE:
+            self._take_index(trace, build_index(trace))
+            return
+        self.canvas.message = "Preparing the lanes …"
+
+        def work(progress: Progress) -> DrawingIndex:
+            return build_index(trace, progress)
+
+        self._jobs.ask(INDEXING, work, answer=lambda index: self._take_index(trace, index))
+
+    def _take_index(self, trace: Trace, index: DrawingIndex) -> None:
+        if trace is not self._trace:
+            return
+        view = self.state.scale
+        self.state.set_scene(Scene(trace, index), view)
+        if self._pending is not None:
+            self.set_analysis(self._pending)
+        self.ready.emit()
+
+    def set_analysis(self, analysis: Analysis | None) -> None:
+        """Add idle time and its causes, steps and culprits."""
+        self._pending = analysis
+        if self.state.scene is not None:
+            self.state.scene.set_analysis(analysis)
+            if analysis is not None and analysis.steps:
+                self.state.origin = float(analysis.window[0])
+            self.state.content_changed.emit()
+
+    # The view
+
+    @property
+    def visible_interval(self) -> tuple[int, int]:
+        """The visible times."""
+        return round(self.state.scale.t0), round(self.state.scale.t1)
+
+    def show_interval(self, t0: float, t1: float, animate: bool = True) -> None:
+        """Show exactly [t0, t1]."""
+        self.state.show_interval(t0, t1, animate=animate, air=0.0)
+
+    def fit_all(self) -> None:
+        """Show the whole recording."""
+        self.state.show_interval(0, self.state.end, air=0.01)
+
+    def fit_selection(self) -> None:
+        """Show the selected area, event or gap, else the highlighted places, else everything."""
+        span = self._selected_span()
+        if span is None:
+            self.fit_all()
+        else:
+            self.state.show_interval(*span, air=0.08)
+
+    def _selected_span(self) -> tuple[int, int] | None:
+        state, scene = self.state, self.state.scene
+        if state.area is not None:
+            return state.area.t0, state.area.t1
+        if scene is None:
+            return None
+        if state.selected >= 0:
+            return int(scene.trace.events.start[state.selected]), int(scene.trace.events.end[state.selected])
+        if state.gap >= 0 and scene.idle is not None:
+            return int(scene.idle.start[state.gap]), int(scene.idle.end[state.gap])
+        if state.evidence:
+            return min(place.start for place in state.evidence), max(place.end for place in state.evidence)
+        return None
+
+    def back(self) -> None:
+        """To the view before this one."""
+        self.state.back()
+
+    def forward(self) -> None:
+        """To the view one had gone back from."""
+        self.state.forward()
+
+    def set_animated(self, animated: bool) -> None:
+        """Whether zooming and flying take a moment."""
+        self.state.animated = animated
+
+    def set_time_origin(self, when: float) -> None:
+        """What the ruler counts from, ns from the trace start."""
+        self.state.set_origin(float(when))
+
+    # Selection and marks
+
+    def select_event(self, event: int, reveal: bool = True) -> None:
+        """Select one event and, with ``reveal``, move it into view; -1 for none."""
+        scene = self.state.scene
+        if scene is not None and event >= 0 and reveal:
+            events = scene.trace.events
+            self._unfold(int(events.lane[event]), int(events.depth[event]))
+            self.state.reveal(float(events.start[event]), float(events.end[event]))
+        self.state.select_event(event)
+
+    def _unfold(self, lane: int, depth: int) -> None:
+        """Make a lane and one of its levels visible."""
+        assert self.state.scene is not None
+        track = next(
+            (
+                track
+                for group in self.state.scene.index.groups
+                for track in group.tracks
+                if track.lane == lane
+            ),
+            None,
+        )
+        if track is not None:
+            self.lane_commands.uncover(track, depth)
+            self.canvas.reveal_lane(lane)
+
+    def next_event(self) -> None:
+        """Select the next event of the same row."""
+        self._step_event(1)
+
+    def previous_event(self) -> None:
+        """Select the previous event of the same row."""
+        self._step_event(-1)
+
+    def _step_event(self, step: int) -> None:
+        scene = self.state.scene
+        if scene is None:
+            return
+        if self.state.selected >= 0:
+            self.select_event(neighbour(scene.trace.events, self.state.selected, step))
+            return
+        first = next((each for each in self.canvas.shown() if each.placed.track.is_gpu_lane), None)
+        if first is not None:
+            part = scene.trace.events.window(first.placed.track.lane, 0, *self.visible_interval)
+            if part.stop > part.start:
+                self.select_event(part.start if step > 0 else part.stop - 1)
+
+    def highlight(self, evidence: Sequence[Evidence]) -> None:
+        """Mark these places, and unfold the lanes they lie on."""
+        for lane in dict.fromkeys(place.lane for place in evidence[:40]):
+            if self.state.scene is not None and 0 <= lane < len(self.state.scene.trace.lanes):
+                depths = [place.event for place in evidence if place.lane == lane and place.event >= 0]
+                depth = int(self.state.scene.trace.events.depth[depths[0]]) if depths else 0
+                self._unfold(lane, depth)
+        self.state.highlight(evidence)
+
+    def clear_highlight(self) -> None:
+        """Take all marks away."""
+        self.state.highlight(())
+
+    def clear_selection(self) -> None:
+        """Select nothing, and take all marks away."""
+        self.state.select_area(None)
+        self.state.select_gap(-1)
+        self.state.select_event(-1)
+        self.clear_highlight()
+
+    def select_area(self, area: AreaSelection | None) -> None:
+        """Select a span of time on some lanes."""
+        self.state.select_area(area)
+
+    def measure_selection(self) -> None:
+        """Turn the selected event or gap into a measured area; a second time takes it away."""
+        span, scene = self._selected_span(), self.state.scene
+        if self.state.area is not None or span is None or scene is None:
+            self.state.select_area(None)
+            return
+        lanes = (int(scene.trace.events.lane[self.state.selected]),) if self.state.selected >= 0 else ()
+        self.state.select_area(AreaSelection(*span, lanes))
+
+    # Steps
+
+    def next_step(self) -> None:
+        """Fit the step after the one in the middle of the view."""
+        self._go_step(1)
+
+    def previous_step(self) -> None:
+        """Fit the step before the one in the middle of the view."""
+        self._go_step(-1)
+
+    def _go_step(self, direction: int) -> None:
+        steps = self.state.shown_steps
+        middle = (self.state.target.t0 + self.state.target.t1) / 2
+        later = [pair for pair in steps if pair[1].start > middle]
+        earlier = [pair for pair in steps if pair[1].end < middle]
+        chosen = (later[:1] if direction > 0 else earlier[-1:]) or []
+        if chosen:
+            index, step = chosen[0]
+            self.state.show_interval(step.start, step.end, air=0.02)
+            self.step_selected.emit(index)
+
+    # Lanes and colours
+
+    def set_lane_filter(self, text: str) -> None:
+        """Show only lanes whose name, kind or rank contains every word."""
+        self.state.filter = text
+        self.state.relayout()
+
+    def set_colour_mode(self, mode: str) -> None:
+        """What colours tell: "family", "category", "name", "stream" or "duration"."""
+        if self.state.scene is not None:
+            self.state.scene.set_color_mode(mode)
+            self.state.content_changed.emit()
+
+    def set_gaps_visible(self, visible: bool) -> None:
+        """Whether idle time is painted over the GPU lanes."""
+        self.state.gaps_visible = visible
+        self.state.content_changed.emit()
+
+    def set_compact(self, compact: bool) -> None:
+        """Thin lanes, and one busy strip for each rank."""
+        self.state.arrangement.compact = compact
+        self.state.relayout()
+
+    def arrangement(self) -> dict[str, Any]:
+        """How lanes are pinned, hidden, folded, ordered and sized, as plain data."""
+        return self.state.arrangement.to_data()
+
+    def set_arrangement(self, data: Mapping[str, Any]) -> None:
+        """Restore what ``arrangement`` gave."""
+        self.state.arrangement = Arrangement.from_data(data)
+        self.state.relayout()
+
+    def picture(self) -> QImage:
+        """The timeline as it looks now."""
+        self.state.finish_flight()
+        return self.grab().toImage()
+
+    # Keys
+
+    def _key_table(self) -> dict[str, Callable[[], None]]:
+        state = self.state
+        return {
+            "w": lambda: self._zoom_at_cursor(KEY_ZOOM),
+            "s": lambda: self._zoom_at_cursor(1 / KEY_ZOOM),
+            "+": lambda: self._zoom_at_cursor(KEY_ZOOM),
+            "=": lambda: self._zoom_at_cursor(KEY_ZOOM),
+            "-": lambda: self._zoom_at_cursor(1 / KEY_ZOOM),
+            "a": lambda: state.pan(-round(KEY_PAN * state.scale.width), animate=True),
+            "d": lambda: state.pan(round(KEY_PAN * state.scale.width), animate=True),
+            "f": self.fit_selection,
+            ".": self.next_event,
+            ",": self.previous_event,
+            "[": self.previous_step,
+            "]": self.next_step,
+            "m": self.measure_selection,
+        }
+
+    def _zoom_at_cursor(self, factor: float) -> None:
+        state = self.state
+        x = state.scale.x(state.cursor) if state.cursor is not None else state.scale.width / 2
+        state.zoom(min(max(x, 0.0), state.scale.width), factor)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if self._on_special_key(event):
+            return
+        action = self._keys.get(event.text().lower())
+        if action is None or event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            super().keyPressEvent(event)
+        else:
+            action()
+
+    def _on_special_key(self, event: QKeyEvent) -> bool:
+        key, state = event.key(), self.state
+        alt = bool(event.modifiers() & Qt.KeyboardModifier.AltModifier)
+        if key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            towards = -1 if key == Qt.Key.Key_Left else 1
+            if alt:
+                self.back() if towards < 0 else self.forward()
+            else:
+                state.pan(towards * round(KEY_PAN * state.scale.width), animate=True)
+        elif key in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            self.canvas.scroll_to(self.canvas.offset + (-40 if key == Qt.Key.Key_Up else 40))
+        elif key in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
+            page = max(self.canvas.room - 40, 40)
+            self.canvas.scroll_to(self.canvas.offset + (-page if key == Qt.Key.Key_PageUp else page))
+        elif key == Qt.Key.Key_Home:
+            self._to_edge(0.0)
+        elif key == Qt.Key.Key_End:
+            self._to_edge(state.end)
+        elif key == Qt.Key.Key_Backspace:
+            self.back()
+        elif key == Qt.Key.Key_Escape:
+            self.clear_selection()
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.fit_selection()
+        else:
+            return False
+        return True
+
+    def _to_edge(self, when: float) -> None:
+        """Show the beginning or the end of the recording at the present zoom."""
+        span = self.state.target.span
+        self.state.look_at(Scale(when - span / 2, when + span / 2, 1))
+
+    # Housekeeping
+
+    def _sync_bar(self) -> None:
+        most = self.canvas.most_offset
+        self._bar.blockSignals(True)
+        self._bar.setRange(0, most)
+        self._bar.setPageStep(max(self.canvas.room, 1))
+        self._bar.setSingleStep(30)
+        self._bar.setValue(self.canvas.offset)
+        self._bar.blockSignals(False)
+        self._bar.setVisible(most > 0)
+
+    def _on_theme(self) -> None:
+        if self.state.scene is not None:
+            self.state.scene.forget_colors()
+        self.state.content_changed.emit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.DevicePixelRatioChange):
+            self.canvas.invalidate()
+        super().changeEvent(event)
