@@ -13,7 +13,7 @@ has_display() {
         [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] || return 1
     fi
     # A stale DISPLAY (an ended ssh session, say) makes Qt abort: try in a process of its own.
-    "$python" -c 'from PySide6.QtGui import QGuiApplication; QGuiApplication([])' >/dev/null 2>&1
+    { "$python" -c 'from PySide6.QtGui import QGuiApplication; QGuiApplication([])'; } >/dev/null 2>&1
 }
 
 if [ $# -eq 0 ]; then
