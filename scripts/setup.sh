@@ -88,7 +88,7 @@ missing_qt_packages() {
     done <<<"$QT_LIBRARIES"
     # Without any font, text is drawn as boxes.
     [ -n "$(find -L /usr/share/fonts /usr/local/share/fonts "${HOME:-/nonexistent}/.fonts" "${HOME:-/nonexistent}/.local/share/fonts" \
-        \( -name '*.ttf' -o -name '*.otf' -o -name '*.ttc' \) -print -quit 2>/dev/null)" ] || printf 'fonts-dejavu-core '
+        \( -name '*.ttf' -o -name '*.otf' -o -name '*.ttc' \) -print -quit 2>/dev/null)" ] || printf 'fonts-inter fonts-dejavu-core '
 }
 
 missing_venv_package() {
