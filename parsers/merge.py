@@ -26,6 +26,7 @@ from parsers.model import (
 )
 from parsers.model.attributes import AttributeColumn
 from parsers.model.builder import in_display_order
+from parsers.model.kernels import distinct_kernels
 from parsers.rank_choice import Choice, choose
 from parsers.rank_clocks import Alignment, align
 
@@ -56,7 +57,8 @@ def merge(traces: Sequence[Trace]) -> Trace:
     epochs = [trace.epoch_ns for trace in traces]
     known = [epoch for epoch in epochs if epoch is not None]
     zero = min(known, default=0)
-    shifts = [epoch - zero if epoch is not None and len(known) == len(traces) else 0 for epoch in epochs]
+    timed = sum(len(trace.events) > 0 or len(trace.counters) > 0 for trace in traces)
+    shifts = [epoch - zero if epoch is not None and len(known) >= timed else 0 for epoch in epochs]
     aligned = align(traces, shifts)
     shifts = [shift + correction for shift, correction in zip(shifts, aligned.corrections, strict=True)]
     earliest = min(shifts)
@@ -123,7 +125,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
             for trace, shift in zip(traces, shifts, strict=True)
             for each in trace.counters
         ),
-        kernels=tuple(kernel for trace in traces for kernel in trace.kernels),
+        kernels=distinct_kernels([trace.kernels for trace in traces]),
         inputs=tuple(each for trace in traces for each in trace.inputs),
         quality=_merged_quality(traces, choice, aligned),
         capture=_merged_capture([trace.capture for trace in traces]),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 MetricValue = float | int | str
 Dim3 = tuple[int, int, int]
@@ -55,5 +55,28 @@ class KernelProfile:
 
     @property
     def duration_ns(self) -> float | None:
-        """The kernel's time under the profiler, which is not wall time: clocks and caches were changed."""
-        return self.number("gpu__time_duration.sum") or self.number("gpu__time_duration.avg")
+        """The kernel's time under the profiler, which is not wall time: clocks and caches were changed.
+
+        From cycles and clock rate where the time itself was not collected.
+        """
+        for metric in ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_active.sum"):
+            if (time := self.number(metric)) is not None:
+                return time
+        for unit in ("gpc", "sm", "smsp"):
+            rate = self.number(f"{unit}__cycles_elapsed.avg.per_second")
+            cycles = self.number(f"{unit}__cycles_elapsed.max") or self.number(f"{unit}__cycles_elapsed.avg")
+            if rate and cycles is not None:
+                return cycles / rate * 1e9
+        return None
+
+
+def distinct_kernels(reports: Sequence[Sequence[KernelProfile]]) -> tuple[KernelProfile, ...]:
+    """The launches of several reports in one list; ids that an earlier report has used get its number: "0@2"."""
+    used: set[str] = set()
+    kernels: list[KernelProfile] = []
+    for number, report in enumerate(reports, 1):
+        kernels += [
+            replace(kernel, id=f"{kernel.id}@{number}") if kernel.id in used else kernel for kernel in report
+        ]
+        used |= {kernel.id for kernel in report}
+    return tuple(kernels)

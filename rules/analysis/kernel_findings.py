@@ -6,19 +6,30 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from parsers.model import KernelProfile, Trace
 from parsers.model.units import duration
+from rules.analysis.analysis import analyse
+from rules.analysis.intervals import union
 from rules.analysis.kernel_groups import KernelGroup, groups_worth_reading, profiled_ns
+from rules.analysis.kernel_join import kernel_join
 from rules.analysis.kernel_result import KernelRuleResult
 from rules.analysis.kernel_rules import evaluate
 from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, speed_of_light
-from rules.base import Category, Finding, Need, Severity, severity_of
+from rules.base import Category, Evidence, Finding, Need, Severity, severity_of
 
+I64 = npt.NDArray[np.int64]
 LONGEST_NAME = 70
 NOT_WALL_TIME = (
     "The times are those under Nsight Compute, which serialises kernels, flushes caches and fixes clocks: compare"
     " them with each other, not with wall time."
 )
+FROM_THE_REPORT = "The counters are from Nsight Compute, which flushes caches and fixes clocks."
+MOST_EVIDENCE = 5
+MOST_INTERVALS = 20_000
+_NO_EVENTS = np.empty(0, np.int64)
 ONE_LAUNCH = "Only one launch of it was profiled, maybe the warm-up: profile a later one too (--launch-skip)."
 
 
@@ -66,30 +77,104 @@ def results_of(kernel: KernelProfile, rule: str) -> list[KernelRuleResult]:
     return sorted(fired, key=lambda each: -(each.speedup_percent or 0.0))
 
 
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """How much time a group of launches stands for, out of which window, and where that is on the timeline."""
+
+    total_ns: float
+    window_ns: int
+    text: str
+    events: I64
+    note: str = ""
+
+
 def findings(rule: str, trace: Trace, groups: Iterable[tuple[KernelGroup, Fault]]) -> Iterator[Finding]:
-    """One finding for each group that has the fault."""
-    window = profiled_ns(trace)
+    """One finding for each group that has the fault.
+
+    Beside a timeline the time is the timeline's, and kernels that do not occur there are left to the kernel table;
+    without one it is the profiler's.
+    """
+    joined = len(trace.gpu_operations) > 0 and kernel_join(trace).matched > 0
     for group, fault in groups:
-        ceiling = round(min(max(fault.saving, 0.0), 1.0) * group.total_ns)
-        times = f"{group.count} launches, " if group.count > 1 else ""
-        share = f", {100 * group.total_ns / window:.0f} % of the profiled time" if window else ""
-        where = f" ({times}{duration(group.total_ns)}{share}.)" if group.total_ns else ""
-        notes = [NOT_WALL_TIME, *([ONE_LAUNCH] if group.only_first_launch else []), fault.cannot_tell]
+        weight = _on_the_timeline(trace, group) if joined else _in_the_report(trace, group)
+        if weight is None:
+            continue
+        ceiling = round(min(max(fault.saving, 0.0), 1.0) * weight.total_ns)
+        notes = [weight.note, ONE_LAUNCH if group.only_first_launch else "", fault.cannot_tell]
         yield Finding(
             rule=rule,
             category=fault.category,
-            severity=fault.severity or severity_of(ceiling, window),
+            severity=fault.severity or severity_of(ceiling, weight.window_ns),
             title=f"{short_name(group.name)}: {fault.title}",
-            explanation=f"{fault.explanation}{where}",
+            explanation=f"{fault.explanation}{weight.text}",
             advice=fault.advice,
             ceiling_ns=ceiling,
-            window_ns=window,
+            window_ns=weight.window_ns,
             culprit=group.name,
+            rank=_rank(trace, weight.events),
+            device=_device(trace, weight.events),
             kernel=group.representative.id,
+            evidence=_evidence(trace, weight.events),
+            intervals=_intervals(trace, weight.events),
             code=fault.code,
             cannot_tell=" ".join(note for note in notes if note),
             confidence=fault.confidence,
         )
+
+
+def _in_the_report(trace: Trace, group: KernelGroup) -> Weight:
+    window = profiled_ns(trace)
+    times = f"{group.count} launches, " if group.count > 1 else ""
+    share = f", {100 * group.total_ns / window:.0f} % of the profiled time" if window else ""
+    text = f" ({times}{duration(group.total_ns)}{share}.)" if group.total_ns else ""
+    return Weight(group.total_ns, window, text, _NO_EVENTS, NOT_WALL_TIME)
+
+
+def _on_the_timeline(trace: Trace, group: KernelGroup) -> Weight | None:
+    analysis = analyse(trace)
+    start, end = analysis.window
+    events = kernel_join(trace).events_of(group.launches)
+    inside = (trace.events.start[events] < end) & (trace.events.end[events] > start)
+    events = events[inside]
+    window = analysis.window_ns * max(len(analysis.active_devices), 1)
+    if not len(events):
+        return None
+    total = int(trace.events.duration[events].sum())
+    text = (
+        f" (On the timeline: {len(events)} launch{'es' if len(events) > 1 else ''}, {duration(total)},"
+        f" {100 * total / max(window, 1):.0f} % of the window.)"
+    )
+    share = total / max(len(analysis.active_devices), 1)
+    return Weight(share, analysis.window_ns, text, events, FROM_THE_REPORT)
+
+
+def _evidence(trace: Trace, events: I64) -> tuple[Evidence, ...]:
+    longest = events[np.argsort(-trace.events.duration[events], kind="stable")[:MOST_EVIDENCE]]
+    return tuple(
+        Evidence(
+            int(trace.events.lane[event]),
+            int(trace.events.start[event]),
+            int(trace.events.end[event]),
+            trace.name(event),
+            event,
+        )
+        for event in longest.tolist()
+    )
+
+
+def _intervals(trace: Trace, events: I64) -> tuple[tuple[int, int], ...]:
+    start, end = union(trace.events.start[events], trace.events.end[events])
+    return tuple(zip(start.tolist(), end.tolist(), strict=True)) if len(start) <= MOST_INTERVALS else ()
+
+
+def _device(trace: Trace, events: I64) -> int | None:
+    devices = np.unique(trace.lane_device[trace.events.lane[events]])
+    return int(devices[0]) if len(devices) == 1 and devices[0] >= 0 else None
+
+
+def _rank(trace: Trace, events: I64) -> int | None:
+    ranks = {trace.lanes[lane].rank for lane in np.unique(trace.events.lane[events]).tolist()}
+    return ranks.pop() if len(ranks) == 1 else None
 
 
 class KernelRule:
