@@ -25,7 +25,7 @@ from viewer.category_colors import color_of_part
 from viewer.labels import tooltip
 
 HATCHED = frozenset({"dependency", "unknown", "residual"})
-BAR_HEIGHT, THIN_HEIGHT = 22, 13
+BAR_HEIGHT, THIN_HEIGHT = 22, 15
 LEAST_WIDTH = 3
 
 
@@ -94,9 +94,9 @@ class PartButton(QAbstractButton):
         self._paint_name(painter, ground)
 
     def _paint_name(self, painter: QPainter, ground: QColor) -> None:
-        if self.height() < BAR_HEIGHT - 4:
-            return
-        font = theme.font(12, QFont.Weight.DemiBold)
+        font = theme.font(
+            12 if self.height() >= BAR_HEIGHT else theme.SECONDARY_PX - 1, QFont.Weight.DemiBold
+        )
         painter.setFont(font)
         metrics, room = painter.fontMetrics(), self.width() - 12
         for text in (f"{self.part.label} {percent(self.share)}", percent(self.share)):
@@ -105,7 +105,7 @@ class PartButton(QAbstractButton):
                 if self.part.key in HATCHED:
                     painter.setPen(Qt.PenStyle.NoPen)
                     painter.setBrush(ground)
-                    painter.drawRect(QRect(4, 3, wide + 6, self.height() - 6))
+                    painter.drawRect(QRect(4, 2, wide + 6, self.height() - 4))
                 painter.setPen(theme.text_on(ground))
                 painter.drawText(self.rect().adjusted(7, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
                 return

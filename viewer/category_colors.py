@@ -14,6 +14,14 @@ _CAUSE = {
     Category.LAUNCH_BOUND: Cause.LAUNCH,
     Category.SYNCHRONIZATION: Cause.SYNCHRONIZATION,
     Category.ALLOCATOR: Cause.ALLOCATOR,
+    Category.LATENCY_BOUND: Cause.HOST,
+    Category.SMALL_GRID: Cause.LAUNCH,
+    Category.TAIL_EFFECT: Cause.LAUNCH,
+    Category.LOW_OCCUPANCY: Cause.INPUT,
+    Category.BARRIER_STALL: Cause.SYNCHRONIZATION,
+    Category.ATOMICS: Cause.SYNCHRONIZATION,
+    Category.REGISTER_SPILL: Cause.ALLOCATOR,
+    Category.LOCAL_MEMORY: Cause.ALLOCATOR,
 }
 _FAMILY = {
     Category.COPY_H2D: "copies",
@@ -26,6 +34,16 @@ _FAMILY = {
     Category.GEMM_SHAPE: "gemm",
     Category.LAYOUT_CONVERSION: "elementwise",
     Category.GPU_BOUND: "gemm",
+    Category.MEMORY_BOUND: "copies",
+    Category.CACHE_MISSES: "copies",
+    Category.UNCOALESCED_ACCESS: "copies",
+    Category.BANK_CONFLICTS: "normalisation",
+    Category.COMPUTE_BOUND: "gemm",
+    Category.PIPE_SATURATED: "gemm",
+    Category.FP64: "attention",
+    Category.BALANCED: "attention",
+    Category.DIVERGENCE: "optimizer",
+    Category.IMBALANCE: "optimizer",
 }
 
 

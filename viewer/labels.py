@@ -6,12 +6,13 @@ import html
 import re
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QFont, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from viewer import theme
 
 LONGEST_TOOLTIP = 1200
+SWATCH = 9
 
 
 def tooltip(text: str) -> str:
@@ -74,12 +75,23 @@ class ElidedLabel(QWidget):
     ) -> None:
         super().__init__(parent)
         self._text, self._role, self._mode = text, role, mode
+        self._swatch: QColor | None = None
         self.setFont(theme.font(pixels, weight))
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.setText(text)
 
     def text(self) -> str:
         return self._text
+
+    def set_swatch(self, color: QColor) -> None:
+        """A small square of this colour before the text."""
+        self._swatch = color
+        self.updateGeometry()
+        self.update()
+
+    @property
+    def _indent(self) -> int:
+        return SWATCH + 7 if self._swatch is not None else 0
 
     def setText(self, text: str) -> None:
         self._text = " ".join(text.split())
@@ -89,7 +101,7 @@ class ElidedLabel(QWidget):
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
-        return QSize(metrics.horizontalAdvance(self._text) + 2, metrics.height() + 2)
+        return QSize(metrics.horizontalAdvance(self._text) + 2 + self._indent, metrics.height() + 2)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(min(24, self.sizeHint().width()), self.sizeHint().height())
@@ -100,8 +112,11 @@ class ElidedLabel(QWidget):
         painter.setPen(
             {"secondary": colors.text_secondary, "faint": colors.text_faint}.get(self._role, colors.text)
         )
-        shown = self.fontMetrics().elidedText(self._text, self._mode, self.width())
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
+        if self._swatch is not None:
+            painter.fillRect(0, (self.height() - SWATCH) // 2, SWATCH, SWATCH, self._swatch)
+        room = self.rect().adjusted(self._indent, 0, 0, 0)
+        shown = self.fontMetrics().elidedText(self._text, self._mode, room.width())
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
         whole = tooltip(self._text) if shown != self._text else ""
         if whole != self.toolTip():
             self.setToolTip(whole)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
@@ -21,8 +22,10 @@ from viewer.opening import remember
 from viewer.panels.diagnosis import DiagnosisPanel
 from viewer.panels.dock import BottomPanels
 from viewer.panels.kernels import KernelsPanel
+from viewer.panels.memory import MemoryPanel
 from viewer.panels.operators import OperatorsPanel
 from viewer.panels.panel import Panel
+from viewer.panels.ranks import CollectivesPanel, RanksPanel
 from viewer.panels.selection import SelectionPanel
 from viewer.panels.steps import StepsPanel
 from viewer.preferences import Preferences
@@ -35,6 +38,9 @@ from viewer.timeline_link import TimelineLink
 from viewer.toolbar import ToolBar
 from viewer.verdict import VerdictStrip
 from viewer.window_actions import WindowActions
+
+if TYPE_CHECKING:
+    from viewer.panels.kernel_report import KernelReport
 
 LAYOUT_VERSION = 1
 FIRST_SIZE = (1440, 900)
@@ -61,12 +67,12 @@ class MainWindow(QMainWindow):
         self.toolbar = ToolBar(self.document, self)
         self.verdict = VerdictStrip(self.document)
         self.banner = Banner()
-        self.timeline = TimelineView()
+        self.timeline = TimelineView(jobs=self.jobs)
         self.start_page = StartPage()
         self.pages = QStackedWidget()
         self.pages.addWidget(self.start_page)
         self.pages.addWidget(self.timeline)
-        self._report: QWidget | None = None
+        self.kernel_report: KernelReport | None = None
         middle = QWidget()
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
@@ -100,6 +106,9 @@ class MainWindow(QMainWindow):
             KernelsPanel(document),
             OperatorsPanel(document),
             StepsPanel(document),
+            RanksPanel(document),
+            CollectivesPanel(document),
+            MemoryPanel(document),
         ]
 
     def _top(self) -> QWidget:
@@ -170,7 +179,12 @@ class MainWindow(QMainWindow):
         return trace is not None and bool(trace.kernels) and not len(trace.events)
 
     def _kernel_report(self) -> QWidget:
-        return self.timeline
+        if self.kernel_report is None:
+            from viewer.panels.kernel_report import KernelReport
+
+            self.kernel_report = KernelReport(self.document)
+            self.pages.addWidget(self.kernel_report)
+        return self.kernel_report
 
     def _on_diagnosis(self, diagnosis: Diagnosis) -> None:
         trace = self.document.trace

@@ -86,7 +86,9 @@ def recent_files() -> list[Recent]:
     """What was opened lately, the newest first; empty when nothing was, or the list is damaged."""
     try:
         stored = json.loads((data_folder() / "recent.json").read_text("utf-8"))
-        return [Recent(tuple(map(str, each["paths"])), str(each["verdict"])) for each in stored if each["paths"]]
+        return [
+            Recent(tuple(map(str, each["paths"])), str(each["verdict"])) for each in stored if each["paths"]
+        ]
     except (OSError, ValueError, TypeError, KeyError):
         return []
 

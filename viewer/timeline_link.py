@@ -44,11 +44,14 @@ class TimelineLink(QObject):
         timeline.area_selected.connect(self._take_area)
         timeline.view_changed.connect(lambda interval: status.set_view(interval[1] - interval[0]))
         timeline.cursor_moved.connect(status.set_cursor)
+        timeline.step_selected.connect(self._take_step)
+        timeline.ready.connect(lambda: timeline.set_colour_mode(preferences.color_mode))
+        timeline.set_animated(preferences.animate)
 
     def _on_trace(self, trace: Trace | None) -> None:
+        self._timeline.set_trace(trace)
         if trace is None:
             return
-        self._timeline.set_trace(trace)
         self._timeline.fit_all()
         self._status.set_selection(None)
         if self.wanted_moment is not None:
@@ -135,7 +138,14 @@ class TimelineLink(QObject):
             lane = int(trace.events.lane[event])
             self.fly_to([Evidence(lane, start, end, trace.name(event))], 0)
 
+    def _take_step(self, index: int) -> None:
+        self._from_timeline = True
+        self._document.select_step(index)
+        self._from_timeline = False
+
     def _on_step(self, index: int) -> None:
+        if self._from_timeline:
+            return
         if index >= 0:
             step = self._document.steps[index]
             self.show_with_margin(step.start, step.end)

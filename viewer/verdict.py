@@ -133,7 +133,7 @@ class VerdictStrip(QWidget):
         self._bars_area.setWidget(body)
         shown = min(len(self.bars), MOST_ROWS_SHOWN)
         height = sum(
-            max(bar.sizeHint().height(), 15 if len(self.bars) > 1 else 0) for bar in self.bars[:shown]
+            max(bar.sizeHint().height(), 16 if len(self.bars) > 1 else 0) for bar in self.bars[:shown]
         )
         self._bars_area.setFixedHeight(height + 4 * max(shown - 1, 0))
         self._bars_area.setVisible(bool(self.bars))

@@ -89,7 +89,7 @@ class WindowActions:
             Command(
                 "preferences", "Edit", "Preferences ...", self.show_preferences, ("Ctrl+,",), separated=True
             ),
-            Command("fit-all", "View", "Whole run", t.fit_all, ("Home",), needs_trace=True),
+            Command("fit-all", "View", "Whole run", t.fit_all, ("0",), needs_trace=True),
             Command("fit-selection", "View", "Fit the selection", t.fit_selection, ("F",), needs_trace=True),
             Command(
                 "show-worst",
@@ -290,7 +290,7 @@ class WindowActions:
     def middle_of_view(self) -> int:
         """The time in the middle of the timeline, ns."""
         t0, t1 = self._window.timeline.visible_interval
-        return (t0 + t1) // 2
+        return int(t0 + t1) // 2
 
     def go_to_time(self) -> None:
         """Ask for a time and show it."""
@@ -306,7 +306,7 @@ class WindowActions:
     def deselect(self) -> None:
         """Select nothing and clear the marks."""
         self._window.banner.hide()
-        self._window.timeline.clear_highlight()
+        self._window.timeline.clear_selection()
         self._window.document.select_area(None)
         self._window.document.select_gap(-1)
         self._window.document.select_event(-1)
@@ -348,6 +348,7 @@ class WindowActions:
 
     def _apply_preferences(self) -> None:
         self.set_theme(self._window.preferences.theme)
+        self._window.timeline.set_animated(self._window.preferences.animate)
         self.set_color_mode(self._window.preferences.color_mode)
         self.fill_recent(self._window.commands)
 

@@ -32,6 +32,7 @@ class Show(Enum):
     COUNT = "count"
     TIME = "time"  # ns
     SIZE = "size"  # bytes
+    RATE = "rate"  # bytes per second
     SHARE = "share"  # fraction of one, with a bar
     PERCENT = "percent"  # 0 to 100
     NUMBER = "number"
@@ -65,6 +66,8 @@ def written(value: Any, show: Show) -> str:
             return units.duration(float(value))
         case Show.SIZE:
             return units.size(float(value))
+        case Show.RATE:
+            return units.rate(float(value)) if value else NOT_A_NUMBER
         case Show.SHARE:
             return units.percent(float(value))
         case Show.PERCENT:
@@ -220,4 +223,4 @@ class TableModel(QAbstractTableModel):
         return zip(self._whole, self.columns, strict=True)
 
 
-_UNIT = {Show.TIME: " (ns)", Show.SIZE: " (bytes)", Show.PERCENT: " (%)"}
+_UNIT = {Show.TIME: " (ns)", Show.SIZE: " (bytes)", Show.RATE: " (bytes/s)", Show.PERCENT: " (%)"}

@@ -33,6 +33,7 @@ _WIDTH = {
     Show.COUNT: 70,
     Show.TIME: 84,
     Show.SIZE: 92,
+    Show.RATE: 96,
     Show.SHARE: 178,
     Show.PERCENT: 76,
     Show.NUMBER: 84,
@@ -64,7 +65,7 @@ class BarDelegate(QStyledItemDelegate):
     def _share(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         rect, colors = self._ground(painter, option), theme.current()
         share = min(max(float(index.data(RAW_ROLE)), 0.0), 1.0)
-        width = min(BAR_WIDTH, rect.width() - 76)
+        width = min(BAR_WIDTH, rect.width() - 62)
         groove = QRectF(rect.x() + 8, rect.center().y() - 3, max(width, 0), 7)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -76,7 +77,7 @@ class BarDelegate(QStyledItemDelegate):
             painter.drawRoundedRect(QRectF(groove.x(), groove.y(), max(groove.width() * share, 3.0), 7), 3, 3)
         painter.setPen(colors.text_secondary)
         painter.setFont(theme.font(tabular=True))
-        where = QRect(round(groove.right()) + 10, rect.y(), 60, rect.height())
+        where = QRect(round(groove.right()) + 9, rect.y(), 50, rect.height())
         painter.drawText(where, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, str(index.data()))
         painter.restore()
 

@@ -1,0 +1,123 @@
+"""Labelled horizontal bars with their values; one of them can be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from viewer import theme
+from viewer.labels import tooltip
+
+ROW_HEIGHT = 22
+LABEL_SHARE = 0.36
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """``share`` of the whole width, 0 to 1; ``mark``: where a limit lies, -1 for none; no ``color``: the accent."""
+
+    key: str
+    label: str
+    share: float
+    text: str
+    tip: str = ""
+    color: QColor | None = None
+    mark: float = -1.0
+
+
+class BarChart(QWidget):
+    """Rows of equal height, never wider than its place."""
+
+    chosen = Signal(str)
+
+    def __init__(self, name: str, *, selectable: bool = False, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.bars: tuple[Bar, ...] = ()
+        self._selectable = selectable
+        self._chosen = ""
+        self.setAccessibleName(name)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        if selectable:
+            self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+            self.setCursor(Qt.CursorShape.PointingHandCursor)
+
+    def show_bars(self, bars: Sequence[Bar], chosen: str = "") -> None:
+        """Replace all bars."""
+        self.bars, self._chosen = tuple(bars), chosen
+        self.setAccessibleDescription("; ".join(f"{bar.label} {bar.text}" for bar in bars))
+        self.updateGeometry()
+        self.setFixedHeight(self.sizeHint().height())
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(300, max(len(self.bars), 1) * ROW_HEIGHT)
+
+    def _row(self, index: int) -> QRect:
+        return QRect(0, index * ROW_HEIGHT, self.width(), ROW_HEIGHT)
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter, colors = QPainter(self), theme.current()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        label_width = int(self.width() * LABEL_SHARE)
+        for index, bar in enumerate(self.bars):
+            row = self._row(index)
+            if self._selectable and bar.key == self._chosen:
+                painter.fillRect(row, colors.selection)
+            painter.setFont(theme.font(12))
+            painter.setPen(colors.text)
+            metrics = painter.fontMetrics()
+            label = metrics.elidedText(bar.label, Qt.TextElideMode.ElideRight, label_width - 12)
+            left_middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+            painter.drawText(row.adjusted(6, 0, 0, 0), left_middle, label)
+            groove = QRectF(label_width, row.center().y() - 4, max(self.width() - label_width - 72, 10), 9)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(colors.strip)
+            painter.drawRoundedRect(groove, 3, 3)
+            share = min(max(bar.share, 0.0), 1.0)
+            if share > 0:
+                painter.setBrush(bar.color or colors.accent)
+                painter.drawRoundedRect(
+                    QRectF(groove.x(), groove.y(), max(groove.width() * share, 2.5), 9), 3, 3
+                )
+            if bar.mark >= 0:
+                at = groove.x() + groove.width() * min(bar.mark, 1.0)
+                painter.fillRect(QRectF(at - 1, groove.y() - 3, 2, 15), colors.text)
+            painter.setPen(colors.text_secondary)
+            painter.setFont(theme.font(12, tabular=True))
+            value = QRect(int(groove.right()) + 8, row.y(), 62, row.height())
+            painter.drawText(value, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, bar.text)
+        if self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(colors.accent)
+            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent):
+            index = event.pos().y() // ROW_HEIGHT
+            if 0 <= index < len(self.bars) and self.bars[index].tip:
+                QToolTip.showText(event.globalPos(), tooltip(self.bars[index].tip), self)
+            return True
+        return super().event(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        index = int(event.position().y()) // ROW_HEIGHT
+        if self._selectable and 0 <= index < len(self.bars):
+            self.choose(self.bars[index].key)
+
+    def choose(self, key: str) -> None:
+        """Mark a bar and tell."""
+        self._chosen = key
+        self.update()
+        self.chosen.emit(key)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        keys = [bar.key for bar in self.bars]
+        if self._selectable and keys and event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            now = keys.index(self._chosen) if self._chosen in keys else 0
+            self.choose(keys[(now + (1 if event.key() == Qt.Key.Key_Down else -1)) % len(keys)])
+        else:
+            super().keyPressEvent(event)

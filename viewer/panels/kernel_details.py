@@ -1,0 +1,362 @@
+"""Everything about one profiled launch: its limits, what its warps wait for, memory, checks, and all metrics."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QFont
+from PySide6.QtWidgets import (
+    QGridLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QScrollArea,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from parsers.model import KernelProfile
+from parsers.model.units import duration, percent, three_digits
+from rules.analysis.causes import Cause
+from rules.analysis.kernel_compute import instruction_pipes, pipes
+from rules.analysis.kernel_explanations import SECTIONS, STALLS, explain_metric
+from rules.analysis.kernel_occupancy import ACHIEVED, LIMITERS, THEORETICAL, limiters, occupancy_verdict
+from rules.analysis.kernel_rules import evaluate
+from rules.analysis.kernel_speed_of_light import speed_of_light
+from rules.analysis.kernel_stalls import LARGE_STALL_SHARE, label_of, stalls
+from viewer import theme
+from viewer.labels import ElidedLabel, Label
+from viewer.panels.bar_chart import Bar, BarChart
+from viewer.panels.memory_flow import MemoryDiagram
+from viewer.panels.table_model import Column
+from viewer.panels.table_view import TableView
+from viewer.statistics.kernel_report import VERDICTS, memory_flow
+from viewer.timeline.geometry.naming import kernel_name
+
+METRIC_COLUMNS = (
+    Column("metric", "Metric"),
+    Column("value", "Value", width=170),
+    Column("unit", "Unit", width=110),
+)
+HARMLESS = frozenset({"selected", "not_selected"})
+
+
+class KernelDetails(QWidget):
+    """Four tabs about one launch."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.kernel: KernelProfile | None = None
+        self.title = ElidedLabel("", pixels=14, weight=QFont.Weight.DemiBold)
+        self.subtitle = ElidedLabel("", "secondary", pixels=12)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.addTab(self._overview(), "Overview")
+        self.tabs.addTab(self._waits(), "What warps wait for")
+        self._checks = QScrollArea()
+        self._checks.setWidgetResizable(True)
+        self._checks.setFrameShape(QScrollArea.Shape.NoFrame)
+        self.tabs.addTab(self._checks, "Checks")
+        self.tabs.addTab(self._metrics(), "All metrics")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        head = QVBoxLayout()
+        head.setContentsMargins(14, 8, 14, 4)
+        head.setSpacing(1)
+        head.addWidget(self.title)
+        head.addWidget(self.subtitle)
+        layout.addLayout(head)
+        layout.addWidget(self.tabs, 1)
+
+    def _overview(self) -> QWidget:
+        self.light = BarChart("Speed of light")
+        self.occupancy = BarChart("Occupancy")
+        self.pipes = BarChart("Pipes")
+        self._verdict = Label("", "secondary", wrap=True)
+        self._occupancy_text = Label("", "secondary", wrap=True, pixels=12)
+        self._launch = QGridLayout()
+        self._launch.setHorizontalSpacing(14)
+        self._launch.setVerticalSpacing(3)
+        self._launch.setColumnStretch(1, 1)
+        self.memory = MemoryDiagram()
+        left, right = QVBoxLayout(), QVBoxLayout()
+        for column in (left, right):
+            column.setSpacing(6)
+        left.addWidget(_heading("Speed of light", "SpeedOfLight"))
+        left.addWidget(self.light)
+        left.addWidget(self._verdict)
+        left.addWidget(_heading("Memory", "MemoryWorkloadAnalysis"))
+        left.addWidget(self.memory)
+        left.addStretch(1)
+        right.addWidget(_heading("Occupancy", "Occupancy"))
+        right.addWidget(self.occupancy)
+        right.addWidget(self._occupancy_text)
+        right.addWidget(_heading("Busiest pipes", "ComputeWorkloadAnalysis"))
+        right.addWidget(self.pipes)
+        right.addWidget(_heading("Launch", "LaunchStats"))
+        right.addLayout(self._launch)
+        right.addStretch(1)
+        body = QWidget()
+        row = QHBoxLayout(body)
+        row.setContentsMargins(14, 10, 14, 10)
+        row.setSpacing(28)
+        row.addLayout(left, 3)
+        row.addLayout(right, 2)
+        return _scrolled(body)
+
+    def _waits(self) -> QWidget:
+        self.stalls = BarChart("Stall reasons", selectable=True)
+        self.stalls.chosen.connect(self._explain_stall)
+        self._stall_name = Label("", weight=QFont.Weight.DemiBold, pixels=14)
+        self._stall_text = QVBoxLayout()
+        self._stall_text.setSpacing(6)
+        left, right = QVBoxLayout(), QVBoxLayout()
+        note = Label(
+            "Cycles between two instructions of a warp, by what it waited for", "secondary", wrap=True
+        )
+        left.addWidget(note)
+        left.addWidget(self.stalls)
+        left.addStretch(1)
+        right.setSpacing(6)
+        right.addWidget(self._stall_name)
+        right.addLayout(self._stall_text)
+        right.addStretch(1)
+        body = QWidget()
+        row = QHBoxLayout(body)
+        row.setContentsMargins(14, 10, 14, 10)
+        row.setSpacing(28)
+        row.addLayout(left, 1)
+        row.addLayout(right, 1)
+        return _scrolled(body)
+
+    def _metrics(self) -> QWidget:
+        self.metrics = TableView(METRIC_COLUMNS, "Metrics")
+        search = QLineEdit()
+        search.setPlaceholderText("Filter metrics")
+        search.setClearButtonEnabled(True)
+        search.textChanged.connect(self.metrics.set_filter)
+        self._metric_text = Label("", "secondary", pixels=12, wrap=True)
+        self.metrics.chosen.connect(self._explain_metric)
+        body = QWidget()
+        column = QVBoxLayout(body)
+        column.setContentsMargins(10, 8, 10, 6)
+        column.addWidget(search)
+        column.addWidget(self.metrics, 1)
+        column.addWidget(self._metric_text)
+        return body
+
+    def show_kernel(self, kernel: KernelProfile) -> None:
+        """Show one launch."""
+        self.kernel = kernel
+        sol = speed_of_light(kernel)
+        verdict = VERDICTS.get(sol.bound.value, "") if sol is not None else ""
+        self.title.setText(f"{kernel_name(kernel.name)}{': ' if verdict else ''}{verdict}")
+        self.title.setToolTip("")
+        time = kernel.duration_ns
+        facts = [f"launch {kernel.id}", duration(time) if time else "", kernel.device_name or ""]
+        self.subtitle.setText("   ".join(fact for fact in facts if fact))
+        self._show_limits(kernel)
+        self._show_launch(kernel)
+        self._show_stalls(kernel)
+        self._show_checks(kernel)
+        self._show_metrics(kernel)
+
+    def _show_limits(self, kernel: KernelProfile) -> None:
+        sol, colors = speed_of_light(kernel), theme.current()
+        flow = memory_flow(kernel)
+        bars = []
+        if sol is not None:
+            bars = [
+                Bar(
+                    "compute",
+                    "Compute",
+                    sol.compute / 100,
+                    f"{sol.compute:.0f} %",
+                    color=colors.family("gemm"),
+                ),
+                Bar(
+                    "memory", "Memory", sol.memory / 100, f"{sol.memory:.0f} %", color=colors.family("copies")
+                ),
+            ]
+            for level in flow.levels[1:]:
+                if level.busy_percent is not None:
+                    share, text = level.busy_percent / 100, f"{level.busy_percent:.0f} %"
+                    bars.append(
+                        Bar(level.name, f"   {level.name}", share, text, color=colors.family("other"))
+                    )
+        self.light.show_bars(bars)
+        first = next((each.text for each in evaluate(kernel) if each.rule == "SOLBottleneck"), "")
+        self._verdict.setText(first or "The report has no speed-of-light section.")
+        self.memory.show_flow(flow if flow.measured else None)
+        self.memory.setVisible(flow.measured)
+        used = [pipe for pipe in [*pipes(kernel), *instruction_pipes(kernel)] if pipe.percent >= 0.5]
+        used.sort(key=lambda pipe: -pipe.percent)
+        self.pipes.show_bars(
+            [Bar(pipe.name, pipe.shown, pipe.percent / 100, f"{pipe.percent:.0f} %") for pipe in used[:5]]
+        )
+
+    def _show_launch(self, kernel: KernelProfile) -> None:
+        theoretical, achieved = kernel.number(THEORETICAL), kernel.number(ACHIEVED)
+        bars = []
+        if achieved is not None:
+            mark = theoretical / 100 if theoretical is not None else -1.0
+            tip = "The mark shows what the launch allows"
+            bars.append(Bar("achieved", "Achieved", achieved / 100, f"{achieved:.0f} %", tip, mark=mark))
+        if theoretical is not None:
+            bars.append(Bar("theoretical", "Theoretical", theoretical / 100, f"{theoretical:.0f} %"))
+        self.occupancy.show_bars(bars)
+        self._occupancy_text.setText(occupancy_verdict(kernel).text)
+        while self._launch.count():
+            item = self._launch.takeAt(0)
+            widget = item.widget() if item is not None else None
+            if widget is not None:
+                widget.deleteLater()
+        for row, (label, text) in enumerate(launch_facts(kernel)):
+            self._launch.addWidget(Label(label, "secondary", pixels=12), row, 0)
+            self._launch.addWidget(Label(text, pixels=12, wrap=True), row, 1)
+
+    def _show_stalls(self, kernel: KernelProfile) -> None:
+        found = [stall for stall in stalls(kernel) if stall.cycles > 0]
+        colors = theme.current()
+        bars = [
+            Bar(
+                stall.reason,
+                label_of(stall.reason),
+                stall.share,
+                percent(stall.share),
+                f"{three_digits(stall.cycles)} cycles per instruction",
+                colors.family("other") if stall.reason in HARMLESS else _stall_color(stall.share),
+            )
+            for stall in found
+        ]
+        first = next((stall for stall in found if stall.reason not in HARMLESS), None)
+        self.stalls.show_bars(bars, first.reason if first is not None else "")
+        self._explain_stall(first.reason if first is not None else "")
+
+    def _explain_stall(self, reason: str) -> None:
+        while self._stall_text.count():
+            item = self._stall_text.takeAt(0)
+            widget = item.widget() if item is not None else None
+            if widget is not None:
+                widget.deleteLater()
+        explanation = STALLS.get(reason)
+        self._stall_name.setText(label_of(reason).capitalize() if reason else "")
+        if explanation is None:
+            text = "No explanation." if reason else "The report does not say what warps wait for."
+            self._stall_text.addWidget(Label(text, "secondary", wrap=True))
+            return
+        for heading, text in (
+            ("", explanation.meaning),
+            ("Why it costs time", explanation.cost),
+            ("What usually helps", explanation.fix),
+            ("When it does not matter", explanation.harmless),
+        ):
+            if heading:
+                self._stall_text.addWidget(Label(heading, weight=QFont.Weight.DemiBold, pixels=12))
+            self._stall_text.addWidget(Label(text, "secondary", wrap=True, selectable=True))
+
+    def _show_checks(self, kernel: KernelProfile) -> None:
+        body = QWidget()
+        column = QVBoxLayout(body)
+        column.setContentsMargins(14, 10, 14, 10)
+        column.setSpacing(8)
+        results = sorted(evaluate(kernel), key=lambda each: (not each.fired, -(each.speedup_percent or 0.0)))
+        for result in results:
+            section = SECTIONS.get(result.section)
+            title = section.label if section is not None else result.section
+            gain = ""
+            if result.fired and result.speedup_percent:
+                scope = "of the kernel" if result.speedup_is_global else "of this part"
+                gain = f"up to {result.speedup_percent:.0f} % {scope}"
+            top = QHBoxLayout()
+            mark = "●" if result.fired else "○"
+            top.addWidget(
+                Label(
+                    f"{mark}  {title}", weight=QFont.Weight.DemiBold if result.fired else QFont.Weight.Normal
+                )
+            )
+            top.addStretch(1)
+            top.addWidget(Label(gain, "secondary", pixels=12))
+            column.addLayout(top)
+            text = Label(result.text, "secondary" if result.fired else "faint", wrap=True, selectable=True)
+            text.setContentsMargins(18, 0, 0, 4)
+            column.addWidget(text)
+        if not results:
+            column.addWidget(Label("The report has too few metrics for any check.", "secondary"))
+        column.addStretch(1)
+        self._checks.setWidget(body)
+
+    def _show_metrics(self, kernel: KernelProfile) -> None:
+        import pandas as pd
+
+        names = sorted(kernel.metrics)
+        self.metrics.set_frame(
+            pd.DataFrame(
+                {
+                    "metric": names,
+                    "value": [_written(kernel.metrics[name]) for name in names],
+                    "unit": [kernel.units.get(name, "") for name in names],
+                }
+            )
+        )
+
+    def _explain_metric(self, row: int) -> None:
+        frame = self.metrics.rows.frame
+        if frame is not None:
+            self._metric_text.setText(explain_metric(str(frame["metric"].iloc[row])))
+
+
+def launch_facts(kernel: KernelProfile) -> list[tuple[str, str]]:
+    """Grid, block, registers, shared memory, waves, and what limits the blocks on an SM."""
+
+    def number(metric: str, unit: str = "") -> str:
+        value = kernel.number(metric)
+        return "" if value is None else f"{three_digits(value)}{unit}"
+
+    def bytes_of(metric: str) -> str:
+        value = kernel.number(metric)
+        return "" if value is None else f"{value / 1024:.3g} KiB"
+
+    grid, block = ("  ×  ".join(f"{each:,}" for each in shape) for shape in (kernel.grid, kernel.block))
+    limits = ", ".join(
+        f"{name} {three_digits(value)}"
+        for metric, name in LIMITERS.items()
+        if (value := kernel.number(metric)) is not None
+    )
+    facts = [
+        ("Grid", grid),
+        ("Block", block),
+        ("Waves per SM", number("launch__waves_per_multiprocessor")),
+        ("Registers", number("launch__registers_per_thread", " per thread")),
+        ("Shared memory", bytes_of("launch__shared_mem_per_block")),
+        ("Limited by", ", ".join(limiters(kernel))),
+        ("Blocks per SM", limits),
+    ]
+    return [(label, text) for label, text in facts if text]
+
+
+def _written(value: object) -> str:
+    return f"{value:,.6g}" if isinstance(value, (int, float)) else str(value)
+
+
+def _heading(text: str, section: str) -> Label:
+    label = Label(text, weight=QFont.Weight.DemiBold)
+    explanation = SECTIONS.get(section)
+    if explanation is not None:
+        label.setToolTip(f"{explanation.meaning} {explanation.cost}")
+    label.setContentsMargins(0, 4, 0, 0)
+    return label
+
+
+def _scrolled(body: QWidget) -> QScrollArea:
+    area = QScrollArea()
+    area.setWidgetResizable(True)
+    area.setFrameShape(QScrollArea.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setWidget(body)
+    return area
+
+
+def _stall_color(share: float) -> QColor:
+    colors = theme.current()
+    return colors.cause(Cause.HOST) if share > LARGE_STALL_SHARE else colors.accent

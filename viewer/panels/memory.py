@@ -1,0 +1,140 @@
+"""The memory tab: sampled memory over time, its peak, and the view of the timeline as a band."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from parsers.model import Counter
+from parsers.model.units import percent, size
+from viewer import theme
+from viewer.document import Document
+from viewer.labels import ElidedLabel
+from viewer.panels.panel import Panel
+
+MOST_POINTS = 4000
+MOST_CURVES = 10
+MOST_NAMED = 5
+_BYTES = {
+    "b": 1.0,
+    "byte": 1.0,
+    "bytes": 1.0,
+    "kib": 2.0**10,
+    "mib": 2.0**20,
+    "mb": 1e6,
+    "gib": 2.0**30,
+    "gb": 1e9,
+}
+
+
+def memory_counters(counters: tuple[Counter, ...]) -> list[Counter]:
+    """Counters that measure an amount of memory."""
+    return [
+        counter
+        for counter in counters
+        if counter.unit.lower() in _BYTES
+        and any(word in counter.name.lower() for word in ("memory", "allocated", "reserved", "used"))
+        and len(counter.time)
+    ]
+
+
+def outline(counter: Counter, points: int = MOST_POINTS) -> tuple[np.ndarray, np.ndarray]:
+    """Times (ns) and bytes with at most about ``points`` corners; minima and maxima survive."""
+    value = counter.value * _BYTES[counter.unit.lower()]
+    if len(value) <= points:
+        return counter.time, value
+    edges = np.linspace(0, len(value), points // 2 + 1).astype(np.int64)[:-1]
+    low, high = np.minimum.reduceat(value, edges), np.maximum.reduceat(value, edges)
+    time = np.repeat(counter.time[edges], 2)
+    return time, np.column_stack((low, high)).ravel()
+
+
+class MemoryPanel(Panel):
+    """A step curve for each counter; pyqtgraph is imported when the tab is first shown."""
+
+    title: ClassVar[str] = "Memory"
+    follows_step: ClassVar[bool] = False
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self._legend = QHBoxLayout()
+        self._legend.setContentsMargins(14, 6, 14, 0)
+        self._legend.setSpacing(20)
+        self._room = QVBoxLayout()
+        self.column.addLayout(self._legend)
+        self.column.addLayout(self._room, 1)
+        self.plot: Any = None
+        theme.changed.connect(self.invalidate)
+
+    def has_data(self) -> bool:
+        trace = self.document.trace
+        return trace is not None and bool(memory_counters(trace.counters))
+
+    def _make_plot(self) -> None:
+        import pyqtgraph as pg
+
+        self.plot = pg.PlotWidget(background=None)
+        self.plot.setMenuEnabled(False)
+        self.plot.hideButtons()
+        self.plot.setMouseEnabled(x=True, y=False)
+        self._room.addWidget(self.plot)
+
+    def refresh(self) -> None:
+        import pyqtgraph as pg
+
+        trace = self.document.trace
+        if trace is None:
+            return
+        if self.plot is None:
+            self._make_plot()
+        colors = theme.current()
+        self.plot.clear()
+        for side, label in (("bottom", "time (ms)"), ("left", "GB")):
+            axis = self.plot.getAxis(side)
+            axis.setPen(pg.mkPen(colors.line_strong))
+            axis.setTextPen(pg.mkPen(colors.text_secondary))
+            axis.setLabel(label, color=colors.text_secondary.name())
+            axis.enableAutoSIPrefix(False)
+        self.plot.showGrid(x=True, y=True, alpha=0.12)
+        counters = sorted(memory_counters(trace.counters), key=lambda each: -float(each.value.max()))[
+            :MOST_CURVES
+        ]
+        for index, counter in enumerate(counters):
+            time, value = outline(counter)
+            pen = pg.mkPen(colors.named(index), width=1.6)
+            edge = np.append(time, max(trace.duration, int(time[-1]) + 1)) / 1e6
+            self.plot.plot(edge, value / 1e9, stepMode="center", pen=pen)
+        self.plot.enableAutoRange()
+        self._fill_legend(counters)
+
+    def _fill_legend(self, counters: list[Counter]) -> None:
+        while self._legend.count():
+            item = self._legend.takeAt(0)
+            widget = item.widget() if item is not None else None
+            if widget is not None:
+                widget.deleteLater()
+        for index, text in enumerate(self._peaks(counters[:MOST_NAMED])):
+            entry = ElidedLabel(text, "secondary", pixels=12)
+            entry.set_swatch(theme.current().named(index))
+            self._legend.addWidget(entry)
+        self._legend.addStretch(1)
+
+    def _peaks(self, counters: list[Counter]) -> list[str]:
+        trace = self.document.trace
+        parts = []
+        for counter in counters:
+            peak = float(counter.value.max()) * _BYTES[counter.unit.lower()]
+            device = (
+                trace.devices[counter.device] if trace is not None and counter.device is not None else None
+            )
+            of = ""
+            if device is not None and device.memory_bytes:
+                of = f" ({percent(peak / device.memory_bytes)} of {size(device.memory_bytes)})"
+            parts.append(f"{_named(counter)}: peak {size(peak)}{of}")
+        return parts
+
+
+def _named(counter: Counter) -> str:
+    return counter.name if counter.rank is None else f"rank {counter.rank} {counter.name}"

@@ -1,0 +1,130 @@
+"""A diagram of the levels of memory and of the bytes that flow between them in one kernel."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from parsers.model.units import rate, size
+from viewer import theme
+from viewer.statistics.kernel_report import Flow, Level, MemoryFlow
+
+BOX_WIDTH, BOX_HEIGHT = 84, 62
+LEAST_ARROW, MOST_ARROW = 1.5, 11.0
+
+
+class MemoryDiagram(QWidget):
+    """SM, L1, L2 and DRAM from left to right; an arrow is as thick as its share of the largest flow."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._flow: MemoryFlow | None = None
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(112)
+        self.setAccessibleName("Memory traffic")
+
+    def show_flow(self, flow: MemoryFlow | None) -> None:
+        """Show the traffic of one kernel."""
+        self._flow = flow
+        if flow is not None:
+            parts = [
+                f"{above.name} and {below.name}: {_text(each.read, flow.duration_ns)} read, "
+                f"{_text(each.written, flow.duration_ns)} written"
+                for above, below, each in zip(flow.levels, flow.levels[1:], flow.flows, strict=False)
+            ]
+            self.setAccessibleDescription("; ".join(parts))
+            self.setToolTip("\n".join(parts))
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(620, 112)
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        flow = self._flow
+        if flow is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        count = len(flow.levels)
+        gap = max((self.width() - 12 - count * BOX_WIDTH) / max(count - 1, 1), 60.0)
+        most = max((each or 0.0 for pair in flow.flows for each in (pair.read, pair.written)), default=0.0)
+        for index, level in enumerate(flow.levels):
+            left = 6 + index * (BOX_WIDTH + gap)
+            self._box(painter, QRectF(left, 24, BOX_WIDTH, BOX_HEIGHT), level)
+            if index < len(flow.flows):
+                room = QRectF(left + BOX_WIDTH + 4, 24, gap - 8, BOX_HEIGHT)
+                self._arrows(painter, room, flow.flows[index], most)
+
+    def _box(self, painter: QPainter, box: QRectF, level: Level) -> None:
+        colors = theme.current()
+        painter.setPen(QPen(colors.line_strong, 1))
+        painter.setBrush(colors.window)
+        painter.drawRoundedRect(box, 5, 5)
+        if level.busy_percent is not None:
+            share = min(level.busy_percent / 100, 1.0)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(theme.mixed(colors.accent, colors.window, 0.35))
+            painter.drawRoundedRect(QRectF(box.x() + 1, box.bottom() - 5, (box.width() - 2) * share, 4), 2, 2)
+        painter.setPen(colors.text)
+        painter.setFont(theme.font(13, QFont.Weight.DemiBold))
+        painter.drawText(box.adjusted(0, 5, 0, 0), Qt.AlignmentFlag.AlignHCenter, level.name)
+        painter.setFont(theme.font(theme.SECONDARY_PX))
+        painter.setPen(colors.text_secondary)
+        lines = []
+        if level.hit_percent is not None:
+            lines.append(f"{level.hit_percent:.0f} % hits")
+        if level.busy_percent is not None:
+            lines.append(f"{level.busy_percent:.0f} % busy")
+        painter.drawText(box.adjusted(0, 24, 0, 0), Qt.AlignmentFlag.AlignHCenter, "\n".join(lines))
+
+    def _arrows(self, painter: QPainter, room: QRectF, flow: Flow, most: float) -> None:
+        colors = theme.current()
+        read, written = colors.family("gemm"), colors.family("copies")
+        upper, lower = room.y() + room.height() * 0.32, room.y() + room.height() * 0.72
+        self._arrow(painter, room.right(), room.left(), upper, flow.read, most, read)
+        self._arrow(painter, room.left(), room.right(), lower, flow.written, most, written)
+        painter.setFont(theme.font(theme.SECONDARY_PX))
+        painter.setPen(colors.text_secondary)
+        top = QRectF(room.x() - 20, room.y() - 22, room.width() + 40, 30)
+        bottom = QRectF(room.x() - 20, room.bottom() - 4, room.width() + 40, 30)
+        painter.drawText(top, Qt.AlignmentFlag.AlignHCenter, _labelled("read", flow.read))
+        painter.drawText(bottom, Qt.AlignmentFlag.AlignHCenter, _labelled("write", flow.written))
+
+    @staticmethod
+    def _arrow(
+        painter: QPainter,
+        start: float,
+        end: float,
+        y: float,
+        amount: float | None,
+        most: float,
+        color: QColor,
+    ) -> None:
+        if not amount:
+            color = theme.current().line_strong
+        thick = LEAST_ARROW + (MOST_ARROW - LEAST_ARROW) * ((amount or 0.0) / most if most else 0.0)
+        towards = 1.0 if end > start else -1.0
+        head = max(thick * 1.1, 5.0)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(color)
+        painter.drawRect(
+            QRectF(min(start, end - towards * head), y - thick / 2, abs(end - start) - head, thick)
+        )
+        tip = [
+            QPointF(end, y),
+            QPointF(end - towards * head, y - head),
+            QPointF(end - towards * head, y + head),
+        ]
+        painter.drawPolygon(QPolygonF(tip))
+
+
+def _text(amount: float | None, duration_ns: float | None) -> str:
+    if amount is None:
+        return "not measured"
+    speed = f" ({rate(amount / duration_ns * 1e9)})" if duration_ns and amount else ""
+    return size(amount) + speed
+
+
+def _labelled(what: str, amount: float | None) -> str:
+    return "" if amount is None else f"{what} {size(amount)}"

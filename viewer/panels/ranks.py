@@ -1,0 +1,145 @@
+"""The ranks tab: what each rank did, how long it waited for others, and for whom the others waited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QSplitter, QWidget
+
+from viewer.document import Document
+from viewer.panels.heat_map import HeatMap
+from viewer.panels.panel import Panel
+from viewer.panels.table_model import Column, Show
+from viewer.panels.table_view import TableView
+
+if TYPE_CHECKING:
+    from viewer.statistics.ranks import RankTables
+
+RANKS = (
+    Column("name", "Rank"),
+    Column("busy", "GPU busy", Show.SHARE, width=130),
+    Column("compute", "Compute", Show.TIME),
+    Column("exposed", "Exposed", Show.TIME, "Communication that no compute covers"),
+    Column("waiting", "Waits", Show.TIME, "Exposed time inside collectives before the transfer could start"),
+    Column("caused", "Makes wait", Show.TIME, "How long the others waited for it, on average"),
+    Column("idle", "Idle", Show.TIME),
+)
+COLLECTIVES = (
+    Column("collective", "Collective"),
+    Column("group", "Group", width=120),
+    Column("bytes", "Size", Show.SIZE, "Bytes that one rank contributes"),
+    Column("count", "Count", Show.COUNT),
+    Column("ranks", "Ranks", Show.COUNT),
+    Column(
+        "transfer_ns", "Transfer", Show.TIME, "Median of the shortest participants: about the transfer itself"
+    ),
+    Column("waiting_ns", "Waiting", Show.TIME, "Mean over the ranks, all instances together"),
+    Column("algorithm_bandwidth", "Algorithm", Show.RATE, "Bytes of the message a second"),
+    Column(
+        "bus_bandwidth",
+        "Bus",
+        Show.RATE,
+        "What each link carries: that bandwidth times the algorithm's factor",
+    ),
+)
+
+
+class RanksPanel(Panel):
+    """A row shows the rank's exposed communication on the timeline."""
+
+    title: ClassVar[str] = "Ranks"
+    follows_step: ClassVar[bool] = False
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self.table = TableView(RANKS, "Ranks")
+        self.heat = HeatMap("Waiting in collectives, by step")
+        self.heat.step_chosen.connect(self._choose_step)
+        self.tables = (self.table,)
+        split = QSplitter(Qt.Orientation.Horizontal)
+        split.addWidget(self.table)
+        split.addWidget(self.heat)
+        split.setStretchFactor(0, 5)
+        split.setStretchFactor(1, 3)
+        split.setSizes([650, 380])
+        split.setChildrenCollapsible(False)
+        self.column.addWidget(split)
+        self.table.chosen.connect(self._select)
+        self._step_names: tuple[str, ...] = ()
+
+    def has_data(self) -> bool:
+        analysis = self.document.analysis
+        return analysis is not None and len(analysis.active_devices) > 1
+
+    def refresh(self) -> None:
+        trace, analysis = self.document.trace, self.document.analysis
+        if trace is None or analysis is None:
+            return
+
+        def work() -> RankTables:
+            from viewer.statistics.ranks import rank_tables
+
+            return rank_tables(trace, analysis)
+
+        self.compute(work, self._show)
+
+    def _show(self, tables: RankTables) -> None:
+        self.table.set_frame(tables.ranks)
+        self._step_names = tables.step_names
+        self.heat.show_values(tables.step_names, tables.rank_names, tables.waiting)
+        self.heat.setVisible(bool(tables.waiting.size))
+
+    def _choose_step(self, column: int) -> None:
+        names = [step.name for step in self.document.steps]
+        if self._step_names[column] in names:
+            self.document.select_step(names.index(self._step_names[column]))
+
+    def _select(self, row: int) -> None:
+        from viewer.statistics.budget_intervals import places_of
+
+        frame, trace, analysis = self.table.rows.frame, self.document.trace, self.document.analysis
+        if frame is None or trace is None or analysis is None:
+            return
+        t0, t1 = self.document.window
+        device = int(frame["device"].iloc[row])
+        self.document.show_evidence(
+            places_of(trace, analysis, device, "communication", "exposed communication", t0, t1)
+        )
+
+
+class CollectivesPanel(Panel):
+    """Every kind of collective with its size, waiting and bandwidth."""
+
+    title: ClassVar[str] = "Collectives"
+    follows_step: ClassVar[bool] = False
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self.table = TableView(COLLECTIVES, "Collectives")
+        self.tables = (self.table,)
+        self.column.addWidget(self.table)
+
+    def has_data(self) -> bool:
+        trace, analysis = self.document.trace, self.document.analysis
+        return (
+            trace is not None
+            and analysis is not None
+            and len(analysis.active_devices) > 1
+            and len(trace.collective_kernels) > 0
+        )
+
+    def refresh(self) -> None:
+        trace, analysis = self.document.trace, self.document.analysis
+        if trace is None or analysis is None:
+            return
+
+        def work() -> RankTables:
+            from viewer.statistics.ranks import rank_tables
+
+            return rank_tables(trace, analysis)
+
+        self.compute(work, self._show)
+
+    def _show(self, tables: RankTables) -> None:
+        self.table.set_frame(tables.collectives)

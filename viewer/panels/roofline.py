@@ -1,0 +1,225 @@
+"""The roofline: arithmetic per second against arithmetic per byte, for all launches and the roofs above them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QColor, QFont
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from parsers.model import KernelProfile
+from parsers.model.units import duration, three_digits
+from rules.analysis.roofline import Point, Roof, Roofline, distance, roofline
+from viewer import theme
+from viewer.labels import Label
+from viewer.timeline.geometry.naming import kernel_name
+
+LEAST_DOT, MOST_DOT = 7.0, 17.0
+MOST_KERNELS = 4000
+_LEVEL_SYMBOL = {"DRAM": "o", "L2": "s", "L1": "t"}
+
+
+class RooflinePlot(QWidget):
+    """One dot a launch (its DRAM traffic, as large as its time); the chosen one at every level of memory."""
+
+    chosen = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._kernels: tuple[KernelProfile, ...] = ()
+        self._lines: list[Roofline] = []
+        self._marked = -1
+        self.setAccessibleName("Roofline")
+        self._text = Label("", "secondary", pixels=12, wrap=True)
+        self._text.setContentsMargins(12, 0, 12, 8)
+        self.plot = pg.PlotWidget(background=None)
+        self.plot.setMinimumWidth(260)
+        self.plot.setMenuEnabled(False)
+        self.plot.hideButtons()
+        self.plot.setLogMode(x=True, y=True)
+        self._roofs: list[Any] = []
+        self._dots = pg.ScatterPlotItem(hoverable=True, tip=None)
+        self._dots.sigClicked.connect(self._on_click)
+        self._chosen_dots = pg.ScatterPlotItem()
+        self.plot.addItem(self._dots)
+        self.plot.addItem(self._chosen_dots)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 8, 4, 0)
+        layout.setSpacing(2)
+        title = Label("Roofline", weight=QFont.Weight.DemiBold)
+        title.setContentsMargins(12, 0, 0, 0)
+        layout.addWidget(title)
+        layout.addWidget(self.plot, 1)
+        layout.addWidget(self._text)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    @property
+    def points(self) -> list[tuple[int, Point]]:
+        """(launch, its DRAM point) of all launches that have one."""
+        found = []
+        for index, line in enumerate(self._lines):
+            point = next((each for each in line.points if each.level == "DRAM"), None)
+            point = point or next(iter(line.points), None)
+            if point is not None:
+                found.append((index, point))
+        return found
+
+    def show_kernels(self, kernels: Sequence[KernelProfile]) -> None:
+        """Show the launches of one report."""
+        self._kernels = tuple(kernels[:MOST_KERNELS])
+        self._lines = [roofline(kernel) for kernel in self._kernels]
+        self._marked = -1
+        self._draw()
+        self.mark(self.points[0][0] if self.points else -1)
+
+    def mark(self, index: int) -> None:
+        """Show the roofs and levels of one launch."""
+        self._marked = index
+        self._draw_roofs()
+        self._draw_marked()
+
+    def _restyle(self, _: object = None) -> None:
+        colors = theme.current()
+        for side, text in (("bottom", "operations per byte"), ("left", "operations per second")):
+            axis = self.plot.getAxis(side)
+            axis.setPen(pg.mkPen(colors.line_strong))
+            axis.setTextPen(pg.mkPen(colors.text_secondary))
+            axis.setTickFont(theme.font(theme.SECONDARY_PX))
+            axis.setLabel(text, color=colors.text_secondary.name(), **{"font-size": "11px"})
+            axis.enableAutoSIPrefix(False)
+        self.plot.showGrid(x=True, y=True, alpha=0.12)
+        if self._lines:
+            self._draw()
+            self.mark(self._marked)
+
+    def _draw(self) -> None:
+        colors = theme.current()
+        longest = max((point.duration_ns for _, point in self.points), default=1.0) or 1.0
+        fill = QColor(colors.accent)
+        fill.setAlpha(150)
+        self._dots.setData(
+            [
+                {
+                    "pos": (np.log10(point.intensity), np.log10(point.rate)),
+                    "size": LEAST_DOT + (MOST_DOT - LEAST_DOT) * (point.duration_ns / longest) ** 0.5,
+                    "data": index,
+                    "brush": pg.mkBrush(fill),
+                    "pen": pg.mkPen(colors.panel, width=1),
+                }
+                for index, point in self.points
+            ]
+        )
+        self._fit()
+
+    def _fit(self) -> None:
+        points = [point for _, point in self.points]
+        if not points:
+            self._text.setText("No launch of this report did floating-point arithmetic that was measured.")
+            return
+        x = np.log10([point.intensity for point in points])
+        y = np.log10([point.rate for point in points])
+        top = max(
+            (roof.peak for line in self._lines for roof in line.roofs if not roof.is_memory),
+            default=10 ** y.max(),
+        )
+        self.plot.setXRange(min(x.min(), -1.0) - 0.3, max(x.max(), 2.5) + 0.3, padding=0)
+        self.plot.setYRange(min(y.min(), np.log10(top) - 4) - 0.2, np.log10(top) + 0.8, padding=0)
+
+    def _draw_roofs(self) -> None:
+        for item in self._roofs:
+            self.plot.removeItem(item)
+        self._roofs = []
+        source = self._marked if 0 <= self._marked < len(self._lines) else 0
+        line = self._lines[source] if self._lines else None
+        if line is None or not line.roofs:
+            return
+        colors = theme.current()
+        shown = self._worth_drawing(line.roofs)
+        highest = max((roof.peak for roof in shown if not roof.is_memory), default=None)
+        steepest = max((roof.peak for roof in shown if roof.is_memory), default=None)
+        labelled: list[float] = []
+        slopes = [roof.name for roof in sorted(shown, key=lambda each: -each.peak) if roof.is_memory]
+        for number, roof in enumerate(shown):
+            if roof.is_memory:
+                x = np.array([1e-4, highest / roof.peak if highest else 1e4])
+                y = x * roof.peak
+            else:
+                x = np.array([roof.peak / steepest if steepest else 1e-4, 1e7])
+                y = np.array([roof.peak, roof.peak])
+            style = Qt.PenStyle.DashLine if roof.from_table else Qt.PenStyle.SolidLine
+            color = colors.named(number + 1)
+            self._roofs.append(self.plot.plot(x, y, pen=pg.mkPen(color, width=1.4, style=style)))
+            if roof.is_memory:
+                self._label_slope(roof, slopes.index(roof.name), color)
+            elif all(abs(np.log10(roof.peak) - other) > 0.45 for other in labelled):
+                labelled.append(float(np.log10(roof.peak)))
+                (_left, right), _ = self.plot.viewRange()
+                self._label(roof.name, right - 0.05, float(np.log10(roof.peak)), (1.0, 1.0), color)
+
+    def _worth_drawing(self, roofs: Sequence[Roof]) -> list[Roof]:
+        """Memory levels, plain FP32 and FP64, what the kernels use, and the highest roof."""
+        used = {point.precision for line in self._lines for point in line.points}
+        top = max((roof.peak for roof in roofs if not roof.is_memory), default=0.0)
+        keep = {"FP32", "FP64"} | used
+        return [roof for roof in roofs if roof.is_memory or roof.name in keep or roof.peak == top]
+
+    def _label_slope(self, roof: Roof, place: int, color: QColor) -> None:
+        (left, _right), _ = self.plot.viewRange()
+        at = left + 0.9 + 0.55 * place
+        anchor = (1.0, 1.0) if place == 0 else (0.0, 0.0)
+        self._label(roof.name, at, float(np.log10(roof.peak)) + at, anchor, color)
+
+    def _label(self, name: str, x: float, y: float, anchor: tuple[float, float], color: QColor) -> None:
+        item = pg.TextItem(name, color=color, anchor=anchor)
+        item.setFont(theme.font(theme.SECONDARY_PX))
+        item.setPos(x, y)
+        self.plot.addItem(item, ignoreBounds=True)
+        self._roofs.append(item)
+
+    def _draw_marked(self) -> None:
+        if not 0 <= self._marked < len(self._lines):
+            self._chosen_dots.setData([])
+            return
+        line, colors = self._lines[self._marked], theme.current()
+        self._chosen_dots.setData(
+            [
+                {
+                    "pos": (np.log10(point.intensity), np.log10(point.rate)),
+                    "size": 12,
+                    "symbol": _LEVEL_SYMBOL.get(point.level, "d"),
+                    "brush": pg.mkBrush(colors.severities[next(iter(colors.severities))]),
+                    "pen": pg.mkPen(colors.text, width=1.4),
+                }
+                for point in line.points
+            ]
+        )
+        self._text.setText(self._describe(line))
+
+    def _describe(self, line: Roofline) -> str:
+        kernel = self._kernels[self._marked]
+        name = kernel_name(kernel.name)
+        if not line.points:
+            return f"{name} did no floating-point arithmetic that was measured."
+        point = line.points[0]
+        near = distance(point, line.roofs)
+        where = f", {near.text}" if near is not None else ""
+        return (
+            f"{name}: {_operations(point.rate)} at {three_digits(point.intensity)} operations per byte of "
+            f"{point.level}{where}. Circle: DRAM, square: L2, triangle: L1. {duration(point.duration_ns)}."
+        )
+
+    def _on_click(self, _: object, dots: Sequence[Any], *__: object) -> None:
+        if len(dots):
+            self.chosen.emit(int(dots[0].data()))
+
+
+def _operations(rate: float) -> str:
+    for factor, unit in ((1e12, "Tflop/s"), (1e9, "Gflop/s"), (1e6, "Mflop/s")):
+        if rate >= factor * 0.9995:
+            return f"{three_digits(rate / factor)} {unit}"
+    return f"{three_digits(rate)} flop/s"
