@@ -21,6 +21,8 @@ from parsers.model.row_order import in_row_order
 from parsers.model.trace import ArgumentSource, Trace
 
 I64 = npt.NDArray[np.int64]
+_GIVEN_UP: npt.NDArray[Any] = np.empty(0, np.int64)
+_SPARSE = 16  # an attribute of fewer than one event in so many is sorted instead of counted
 
 
 @dataclass(slots=True)
@@ -125,13 +127,12 @@ class TraceBuilder:
     def build(self, progress: Progress | None = None) -> Trace:
         progress = progress or Progress()
         progress.step(0.0, "sorting events")
-        start, end, name, lane, kind, row = (
-            (np.concatenate(parts) for parts in zip(*self._chunks, strict=True))
-            if self._chunks
-            else (
-                np.empty(0, dtype) for dtype in (np.int64, np.int64, np.int32, np.int32, np.uint8, np.int64)
-            )
-        )
+        start: I64 = self._column(0, np.int64)
+        end: I64 = self._column(1, np.int64)
+        name: npt.NDArray[np.int32] = self._column(2, np.int32)
+        lane: npt.NDArray[np.int32] = self._column(3, np.int32)
+        kind: npt.NDArray[np.uint8] = self._column(4, np.uint8)
+        row: I64 = self._column(5, np.int64)
         self._chunks.clear()
         zero = self._zero(start)
         start -= zero
@@ -140,15 +141,16 @@ class TraceBuilder:
             _classified(self.lanes, lane, start, end, name, kind, self.strings), lane
         )
         order, depth = in_row_order(start, end, lane, progress)
+        progress.step(0.8, "sorting events")
+        start, end, name, lane, kind = start[order], end[order], name[order], lane[order], kind[order]
+        row = row[order]
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        progress.step(0.8, "sorting events")
-        self.quality.keep(len(order))
+        del order
+        self.quality.keep(len(place))
         return Trace(
             strings=tuple(self.strings),
-            events=EventTable(
-                start[order], end[order], name[order], lane[order], depth, kind[order], row[order]
-            ),
+            events=EventTable(start, end, name, lane, depth, kind, row),
             lanes=lanes,
             devices=tuple(self.devices),
             ranks=tuple(self.ranks),
@@ -163,6 +165,12 @@ class TraceBuilder:
             sources=tuple(self.sources),
         )
 
+    def _column(self, number: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """One column of all chunks; the chunks give it up, so that it never exists twice for long."""
+        parts = [chunk[number] for chunk in self._chunks]
+        self._chunks = [(*chunk[:number], _GIVEN_UP, *chunk[number + 1 :]) for chunk in self._chunks]
+        return np.concatenate(parts) if parts else np.empty(0, dtype)
+
     def _zero(self, start: I64) -> int:
         firsts = [int(start.min())] if len(start) else []
         firsts += [int(counter.time[0]) for counter in self.counters if len(counter.time)]
@@ -172,7 +180,9 @@ class TraceBuilder:
         if not self._links:
             return Links.empty()
         operation, launch = (np.concatenate(side) for side in zip(*self._links, strict=True))
-        return Links.of(place[operation], place[launch])
+        self._links.clear()
+        at, last = _in_table_order(place, operation)
+        return Links(at, place[launch[last]])
 
     def _placed_attributes(self, place: I64) -> dict[Attribute, AttributeColumn]:
         """Columns in table order; attributes stated of the same events share one array of events."""
@@ -181,9 +191,7 @@ class TraceBuilder:
         for which, parts in self._attributes.items():
             same = tuple(id(events) for events, _ in parts)
             if same not in shared:
-                events = np.concatenate([events for events, _ in parts])
-                at, last = np.unique(place[events][::-1], return_index=True)
-                shared[same] = at, len(events) - 1 - last
+                shared[same] = _in_table_order(place, np.concatenate([events for events, _ in parts]))
             at, last = shared[same]
             placed[which] = AttributeColumn(at, np.concatenate([values for _, values in parts])[last])
         return placed
@@ -194,6 +202,17 @@ class TraceBuilder:
         for each in self.counters:
             times.setdefault(id(each.time), each.time - zero)
         return tuple(replace(each, time=times[id(each.time)]) for each in self.counters)
+
+
+def _in_table_order(place: I64, events: I64) -> tuple[I64, I64]:
+    """Where these events are in the table, sorted, and which of ``events`` each is; the last one of equals."""
+    if len(events) * _SPARSE < len(place):
+        at, last = np.unique(place[events][::-1], return_index=True)
+        return at, len(events) - 1 - last
+    index = np.full(len(place), -1, np.int64)
+    index[place[events]] = np.arange(len(events))
+    at = np.flatnonzero(index >= 0)
+    return at, index[at]
 
 
 def _classified(

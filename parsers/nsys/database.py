@@ -179,7 +179,9 @@ class Database:
     def _stretches(self, table: Table) -> Iterator[tuple[int, int] | None]:
         """Ranges of rowids, last included, that cover a table; None for all of it at once."""
         try:
-            (low, high) = self.rows(f"SELECT min(rowid), max(rowid) FROM {quote(table.name)}")[0]
+            low, high = (
+                self.rows(f"SELECT {edge}(rowid) FROM {quote(table.name)}")[0][0] for edge in ("min", "max")
+            )
         except sqlite3.Error:
             low = high = None
         if not isinstance(low, int) or not isinstance(high, int) or high - low > _MOST_STRETCHES * BATCH_ROWS:

@@ -59,7 +59,7 @@ def read_export(path: Path, shown_path: str, format_name: str, progress: Progres
 
 
 def _read_events(reading: Reading, shown_path: str, format_name: str) -> None:
-    launched = gpu_work.Launched()
+    launched = gpu_work.Correlated()
     gpu_work.read_kernels(reading, launched)
     gpu_work.read_copies(reading, launched)
     gpu_work.read_memsets(reading, launched)
@@ -71,7 +71,7 @@ def _read_events(reading: Reading, shown_path: str, format_name: str) -> None:
     host_calls.read_other_calls(reading)
     read_samples(reading)
     reading.progress.step(0.82, "linking launches")
-    link_launches(reading.builder, launched, calls)
+    link_launches(reading, launched, calls)
     machine = targets.Machine(reading.database)
     ranks = targets.ranks_of(reading, machine, busy)
     metrics.read_gpu_metrics(reading, machine, ranks)

@@ -21,16 +21,16 @@ _BITS = (31, 16, 16)  # x, y and z of a grid in one number; CUDA allows no more
 
 
 @dataclass(slots=True)
-class Launched:
-    """Event numbers of GPU operations, with the keys that lead to the calls that launched them."""
+class Correlated:
+    """Event numbers of GPU operations or API calls, with the keys that join them: lane, for the process, and number."""
 
     events: list[I64] = field(default_factory=list)
-    processes: list[I64] = field(default_factory=list)
+    lanes: list[I32] = field(default_factory=list)
     correlations: list[I64] = field(default_factory=list)
 
-    def add(self, events: I64, processes: I64, correlations: I64) -> None:
+    def add(self, events: I64, lanes: I32, correlations: I64) -> None:
         self.events.append(events)
-        self.processes.append(processes)
+        self.lanes.append(lanes)
         self.correlations.append(correlations)
 
 
@@ -74,7 +74,7 @@ def _unpacked(packed: int) -> tuple[int, int, int]:
     return packed >> 32, packed >> 16 & 0xFFFF, packed & 0xFFFF
 
 
-def read_kernels(reading: Reading, launched: Launched) -> None:
+def read_kernels(reading: Reading, launched: Correlated) -> None:
     """CUPTI_ACTIVITY_KIND_KERNEL."""
     table = reading.database.table("CUPTI_ACTIVITY_KIND_KERNEL")
     if table is None:
@@ -103,15 +103,16 @@ def read_kernels(reading: Reading, launched: Launched) -> None:
             new = reading.names(names.values[len(name_of) :])
             name_of = np.append(name_of, new)
             collectives = np.append(collectives, _collectives(reading, new))
+        lane = lanes.of(batch, good)
         events = builder.add(
             batch["start"][good],
             batch["end"][good],
             name_of[code[good]],
-            lanes.of(batch, good),
+            lane,
             EventKind.KERNEL,
             rows[good],
         )
-        launched.add(events, batch["process"][good], batch["correlation"][good])
+        launched.add(events, lane, batch["correlation"][good])
         for size, text, codes, column in (
             (Attribute.GRID, Attribute.GRID_SHAPE, grids, "grid"),
             (Attribute.BLOCK, Attribute.BLOCK_SHAPE, blocks, "block"),
@@ -145,7 +146,7 @@ def _with_new_shapes(known: I64, codes: Codes, reading: Reading) -> I64:
     return np.concatenate((known, np.array(rows, np.int64)))
 
 
-def read_copies(reading: Reading, launched: Launched) -> None:
+def read_copies(reading: Reading, launched: Correlated) -> None:
     """CUPTI_ACTIVITY_KIND_MEMCPY, named as PyTorch's profiler names copies."""
     table = reading.database.table("CUPTI_ACTIVITY_KIND_MEMCPY")
     if table is None:
@@ -178,7 +179,7 @@ def read_copies(reading: Reading, launched: Launched) -> None:
     )
 
 
-def read_memsets(reading: Reading, launched: Launched) -> None:
+def read_memsets(reading: Reading, launched: Correlated) -> None:
     """CUPTI_ACTIVITY_KIND_MEMSET."""
     table = reading.database.table("CUPTI_ACTIVITY_KIND_MEMSET")
     if table is None:
@@ -202,7 +203,7 @@ def read_memsets(reading: Reading, launched: Launched) -> None:
 
 def _read_transfers(
     reading: Reading,
-    launched: Launched,
+    launched: Correlated,
     table: Table,
     columns: dict[str, str],
     kind: EventKind,
@@ -220,15 +221,16 @@ def _read_transfers(
         new = [describe(*key) for key in codes.keys[len(described) :]]
         if new:
             described = np.concatenate((described, np.array(new, np.int64)))
+        lane = lanes.of(batch, good)
         events = builder.add(
             batch["start"][good],
             batch["end"][good],
             described[code, 0],
-            lanes.of(batch, good),
+            lane,
             kind,
             rows[good],
         )
-        launched.add(events, batch["process"][good], batch["correlation"][good])
+        launched.add(events, lane, batch["correlation"][good])
         if "bytes" in table:
             builder.attribute(Attribute.BYTES, events, batch["bytes"][good])
         for place, attribute in enumerate(attributes, 1):
@@ -237,7 +239,7 @@ def _read_transfers(
         builder.attribute(Attribute.GRAPH_NODE, events[in_graph], batch["node"][good][in_graph])
 
 
-def read_graphs(reading: Reading, launched: Launched) -> bool:
+def read_graphs(reading: Reading, launched: Correlated) -> bool:
     """CUPTI_ACTIVITY_KIND_GRAPH_TRACE: CUDA graphs recorded as one operation; whether there were any."""
     table = reading.database.table("CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
     if table is None:
@@ -250,15 +252,16 @@ def read_graphs(reading: Reading, launched: Launched) -> bool:
         code = codes.of(batch["graph"])
         texts = [f"CUDA graph {value}" if value > UNKNOWN else "CUDA graph" for value in codes.values]
         names = np.array([reading.builder.string(text) for text in texts], np.int32)
+        lane = lanes.of(batch, good)
         events = reading.builder.add(
             batch["start"][good],
             batch["end"][good],
             names[code[good]],
-            lanes.of(batch, good),
+            lane,
             EventKind.GRAPH,
             rows[good],
         )
-        launched.add(events, batch["process"][good], batch["correlation"][good])
+        launched.add(events, lane, batch["correlation"][good])
         count += len(events)
     return count > 0
 
@@ -280,11 +283,12 @@ def read_synchronisations(reading: Reading) -> None:
         kinds = [known.get(value, SyncKind.UNKNOWN) for value in codes.values]
         name = np.array([names[kind] for kind in kinds], np.int32)[code]
         value = np.array([kind.value for kind in kinds], np.int64)[code]
+        lane = lanes.of(batch, good)
         events = builder.add(
             batch["start"][good],
             batch["end"][good],
             name,
-            lanes.of(batch, good),
+            lane,
             EventKind.GPU_SYNC,
             rows[good],
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, Effect, EventKind, LaneKind
 from parsers.nsys.database import Table
+from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.identifiers import UNKNOWN, Codes
 from parsers.nsys.reading import LaneKey, Reading
 
@@ -18,15 +19,6 @@ I64 = npt.NDArray[np.int64]
 
 _VERSION_SUFFIX = re.compile(r"_v\d+$")
 _OS_CALL, _PROFILING_STARTED = 27, 31
-
-
-@dataclass(slots=True)
-class ApiCalls:
-    """Event numbers of API calls that may have launched something: ``process`` is a globalPid."""
-
-    events: list[I64] = field(default_factory=list)
-    processes: list[I64] = field(default_factory=list)
-    correlations: list[I64] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +92,9 @@ def ended(reading: Reading, table: Table, start: I64, end: I64) -> I64:
     return np.where(open_ended, np.maximum(reading.last_moment, start), end)
 
 
-def read_api_calls(reading: Reading) -> ApiCalls:
+def read_api_calls(reading: Reading) -> Correlated:
     """CUPTI_ACTIVITY_KIND_RUNTIME: runtime and driver calls."""
-    calls = ApiCalls()
+    calls = Correlated()
     table = reading.database.table("CUPTI_ACTIVITY_KIND_RUNTIME")
     if table is None:
         return calls
@@ -122,18 +114,11 @@ def read_api_calls(reading: Reading) -> ApiCalls:
         code = names.of(batch["name"])
         if len(names.values) > len(name_of):
             name_of = np.append(name_of, reading.names(names.values[len(name_of) :], call_name))
-        threads = batch["thread"]
+        lane = lanes.of(batch["thread"][good])
         events = reading.builder.add(
-            batch["start"][good],
-            end[good],
-            name_of[code[good]],
-            lanes.of(threads[good]),
-            EventKind.API,
-            rows[good],
+            batch["start"][good], end[good], name_of[code[good]], lane, EventKind.API, rows[good]
         )
-        calls.events.append(events)
-        calls.processes.append((threads & ~np.int64(0xFFFFFF))[good])
-        calls.correlations.append(batch["correlation"][good])
+        calls.add(events, lane, batch["correlation"][good])
     return calls
 
 

@@ -6,42 +6,43 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute
-from parsers.model.builder import TraceBuilder
-from parsers.nsys.gpu_work import Launched
-from parsers.nsys.host_calls import ApiCalls
-from parsers.nsys.identifiers import UNKNOWN, Codes
+from parsers.nsys.gpu_work import Correlated
+from parsers.nsys.identifiers import UNKNOWN
+from parsers.nsys.reading import Reading
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 _SPARSE = 8  # a lookup array may have this many places for each call
 
 
-def link_launches(builder: TraceBuilder, launched: Launched, calls: ApiCalls) -> None:
+def link_launches(reading: Reading, launched: Correlated, calls: Correlated) -> None:
     """State the launch of every operation that has one. An export without process numbers is one process."""
     if not launched.events:
         return
-    operation, process, correlation = (
-        np.concatenate(part) for part in (launched.events, launched.processes, launched.correlations)
-    )
-    builder.attribute(Attribute.CORRELATION, operation, correlation)
+    operation, number = np.concatenate(launched.events), np.concatenate(launched.correlations)
+    reading.builder.attribute(Attribute.CORRELATION, operation, number)
     if not calls.events:
         return
-    call, caller, number = (
-        np.concatenate(part) for part in (calls.events, calls.processes, calls.correlations)
-    )
-    processes = Codes()
-    of_call, of_operation = processes.of(caller), processes.of(process)
-    anywhere = processes.one(UNKNOWN)
-    for code in range(len(processes.values)):
-        mine = of_operation == code
-        theirs = np.ones(len(call), bool) if code == anywhere else of_call == code
-        if mine.any() and theirs.any():
-            found = _matches(number[theirs], correlation[mine])
-            linked = found >= 0
-            builder.link(operation[mine][linked], call[theirs][found[linked]])
+    call, caller_number = np.concatenate(calls.events), np.concatenate(calls.correlations)
+    process_of_lane = np.array([lane.process for lane in reading.lanes], np.int64)
+    of_operation, of_call = np.concatenate(launched.lanes), np.concatenate(calls.lanes)
+    for process in sorted({reading.lanes[lane].process for lane in np.unique(of_operation).tolist()}):
+        mine = _chosen(process_of_lane == process, of_operation)
+        theirs = _chosen((process_of_lane == process) | (process == UNKNOWN), of_call)
+        found = _matches(caller_number[theirs], number[mine])
+        linked = found >= 0
+        reading.builder.link(operation[mine][linked], call[theirs][found[linked]])
+
+
+def _chosen(lanes: npt.NDArray[np.bool_], lane: I32) -> npt.NDArray[np.bool_] | slice:
+    chosen: npt.NDArray[np.bool_] = lanes[lane]
+    return slice(None) if chosen.all() else chosen
 
 
 def _matches(keys: I64, wanted: I64) -> I64:
     """For each wanted number its place in ``keys``; -1 where it is absent or zero."""
+    if not len(keys) or not len(wanted):
+        return np.full(len(wanted), -1, np.int64)
     low, high = int(keys.min()), int(keys.max())
     if high - low < max(_SPARSE * len(keys), 1 << 16):
         place = np.full(high - low + 1, -1, np.int64)
