@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
+from rules.analysis.intervals import contains, of_pairs
 from rules.base import Finding, Need, Severity, rules
 
 _LOG = logging.getLogger(__name__)
@@ -53,6 +58,36 @@ def diagnose(trace: Trace, progress: Progress | None = None) -> Diagnosis:
             quiet.append(each.id)
     findings.sort(key=_rank)
     return Diagnosis(tuple(findings), skipped, crashed, tuple(quiet))
+
+
+def combined_ceiling(findings: Sequence[Finding]) -> int:
+    """The most the window could shrink if all of these were fixed (ns): time that several rest on counts once.
+
+    Where a finding could give back only part of the time it rests on, that part is spread evenly over it; where two
+    overlap, the larger part counts. Findings about different windows are not comparable and give the largest alone.
+    """
+    if len({finding.window_ns for finding in findings}) > 1:
+        return max((finding.ceiling_ns for finding in findings), default=0)
+    edges: list[npt.NDArray[np.int64]] = []
+    weighted = []
+    rest = 0
+    for finding in findings:
+        start, end = of_pairs(finding.intervals)
+        covered = int((end - start).sum())
+        if not covered:
+            rest += finding.ceiling_ns
+            continue
+        weighted.append((start, end, finding.ceiling_ns / covered))
+        edges += [start, end]
+    if not weighted:
+        return rest
+    times = np.unique(np.concatenate(edges))
+    most = np.zeros(len(times) - 1)
+    for start, end, weight in weighted:
+        inside = contains((start, end), times[:-1])
+        most[inside] = np.maximum(most[inside], weight)
+    window = findings[0].window_ns
+    return min(int((most * np.diff(times)).sum()) + rest, window)
 
 
 def _rank(finding: Finding) -> tuple[float, int]:

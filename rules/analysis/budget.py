@@ -39,9 +39,10 @@ class Budget:
 
 def budget_of(time: DeviceTime, device: int, t0: int, t1: int) -> Budget:
     """The budget of [t0, t1); time that belongs to no part is the residual."""
-    parts = [
+    t1 = max(t0, t1)
+    compute, communication, copies, other = (
         time.within(part, t0, t1) for part in (time.compute, time.communication, time.copies, time.other)
-    ]
+    )
     idle = {cause: time.idle_within(cause, t0, t1) for cause in Cause}
-    residual = max(t1 - t0, 0) - sum(parts) - sum(idle.values())
-    return Budget(device, t0, max(t1, t0), *parts, idle, residual)
+    residual = t1 - t0 - compute - communication - copies - other - sum(idle.values())
+    return Budget(device, t0, t1, compute, communication, copies, other, idle, residual)

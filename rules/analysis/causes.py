@@ -66,10 +66,12 @@ class IdleTable:
     culprit: npt.NDArray[np.int32]  # index into culprits
     event: I64  # the culprit's event in the trace's table; -1 when there is none
     next_operation: I64  # the GPU operation that ended the gap; -1 at the end of the window
-    culprits: tuple[str, ...]  # "tokenize_next", "aten::item", "cudaMalloc", "rank 2", a reason for unknown ...
+    culprits: tuple[
+        str, ...
+    ]  # "tokenize_next", "aten::item", "cudaMalloc", "rank 2", a reason for unknown ...
 
     def __len__(self) -> int:
         return len(self.start)
 
     def culprit_of(self, row: int) -> str:
-        return self.culprits[self.culprit[row]]
+        return self.culprits[int(self.culprit[row])]

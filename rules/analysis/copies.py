@@ -55,7 +55,9 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
     host_side = Attribute.SOURCE_MEMORY if direction is CopyKind.H2D else Attribute.TARGET_MEMORY
     memory = trace.attribute(host_side, events)
     by_name = np.array(["pageable" in trace.name(event).lower() for event in events.tolist()], bool)
-    pageable = events[(memory == MemoryKind.PAGEABLE.value) | ((memory == 0) & by_name)] if len(events) else events
+    pageable = (
+        events[(memory == MemoryKind.PAGEABLE.value) | ((memory == 0) & by_name)] if len(events) else events
+    )
     return Copies(
         device=device,
         events=events,

@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from rules.analysis.causes import Cause
+from rules.analysis.host_language import is_python
 from rules.analysis.threads import Threads
 
 I64 = npt.NDArray[np.int64]
 
-OUTSIDE = "Python outside any region"
+OUTSIDE_REGIONS = "outside any region"
 _VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt)+$")
 _FOREIGN_FRAME = re.compile(
     r"^(<built-in|nn\.Module|torch[./\\]|.*[/\\]torch[/\\]|threading\.py|.*[/\\](site|dist)-packages[/\\]torch|"
@@ -28,6 +29,7 @@ class Culprits:
         self._trace = trace
         self._threads = threads
         self._index: dict[str, int] = {}
+        self._outside = f"{'Python' if is_python(trace) else 'CPU code'} {OUTSIDE_REGIONS}"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,10 +74,10 @@ class Culprits:
         if cause == Cause.INPUT:
             return what
         if cause in (Cause.SYNCHRONIZATION, Cause.ALLOCATOR):
-            return f"{what} in {place}" if place and place != what else what or place or OUTSIDE
+            return f"{what} in {place}" if place and place != what else what or place or self._outside
         if cause == Cause.HOST and what and what != place:
             return f"{what} in {place}" if place else what
-        return place or OUTSIDE
+        return place or self._outside
 
     def _name(self, string: int) -> str:
         return _VERSION.sub("", self._trace.strings[string]) if string >= 0 else ""

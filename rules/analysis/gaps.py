@@ -220,7 +220,8 @@ def _launches_nothing(trace: Trace, region: I64, work_start: I64) -> Mask:
         return np.zeros(len(region), bool)
     begin, finish = trace.events.start[known], trace.events.end[known]
     launches = np.searchsorted(work_start, finish) - np.searchsorted(work_start, begin)
-    return (region >= 0) & (launches == 0) & (finish - begin >= OWN_REGION_NS)
+    alone: Mask = (region >= 0) & (launches == 0) & (finish - begin >= OWN_REGION_NS)
+    return alone
 
 
 def _follow_blocking_calls(
@@ -331,17 +332,17 @@ def joined_tables(tables: list[IdleTable]) -> IdleTable:
         places = np.array([names.setdefault(name, len(names)) for name in table.culprits], np.int32)
         columns.append(places[table.culprit] if len(table) else np.empty(0, np.int32))
 
-    def joined(column: str, dtype: type) -> npt.NDArray[np.generic]:
-        parts = [getattr(table, column) for table in tables]
-        return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype)
-
     return IdleTable(
-        joined("start", np.int64),
-        joined("end", np.int64),
-        joined("device", np.int64),
-        joined("cause", np.uint8),
+        _end_to_end([table.start for table in tables]),
+        _end_to_end([table.end for table in tables]),
+        _end_to_end([table.device for table in tables]),
+        np.concatenate([table.cause for table in tables]) if tables else np.empty(0, np.uint8),
         np.concatenate(columns).astype(np.int32) if columns else np.empty(0, np.int32),
-        joined("event", np.int64),
-        joined("next_operation", np.int64),
+        _end_to_end([table.event for table in tables]),
+        _end_to_end([table.next_operation for table in tables]),
         tuple(names),
     )
+
+
+def _end_to_end(parts: list[I64]) -> I64:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

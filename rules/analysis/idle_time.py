@@ -82,7 +82,9 @@ class IdleTime:
         gap = np.stack((idle.culprit[self.rows].astype(np.int64), idle.next_operation[self.rows]))
         distinct = np.unique(gap, axis=1)[0] if len(self.rows) else np.empty(0, np.int64)
         count = np.bincount(distinct, minlength=len(idle.culprits))
-        order = sorted(np.flatnonzero(count).tolist(), key=lambda index: (-total[index], idle.culprits[index]))
+        order = sorted(
+            np.flatnonzero(count).tolist(), key=lambda index: (-total[index], idle.culprits[index])
+        )
         return tuple(Blame(idle.culprits[index], int(total[index]), int(count[index])) for index in order)
 
     @property
@@ -93,7 +95,9 @@ class IdleTime:
     def intervals(self) -> Intervals:
         """Where the worst GPU idles for this cause, the longest pieces, inside the window."""
         rows = self.rows[:MOST_INTERVALS]
-        return clip(union(self.analysis.idle.start[rows], self.analysis.idle.end[rows]), *self.analysis.window)
+        return clip(
+            union(self.analysis.idle.start[rows], self.analysis.idle.end[rows]), *self.analysis.window
+        )
 
     def evidence(self, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
         """The longest instances, drawn on the stream whose next operation ended the gap."""
@@ -120,7 +124,11 @@ class IdleTime:
 def any_stream(trace: Trace, device: int) -> int:
     """The lane of the device's busiest stream; 0 without any."""
     lanes = [index for index, lane in enumerate(trace.lanes) if lane.device == device and lane.is_gpu]
-    return max(lanes, key=lambda lane: (trace.events.lane_slice(lane).stop - trace.events.lane_slice(lane).start), default=0)
+    return max(
+        lanes,
+        key=lambda lane: trace.events.lane_slice(lane).stop - trace.events.lane_slice(lane).start,
+        default=0,
+    )
 
 
 def event_evidence(trace: Trace, events: I64, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:

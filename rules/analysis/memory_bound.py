@@ -85,7 +85,9 @@ def _on_device(analysis: Analysis, events: I64) -> npt.NDArray[np.bool_]:
     names = analysis.trace.events.name[events]
     distinct, inverse = np.unique(names, return_inverse=True)
     words = ("dtod", "device to device", "device -> device", "devicetodevice")
-    named = np.array([any(word in analysis.trace.strings[name].lower() for word in words) for name in distinct], bool)
+    named = np.array(
+        [any(word in analysis.trace.strings[name].lower() for word in words) for name in distinct], bool
+    )
     return named[inverse] if len(distinct) else np.zeros(len(events), bool)
 
 

@@ -1,4 +1,4 @@
-"""Collectives matched across ranks: the transfer itself, the waiting around it, who came last, and how good the clocks are."""
+"""Collectives matched across ranks: transfer, waiting, who came last, and how well the clocks agree."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ class Ranks:
 
     @cached_property
     def present(self) -> npt.NDArray[np.bool_]:
-        return self.row != MISSING
+        """Which device takes part in which instance."""
+        there: npt.NDArray[np.bool_] = self.row != MISSING
+        return there
 
     @cached_property
     def clock_offset(self) -> I64:
@@ -113,14 +115,16 @@ class Ranks:
         """The shortest participant of each instance: about the transfer itself."""
         if not len(self.row):
             return np.empty(0, np.int64)
-        return np.where(self.present, self.duration, np.iinfo(np.int64).max).min(axis=1)
+        shortest: I64 = np.where(self.present, self.duration, np.iinfo(np.int64).max).min(axis=1)
+        return shortest
 
     @cached_property
     def last(self) -> I64:
         """The column of the participant that waited least: it came last."""
         if not len(self.row):
             return np.empty(0, np.int64)
-        return np.where(self.present, self.duration, np.iinfo(np.int64).max).argmin(axis=1)
+        column: I64 = np.where(self.present, self.duration, np.iinfo(np.int64).max).argmin(axis=1)
+        return column
 
     @cached_property
     def waiting(self) -> I64:
@@ -140,7 +144,7 @@ class Ranks:
         t0, t1 = self.analysis.window
         known = np.maximum(self.row, 0)
         touches = (self.columns.end[known] > t0) & (self.columns.start[known] < t1) & self.present
-        return touches.any(axis=1)
+        return np.asarray(touches.any(axis=1), bool)
 
     @cached_property
     def caused(self) -> I64:
@@ -178,7 +182,7 @@ class Ranks:
 
     @cached_property
     def lost_to_late(self) -> int:
-        """Exposed communication of the others beyond that of the late rank, mean over them, as far as it is to blame (ns).
+        """What the others expose beyond the late rank, mean over them, as far as it is to blame (ns).
 
         The late rank waits for nobody, so what it exposes is the transfers alone. Transfers that queue behind a wait
         are delayed by it, too.
@@ -291,7 +295,8 @@ def _step_numbers(analysis: Analysis, columns: CollectiveColumns) -> I64:
             continue
         here = np.flatnonzero(columns.device == device)
         starts = np.array(
-            [int(trace.events.start[step.event]) if step.event >= 0 else step.start for step in mine], np.int64
+            [int(trace.events.start[step.event]) if step.event >= 0 else step.start for step in mine],
+            np.int64,
         )
         found[here] = np.searchsorted(starts, at[here], side="right") - 1
     return found
@@ -312,7 +317,9 @@ def _matched(analysis: Analysis, columns: CollectiveColumns, devices: tuple[int,
         (kinds, _), counts = per_device
         uneven = {int(each) for each in np.unique(kinds) if len(set(counts[kinds == each].tolist())) > 1}
     part = np.where(np.isin(kind, list(uneven)), step, 0)
-    number = np.where(columns.sequence >= 0, columns.sequence, _occurrence(kind, columns.device, part, columns.start))
+    number = np.where(
+        columns.sequence >= 0, columns.sequence, _occurrence(kind, columns.device, part, columns.start)
+    )
     part = np.where(columns.sequence >= 0, 0, part)
     key = np.stack((kind, part, number), axis=1)
     distinct, instance = np.unique(key, axis=0, return_inverse=True)
@@ -342,7 +349,11 @@ def _occurrence(kind: I64, device: I64, part: I64, start: I64) -> I64:
     """0, 1, 2 ... within equal (kind, device, part), by start."""
     order = np.lexsort((start, part, device, kind))
     columns = np.stack((kind, device, part))[:, order]
-    first = np.concatenate(([True], np.any(columns[:, 1:] != columns[:, :-1], axis=0))) if len(order) else np.empty(0, bool)
+    first = (
+        np.concatenate(([True], np.any(columns[:, 1:] != columns[:, :-1], axis=0)))
+        if len(order)
+        else np.empty(0, bool)
+    )
     place = np.arange(len(order))
     begin = np.maximum.accumulate(np.where(first, place, 0)) if len(order) else place
     number = np.empty(len(order), np.int64)

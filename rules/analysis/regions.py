@@ -26,7 +26,8 @@ _LOADER = re.compile(
 )
 # Whole words of a region's name that speak of feeding data; "load_state", "download" or "database" do not match.
 _INPUT_WORDS = re.compile(
-    r"(?<![a-z])(data|dataset|dataload(er|ing)?|loader|(get|next|fetch|load|read|prepare|make|build|assemble|collect|create|wait)[_ ]?((for|next|the)[_ ]?)?"
+    r"(?<![a-z])(data|dataset|dataload(er|ing)?|loader|(get|next|fetch|load|read|prepare|"
+    r"make|build|assemble|collect|create|wait)[_ ]?((for|next|the)[_ ]?)?"
     r"(data|batch|batches|input|inputs|sample|samples|image|images|example|examples)|"
     r"load|loading|input|inputs|fetch|fetching|prefetch|preprocess|preprocessing|pre_process\w*|preproc|"
     r"augment|augmentation|augmentations|collate|decode_(image|images|jpeg|video|audio)|read_(file|files|images)|"
@@ -51,6 +52,12 @@ _FRAMEWORK = re.compile(
 )
 _COMMUNICATION = re.compile(
     r"^(nccl|rccl|c10d|gloo|record_param_comms|ncclx|mpi|MPI_)[:_A-Z]|^nccl\w+$", re.IGNORECASE
+)
+
+
+LEAST_COUNTED = 2
+_PARTS = re.compile(
+    r"layer|block|module|stage|head|bucket|expert|conv|attn|attention|mlp|level|rank|worker", re.IGNORECASE
 )
 
 
@@ -88,8 +95,30 @@ def role_of(name: str) -> RegionRole:
 
 
 def roles_of(trace: Trace) -> npt.NDArray[np.uint8]:
-    """``RegionRole`` for each string of the trace; USER for strings that name no region."""
+    """``RegionRole`` for each string of the trace; USER for strings that name no region.
+
+    Numbered names of one stem that occur once each, such as "decode_5" and "decode_6", count steps.
+    """
     table = np.zeros(len(trace.strings), np.uint8)
-    for name in np.unique(trace.events.name[trace.events.of_kind(EventKind.REGION, EventKind.STEP)]).tolist():
+    regions = trace.events.of_kind(EventKind.REGION, EventKind.STEP)
+    lane_and_name = trace.events.lane[regions].astype(np.int64) << 32 | trace.events.name[regions]
+    found, counts = np.unique(lane_and_name, return_counts=True)
+    most: dict[int, int] = {}
+    for key, count in zip(found.tolist(), counts.tolist(), strict=True):
+        name = key & 0xFFFFFFFF
+        most[name] = max(most.get(name, 0), count)
+    stems: dict[str, list[int]] = {}
+    for name, count in most.items():
         table[name] = role_of(trace.strings[name])
+        parts = numbered(trace.strings[name])
+        if (
+            count == 1
+            and parts is not None
+            and table[name] == RegionRole.USER
+            and not _PARTS.search(parts[0])
+        ):
+            stems.setdefault(parts[0], []).append(name)
+    for names in stems.values():
+        if len(names) >= LEAST_COUNTED:
+            table[names] = RegionRole.STEP
     return table

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from rules.analysis.regions import numbered
+from rules.analysis.repetition import repetitions
 
 I64 = npt.NDArray[np.int64]
 
@@ -26,7 +27,8 @@ STEP_WORD = re.compile(
     re.IGNORECASE,
 )
 NEVER_STEPS = re.compile(
-    r"layer|block|module|stage|head|bucket|expert|fsdp|ddp|nccl|conv|attn|attention|mlp|level|chunk|## |aten::|rank|worker|"
+    r"layer|block|module|stage|head|bucket|expert|fsdp|ddp|nccl|conv|attn|attention|mlp|level|chunk|## |"
+    r"aten::|rank|worker|"
     r"pass\.|compile",
     re.IGNORECASE,
 )
@@ -85,9 +87,17 @@ def _steps_of_rank(trace: Trace, rank: int) -> list[Step]:
     else:
         steps = [
             Step(f"iteration {index + 1}", label, start, end, True, "repetition")
-            for index, (start, end) in enumerate(_repetition(trace, operations))
+            for index, (start, end) in enumerate(repetitions(trace, operations))
         ]
-    return _with_warm_up_marked([step for step in steps if step.end > step.start])
+    steps = [step for step in steps if step.end > step.start]
+    return _with_warm_up_marked(steps, _has_work(trace, steps, operations))
+
+
+def _has_work(trace: Trace, steps: list[Step], operations: I64) -> list[bool]:
+    """Whether any GPU operation runs in each step; all of them where none has any."""
+    starts = np.sort(trace.events.start[operations])
+    counts = [int(np.diff(np.searchsorted(starts, (step.start, step.end)))[0]) for step in steps]
+    return [count > 0 for count in counts] if any(counts) else [True] * len(steps)
 
 
 def _operations_by_launch(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
@@ -104,7 +114,9 @@ def _operations_by_launch(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I
     first_linked = np.full(len(trace.lanes), np.iinfo(np.int64).max, np.int64)
     np.minimum.at(first_linked, lane[linked], start[linked])
     unlinked = np.where(start < first_linked[lane], BEFORE_RECORDING, start)
-    launched = np.where(linked, trace.events.start[np.maximum(launch, 0)], unlinked) if len(operations) else start
+    launched = (
+        np.where(linked, trace.events.start[np.maximum(launch, 0)], unlinked) if len(operations) else start
+    )
     order = np.lexsort((start, launched))
     return operations[order], launched[order]
 
@@ -137,7 +149,8 @@ def _annotations(
             chosen = _disjoint(trace, np.array(candidates, np.int64))
             if len(chosen) > 1 or found_by == "ProfilerStep":
                 return chosen, found_by
-    return (chosen, "region") if (chosen := _step_regions(trace, lanes, launched)) is not None else (None, "")
+    regions = _step_regions(trace, lanes, launched)
+    return (regions, "region") if regions is not None else (None, "")
 
 
 def _disjoint(trace: Trace, events: I64) -> I64:
@@ -185,7 +198,7 @@ def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], launched: I64) -> 
 def _counts_up(trace: Trace, events: I64) -> bool:
     ordered = events[np.argsort(trace.events.start[events], kind="stable")]
     numbers = [parts[1] for event in ordered.tolist() if (parts := numbered(trace.name(event)))]
-    return all(later > earlier for earlier, later in zip(numbers, numbers[1:], strict=False))
+    return all(later > earlier for earlier, later in pairwise(numbers))
 
 
 def _coverage(trace: Trace, events: I64, launched: I64) -> float:
@@ -198,52 +211,13 @@ def _coverage(trace: Trace, events: I64, launched: I64) -> float:
     return float(inside.sum()) / float(high - low)
 
 
-LEAST_REPETITIONS = 4
-LEAST_MATCH = 0.95  # share of operations that equal the one a period later
-LONGEST_SEQUENCE = 200_000
-
-
-def _repetition(trace: Trace, operations: I64) -> Iterable[tuple[int, int]]:
-    """Iterations without any annotation: the longest steady period in the sequence of operation names."""
-    order = operations[np.argsort(trace.events.start[operations], kind="stable")][:LONGEST_SEQUENCE]
-    names = trace.events.name[order]
-    values, counts = np.unique(names, return_counts=True)
-    for value in values[np.lexsort((values, counts))].tolist():
-        places = np.flatnonzero(names == value)
-        if len(places) < LEAST_REPETITIONS:
-            continue
-        spacing = np.diff(places)
-        period = int(np.median(spacing))
-        if period < 2 or np.mean(spacing == period) < LEAST_MATCH:
-            continue
-        body = names[places[0] : places[-1]]
-        if len(body) <= period or np.mean(body[period:] == body[:-period]) < LEAST_MATCH:
-            continue
-        return _cut_at_widest_gap(trace, order, places, period)
-    return []
-
-
-def _cut_at_widest_gap(trace: Trace, order: I64, places: I64, period: int) -> Iterable[tuple[int, int]]:
-    starts = trace.events.start[order]
-    reach = np.maximum.accumulate(trace.events.end[order])
-    idle = np.concatenate(([0], starts[1:] - reach[:-1]))
-    first = int(places[0])
-    cycles = (len(places) - 1, period)
-    wait = idle[first : first + cycles[0] * period].reshape(cycles).mean(axis=0)
-    begin = first + int(wait.argmax())
-    edges = np.arange(begin, len(order), period)
-    times = starts[edges].tolist()
-    if len(order) - int(edges[-1]) == period:
-        times.append(int(reach[-1]))
-    return list(zip(times[:-1], times[1:], strict=True))
-
-
-def _with_warm_up_marked(steps: list[Step]) -> list[Step]:
-    """Leading steps that are much slower than the later half are not steady."""
-    if len(steps) < 2:
-        return steps
-    times = np.array([step.duration for step in steps], np.int64)
+def _with_warm_up_marked(steps: list[Step], has_work: list[bool]) -> list[Step]:
+    """Leading steps that are much slower than the later half are not steady, nor are steps without GPU work."""
+    working = [index for index, works in enumerate(has_work) if works]
+    times = np.array([steps[index].duration for index in working], np.int64)
+    if len(times) < 2:
+        return [replace(step, steady=works) for step, works in zip(steps, has_work, strict=True)]
     usual = float(np.median(times[len(times) // 2 :]))
     early = np.flatnonzero(times[: (len(times) + 1) // 2] > WARM_UP_RATIO * usual)
-    warm = int(early[-1]) + 1 if len(early) and len(early) < len(steps) else 0
-    return [replace(step, steady=index >= warm) for index, step in enumerate(steps)]
+    last_warm = working[int(early[-1])] if len(early) and len(early) < len(times) else -1
+    return [replace(step, steady=has_work[index] and index > last_warm) for index, step in enumerate(steps)]

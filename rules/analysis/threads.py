@@ -30,6 +30,7 @@ READ_BACKS = (
     "aten::tolist",
     "aten::allclose",
 )
+_OF_THE_PROGRAM = (RegionRole.USER, RegionRole.INPUT, RegionRole.STEP)
 MOST_DRIVERS = 8  # threads of one process looked at for one device, those with most launches first
 
 
@@ -171,14 +172,10 @@ class Threads:
             events = self._events[thread]
             kind = self.trace.events.kind[events]
             duration = self.trace.events.duration[events]
+            roles = self.roles[self.trace.events.name[events]]
             return (
                 int(duration[kind == EventKind.STEP].sum()),
-                int(
-                    duration[
-                        (kind == EventKind.REGION)
-                        & (self.roles[self.trace.events.name[events]] != RegionRole.COMMUNICATION)
-                    ].sum()
-                ),
+                int(duration[(kind == EventKind.REGION) & np.isin(roles, _OF_THE_PROGRAM)].sum()),
                 int(self.keys[thread][2] == process),
                 int(np.count_nonzero(kind == EventKind.API)),
             )

@@ -16,7 +16,9 @@ from rules.analysis.regions import numbered
 from rules.analysis.steps import Step
 from rules.base import Evidence
 
-COMPILING = re.compile(r"dynamo|inductor|torch.?compile|CompiledFxGraph|compile_fx|async_compile|autotune|triton_compile|aot_")
+COMPILING = re.compile(
+    r"dynamo|inductor|torch.?compile|CompiledFxGraph|compile_fx|async_compile|autotune|triton_compile|aot_"
+)
 NOTEWORTHY_SHARE = 0.01  # of the slow step
 LEAST_COMPILE_SHARE = 0.05
 LEAST_LOADING_SHARE = 0.2
@@ -48,6 +50,9 @@ def warm_up(analysis: Analysis) -> WarmUp | None:
         if not warm or not steady:
             continue
         usual = float(np.median([step.duration for step in steady]))
+        warm = [step for step in warm if step.start < steady[0].start and step.duration > usual]
+        if not warm:
+            continue
         extra = int(sum(max(step.duration - usual, 0.0) for step in warm))
         if best is None or extra > best[0]:
             best = (extra, warm, steady, usual)
@@ -105,7 +110,11 @@ def step_evidence(analysis: Analysis, steps: tuple[Step, ...]) -> tuple[Evidence
     lane = any_stream(trace, analysis.active_devices[0]) if analysis.active_devices else 0
     return tuple(
         Evidence(
-            int(trace.events.lane[step.event]) if step.event >= 0 else lane, step.start, step.end, step.name, step.event
+            int(trace.events.lane[step.event]) if step.event >= 0 else lane,
+            step.start,
+            step.end,
+            step.name,
+            step.event,
         )
         for step in steps
     )

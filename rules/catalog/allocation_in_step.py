@@ -18,7 +18,7 @@ from rules.base import Category, Finding, Need, rule, severity_of
 
 LEAST_SHARE = 0.005
 
-_CODE = """# 1. Do not call torch.cuda.empty_cache() in the loop: it hands memory back that the next step asks for again.
+_CODE = """# 1. No torch.cuda.empty_cache() in the loop: it hands memory back that the next step asks for again.
 # 2. If shapes change from step to step, let blocks grow instead of being freed (set before CUDA starts):
 #    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
 # 3. Keep the largest shapes allocated by running them once first:
@@ -38,12 +38,13 @@ What it found
     The program asks the driver for memory, or gives it back, in every step: cudaMalloc, cudaFree, cudaHostAlloc.
 
 Why it costs time
-    Each of these calls takes from tens of microseconds to milliseconds, and cudaFree waits until the GPU has finished.
-    Meanwhile nothing is launched. A caching allocator should make them rare after the first steps.
+    Each of these calls takes from tens of microseconds to milliseconds, and cudaFree waits until the GPU has
+    finished. Meanwhile nothing is launched. A caching allocator should make them rare after the first steps.
 
 How it decides
     It counts idle time of the GPU while the launching thread is inside such a call, and the time after a call that
-    waited for the GPU, as far as the CPU had been ahead. Only steady steps count: allocating in the first steps is normal.
+    waited for the GPU, as far as the CPU had been ahead. Only steady steps count: allocating in the first steps is
+    normal.
 
 What to try
     Remove torch.cuda.empty_cache() from the loop. Keep shapes the same, or pad them to a few sizes. Use expandable
@@ -67,7 +68,8 @@ When it is wrong
             explanation=_explanation(analysis, waiting),
             advice=(
                 "Remove torch.cuda.empty_cache() (and del followed by it) from the training loop.",
-                "Keep tensor shapes the same from step to step, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+                "Keep tensor shapes the same from step to step, or set "
+                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
                 "If memory is nearly full, lower the batch size a little: the allocator then stops freeing its cache.",
             ),
             ceiling_ns=ceiling,
@@ -77,15 +79,18 @@ When it is wrong
             evidence=waiting.evidence(),
             intervals=pairs(waiting.intervals),
             code=_CODE,
-            cannot_tell="Which tensors are allocated: record with profile_memory=True, or use torch.cuda.memory._record_memory_history().",
+            cannot_tell=(
+                "Which tensors are allocated: record with profile_memory=True, or use "
+                "torch.cuda.memory._record_memory_history()."
+            ),
         )
 
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     calls = api_calls(analysis, waiting.device, Call.ALLOCATE)
     text = (
-        f"{counted(analysis, len(calls), 'call that allocates or frees memory', 'calls that allocate or free memory')}, {duration(total(analysis, calls) / max(len(calls), 1))} each "
-        f"on average, leave the GPU idle for {part_of_step(analysis, waiting.ns)}."
+        f"{counted(analysis, len(calls), 'allocation or release', 'allocations and releases')} of memory, "
+        f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average, leave the GPU idle for {part_of_step(analysis, waiting.ns)}."
     )
     where = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:4]]
     return f"{text} Where: {listed(where)}."

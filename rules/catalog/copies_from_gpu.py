@@ -40,16 +40,16 @@ What it found
     Results travel from the GPU to the host's memory while the GPU computes nothing.
 
 Why it costs time
-    tensor.cpu(), .numpy() and .tolist() wait until the GPU has finished, copy, and only then let the program go on. The
-    GPU idles or only copies meanwhile.
+    tensor.cpu(), .numpy() and .tolist() wait until the GPU has finished, copy, and only then let the program go on.
+    The GPU idles or only copies meanwhile.
 
 How it decides
-    It takes the union of all device-to-host copies and subtracts every moment in which a kernel or a collective ran. What
-    remains is the ceiling.
+    It takes the union of all device-to-host copies and subtracts every moment in which a kernel or a collective
+    ran. What remains is the ceiling.
 
 What to try
-    Return less: the arg-max, the top-k or a score instead of whole outputs, in a smaller data type. Copy into pinned
-    memory with non_blocking=True on a stream of its own, and start the next request meanwhile.
+    Return less: the arg-max, the top-k or a score instead of whole outputs, in a smaller data type. Copy into
+    pinned memory with non_blocking=True on a stream of its own, and start the next request meanwhile.
 
 When it is wrong
     When the copies are needed and nothing else is there to compute.
@@ -70,7 +70,8 @@ When it is wrong
             explanation=_explanation(analysis, worst),
             advice=(
                 "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type.",
-                "Copy into pinned memory with non_blocking=True on its own stream, and launch the next work before waiting.",
+                "Copy into pinned memory with non_blocking=True on its own stream, and launch the next work "
+                "before waiting.",
             ),
             ceiling_ns=worst.exposed_ns,
             window_ns=analysis.window_ns,
@@ -86,10 +87,14 @@ When it is wrong
 def _explanation(analysis: Analysis, copies: Copies) -> str:
     text = counted(analysis, len(copies.events), "copy from GPU to host", "copies from GPU to host")
     if copies.bytes:
-        text += f", {size(copies.bytes / max(analysis.steps_in_window, 1))} in all at {rate(copies.bandwidth)},"
+        text += (
+            f", {size(copies.bytes / max(analysis.steps_in_window, 1))} in all at {rate(copies.bandwidth)},"
+        )
     text += f" run while nothing else does: {part_of_step(analysis, copies.exposed_ns)}."
     if copies.regions:
         text += f" They are launched in {copies.regions[0]}."
     if len(copies.pageable):
-        text += " They go to pageable memory, so the CPU waits for each and the driver copies everything twice."
+        text += (
+            " They go to pageable memory, so the CPU waits for each and the driver copies everything twice."
+        )
     return text

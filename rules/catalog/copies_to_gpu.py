@@ -14,7 +14,9 @@ from rules.analysis.intervals import pairs
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share
 from rules.base import Category, Finding, Need, rule, severity_of
 
-LEAST_SHARE = 0.01  # copies matter above 5 % of the step or 10 a step (TraceLens); below 1 % they are not mentioned
+LEAST_SHARE = (
+    0.01  # copies matter above 5 % of the step or 10 a step (TraceLens); below 1 % they are not mentioned
+)
 
 _CODE = """loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=True)
 copies = torch.cuda.Stream()
@@ -44,17 +46,18 @@ What it found
     Data travels from the host's memory to the GPU while the GPU computes nothing.
 
 Why it costs time
-    Copy engines can work beside the compute units. A copy that runs alone makes the step longer by its whole time. From
-    pageable memory (ordinary allocations) the driver must first copy everything into a pinned buffer, which is several
-    times slower and cannot run in the background.
+    Copy engines can work beside the compute units. A copy that runs alone makes the step longer by its whole time.
+    From pageable memory (ordinary allocations) the driver must first copy everything into a pinned buffer, which is
+    several times slower and cannot run in the background.
 
 How it decides
-    It takes the union of all host-to-device copies and subtracts every moment in which a kernel or a collective ran. What
-    remains is the ceiling. It reports the kind of memory, the size and the bandwidth.
+    It takes the union of all host-to-device copies and subtracts every moment in which a kernel or a collective
+    ran. What remains is the ceiling. It reports the kind of memory, the size and the bandwidth.
 
 What to try
-    Pin the memory (pin_memory=True in the DataLoader, or tensor.pin_memory()), copy with non_blocking=True on a stream of
-    its own while the previous step computes, and send less: smaller data types, decoding and augmentation on the GPU.
+    Pin the memory (pin_memory=True in the DataLoader, or tensor.pin_memory()), copy with non_blocking=True on a
+    stream of its own while the previous step computes, and send less: smaller data types, decoding and augmentation
+    on the GPU.
 
 When it is wrong
     When the copied data is needed at once and nothing else is there to compute, overlap is impossible and only the
@@ -75,7 +78,11 @@ When it is wrong
             title=f"Copies to the GPU overlap nothing: {of_every_step(analysis, share(analysis, worst.exposed_ns))}",
             explanation=_explanation(analysis, worst),
             advice=(
-                *(["Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory()."] if pageable else []),
+                *(
+                    ["Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory()."]
+                    if pageable
+                    else []
+                ),
                 'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.',
                 "Send less: smaller data types (uint8 images, bf16), and decode or augment on the GPU.",
             ),
@@ -86,7 +93,9 @@ When it is wrong
             evidence=event_evidence(trace, worst.events),
             intervals=pairs(worst.exposed),
             code=_CODE,
-            cannot_tell="" if worst.regions else "Which line copies: record with stacks (with_stack=True) or add regions.",
+            cannot_tell=""
+            if worst.regions
+            else "Which line copies: record with stacks (with_stack=True) or add regions.",
         )
 
 
@@ -109,7 +118,8 @@ def _explanation(analysis: Analysis, copies: Copies) -> str:
     if len(copies.pageable):
         part = float(analysis.trace.events.duration[copies.pageable].sum()) / max(copies.time_ns, 1)
         text += (
-            f" {percent(part)} of that time copies from pageable memory, which blocks the CPU and is several times slower "
+            f" {percent(part)} of that time copies from pageable memory, which blocks the CPU and is several "
+            "times slower "
             "than from pinned memory."
         )
     overlapped = 1 - copies.exposed_ns / max(copies.time_ns, 1)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from parsers.model import Trace
 from parsers.model.units import duration, percent, rate, size
@@ -16,7 +17,11 @@ from rules.analysis.phrases import counted, device_name, of_every_step, part_of_
 from rules.analysis.ranks import MISSING, CollectiveRow, Ranks, ranks_of
 from rules.base import Category, Finding, Need, rule, severity_of
 
-LEAST_SHARE = 0.01  # exposed communication matters above 5 % of the step (TraceLens); below 1 % it is not mentioned
+I64 = npt.NDArray[np.int64]
+
+LEAST_SHARE = (
+    0.01  # exposed communication matters above 5 % of the step (TraceLens); below 1 % it is not mentioned
+)
 GOOD_OVERLAP = 0.7  # less overlap than this deserves a word (TraceLens)
 FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there
 
@@ -44,14 +49,14 @@ Why it costs time
     Communication is free as long as computation covers it. What stands alone makes the step longer.
 
 How it decides
-    It takes the union of all communication kernels on a GPU and subtracts every moment in which another kernel ran. With
-    several ranks, one of which is late, the late one shows the transfers alone: what the others expose beyond it is
-    waiting, and another finding. What is left, as the mean over the GPUs, is the ceiling.
+    It takes the union of all communication kernels on a GPU and subtracts every moment in which another kernel ran.
+    With several ranks, one of which is late, the late one shows the transfers alone: what the others expose beyond
+    it is waiting, and another finding. What is left, as the mean over the GPUs, is the ceiling.
 
 What to try
-    Start the transfers earlier: several gradient buckets instead of one, reduction during the backward pass instead of
-    after it, prefetching of the next layer's parameters (FSDP). Send less: bf16 gradients, gradient accumulation with
-    no_sync(). Use faster links.
+    Start the transfers earlier: several gradient buckets instead of one, reduction during the backward pass instead
+    of after it, prefetching of the next layer's parameters (FSDP). Send less: bf16 gradients, gradient accumulation
+    with no_sync(). Use faster links.
 
 When it is wrong
     From one rank's recording alone, waiting for another rank looks like communication. Open all ranks together.
@@ -60,13 +65,19 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         ranks = ranks_of(analysis)
-        exposed = {device: analysis.budgets(device).exposed_communication_ns for device in analysis.active_devices}
+        exposed = {
+            device: analysis.budgets(device).exposed_communication_ns for device in analysis.active_devices
+        }
         if not exposed:
             return
         ceiling = ranks.transfers_alone if len(ranks.row) else max(exposed.values())
         if share(analysis, ceiling) < LEAST_SHARE:
             return
-        worst = ranks.devices[ranks.late] if ranks.late != MISSING else max(exposed, key=lambda device: exposed[device])
+        worst = (
+            ranks.devices[ranks.late]
+            if ranks.late != MISSING
+            else max(exposed, key=lambda device: exposed[device])
+        )
         events = _kernels(analysis, ranks, worst)
         yield Finding(
             rule=self.id,
@@ -91,10 +102,11 @@ When it is wrong
         )
 
 
-def _kernels(analysis: Analysis, ranks: Ranks, device: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _kernels(analysis: Analysis, ranks: Ranks, device: int) -> I64:
     columns = ranks.columns
     t0, t1 = analysis.window
-    return columns.event[(columns.device == device) & (columns.end > t0) & (columns.start < t1)]
+    inside = (columns.device == device) & (columns.end > t0) & (columns.start < t1)
+    return np.asarray(columns.event[inside], np.int64)
 
 
 def _explanation(analysis: Analysis, ranks: Ranks, worst: int, ceiling: int) -> str:
@@ -103,7 +115,8 @@ def _explanation(analysis: Analysis, ranks: Ranks, worst: int, ceiling: int) -> 
     whole = length(clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window))
     exposed = analysis.budgets(worst).exposed_communication_ns
     text = (
-        f"Transfers between GPUs stand alone for {part_of_step(analysis, ceiling)}. On {device_name(trace, worst)} computation covers "
+        f"Transfers between GPUs stand alone for {part_of_step(analysis, ceiling)}. On "
+        f"{device_name(trace, worst)} computation covers "
         f"{percent(1 - exposed / max(whole, 1))} of the communication ({counted(analysis, len(events), 'collective')})."
     )
     if rows := ranks.collectives:
@@ -114,7 +127,8 @@ def _explanation(analysis: Analysis, ranks: Ranks, worst: int, ceiling: int) -> 
             "travel while the backward pass still computes."
         )
     if ranks.late != MISSING and share(analysis, ranks.lost_to_late) >= LEAST_SHARE:
-        text += f" What the others wait for {ranks.table[ranks.late].name} ({percent(share(analysis, ranks.lost_to_late))}) is not counted here."
+        lost = percent(share(analysis, ranks.lost_to_late))
+        text += f" What the others wait for {ranks.table[ranks.late].name} ({lost}) is not counted here."
     else:
         waiting = sum(row.waiting_ns for row in ranks.table) // max(len(ranks.table), 1)
         if share(analysis, waiting) >= LEAST_SHARE:
@@ -126,18 +140,20 @@ def _described(row: CollectiveRow) -> str:
     text = f"{row.collective} of {size(row.bytes)}" if row.bytes else row.collective
     text += f", {duration(row.transfer_ns)}"
     if row.algorithm_bandwidth:
-        text += f", {rate(row.algorithm_bandwidth)} algorithm and {rate(row.bus_bandwidth)} bus bandwidth over {row.ranks} ranks"
+        text += f", {rate(row.algorithm_bandwidth)} over {row.ranks} ranks (bus bandwidth {rate(row.bus_bandwidth)})"
     return text
 
 
 def _few_large_at_the_end(analysis: Analysis, ranks: Ranks, device: int) -> bool:
     columns = ranks.columns
     mine = columns.device == device
-    count = int(mine.sum()) / max(len([step for step in analysis.steps if step.rank == analysis.trace.devices[device].rank]), 1)
+    count = int(mine.sum()) / max(
+        len([step for step in analysis.steps if step.rank == analysis.trace.devices[device].rank]), 1
+    )
     return count <= 4 and int(columns.bytes[mine].max(initial=0)) >= FEW_LARGE_BYTES
 
 
-def _culprit(trace: Trace, ranks: Ranks, events: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
+def _culprit(trace: Trace, ranks: Ranks, events: I64) -> str:
     if ranks.collectives:
         row = ranks.collectives[0]
         return f"{row.collective} of {size(row.bytes)}" if row.bytes else row.collective
@@ -148,12 +164,14 @@ def _advice(analysis: Analysis, ranks: Ranks) -> tuple[str, ...]:
     names = {row.collective for row in ranks.collectives} or set(ranks.columns.collective)
     if any(name.startswith(("allgather", "reducescatter")) for name in names):
         return (
-            "Let FSDP fetch the next layer's parameters earlier: forward_prefetch=True, backward_prefetch=BackwardPrefetch.BACKWARD_PRE.",
+            "Let FSDP fetch the next layer's parameters earlier: forward_prefetch=True, "
+            "backward_prefetch=BackwardPrefetch.BACKWARD_PRE.",
             "Wrap larger units (auto_wrap_policy), so that each transfer is larger and covered by more computation.",
             "Shard inside a node only (HYBRID_SHARD) when the links between nodes are slow.",
         )
     return (
-        "Reduce gradients in several buckets while backward still runs: DistributedDataParallel(bucket_cap_mb=25), not one "
+        "Reduce gradients in several buckets while backward still runs: "
+        "DistributedDataParallel(bucket_cap_mb=25), not one "
         "all-reduce after it.",
         "Reduce less often (gradient accumulation with model.no_sync()) or less data (bf16 compression hook).",
     )

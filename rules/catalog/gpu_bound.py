@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from parsers.model.units import percent
@@ -15,6 +16,8 @@ from rules.analysis.idle_time import event_evidence
 from rules.analysis.phrases import listed, share
 from rules.analysis.work import operations
 from rules.base import Category, Finding, Need, Severity, rule
+
+I64 = npt.NDArray[np.int64]
 
 LEAST_COMPUTE = 0.9  # of the window on every active GPU
 
@@ -82,10 +85,12 @@ When it is wrong
         )
 
 
-def _families(analysis: Analysis, kernels: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[tuple[Family, float]]:
+def _families(analysis: Analysis, kernels: I64) -> list[tuple[Family, float]]:
     trace = analysis.trace
     time = np.bincount(
-        analysis.family_of_string[trace.events.name[kernels]], trace.events.duration[kernels], minlength=len(Family)
+        analysis.family_of_string[trace.events.name[kernels]],
+        trace.events.duration[kernels],
+        minlength=len(Family),
     )
     order = np.argsort(-time, kind="stable")[:5].tolist()
     whole = max(float(time.sum()), 1.0)

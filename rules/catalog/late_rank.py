@@ -44,16 +44,17 @@ Why it costs time
     A collective can only start when every rank is there. The whole group runs at the pace of the last one.
 
 How it decides
-    It matches collectives across ranks by process group, sequence, kind and size. The transfer takes about as long as the
-    shortest participant; the rest of each longer one is waiting. The shortest came last. It fires when waiting that
-    nothing covers is more than 1 % of the step and more than half of it is for one rank.
+    It matches collectives across ranks by process group, sequence, kind and size. The transfer takes about as long
+    as the shortest participant; the rest of each longer one is waiting. The shortest came last. It fires when
+    waiting that nothing covers is more than 1 % of the step and more than half of it is for one rank.
 
 What to try
-    Look at what the late rank does in that time: more GPU work (uneven batches, padding, an extra evaluation), more CPU
-    work (logging, saving, data loading, a slower or busier CPU), copies, or a slower GPU (heat, power).
+    Look at what the late rank does in that time: more GPU work (uneven batches, padding, an extra evaluation), more
+    CPU work (logging, saving, data loading, a slower or busier CPU), copies, or a slower GPU (heat, power).
 
 When it is wrong
-    When only some of the ranks were recorded, the late one may be among the others. The profiler itself can slow one rank.
+    When only some of the ranks were recorded, the late one may be among the others. The profiler itself can slow
+    one rank.
 """
 
     def check(self, trace: Trace) -> Iterable[Finding]:
@@ -83,7 +84,10 @@ When it is wrong
             evidence=_evidence(trace, ranks, patient, late),
             intervals=pairs(intervals),
             code=_CODE,
-            cannot_tell="Why its CPU or GPU is slower: compare clocks, temperature and CPU load of the machines (nvidia-smi, top).",
+            cannot_tell=(
+                "Why its CPU or GPU is slower: compare clocks, temperature and CPU load of the machines "
+                "(nvidia-smi, top)."
+            ),
         )
 
 
@@ -93,7 +97,8 @@ def _explanation(analysis: Analysis, ranks: Ranks, late: int, ceiling: int) -> s
     lasts, every = int((ranks.last[ranks.in_window] == late).sum()), int(ranks.in_window.sum())
     longest = int(ranks.exposed.max() - ranks.exposed[late])
     text = (
-        f"{name} comes last to {lasts} of {every} collectives; the other {len(others)} sit inside them, with nothing else to do, for "
+        f"{name} comes last to {lasts} of {every} collectives; the other {len(others)} sit inside them, with "
+        "nothing else to do, for "
         f"{part_of_step(analysis, ceiling)} on average, up to {percent(share(analysis, longest))}."
     )
     if since := _since(ranks, late):
@@ -179,9 +184,15 @@ def _advice(analysis: Analysis, ranks: Ranks, late: int) -> tuple[str, ...]:
     name = ranks.table[late].name
     instead = _instead(analysis, ranks, late)
     if "computes" in instead:
-        first = f"Give {name} the same amount of GPU work as the others: equal batches and sequence lengths, no work for rank {name.split()[-1]} only."
+        first = (
+            f"Give {name} the same amount of GPU work as the others: equal batches and sequence lengths, and nothing that "
+            "only it computes."
+        )
     elif "Python" in instead or "launches" in instead or "data" in instead:
-        first = f"Take CPU work off {name}: log, save and evaluate elsewhere or in a thread, pin processes to their own cores."
+        first = f"Take CPU work off {name}: log, save and evaluate elsewhere or in a thread, and give its process cores of its own."
     else:
         first = f"Find out what {name} does differently: its machine, its input, its clocks."
-    return (first, "Compare the ranks' rows in the Ranks tab: compute, communication and waiting for each step.")
+    return (
+        first,
+        "Compare the ranks' rows in the Ranks tab: compute, communication and waiting for each step.",
+    )

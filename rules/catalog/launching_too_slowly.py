@@ -24,8 +24,10 @@ LEAST_SHARE = 0.01
 SHORT_KERNEL_NS = 10_000  # a mean below this is short (TraceLens; HTA compares with the launch call)
 GRAPH_GAP_NS = 1_500  # between two kernels of a replayed CUDA graph on current GPUs: 1 to 2 us
 
-_OPTIMIZER_CODE = """optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)   # one kernel for many parameters"""
-_COMPILE_CODE = """model = torch.compile(model, mode="reduce-overhead")   # fuses kernels and replays them as CUDA graphs"""
+_OPTIMIZER_CODE = """# one kernel for many parameters
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)"""
+_COMPILE_CODE = """# fuses kernels and replays them as CUDA graphs
+model = torch.compile(model, mode="reduce-overhead")"""
 _GRAPH_CODE = """static_input = torch.zeros_like(example_input)
 stream = torch.cuda.Stream()
 stream.wait_stream(torch.cuda.current_stream())
@@ -70,18 +72,18 @@ Why it costs time
     runs for 2 us leaves the GPU idle for the rest.
 
 How it decides
-    It takes each gap on the GPU whose next operation was launched during the gap, and looks at the launching thread.
-    The time counts as launching when the thread was inside launch calls or operators, or in pauses between launches
-    shorter than 0.5 ms or ten times the usual distance. Waiting for data, for Python, for a synchronisation or for
-    memory is counted on its own.
+    It takes each gap on the GPU whose next operation was launched during the gap, and looks at the launching
+    thread. The time counts as launching when the thread was inside launch calls or operators, or in pauses between
+    launches shorter than 0.5 ms or ten times the usual distance. Waiting for data, for Python, for a
+    synchronisation or for memory is counted on its own.
 
 What to try
-    Launch fewer, larger kernels: torch.compile, fused or foreach optimizers, larger batches. Or launch many at once:
-    CUDA graphs, torch.compile(mode="reduce-overhead").
+    Launch fewer, larger kernels: torch.compile, fused or foreach optimizers, larger batches. Or launch many at
+    once: CUDA graphs, torch.compile(mode="reduce-overhead").
 
 When it is wrong
-    The profiler adds about 1 to 5 us to each launch and operator, so a recording overstates this; without the profiler
-    the share is smaller but the cause the same.
+    The profiler adds about 1 to 5 us to each launch and operator, so a recording overstates this; without the
+    profiler the share is smaller but the cause the same.
 """
 
     def check(self, trace: Trace) -> Iterable[Finding]:
@@ -105,8 +107,15 @@ When it is wrong
             device=waiting.device,
             evidence=waiting.evidence(),
             intervals=pairs(waiting.intervals),
-            code=_OPTIMIZER_CODE if facts.optimizer_share > 0.5 else _COMPILE_CODE if facts.training else _GRAPH_CODE,
-            cannot_tell="How much of the launch time is the profiler's own: record once without shapes and stacks and compare step times.",
+            code=_OPTIMIZER_CODE
+            if facts.optimizer_share > 0.5
+            else _COMPILE_CODE
+            if facts.training
+            else _GRAPH_CODE,
+            cannot_tell=(
+                "How much of the launch time is the profiler's own: record once without shapes and stacks "
+                "and compare step times."
+            ),
         )
 
 
@@ -122,7 +131,9 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
         mean_kernel_ns=float(trace.events.duration[kernels].mean()) if len(kernels) else 0.0,
         interval_ns=float(np.median(np.diff(starts))) if len(starts) > 1 else 0.0,
         optimizer_share=in_optimizer / max(waiting.worst_ns, 1),
-        training="backward" in names or "optim" in names or len(of_family(analysis, kernels, Family.OPTIMIZER)) > 0,
+        training="backward" in names
+        or "optim" in names
+        or len(of_family(analysis, kernels, Family.OPTIMIZER)) > 0,
         graphs=bool((trace.events.kind[operations(analysis, waiting.device)] == EventKind.GRAPH).any()),
     )
 
@@ -130,30 +141,43 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
 def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> str:
     whole = part_of_step(analysis, waiting.ns)
     text = (
-        f"{counted(analysis, facts.kernels, 'kernel')} run {duration(facts.mean_kernel_ns)} each on average, while the CPU "
+        f"{counted(analysis, facts.kernels, 'kernel')} run {duration(facts.mean_kernel_ns)} each on average, "
+        "while the CPU "
         f"needs about {duration(facts.interval_ns)} from one launch to the next: the GPU idles {whole} between them."
     )
-    where = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:4] if share(analysis, each.ns) >= LEAST_SHARE]
+    where = [
+        f"{each.culprit} ({percent(share(analysis, each.ns))})"
+        for each in waiting.blames[:4]
+        if share(analysis, each.ns) >= LEAST_SHARE
+    ]
     if where:
         text += f" Where: {listed(where)}."
     floor = facts.kernels * GRAPH_GAP_NS
     if facts.kernels and waiting.ns > 2 * floor:
-        text += (
-            f" Replayed as a CUDA graph the same kernels would leave gaps of about {part_of_step(analysis, floor)}."
-        )
+        text += f" Replayed as a CUDA graph the same kernels would leave gaps of about {part_of_step(analysis, floor)}."
     return text
 
 
 def _advice(facts: _Launches, culprit: str) -> tuple[str, ...]:
     advice = []
     if facts.optimizer_share > 0.25:
-        advice.append("Let the optimizer update all parameters in a few kernels: fused=True (or foreach=True).")
+        advice.append(
+            "Let the optimizer update all parameters in a few kernels: fused=True (or foreach=True)."
+        )
     if facts.training:
-        advice.append('Fuse operators and cut launches with torch.compile(model); mode="reduce-overhead" adds CUDA graphs.')
-        advice.append("Give each kernel more work: a larger batch, or several small tensors in one operation.")
+        advice.append(
+            'Fuse operators and cut launches with torch.compile(model); mode="reduce-overhead" adds CUDA graphs.'
+        )
+        advice.append(
+            "Give each kernel more work: a larger batch, or several small tensors in one operation."
+        )
     else:
-        advice.append('Capture the forward pass as a CUDA graph, or use torch.compile(model, mode="reduce-overhead").')
+        advice.append(
+            'Capture the forward pass as a CUDA graph, or use torch.compile(model, mode="reduce-overhead").'
+        )
         advice.append("Serve several requests as one batch: the same launches then do more work.")
     if facts.mean_kernel_ns < SHORT_KERNEL_NS and not facts.graphs:
-        advice.append(f"Look for loops over small tensors in {culprit}, and replace them by one batched operation.")
+        advice.append(
+            f"Look for loops over small tensors in {culprit}, and replace them by one batched operation."
+        )
     return tuple(advice)

@@ -37,8 +37,8 @@ What it found
     The GPU spends time on kernels that only rearrange tensors, such as nchwToNhwcKernel and batched_transpose.
 
 Why it costs time
-    Tensor cores want channels last (NHWC). PyTorch's default is channels first (NCHW), so the library converts the input
-    and the output of every convolution. That is pure memory traffic.
+    Tensor cores want channels last (NHWC). PyTorch's default is channels first (NCHW), so the library converts the
+    input and the output of every convolution. That is pure memory traffic.
 
 How it decides
     By kernel name. The ceiling is the time of these kernels. Below 1 % of the step it stays quiet.
@@ -74,7 +74,8 @@ When it is wrong
             title=f"Tensors change layout back and forth: {of_every_step(analysis, share(analysis, ceiling))}",
             explanation=(
                 f"{counted(analysis, len(events), 'kernel')} only rearrange tensors, such as {shortened(longest, 70)}: "
-                f"{part_of_step(analysis, ceiling)}, {percent(total(analysis, events) / max(kernels, 1))} of the kernels' time."
+                f"{part_of_step(analysis, ceiling)}, {percent(total(analysis, events) / max(kernels, 1))} of "
+                "the kernels' time."
             ),
             advice=(
                 "Keep the model and its input in channels_last: model.to(memory_format=torch.channels_last).",
@@ -87,5 +88,8 @@ When it is wrong
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
             code=_CODE,
-            cannot_tell="Which layers cause the conversions: record with shapes and modules (record_shapes=True, with_modules=True).",
+            cannot_tell=(
+                "Which layers cause the conversions: record with shapes and modules (record_shapes=True, "
+                "with_modules=True)."
+            ),
         )

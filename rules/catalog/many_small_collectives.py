@@ -11,12 +11,14 @@ from parsers.model import Trace
 from parsers.model.units import duration, size
 from rules.analysis.analysis import analyse
 from rules.analysis.idle_time import event_evidence
-from rules.analysis.intervals import clip, intersect, length, pairs, union
+from rules.analysis.intervals import clip, intersect, length, pairs, subtract, union
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share
 from rules.analysis.ranks import ranks_of
 from rules.base import Category, Finding, Need, rule, severity_of
 
-SMALL_BYTES = 1_000_000  # below about 1 MB a ring all-reduce over NVLink is bound by latency, not by bandwidth
+SMALL_BYTES = (
+    1_000_000  # below about 1 MB a ring all-reduce over NVLink is bound by latency, not by bandwidth
+)
 MANY_A_STEP = 20
 LEAST_SHARE = 0.01
 
@@ -38,12 +40,13 @@ What it found
     A step sends many small messages between the GPUs.
 
 Why it costs time
-    Every collective costs 10 to 50 us before the first byte moves. Below about 1 MB that latency is most of its time, so
-    a hundred small ones take far longer than one large one with the same data.
+    Every collective costs 10 to 50 us before the first byte moves. Below about 1 MB that latency is most of its
+    time, so a hundred small ones take far longer than one large one with the same data.
 
 How it decides
-    It counts collectives below 1 MB whose size was recorded. It fires when there are at least 20 a step and those that
-    nothing covers make up at least 1 % of the step. The ceiling is all but one of them.
+    It counts collectives below 1 MB whose size was recorded. It fires when there are at least 20 a step and those
+    that nothing covers make up at least 1 % of the step, without the time a rank waits for a later one. The ceiling
+    is all but one of them.
 
 What to try
     Put tensors together before sending them: larger DDP buckets (bucket_cap_mb), larger FSDP units, one flattened
@@ -55,7 +58,8 @@ When it is wrong
 
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
-        columns = ranks_of(analysis).columns
+        ranks = ranks_of(analysis)
+        columns = ranks.columns
         t0, t1 = analysis.window
         for device in analysis.active_devices:
             small = (columns.device == device) & (columns.bytes > 0) & (columns.bytes < SMALL_BYTES)
@@ -65,6 +69,8 @@ When it is wrong
                 continue
             covered = union(columns.start[small], columns.end[small])
             exposed = clip(intersect(covered, analysis.time(device).communication), t0, t1)
+            if device in ranks.devices:
+                exposed = subtract(exposed, ranks.waiting_intervals(ranks.devices.index(device)))
             ceiling = int(length(exposed) * (1 - 1 / count))
             if share(analysis, ceiling) < LEAST_SHARE:
                 continue

@@ -38,21 +38,22 @@ What it found
     casts, activations, masks, softmax, normalisation.
 
 Why it costs time
-    Their time is memory traffic, not arithmetic. Every kernel of the chain reads and writes everything again; one fused
-    kernel would do it once. Attention written with separate operators stores a score for every pair of positions.
+    Their time is memory traffic, not arithmetic. Every kernel of the chain reads and writes everything again; one
+    fused kernel would do it once. Attention written with separate operators stores a score for every pair of
+    positions.
 
 How it decides
-    By kernel family and order on the stream. A chain is two or more such kernels in a row, the longest above 3 us. The
-    ceiling counts all of a chain but its longest kernel, and all of what lies between the two matrix products of an
-    attention with a softmax in between.
+    By kernel family and order on the stream. A chain is two or more such kernels in a row, the longest above 3 us.
+    The ceiling counts all of a chain but its longest kernel, and all of what lies between the two matrix products
+    of an attention with a softmax in between.
 
 What to try
-    torch.compile, or a fused kernel (scaled_dot_product_attention, fused LayerNorm, fused optimizers). Keep tensors in
-    16 bits, avoid copies and casts.
+    torch.compile, or a fused kernel (scaled_dot_product_attention, fused LayerNorm, fused optimizers). Keep tensors
+    in 16 bits, avoid copies and casts.
 
 When it is wrong
-    When the results between the kernels are needed elsewhere, they must be written anyway. Kernels in a row need not
-    work on the same tensor.
+    When the results between the kernels are needed elsewhere, they must be written anyway. Kernels in a row need
+    not work on the same tensor.
 """
 
     def check(self, trace: Trace) -> Iterable[Finding]:
@@ -93,12 +94,14 @@ When it is wrong
 def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int) -> str:
     kinds = [f"{family.label} ({percent(share(analysis, ns))})" for family, ns in worst.families[:4]]
     text = (
-        f"{counted(analysis, len(worst.events), 'kernel')} in {counted(analysis, worst.chains, 'chain')} take {part_of_step(analysis, busy)} and only "
+        f"{counted(analysis, len(worst.events), 'kernel')} in {counted(analysis, worst.chains, 'chain')} "
+        f"take {part_of_step(analysis, busy)} and only "
         f"move data: {listed(kinds)}. Fused, they could save up to {part_of_step(analysis, ceiling)}."
     )
     if worst.attention_ns:
         text += (
-            f" {percent(worst.attention_ns / max(worst.total_ns, 1))} of it lies between the matrix products of attention: "
+            f" {percent(worst.attention_ns / max(worst.total_ns, 1))} of it lies between the matrix products "
+            "of attention: "
             "mask, softmax and copies of the scores, which a fused attention kernel never writes to memory."
         )
     return text
@@ -112,5 +115,6 @@ def _advice(attention: bool) -> tuple[str, ...]:
         )
     return (
         "Compile the model: torch.compile joins neighbouring elementwise kernels into one.",
-        "Avoid casts and copies between operators: keep one data type and memory layout, use in-place or fused operators.",
+        "Avoid casts and copies between operators: keep one data type and memory layout, use in-place or "
+        "fused operators.",
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from parsers.model.units import percent
@@ -17,10 +18,13 @@ from rules.analysis.phrases import of_every_step, part_of_step, share, shortened
 from rules.analysis.work import of_family, operations, total
 from rules.base import Category, Finding, Need, rule, severity_of
 
+I64 = npt.NDArray[np.int64]
+
 LEAST_SHARE = 0.01
 FIRST_CAPABILITY = 7  # tensor cores exist from compute capability 7.0 on (Kineto's plugin)
 TF32_CAPABILITY = 8
-# Peak dense tensor-core rate over peak FP32 rate, from NVIDIA's data sheets: V100 FP16 125/15.7, A100 TF32 156/19.5, H100 TF32 495/67.
+# Peak dense tensor-core rate over peak FP32 rate, from NVIDIA's data sheets:
+# V100 FP16 125/15.7, A100 TF32 156/19.5, H100 TF32 495/67.
 SPEED_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
 USUAL_RATIO = 8.0
 FULL_PRECISION = ("fp32", None)
@@ -50,20 +54,25 @@ Why it costs time
     faster in bf16 or fp16.
 
 How it decides
-    By the kernels' names: cuBLAS, cuDNN and CUTLASS say which instructions a kernel uses (ffma, simt and sgemm against
-    tensorop, s1688, s16816, wgmma, nvjet). Double precision and products of a matrix with a vector are left out. The
-    ceiling is the time of these kernels, less what the tensor cores' peak rate would still need.
+    By the kernels' names: cuBLAS, cuDNN and CUTLASS say which instructions a kernel uses (ffma, simt and sgemm
+    against tensorop, s1688, s16816, wgmma, nvjet). Double precision and products of a matrix with a vector are left
+    out. The ceiling is the time of these kernels, less what the tensor cores' peak rate would still need.
 
 What to try
     Allow TF32, or use automatic mixed precision in bf16. Make dimensions multiples of 8 (16-bit types).
 
 When it is wrong
-    When the computation needs full FP32 accuracy. Products that are bound by memory gain less than the ceiling says.
+    When the computation needs full FP32 accuracy. Products that are bound by memory gain less than the ceiling
+    says.
 """
 
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
-        found = {device: _without(analysis, device) for device in analysis.active_devices if _capable(trace, device)}
+        found = {
+            device: _without(analysis, device)
+            for device in analysis.active_devices
+            if _capable(trace, device)
+        }
         worst = max(found, key=lambda device: total(analysis, found[device]), default=None)
         if worst is None or not len(found[worst]):
             return
@@ -81,7 +90,7 @@ When it is wrong
             explanation=_explanation(analysis, worst, events, length(busy), trace.name(longest)),
             advice=(
                 'Allow TF32 for matrix products: torch.set_float32_matmul_precision("high").',
-                "Or use mixed precision: torch.autocast(\"cuda\", dtype=torch.bfloat16) around the forward pass.",
+                'Or use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.',
             ),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
@@ -90,7 +99,10 @@ When it is wrong
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
             code=_CODE,
-            cannot_tell="Whether the model tolerates lower precision, and how close these kernels are to the FP32 peak (Nsight Compute).",
+            cannot_tell=(
+                "Whether the model tolerates lower precision, and how close these kernels are to the FP32 "
+                "peak (Nsight Compute)."
+            ),
         )
 
 
@@ -104,16 +116,26 @@ def _ratio(trace: Trace, device: int) -> float:
     return SPEED_RATIO.get(capability[0], USUAL_RATIO) if capability else USUAL_RATIO
 
 
-def _without(analysis: Analysis, device: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    kernels = of_family(analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION)
+def _without(analysis: Analysis, device: int) -> I64:
+    kernels = of_family(
+        analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION
+    )
     names = analysis.trace.events.name[kernels]
     classes = analysis.classes
-    wanted = np.array([classes[name].tensor_core is False and classes[name].dtype in FULL_PRECISION for name in names.tolist()], bool)
+    wanted = np.array(
+        [
+            classes[name].tensor_core is False and classes[name].dtype in FULL_PRECISION
+            for name in names.tolist()
+        ],
+        bool,
+    )
     return kernels[wanted] if len(kernels) else kernels
 
 
-def _explanation(analysis: Analysis, device: int, events: np.ndarray[tuple[int], np.dtype[np.int64]], busy: int, name: str) -> str:
-    kernels = of_family(analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION)
+def _explanation(analysis: Analysis, device: int, events: I64, busy: int, name: str) -> str:
+    kernels = of_family(
+        analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION
+    )
     part = total(analysis, events) / max(total(analysis, kernels), 1)
     return (
         f"{percent(part)} of the time in matrix products and convolutions is spent on ordinary FP32 units: "

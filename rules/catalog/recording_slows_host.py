@@ -36,13 +36,13 @@ What it found
     The profiler takes part of the time that it measures.
 
 Why it costs time
-    It costs nothing without the profiler, but the numbers here are too high. Python stacks cost about a microsecond for
-    every function call, shapes and memory some more for every operator.
+    It costs nothing without the profiler, but the numbers here are too high. Python stacks cost about a microsecond
+    for every function call, shapes and memory some more for every operator.
 
 How it decides
-    The recording says how it was made (with_stack, profile_memory), and the profiler records its own work as overhead
-    events. It speaks up when stacks or memory were recorded and the GPU waits for the CPU at least 5 % of the time, or
-    when overhead events cover at least 5 % of the GPU's idle time in the window.
+    The recording says how it was made (with_stack, profile_memory), and the profiler records its own work as
+    overhead events. It speaks up when stacks or memory were recorded and the GPU waits for the CPU at least 5 % of
+    the time, or when overhead events cover at least 5 % of the GPU's idle time in the window.
 
 What to try
     Take times from a recording without stacks, memory and shapes, and use the detailed one to see where.
@@ -58,7 +58,14 @@ When it is wrong
         device = max(analysis.active_devices, key=lambda each: sum(_idle(analysis, each).values()))
         waiting = sum(_idle(analysis, device).values())
         own = _profiler_time(analysis, device)
-        options = [text for text, used in (("Python stacks", trace.capture.with_stack), ("memory", trace.capture.profile_memory)) if used]
+        options = [
+            text
+            for text, used in (
+                ("Python stacks", trace.capture.with_stack),
+                ("memory", trace.capture.profile_memory),
+            )
+            if used
+        ]
         costly = bool(options) and share(analysis, waiting) >= LEAST_IDLE_SHARE
         if not costly and share(analysis, length(own)) < NOTABLE_SHARE:
             return
@@ -68,10 +75,13 @@ When it is wrong
             text = (
                 f"This was recorded with {listed(options)}, which makes every operator slower"
                 + (f" ({len(frames):,} Python calls were recorded)" if len(frames) else "")
-                + f". The GPU waits for the CPU {percent(share(analysis, waiting))} of the time; without them it would be less."
+                + f". The GPU waits for the CPU {percent(share(analysis, waiting))} of the time; without them it would be "
+                "less."
             )
         if length(own):
-            text += f" The profiler's own work falls on {part_of_step(analysis, length(own))} of idle GPU time."
+            text += (
+                f" The profiler's own work falls on {part_of_step(analysis, length(own))} of idle GPU time."
+            )
         yield Finding(
             rule=self.id,
             category=self.category,
@@ -82,10 +92,16 @@ When it is wrong
                 else f"The profiler itself stalls the GPU: {of_every_step(analysis, share(analysis, length(own)))}"
             ),
             explanation=text.strip(),
-            advice=("Record again without stacks, memory and shapes for the times, and keep this one to see where.",),
+            advice=(
+                "Record again without stacks, memory and shapes for the times, and keep this one to see where.",
+            ),
             ceiling_ns=length(own),
             window_ns=analysis.window_ns,
-            culprit="with_stack" if trace.capture.with_stack else "profile_memory" if trace.capture.profile_memory else "profiler",
+            culprit="with_stack"
+            if trace.capture.with_stack
+            else "profile_memory"
+            if trace.capture.profile_memory
+            else "profiler",
             device=device,
             evidence=event_evidence(trace, trace.events.of_kind(EventKind.OVERHEAD), 10),
             intervals=pairs(own),

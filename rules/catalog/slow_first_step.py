@@ -33,8 +33,8 @@ Why it costs time
     It costs nothing without the recorder: a profiler that starts sets up buffers and drains the GPU.
 
 How it decides
-    Leading steps that take more than 1.5 times the median of the later half, whose number is not 0 and which contain
-    neither compilation nor loading of kernels. They are left out of all other findings.
+    Leading steps that take more than 1.5 times the median of the later half, whose number is not 0 and which
+    contain neither compilation nor loading of kernels. They are left out of all other findings.
 
 What to try
     Start the recorder a step or two earlier.
@@ -50,14 +50,19 @@ When it is wrong
             return
         slowest = found.slowest
         text = (
-            f"{slowest.name} takes {duration(slowest.duration)}, {three_digits(slowest.duration / max(found.usual_ns, 1))} times a "
-            f"steady step ({duration(found.usual_ns)}), right after the recording began. It is left out of the other findings."
+            f"{slowest.name} takes {duration(slowest.duration)}, "
+            f"{three_digits(slowest.duration / max(found.usual_ns, 1))} times a "
+            f"steady step ({duration(found.usual_ns)}), right after the recording began. It is left out of "
+            "the other findings."
         )
         yield Finding(
             rule=self.id,
             category=self.category,
             severity=severity_of(found.extra_ns, found.recorded_ns),
-            title=f"The first recorded step is slow: {three_digits(slowest.duration / max(found.usual_ns, 1))} times the others",
+            title=(
+                f"The first recorded step is slow: {three_digits(slowest.duration / max(found.usual_ns, 1))} "
+                "times the others"
+            ),
             explanation=f"{text} It contains {listed(found.contains)}." if found.contains else text,
             advice=("Start recording a step or two before the steps that matter.",),
             ceiling_ns=found.extra_ns,

@@ -46,25 +46,25 @@ class SynchronisationInStep:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.API_CALLS})
     explanation: ClassVar[str] = """
 What it found
-    The CPU stops and waits until the GPU has finished: torch.cuda.synchronize(), .item(), .cpu(), printing a tensor,
-    an if on a tensor, nonzero, a blocking copy.
+    The CPU stops and waits until the GPU has finished: torch.cuda.synchronize(), .item(), .cpu(), printing a
+    tensor, an if on a tensor, nonzero, a blocking copy.
 
 Why it costs time
-    While the CPU waits it launches nothing, so the GPU's queue runs empty. When the wait is over, the GPU idles until
-    the CPU has launched new work. The wait itself costs nothing: the time after it does.
+    While the CPU waits it launches nothing, so the GPU's queue runs empty. When the wait is over, the GPU idles
+    until the CPU has launched new work. The wait itself costs nothing: the time after it does.
 
 How it decides
-    It counts idle time of the GPU while the launching thread is inside a blocking call or an operator that reads a value
-    back. Time after the call counts too, as far as the CPU had been ahead when it blocked: that much sooner it would
-    have launched. Time in which the GPU was busy anyway is not counted.
+    It counts idle time of the GPU while the launching thread is inside a blocking call or an operator that reads a
+    value back. Time after the call counts too, as far as the CPU had been ahead when it blocked: that much sooner
+    it would have launched. Time in which the GPU was busy anyway is not counted.
 
 What to try
     Read values back rarely, many at once, and late. Keep conditions on the GPU (torch.where). Time with CUDA events
     instead of synchronising. Copy to pinned memory with non_blocking=True and wait for an event.
 
 When it is wrong
-    When the program is slow in launching anyway, removing the synchronisation only gives back the call's own time, which
-    is what is counted here.
+    When the program is slow in launching anyway, removing the synchronisation only gives back the call's own time,
+    which is what is counted here.
 """
 
     def check(self, trace: Trace) -> Iterable[Finding]:
@@ -89,7 +89,9 @@ When it is wrong
             evidence=waiting.evidence(),
             intervals=pairs(waiting.intervals),
             code=_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE,
-            cannot_tell="" if trace.capture.with_stack else "Which line calls it: record with stacks (with_stack=True).",
+            cannot_tell=""
+            if trace.capture.with_stack
+            else "Which line calls it: record with stacks (with_stack=True).",
         )
 
 
@@ -100,10 +102,14 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     if len(items):
         found.append(counted(analysis, len(items), "scalar read-back"))
     text = (
-        f"{' and '.join(found) or 'Blocking copies'} make the CPU wait for the GPU; afterwards the GPU idles until new work arrives: "
+        f"{' and '.join(found) or 'Blocking copies'} make the CPU wait for the GPU; afterwards the GPU idles "
+        "until new work arrives: "
         f"{part_of_step(analysis, waiting.ns)}."
     )
-    where = [f"{each.culprit} ({percent(share(analysis, each.ns))}, {each.count:,} gaps)" for each in waiting.blames[:3]]
+    where = [
+        f"{each.culprit} ({percent(share(analysis, each.ns))}, {each.count:,} gaps)"
+        for each in waiting.blames[:3]
+    ]
     return f"{text} Where: {listed(where)}."
 
 
@@ -123,7 +129,8 @@ def _named_operators(analysis: Analysis, device: int, names: tuple[str, ...]) ->
 def _advice(read_back: bool) -> tuple[str, ...]:
     if read_back:
         return (
-            "Keep values on the GPU and read them back once in many steps: collect loss.detach() and call .item() on their mean.",
+            "Keep values on the GPU and read them back once in many steps: collect loss.detach() and call "
+            ".item() on their mean.",
             "Replace conditions on tensors by torch.where, and copy results with non_blocking=True into pinned memory.",
         )
     return (

@@ -43,9 +43,9 @@ Why it costs time
     Every slow step delays the run, and in a distributed run all other ranks with it.
 
 How it decides
-    Steps: the longest steady step takes more than 1.5 times the median. The ceiling is what all longer steps take above
-    the median. Kernels: one name with more than 10 runs and at least 5 % of the time whose standard deviation exceeds
-    its mean; that is information only, because one kernel name may serve several shapes.
+    Steps: the longest steady step takes more than 1.5 times the median. The ceiling is what all longer steps take
+    above the median. Kernels: one name with more than 10 runs and at least 5 % of the time whose standard deviation
+    exceeds its mean; that is information only, because one kernel name may serve several shapes.
 
 What to try
     See what the long steps do in addition: logging, saving, evaluation, garbage collection, longer inputs, other
@@ -83,8 +83,10 @@ When it is wrong
             severity=severity_of(extra, analysis.window_ns),
             title=f"Steps take unequal time: {percent(share(analysis, extra))} above the median",
             explanation=(
-                f"{longest.name} takes {duration(longest.duration)}, {three_digits(longest.duration / max(usual, 1))} times the median "
-                f"({duration(usual)}); {len(slow)} of {analysis.steps_in_window} steps are more than {LEAST_RATIO} times as long."
+                f"{longest.name} takes {duration(longest.duration)}, "
+                f"{three_digits(longest.duration / max(usual, 1))} times the median "
+                f"({duration(usual)}); {len(slow)} of {analysis.steps_in_window} steps are more than "
+                f"{LEAST_RATIO} times as long."
             ),
             advice=(
                 f"Compare {longest.name} with its neighbours: what runs only there?",
@@ -121,7 +123,11 @@ When it is wrong
             square = np.bincount(name, time * time, minlength=len(trace.strings))
             mean = total / np.maximum(count, 1)
             spread = np.sqrt(np.maximum(square / np.maximum(count, 1) - mean * mean, 0)) / np.maximum(mean, 1)
-            odd = (count > LEAST_CALLS) & (spread > LEAST_SPREAD) & (total >= LEAST_KERNEL_SHARE * analysis.window_ns)
+            odd = (
+                (count > LEAST_CALLS)
+                & (spread > LEAST_SPREAD)
+                & (total >= LEAST_KERNEL_SHARE * analysis.window_ns)
+            )
             if not odd.any():
                 continue
             worst = int(np.flatnonzero(odd)[total[odd].argmax()])
@@ -132,7 +138,8 @@ When it is wrong
                 severity=Severity.INFO,
                 title=f"One kernel's time varies: {shortened(trace.strings[worst], 40)}",
                 explanation=(
-                    f"It runs {count[worst]:,} times on {device_name(trace, device)}, {duration(mean[worst])} on average, and its standard deviation is "
+                    f"It runs {count[worst]:,} times on {device_name(trace, device)}, "
+                    f"{duration(mean[worst])} on average, and its standard deviation is "
                     f"{three_digits(spread[worst])} times that. Often the same kernel serves small and large tensors."
                 ),
                 advice=("Group its runs by grid size to see whether they do different amounts of work.",),
@@ -142,7 +149,9 @@ When it is wrong
                 device=device,
                 evidence=event_evidence(trace, mine, 5),
                 code=_CODE,
-                cannot_tell="" if trace.capture.record_shapes else "Which shapes it ran on: record with record_shapes=True.",
+                cannot_tell=""
+                if trace.capture.record_shapes
+                else "Which shapes it ran on: record with record_shapes=True.",
                 confidence="low",
             )
             return

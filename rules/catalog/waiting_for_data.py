@@ -15,7 +15,9 @@ from rules.analysis.phrases import listed, of_every_step, part_of_step, share
 from rules.analysis.regions import is_loader
 from rules.base import Category, Finding, Need, rule, severity_of
 
-LEAST_SHARE = 0.01  # of the window; loading is a problem above 5 % of the step (Kineto's plugin) or 10 % (XProf)
+LEAST_SHARE = (
+    0.01  # of the window; loading is a problem above 5 % of the step (Kineto's plugin) or 10 % (XProf)
+)
 
 _LOADER_CODE = """loader = DataLoader(
     dataset,
@@ -54,8 +56,8 @@ Why it costs time
 How it decides
     It takes each gap on the GPU, finds the call that ended it and the thread that made the call, and looks at what
     that thread did during the gap. The time counts as waiting for data when the thread was inside a data loader
-    (enumerate(DataLoader)#...) or inside a region whose name speaks of data, such as load, fetch, read, input, batch
-    or preprocess, and launched nothing. Below 1 % of the step it stays quiet.
+    (enumerate(DataLoader)#...) or inside a region whose name speaks of data, such as load, fetch, read, input,
+    batch or preprocess, and launched nothing. Below 1 % of the step it stays quiet.
 
 What to try
     Load in several worker processes, pin the memory, prefetch the next batch while the GPU works on this one, move
@@ -100,11 +102,17 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
         f"While {waiting.culprit} runs, nothing is launched and the GPU idles: "
         f"{part_of_step(analysis, waiting.ns)}, the longest wait {duration(waiting.longest_ns)}."
     )
-    others = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[1:3] if share(analysis, each.ns) >= LEAST_SHARE]
+    others = [
+        f"{each.culprit} ({percent(share(analysis, each.ns))})"
+        for each in waiting.blames[1:3]
+        if share(analysis, each.ns) >= LEAST_SHARE
+    ]
     if others:
         text += f" Also waited for: {listed(others)}."
     if "_SingleProcessDataLoaderIter" in waiting.culprit:
-        text += " The DataLoader has no worker processes (num_workers=0): it loads in the training thread itself."
+        text += (
+            " The DataLoader has no worker processes (num_workers=0): it loads in the training thread itself."
+        )
     elif "_MultiProcessingDataLoaderIter" in waiting.culprit:
         text += " The DataLoader has worker processes, but they deliver batches more slowly than the GPU uses them."
     return text
@@ -122,6 +130,7 @@ def _advice(culprit: str, loader: bool) -> tuple[str, ...]:
             "Prepare the next batch while the GPU works on this one.",
         )
     return (
-        f"Prepare the next batch in a thread or worker process while the GPU works, so that {culprit} is off the critical path.",
+        f"Prepare the next batch in a thread or worker process while the GPU works, so that {culprit} is off "
+        "the critical path.",
         "Launch the next forward pass before preparing the batch after it.",
     )

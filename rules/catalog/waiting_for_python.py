@@ -9,7 +9,7 @@ from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.causes import Cause
-from rules.analysis.culprits import OUTSIDE
+from rules.analysis.host_language import host_code
 from rules.analysis.idle_time import IdleTime
 from rules.analysis.intervals import pairs
 from rules.analysis.phrases import listed, of_every_step, part_of_step, share
@@ -44,18 +44,18 @@ Why it costs time
     empty and stays empty.
 
 How it decides
-    It takes each gap on the GPU and the thread that ended it. The time counts as waiting for the host when that thread
-    launched nothing for at least 0.5 ms and ten times its usual distance between launches, or was inside a region that
-    launches nothing at all and lasts at least 0.1 ms. Data loading, allocation and synchronisation are counted on their
-    own, and short pauses between launches count as launch overhead.
+    It takes each gap on the GPU and the thread that ended it. The time counts as waiting for the host when that
+    thread launched nothing for at least 0.5 ms and ten times its usual distance between launches, or was inside a
+    region that launches nothing at all and lasts at least 0.1 ms. Data loading, allocation and synchronisation are
+    counted on their own, and short pauses between launches count as launch overhead.
 
 What to try
-    Move the work off the critical path: into a thread or process that prepares the next step, after the launches of the
-    next step, or onto the GPU. Do it less often. Make it faster.
+    Move the work off the critical path: into a thread or process that prepares the next step, after the launches of
+    the next step, or onto the GPU. Do it less often. Make it faster.
 
 When it is wrong
-    A recording with Python stacks slows Python down, so the real share is smaller. Work in a C extension that holds no
-    region appears as "Python outside any region".
+    A recording with Python stacks slows Python down, so the real share is smaller. Work in a C extension that holds
+    no region appears as "Python outside any region".
 """
 
     def check(self, trace: Trace) -> Iterable[Finding]:
@@ -69,7 +69,7 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
-            title=f"The GPU waits for Python: {of_every_step(analysis, share(analysis, ceiling))}",
+            title=f"The GPU waits for {host_code(trace)}: {of_every_step(analysis, share(analysis, ceiling))}",
             explanation=_explanation(analysis, waiting),
             advice=_advice(culprit),
             ceiling_ns=ceiling,
@@ -86,13 +86,17 @@ When it is wrong
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     first = waiting.blames[0]
-    where = "Python code outside any region" if first.culprit == OUTSIDE else first.culprit
+    where = first.culprit
     text = (
         f"While {where} runs on the CPU, nothing is launched and the GPU has finished its queue: "
         f"{part_of_step(analysis, waiting.ns)}. {where} alone is {percent(share(analysis, first.ns))}, the longest "
         f"wait {duration(waiting.longest_ns)}."
     )
-    others = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[1:4] if share(analysis, each.ns) >= LEAST_SHARE]
+    others = [
+        f"{each.culprit} ({percent(share(analysis, each.ns))})"
+        for each in waiting.blames[1:4]
+        if share(analysis, each.ns) >= LEAST_SHARE
+    ]
     return f"{text} Also: {listed(others)}." if others else text
 
 
@@ -104,7 +108,10 @@ def _advice(culprit: str) -> tuple[str, ...]:
             "Compile the step: torch.compile(optimizer.step).",
         )
     if "cudalaunchkernel" in lower or "module" in lower or "library" in lower:
-        return ("The driver loads kernels on first use: run a few warm-up steps before measuring, or set CUDA_MODULE_LOADING=EAGER.",)
+        return (
+            "The driver loads kernels on first use: run a few warm-up steps before measuring, or set "
+            "CUDA_MODULE_LOADING=EAGER.",
+        )
     return (
         f"Run {culprit} in a worker process or a thread that prepares the next step, off the critical path.",
         "Or launch the next forward pass first, and do this work while the GPU computes.",
@@ -114,4 +121,7 @@ def _advice(culprit: str) -> tuple[str, ...]:
 def _cannot_tell(trace: Trace, culprit: str) -> str:
     if trace.capture.with_stack:
         return "Which lines inside the frame are slow: use a CPU profiler such as py-spy on this process."
-    return f"What inside {culprit} is slow: record with stacks (with_stack=True) or put record_function regions around its parts."
+    return (
+        f"What inside {culprit} is slow: record with stacks (with_stack=True) or put record_function regions "
+        "around its parts."
+    )

@@ -15,7 +15,8 @@ from rules.base import Category, Finding, Need, rule, severity_of
 LEAST_SHARE = 0.01
 
 _CODE = """schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # skip compilation and first allocations
-with torch.profiler.profile(schedule=schedule, on_trace_ready=torch.profiler.tensorboard_trace_handler("trace")) as prof:
+write = torch.profiler.tensorboard_trace_handler("trace")
+with torch.profiler.profile(schedule=schedule, on_trace_ready=write) as prof:
     for batch in loader:
         train_step(batch)
         prof.step()"""
@@ -33,14 +34,14 @@ What it found
     The first steps of the recording take much longer than the later ones.
 
 Why it costs time
-    Compilation, loading of kernels, choosing of algorithms, first allocations: they happen once. In a recording they
-    hide the steps that matter.
+    Compilation, loading of kernels, choosing of algorithms, first allocations: they happen once. In a recording
+    they hide the steps that matter.
 
 How it decides
     A leading step that takes more than 1.5 times the median of the later half is warm-up, when it is the program's
-    first (number 0) or contains compilation or loading of kernels; otherwise the recorder's own start made it slow. All
-    other findings are computed on the steady steps alone. The ceiling here is the extra time of the warm-up steps,
-    against the whole recording.
+    first (number 0) or contains compilation or loading of kernels; otherwise the recorder's own start made it slow.
+    All other findings are computed on the steady steps alone. The ceiling here is the extra time of the warm-up
+    steps, against the whole recording.
 
 What to try
     Record later steps. If start-up time itself matters: cache compiled code, compile fewer variants, mark dynamic
@@ -64,7 +65,8 @@ When it is wrong
             explanation=_explanation(found),
             advice=(
                 "Record later steps: torch.profiler.schedule(wait=5, warmup=2, active=5).",
-                "If start-up itself is too slow, keep compiled code between runs (TORCHINDUCTOR_FX_GRAPH_CACHE=1) and avoid "
+                "If start-up itself is too slow, keep compiled code between runs "
+                "(TORCHINDUCTOR_FX_GRAPH_CACHE=1) and avoid "
                 "recompilation.",
             ),
             ceiling_ns=found.extra_ns,
@@ -74,7 +76,10 @@ When it is wrong
             evidence=step_evidence(analysis, found.warm),
             intervals=tuple((step.start, step.end) for step in found.warm),
             code=_CODE,
-            cannot_tell="Whether later steps would be slow again, for instance by recompiling for new shapes: record a longer run.",
+            cannot_tell=(
+                "Whether later steps would be slow again, for instance by recompiling for new shapes: record "
+                "a longer run."
+            ),
         )
 
 

@@ -1,0 +1,68 @@
+"""Iterations without any annotation: the steady period in the sequence of a GPU's operations."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, CopyKind, Trace
+
+I64 = npt.NDArray[np.int64]
+
+LEAST_REPETITIONS = 4
+LEAST_MATCH = 0.95  # share of operations that equal the one a period later
+LEAST_SPAN = 0.9  # of the recording that the repetitions must cover: less is a part of a step
+LEAST_WAIT_SHARE = 0.5  # of a cycle's idle time that must lie at its boundary: a model's layers repeat, too
+LONGEST_SEQUENCE = 200_000
+
+
+def repetitions(trace: Trace, operations: I64) -> list[tuple[int, int]]:
+    """(start, end) of each cycle on the busiest device; none where nothing repeats from end to end."""
+    order = _of_busiest_device(trace, operations)
+    order = order[np.argsort(trace.events.start[order], kind="stable")][:LONGEST_SEQUENCE]
+    if len(order) < 2 * LEAST_REPETITIONS:
+        return []
+    whole = int(trace.events.end[order].max() - trace.events.start[order[0]])
+    names = trace.events.name[order]
+    values, counts = np.unique(names, return_counts=True)
+    for value in values[np.lexsort((values, counts))].tolist():
+        places = np.flatnonzero(names == value)
+        if len(places) < LEAST_REPETITIONS:
+            continue
+        spacing = np.diff(places)
+        period = int(np.median(spacing))
+        if period < 2 or np.mean(spacing == period) < LEAST_MATCH:
+            continue
+        body = names[places[0] : places[-1]]
+        if len(body) <= period or np.mean(body[period:] == body[:-period]) < LEAST_MATCH:
+            continue
+        found = _cut_at_widest_gap(trace, order, places, period)
+        return found if found and found[-1][1] - found[0][0] >= LEAST_SPAN * whole else []
+    return []
+
+
+def _of_busiest_device(trace: Trace, operations: I64) -> I64:
+    device = trace.lane_device[trace.events.lane[operations]]
+    found, counts = np.unique(device, return_counts=True)
+    return operations[device == found[counts.argmax()]] if len(found) else operations
+
+
+def _cut_at_widest_gap(trace: Trace, order: I64, places: I64, period: int) -> list[tuple[int, int]]:
+    """Cut where the GPU waits longest in each cycle; nothing where neither that wait nor a copy marks a boundary."""
+    starts = trace.events.start[order]
+    reach = np.maximum.accumulate(trace.events.end[order])
+    idle = np.maximum(np.concatenate(([0], starts[1:] - reach[:-1])), 0)
+    first, cycles = int(places[0]), len(places) - 1
+    wait = idle[first : first + cycles * period].reshape(cycles, period).mean(axis=0)
+    copies = trace.attribute(Attribute.COPY_KIND, order[first : first + period])
+    with_host = np.isin(copies, (CopyKind.H2D.value, CopyKind.D2H.value)).any()
+    if wait.max() < LEAST_WAIT_SHARE * wait.sum() and not with_host:
+        return []
+    begin = (first + int(wait.argmax())) % period
+    edges = np.arange(begin, len(order), period)
+    times = starts[edges].tolist()
+    if len(order) - int(edges[-1]) == period:
+        times.append(int(reach[-1]))
+    return list(pairwise(times))

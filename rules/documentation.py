@@ -1,0 +1,61 @@
+"""Writes docs/rules.md from the rules' own explanations: ``python -m rules.documentation``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
+
+DESTINATION = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
+_HEAD = """# Rules
+
+What each check of the diagnosis looks at, why it costs time, how it decides, what to try, and when it is wrong. This page
+is written from the rules themselves by `python -m rules.documentation`.
+"""
+
+
+def explanation_parts(rule: Rule) -> dict[str, str]:
+    """Heading -> text, in the order of the explanation; raises ``ValueError`` unless it has the five headings."""
+    parts: dict[str, list[str]] = {}
+    for line in rule.explanation.strip().splitlines():
+        if line in EXPLANATION_HEADINGS:
+            parts[line] = []
+        elif parts:
+            parts[next(reversed(parts))].append(line.strip())
+        elif line.strip():
+            raise ValueError(f"{rule.id}: the explanation starts without a heading")
+    if tuple(parts) != EXPLANATION_HEADINGS:
+        raise ValueError(
+            f"{rule.id}: the explanation must have the headings {', '.join(EXPLANATION_HEADINGS)}"
+        )
+    return {heading: "\n".join(lines).strip() for heading, lines in parts.items()}
+
+
+def page() -> str:
+    """The whole page: a table of all rules, then each rule."""
+    order = list(Category)
+    catalog = sorted(rules(), key=lambda each: (order.index(each.category), each.id))
+    lines = [_HEAD, "| Rule | Category | Needs |", "|---|---|---|"]
+    for each in catalog:
+        needs = ", ".join(sorted(need.name.lower().replace("_", " ") for need in each.needs)) or "nothing"
+        lines.append(f"| [{each.id}](#{each.id}) | {each.category.value} | {needs} |")
+    for each in catalog:
+        lines += ["", f"## {each.id}", "", f"Category: `{each.category.value}`"]
+        for heading, text in explanation_parts(each).items():
+            lines += ["", f"**{heading}.** {text}"]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Write the page; with ``--check`` only say whether it is fresh."""
+    fresh = page()
+    if "--check" in sys.argv[1:]:
+        return 0 if DESTINATION.is_file() and DESTINATION.read_text("utf-8") == fresh else 1
+    DESTINATION.parent.mkdir(exist_ok=True)
+    DESTINATION.write_text(fresh, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
