@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -24,3 +25,10 @@ def pretend_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PretendToo
     tools = PretendTools(tmp_path / "tools")
     monkeypatch.setenv("PATH", f"{tools.folder}{os.pathsep}{os.environ['PATH']}")
     return tools
+
+
+@pytest.fixture(scope="session")
+def needs_torch() -> None:
+    """The test runs a script that imports torch."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("recording needs torch, which is not installed")

@@ -16,6 +16,7 @@ from tests.capture.pretend import SCRIPTS
 from viewer.cli import main
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_a_script_is_recorded_and_diagnosed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     words = [
@@ -38,6 +39,7 @@ def test_a_script_is_recorded_and_diagnosed(tmp_path: Path, capfd: pytest.Captur
     assert "recording step 3 of 3" in said.err
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_a_failing_script_makes_the_command_fail(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["--out", str(tmp_path), "--skip-first", "90", "--", sys.executable, str(SCRIPTS / "failing.py")]
     assert main(["capture", "torch", *words]) == 1
@@ -67,6 +69,7 @@ def test_bad_use_is_one_sentence_and_exit_code_2(
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_the_command_for_another_machine_runs_with_the_saved_runner(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,6 +84,7 @@ def test_the_command_for_another_machine_runs_with_the_saved_runner(
     assert (tmp_path / "inference.pt.trace.json.gz").is_file()
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_ctrl_c_finishes_an_endless_script_and_keeps_its_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

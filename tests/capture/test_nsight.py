@@ -175,6 +175,7 @@ def test_the_newest_installed_tool_is_found_outside_path(
     assert tools.find("ncu").path == str(tmp_path / "nsight-compute" / "2025.10.2" / "ncu")
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_steps_of_a_python_script_are_marked_inside_nsys(pretend_tools: PretendTools, tmp_path: Path) -> None:
     start = "import subprocess\nat = argv.index(sys.executable)\nsys.exit(subprocess.call(argv[at:]))\n"
     pretend_tools.add("nsys", NSYS_REPORTS + start)

@@ -40,6 +40,7 @@ def far(pretend_tools: PretendTools, tmp_path: Path, monkeypatch: pytest.MonkeyP
     return home
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_a_script_is_recorded_there_and_the_file_comes_back(far: Path, tmp_path: Path) -> None:
     project = far / "my project"
     project.mkdir()
