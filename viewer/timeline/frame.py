@@ -249,7 +249,9 @@ class FramePainter:
         paint_gaps(block, seen, classes, palette, rgb(colors.window), foot, phase)
         if scene.idle is not None and height >= 26:
             area = QRectF(0, shown.top, fine.width / ratio, height - FOOT)
-            self._gap_labels.collect(scene.idle, row, seen, area, ratio)
+            rows = shown.placed.rows
+            below = height - FOOT - (rows[-1].top + rows[-1].height) if rows else 0
+            self._gap_labels.collect(scene.idle, row, seen, area, below, ratio)
 
     def _strip(self, pixels: U32, scene: Scene, fine: Scale, shown: Shown, ratio: float, gaps: bool) -> None:
         """The busy strip of a folded rank: each device's work, and its gaps."""

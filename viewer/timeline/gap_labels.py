@@ -5,20 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QColor, QFont, QPainter, QPen
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QFont, QPainter, QPen
 
-from parsers.model.units import duration
+from parsers.model.units import duration, percent
 from rules.analysis.causes import Cause, IdleTable
 from viewer import theme
 from viewer.timeline.geometry.columns import Columns
 from viewer.timeline.geometry.naming import kernel_name
 from viewer.timeline.geometry.row_index import Row
+from viewer.timeline.geometry.stretches import dense_stretches
 from viewer.timeline.labels import TextCache
 
-MOST = 40
+MOST = 40  # boxes on a lane
 PADDING = 9.0
+LEAST_BOX = 56.0  # pixels: narrower gaps say nothing
+LEAST_CULPRIT = 44.0
 LONGEST_CULPRIT = 220.0
+BIN = 16.0  # pixels: stretches of small gaps are found in steps of this
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +33,36 @@ class _Label:
     time: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Note:
+    area: QRectF
+    cause: Cause
+    share: str
+
+
 class GapLabels:
     """Collects the labels of one frame, then draws them over everything else."""
 
     def __init__(self, bold: QFont, regular: QFont) -> None:
         self._bold, self._regular = TextCache(bold), TextCache(regular)
         self._labels: list[_Label] = []
+        self._notes: list[_Note] = []
 
     def begin(self) -> None:
         """Forget the last frame's labels."""
         self._labels.clear()
+        self._notes.clear()
 
-    def collect(self, idle: IdleTable, row: Row, seen: Columns, area: QRectF, ratio: float) -> None:
-        """Take the gaps of one lane that are wide enough to say something; ``area`` is the lane."""
+    def collect(
+        self, idle: IdleTable, row: Row, seen: Columns, area: QRectF, below: float, ratio: float
+    ) -> None:
+        """Take the gaps of one lane: boxes for wide ones, notes for stretches of many small ones.
+
+        ``area`` is the lane, ``below`` the height left under its events.
+        """
         left = np.maximum(seen.left / ratio, 0.0)
         right = np.minimum(seen.right / ratio, area.width())
-        roomy = np.flatnonzero(right - left >= 56)
+        roomy = np.flatnonzero(right - left >= LEAST_BOX)
         for place in roomy[np.argsort(-(right - left)[roomy])][:MOST].tolist():
             gap = row.first + int(seen.wide[place])
             rect = QRectF(left[place], area.top(), right[place] - left[place], area.height())
@@ -52,74 +70,90 @@ class GapLabels:
             self._labels.append(
                 _Label(rect, Cause(int(idle.cause[gap])), idle.culprit_of(gap), duration(taken))
             )
+        if below >= 15:
+            causes = row.name[np.maximum(seen.event, 0)]
+            for stretch in dense_stretches(seen, causes, max(round(BIN * ratio), 1)):
+                rect = QRectF(
+                    stretch.first / ratio,
+                    area.bottom() - below,
+                    (stretch.last - stretch.first) / ratio,
+                    below - 1,
+                )
+                self._notes.append(_Note(rect, Cause(stretch.cause), f"{percent(stretch.share)} idle"))
 
     def draw(self, painter: QPainter) -> None:
         """Draw what fits: cause, culprit and time; else cause and time; else the time."""
+        for note in self._notes:
+            self._draw_note(painter, note)
         for label in self._labels:
             self._draw(painter, label)
+
+    def _draw_note(self, painter: QPainter, note: _Note) -> None:
+        text = f"{note.cause.label}, {note.share}"
+        width = self._regular.width(text)
+        if width + 24 > note.area.width():
+            text = note.share
+            width = self._regular.width(text)
+        if width + 16 > note.area.width():
+            return
+        colors = theme.current()
+        box = _centred(note.area, width + 10, min(note.area.height(), 16))
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(colors.window)
+        painter.drawRoundedRect(box, 3, 3)
+        painter.setPen(colors.text)
+        painter.setFont(self._regular.font)
+        self._regular.draw(
+            painter, text, box.left() + 5, round(box.center().y() - self._regular.height / 2), width + 1
+        )
 
     def _draw(self, painter: QPainter, label: _Label) -> None:
         culprit = kernel_name(label.culprit) if "<" in label.culprit else label.culprit
         culprit = "" if culprit == label.cause.label else culprit
-        room = label.area.width() - 12 - 2 * PADDING
-        culprit_width = min(self._regular.width(culprit), LONGEST_CULPRIT) if culprit else 0.0
-        time_width = self._regular.width(label.time)
-        second = culprit_width + (10 if culprit else 0) + time_width
-        first = self._bold.width(label.cause.label)
-        colors = theme.current()
-        tall = label.area.height() >= 46
-        if tall and max(first, second) <= room:
+        room = label.area.width() - 8 - 2 * PADDING
+        first, time = self._bold.width(label.cause.label), self._regular.width(label.time)
+        blamed = min(self._regular.width(culprit), LONGEST_CULPRIT, room - time - 10) if culprit else 0.0
+        if blamed < LEAST_CULPRIT and blamed < self._regular.width(culprit):
+            culprit, blamed = "", 0.0
+        second = blamed + (10 if culprit else 0) + time
+        if label.area.height() >= 44 and first <= room:
             box = _centred(label.area, max(first, second) + 2 * PADDING, 40)
-            _frame(painter, box, colors.cause(label.cause))
-            painter.setPen(colors.text)
-            painter.setFont(self._bold.font)
-            self._bold.draw(painter, label.cause.label, box.left() + PADDING, round(box.top() + 4), first + 1)
-            self._second_line(
-                painter, culprit, culprit_width, label.time, box.left() + PADDING, round(box.top() + 21)
-            )
-        elif tall and max(first, time_width) <= room:
-            box = _centred(label.area, max(first, time_width) + 2 * PADDING, 40)
-            _frame(painter, box, colors.cause(label.cause))
-            painter.setPen(colors.text)
-            painter.setFont(self._bold.font)
-            self._bold.draw(painter, label.cause.label, box.left() + PADDING, round(box.top() + 4), first + 1)
-            self._second_line(painter, "", 0, label.time, box.left() + PADDING, round(box.top() + 21))
-        elif first + 10 + time_width <= room:
-            box = _centred(label.area, first + 10 + time_width + 2 * PADDING, 22)
-            _frame(painter, box, colors.cause(label.cause))
-            painter.setPen(colors.text)
-            painter.setFont(self._bold.font)
-            self._bold.draw(painter, label.cause.label, box.left() + PADDING, round(box.top() + 3), first + 1)
-            self._second_line(
-                painter, "", 0, label.time, box.left() + PADDING + first + 10, round(box.top() + 4)
-            )
-        elif time_width <= room + 8:
-            box = _centred(label.area, time_width + 2 * PADDING - 4, 20)
-            _frame(painter, box, colors.cause(label.cause))
-            self._second_line(painter, "", 0, label.time, box.left() + PADDING - 2, round(box.top() + 3))
+            self._box(painter, box, label.cause)
+            self._title(painter, label.cause.label, box.left() + PADDING, round(box.top() + 4))
+            x = box.left() + PADDING
+            if culprit:
+                painter.setPen(theme.current().text_secondary)
+                painter.setFont(self._regular.font)
+                self._regular.draw(painter, culprit, x, round(box.top() + 21), blamed + 1)
+                x += blamed + 10
+            self._time(painter, label.time, x, round(box.top() + 21))
+        elif first + 10 + time <= room:
+            box = _centred(label.area, first + 10 + time + 2 * PADDING, 22)
+            self._box(painter, box, label.cause)
+            self._title(painter, label.cause.label, box.left() + PADDING, round(box.top() + 3))
+            self._time(painter, label.time, box.left() + PADDING + first + 10, round(box.top() + 4))
+        elif time <= room + 4:
+            box = _centred(label.area, time + 2 * PADDING - 4, 20)
+            self._box(painter, box, label.cause)
+            self._time(painter, label.time, box.left() + PADDING - 2, round(box.top() + 3))
 
-    def _second_line(
-        self, painter: QPainter, culprit: str, room: float, time: str, x: float, y: float
-    ) -> None:
-        colors = theme.current()
+    def _box(self, painter: QPainter, box: QRectF, cause: Cause) -> None:
+        painter.setPen(QPen(theme.current().cause(cause), 1.2))
+        painter.setBrush(theme.current().window)
+        painter.drawRoundedRect(box, 4, 4)
+
+    def _title(self, painter: QPainter, text: str, x: float, y: float) -> None:
+        painter.setPen(theme.current().text)
+        painter.setFont(self._bold.font)
+        self._bold.draw(painter, text, x, y, self._bold.width(text) + 1)
+
+    def _time(self, painter: QPainter, text: str, x: float, y: float) -> None:
+        painter.setPen(theme.current().text)
         painter.setFont(self._regular.font)
-        if culprit:
-            painter.setPen(colors.text_secondary)
-            self._regular.draw(painter, culprit, x, y, room + 1)
-            x += room + 10
-        painter.setPen(colors.text)
-        self._regular.draw(painter, time, x, y, 200)
+        self._regular.draw(painter, text, x, y, 200)
 
 
 def _centred(area: QRectF, width: float, height: float) -> QRectF:
     centre = area.center()
-    return QRectF(
-        QPointF(round(centre.x() - width / 2), round(centre.y() - height / 2)),
-        QPointF(round(centre.x() + width / 2), round(centre.y() + height / 2)),
-    )
-
-
-def _frame(painter: QPainter, box: QRectF, color: QColor) -> None:
-    painter.setPen(QPen(color, 1.2))
-    painter.setBrush(theme.current().window)
-    painter.drawRoundedRect(box, 4, 4)
+    left, top = round(centre.x() - width / 2), round(centre.y() - height / 2)
+    return QRectF(left, top, round(width), round(height))

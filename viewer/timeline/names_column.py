@@ -16,6 +16,7 @@ NAMES_WIDTH = 188
 INDENT = 12
 TRIANGLE = 7
 TEXT_LEFT = 26
+TWO_LINES = 33  # pixels: a lane at least this high has its second line below the first
 
 
 class NamesColumn:
@@ -67,7 +68,11 @@ class NamesColumn:
         foldable = (
             track.is_heading or track.levels > 1 or placed.collapsed or track.small or track.key == hovered
         )
-        first_line = box.top() + (5 if placed.height >= 36 else (placed.height - 1 - self._bold.height) / 2)
+        first_line = box.top() + (
+            (3 if placed.height < 38 else 5)
+            if placed.height >= TWO_LINES
+            else (placed.height - 1 - self._bold.height) / 2
+        )
         if foldable:
             is_open = not placed.collapsed and placed.state is not GroupState.STRIP
             _triangle(painter, INDENT, first_line + self._bold.height / 2, is_open, colors.text_faint)
@@ -80,7 +85,7 @@ class NamesColumn:
         painter.setPen(colors.text_secondary)
         cache = self._figures if track.counter >= 0 else self._small
         painter.setFont(cache.font)
-        if placed.height >= 36:
+        if placed.height >= TWO_LINES:
             cache.draw(painter, subtitle, TEXT_LEFT, round(first_line + self._bold.height + 1), room)
         else:
             used = title_font.width(track.title) + 8
@@ -98,7 +103,7 @@ class NamesColumn:
             return (
                 f"{track.subtitle + '  ' if track.subtitle else ''}max {shown_value(largest, counter.unit)}"
             )
-        if shown.placed.hidden_levels and not shown.placed.collapsed and shown.placed.height >= 36:
+        if shown.placed.hidden_levels and not shown.placed.collapsed and shown.placed.height >= TWO_LINES:
             return f"{track.subtitle}, {len(shown.placed.rows)} of {track.levels} levels"
         return track.subtitle
 

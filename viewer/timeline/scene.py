@@ -93,9 +93,11 @@ class Scene:
         """The colour class of events of a row (offsets; -1 gives any)."""
         if self.color_mode == "duration":
             taken = row.end[event] - row.start[event]
-            return np.clip(np.log10(np.maximum(taken, 1)).astype(np.int64) - 1, 0, 7).astype(np.uint8)
+            decade: U8 = np.clip(np.log10(np.maximum(taken, 1)).astype(np.int64) - 1, 0, 7).astype(np.uint8)
+            return decade
         column, _ = self._classes_of(self.trace.lanes[lane].kind)
-        return np.take(column, row.name[event])
+        classes: U8 = column[row.name[event]]
+        return classes
 
     def shades(self, lane: int, depth: int) -> Shades:
         """The colours of one row of a lane."""

@@ -123,8 +123,6 @@ class TimelineView(QWidget):
         self._pending = analysis
         if self.state.scene is not None:
             self.state.scene.set_analysis(analysis)
-            if analysis is not None and analysis.steps:
-                self.state.origin = float(analysis.window[0])
             self.state.content_changed.emit()
 
     # The view

@@ -16,9 +16,11 @@ COLLAPSED = 22
 COMPACT = 14
 COUNTER = 44
 PADDING = 4
-LEAST_ROW = 8
 GPU_LANE = 72
-GPU_LANE_BESIDE = 34  # further streams of a device
+GPU_LANE_BESIDE = 36  # further streams of a device
+BRIEF_HEADING = 24
+BRIEF_GPU_LANE = 46
+BRIEF_LANE = 28
 FOOT = 3  # the solid line under a gap
 
 
@@ -123,7 +125,7 @@ def lay_out(groups: Sequence[Group], arrangement: Arrangement, text: str = "") -
         if state is GroupState.STRIP and len(groups) > 1:
             continue
         placed += [
-            _sized(track, arrangement)
+            _sized(track, arrangement, state)
             for track in tracks
             if state is not GroupState.BRIEF or track.brief or len(groups) == 1
         ]
@@ -133,7 +135,7 @@ def lay_out(groups: Sequence[Group], arrangement: Arrangement, text: str = "") -
 def _heading(group: Group, state: GroupState, arrangement: Arrangement) -> Placed:
     track = Track(f"group/{group.key}", group.key, group.title, group.subtitle)
     if state is not GroupState.STRIP:
-        return Placed(track, 0, HEADING, state=state)
+        return Placed(track, 0, HEADING if state is GroupState.FULL else BRIEF_HEADING, state=state)
     height = COMPACT + 2 if arrangement.compact else STRIP
     return Placed(
         track, 0, height, (RowPlace(0, 2, height - 4 - (0 if arrangement.compact else FOOT)),), state=state
@@ -162,7 +164,7 @@ def _stacked(placed: Iterable[Placed]) -> list[Placed]:
     return stacked
 
 
-def _sized(track: Track, arrangement: Arrangement) -> Placed:
+def _sized(track: Track, arrangement: Arrangement, state: GroupState = GroupState.FULL) -> Placed:
     collapsed = arrangement.collapsed.get(track.key, track.small)
     if track.counter >= 0:
         height = COLLAPSED if collapsed else max(arrangement.heights.get(track.key, COUNTER), COLLAPSED)
@@ -171,7 +173,7 @@ def _sized(track: Track, arrangement: Arrangement) -> Placed:
         return Placed(track, 0, COMPACT, (RowPlace(0, 2, COMPACT - 4),), track.levels - 1, False)
     if collapsed:
         return Placed(track, 0, COLLAPSED, (RowPlace(0, 6, COLLAPSED - 12),), track.levels - 1, True)
-    wished, row, most = _wishes(track)
+    wished, row, most = _wishes(track) if state is GroupState.FULL else _brief_wishes(track)
     own = arrangement.heights.get(track.key)
     gap_foot = FOOT + 4 if track.first_of_device else 0
     if own is None:
@@ -180,8 +182,6 @@ def _sized(track: Track, arrangement: Arrangement) -> Placed:
     else:
         height = max(own, COMPACT)
         levels = max(1, min(track.levels, (height - 2 * PADDING - gap_foot) // row))
-        if levels < track.levels and (height - 2 * PADDING - gap_foot) // LEAST_ROW > levels:
-            levels = min(track.levels, levels)
     room = height - 2 * PADDING - gap_foot
     pitch = max(min(room / levels, 48 if track.kind in GPU_LANES else 26), 1)
     edges = [PADDING + round(level * pitch) for level in range(levels + 1)]
@@ -204,5 +204,12 @@ def _wishes(track: Track) -> tuple[int, int, int]:
     if track.kind is LaneKind.PYTHON:
         return 30, 14, 12
     if track.kind is LaneKind.CUDA_API:
-        return 30, 18, 2
+        return 34, 18, 2
     return 26, 16, 4
+
+
+def _brief_wishes(track: Track) -> tuple[int, int, int]:
+    """The same while its group is brief: one row, so that all ranks fit on a screen."""
+    if track.kind in GPU_LANES:
+        return (BRIEF_GPU_LANE if track.first_of_device else BRIEF_LANE), 18, 2
+    return BRIEF_LANE, 20, 1

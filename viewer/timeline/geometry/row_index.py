@@ -1,9 +1,10 @@
 """The level-of-detail index of a row of events, made once while a recording is opened.
 
 A row is one (lane, depth) of the event table: sorted and free of overlap. Long rows get three small arrays:
-a clock that says for equally spaced times how many events began and how much time they took (2 bytes an event), the
-time spent before every ``BLOCK`` events (0.5 bytes), and a pyramid with one event for every aligned run of 8, 16, 32 ...
-events that stands for the name with the most time in it (1 byte).
+
+* a clock: for equally spaced times, how many events began and how much time they took (2 bytes an event),
+* the time spent before every ``BLOCK`` events (0.5 bytes),
+* a pyramid: one event for every aligned run of 8, 16, 32 ... events, of the name with the most time in it (1 byte).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -9,6 +10,8 @@ from enum import IntEnum
 import numpy as np
 
 from parsers.model import GPU_LANES, Lane, LaneKind, Trace
+
+Thread = tuple[int | None, int | None, int | None]  # rank, process, thread
 
 
 class Place(IntEnum):
@@ -103,32 +106,48 @@ def group_key(rank: int | None, process: int | None) -> str:
 
 def groups(trace: Trace) -> tuple[Group, ...]:
     """The groups of a recording; ranks first, then processes that use a GPU, then the others."""
-    members: dict[str, list[int]] = {}
-    for index, lane in enumerate(trace.lanes):
-        members.setdefault(group_key(lane.rank, lane.process if lane.rank is None else None), []).append(
-            index
-        )
-    if len(members) > 1:
-        members = _joined_without_process(members, trace)
     launching = _launching_lanes(trace)
-    made = [_group(trace, key, lanes, launching) for key, lanes in members.items()]
-    made += _counters_without_lanes(trace, {group.key for group in made})
-    return tuple(sorted(made, key=lambda group: (not group.key.startswith("rank"), not group.devices)))
+    members = _members(trace, launching)
+    counters = _counters_by_group(trace, members)
+    made = [_group(trace, key, lanes, launching, counters.pop(key, [])) for key, lanes in members.items()]
+    for key, loose in counters.items():
+        tracks = tuple(_counter_track(trace, index, key) for index in loose)
+        made.append(Group(key, "Counters", "", (), tracks))
+    kept = [group for group in made if group.tracks]
+    return tuple(sorted(kept, key=lambda group: (not group.key.startswith("rank"), not group.devices)))
 
 
-def _joined_without_process(members: dict[str, list[int]], trace: Trace) -> dict[str, list[int]]:
-    """One process and some lanes of no process are one group: the lanes of no process are its GPU's."""
-    processes = [key for key in members if key.startswith("process")]
-    if "run" in members and len(members) == 2 and len(processes) == 1:
-        return {processes[0]: members[processes[0]] + members["run"]}
-    uses_gpu = [
-        key for key, lanes in members.items() if any(trace.lanes[lane].device is not None for lane in lanes)
-    ]
-    if len(uses_gpu) == 1 and not trace.ranks:
-        small = [key for key in members if key != uses_gpu[0]]
-        if all(sum(_length(trace, lane) for lane in members[key]) < 64 for key in small):
-            return {uses_gpu[0]: sorted(lane for lanes in members.values() for lane in lanes)}
-    return members
+def _members(trace: Trace, launching: dict[Thread, int]) -> dict[str, list[int]]:
+    """The lanes of each group. One process that uses a GPU makes one group of everything that has no rank."""
+    owner = _launching_process(trace)
+    users = {process for (rank, process, _), count in launching.items() if rank is None and count}
+    users |= {
+        lane.process for lane in trace.lanes if lane.rank is None and lane.device is not None and lane.process
+    }
+    found: dict[str, list[int]] = {}
+    for index, lane in enumerate(trace.lanes):
+        process = lane.process if lane.process is not None else owner.get(index)
+        if lane.rank is None and len(users) <= 1:
+            key = (
+                group_key(None, next(iter(users), None)) if not trace.ranks or process in users else "others"
+            )
+        elif lane.rank is None and (process is None or process < 0):
+            key = "others"
+        else:
+            key = group_key(lane.rank, process)
+        found.setdefault(key, []).append(index)
+    return found
+
+
+def _launching_process(trace: Trace) -> dict[int, int]:
+    """For lanes of operations the process that launched the first of them."""
+    lanes, first = np.unique(trace.events.lane[trace.links.operation], return_index=True)
+    found = {}
+    for lane, place in zip(lanes.tolist(), first.tolist(), strict=True):
+        process = trace.lanes[int(trace.events.lane[trace.links.launch[place]])].process
+        if process is not None:
+            found[lane] = process
+    return found
 
 
 def _length(trace: Trace, lane: int) -> int:
@@ -136,10 +155,10 @@ def _length(trace: Trace, lane: int) -> int:
     return int(where.stop) - int(where.start)
 
 
-def _launching_lanes(trace: Trace) -> dict[tuple[int | None, int | None, int | None], int]:
+def _launching_lanes(trace: Trace) -> dict[Thread, int]:
     """How many GPU operations each thread launched."""
     counts = np.bincount(trace.events.lane[trace.links.launch], minlength=len(trace.lanes)).tolist()
-    found: dict[tuple[int | None, int | None, int | None], int] = {}
+    found: dict[Thread, int] = {}
     for lane, count in zip(trace.lanes, counts, strict=False):
         if count:
             thread = _thread(lane)
@@ -147,7 +166,7 @@ def _launching_lanes(trace: Trace) -> dict[tuple[int | None, int | None, int | N
     return found
 
 
-def _thread(lane: Lane) -> tuple[int | None, int | None, int | None]:
+def _thread(lane: Lane) -> Thread:
     return lane.rank, lane.process, lane.thread
 
 
@@ -155,19 +174,15 @@ def _group(
     trace: Trace,
     key: str,
     lanes: Sequence[int],
-    launching: dict[tuple[int | None, int | None, int | None], int],
+    launching: dict[Thread, int],
+    counters: Sequence[int],
 ) -> Group:
     devices = sorted({device for lane in lanes if (device := trace.lanes[lane].device) is not None})
     streams = {device: _streams_by_work(trace, lanes, device) for device in devices}
     threads = _threads_by_work(trace, lanes, launching)
     tracks = [_track(trace, lane, key, launching, threads, streams) for lane in lanes]
     kept = [track for track in tracks if track is not None]
-    kept += [
-        _counter_track(trace, index, key)
-        for index, counter in enumerate(trace.counters)
-        if _counter_group(trace, index) == key
-        or (_counter_group(trace, index) is None and len(trace.ranks) < 2)
-    ]
+    kept += [_counter_track(trace, index, key) for index in counters]
     order = {track.key: place for place, track in enumerate(kept)}
 
     def position(track: Track) -> tuple[object, ...]:
@@ -183,7 +198,14 @@ def _group(
     rank = next((trace.lanes[lane].rank for lane in lanes if trace.lanes[lane].rank is not None), None)
     names = sorted({trace.devices[device].name for device in devices if trace.devices[device].name})
     process = next((trace.lanes[lane].process_name for lane in lanes if trace.lanes[lane].process_name), "")
-    title = f"Rank {rank}" if rank is not None else f"{process or 'Process'} {key.removeprefix('process ')}"
+    number = key.removeprefix("process ")
+    title = (
+        f"Rank {rank}"
+        if rank is not None
+        else "Others"
+        if key == "others"
+        else f"{process or 'Process'} {number}"
+    )
     return Group(key, title, ", ".join(names), tuple(devices), tuple(sorted(kept, key=position)))
 
 
@@ -200,18 +222,22 @@ def _streams_by_work(trace: Trace, lanes: Sequence[int], device: int) -> list[in
     return sorted(mine, key=lambda lane: (trace.lanes[lane].kind, -work(lane)))
 
 
-def _threads_by_work(
-    trace: Trace, lanes: Sequence[int], launching: dict[tuple[int | None, int | None, int | None], int]
-) -> dict[tuple[int | None, int | None, int | None], int]:
-    """Position of each thread: those with regions and launches first."""
-    score: dict[tuple[int | None, int | None, int | None], tuple[bool, int]] = {}
+def _threads_by_work(trace: Trace, lanes: Sequence[int], launching: dict[Thread, int]) -> dict[Thread, int]:
+    """Position of each thread: a process's first thread, then those with regions, then those that launch the most."""
+    score: dict[Thread, tuple[int, int]] = {}
     for lane in lanes:
         each = trace.lanes[lane]
-        if each.device is None:
+        if each.device is None and each.thread is not None:
             thread = _thread(each)
-            is_main = each.kind is LaneKind.STEPS or (score.get(thread) or (False, 0))[0]
-            score[thread] = is_main, launching.get(thread, 0)
-    ranked = sorted(score, key=lambda thread: (not score[thread][0], -score[thread][1]))
+            worth = 0
+            if each.kind in (LaneKind.REGION, LaneKind.CPU_THREAD, LaneKind.CUDA_API):
+                worth = 3 if each.thread == each.process or "main" in each.name.lower() else 1
+            if each.kind is LaneKind.REGION and worth == 1:
+                worth = 2
+            score[thread] = max(worth, score.get(thread, (0, 0))[0]), launching.get(thread, 0)
+    ranked = sorted(
+        score, key=lambda thread: (-score[thread][0] if score[thread][0] == 3 else 0, -score[thread][1])
+    )
     return {thread: place for place, thread in enumerate(ranked)}
 
 
@@ -219,8 +245,8 @@ def _track(
     trace: Trace,
     index: int,
     group: str,
-    launching: dict[tuple[int | None, int | None, int | None], int],
-    threads: dict[tuple[int | None, int | None, int | None], int],
+    launching: dict[Thread, int],
+    threads: dict[Thread, int],
     streams: dict[int, list[int]],
 ) -> Track | None:
     lane = trace.lanes[index]
@@ -228,7 +254,7 @@ def _track(
     if lane.kind is LaneKind.STEPS or not length:
         return None
     levels = len(trace.events.rows(index))
-    title, subtitle = lane.name or lane.kind.name.replace("_", " ").lower(), _SUBTITLES.get(lane.kind, "")
+    title, subtitle = _thread_title(lane)
     works = launching.get(_thread(lane), 0) > 0 or threads.get(_thread(lane)) == 0
     first = False
     if lane.kind in GPU_LANES and lane.device is not None:
@@ -244,8 +270,6 @@ def _track(
         place = Place.REGIONS if threads.get(_thread(lane)) == 0 else Place.WORKING_THREAD
     else:
         place = Place.WORKING_THREAD if works else Place.QUIET_THREAD
-    if place is Place.REGIONS:
-        title, subtitle = "Regions", lane.name
     small = (
         lane.kind in _SMALL
         or place in (Place.QUIET_THREAD, Place.ASIDE)
@@ -258,6 +282,29 @@ def _track(
     )  # fmt: skip
 
 
+_SUFFIX = re.compile(
+    r" (?:regions|CUDA calls|Python frames|Python|operators|OS runtime|samples|overhead|synchronization)$"
+)
+_TITLES = {
+    LaneKind.REGION: "Regions",
+    LaneKind.PYTHON: "Python",
+    LaneKind.CUDA_API: "CUDA API",
+    LaneKind.OS_RUNTIME: "Operating system",
+    LaneKind.SAMPLES: "CPU samples",
+    LaneKind.OVERHEAD: "Profiler overhead",
+    LaneKind.GPU_REGION: "Annotations",
+}
+
+
+def _thread_title(lane: Lane) -> tuple[str, str]:
+    """What a lane that is not a stream is called, and its second line."""
+    who = _SUFFIX.sub("", lane.name)
+    title = _TITLES.get(lane.kind)
+    if title is None:
+        return who or "Other", _SUBTITLES.get(lane.kind, "")
+    return title, "" if who.casefold() == title.casefold() else who
+
+
 def _stream_title(trace: Trace, lane: Lane) -> tuple[str, str]:
     assert lane.device is not None
     device = trace.devices[lane.device]
@@ -266,15 +313,23 @@ def _stream_title(trace: Trace, lane: Lane) -> tuple[str, str]:
     return f"GPU {device.id}{stream}", what
 
 
-def _counter_group(trace: Trace, index: int) -> str | None:
-    counter = trace.counters[index]
-    if counter.rank is not None:
-        return group_key(counter.rank, None)
-    if counter.device is not None:
-        for lane in trace.lanes:
-            if lane.device == counter.device:
-                return group_key(lane.rank, lane.process if lane.rank is None else None)
-    return None
+def _counters_by_group(trace: Trace, members: dict[str, list[int]]) -> dict[str, list[int]]:
+    """The counters of each group; those of no group in one of their own, unless there is only one group to be in."""
+    device_group = {
+        device: key
+        for key, lanes in members.items()
+        for lane in lanes
+        if (device := trace.lanes[lane].device) is not None
+    }
+    found: dict[str, list[int]] = {}
+    for index, counter in enumerate(trace.counters):
+        key = group_key(counter.rank, None) if counter.rank is not None else ""
+        if counter.device is not None and key not in members:
+            key = device_group.get(counter.device, "")
+        if key not in members:
+            key = next(iter(members)) if len(members) == 1 else "counters"
+        found.setdefault(key, []).append(index)
+    return found
 
 
 def _counter_track(trace: Trace, index: int, group: str) -> Track:
@@ -287,15 +342,3 @@ def _counter_track(trace: Trace, index: int, group: str) -> Track:
     key = f"counter/{counter.rank}/{counter.device}/{counter.name}"
     device = -1 if counter.device is None else counter.device
     return Track(key, group, counter.name, where, -1, index, None, 1, Place.COUNTER, device)
-
-
-def _counters_without_lanes(trace: Trace, present: set[str]) -> list[Group]:
-    """Counters of a run that has no events, or that belong to no group."""
-    placed = {
-        index for index in range(len(trace.counters)) if (_counter_group(trace, index) or "") in present
-    }
-    loose = [index for index in range(len(trace.counters)) if index not in placed]
-    if not loose or (present and len(trace.ranks) < 2):
-        return []
-    tracks = tuple(_counter_track(trace, index, "counters") for index in loose)
-    return [Group("counters", "Counters", "", (), tracks)]

@@ -16,6 +16,10 @@ from viewer.timeline.kinds.base import Place, lane_style, stable_number
 
 _CAUSE = "cause "
 _SERIES = "series "
+_STEP = re.compile(
+    r"^(?:profiler|train(?:ing)?|eval)?[ _]?(?:step|iter(?:ation)?)[ _#:.]*\d+$", re.IGNORECASE
+)
+_NUMBER = re.compile(r"\d+")
 _WORDS = (
     ("backward", re.compile(r"backward|\bbwd\b|autograd", re.IGNORECASE)),
     ("forward", re.compile(r"forward|\bfwd\b|prefill|decode", re.IGNORECASE)),
@@ -36,15 +40,17 @@ class RegionStyle:
     def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
         if name in culprits:
             return f"{_CAUSE}{int(culprits[name])}"
+        if _STEP.search(name):
+            return "step"
         word = next((word for word, pattern in _WORDS if pattern.search(name)), "")
-        return word or f"{_SERIES}{stable_number(name) % 10}"
+        return word or f"{_SERIES}{stable_number(_NUMBER.sub('#', name)) % 10}"
 
     def color(self, key: str, place: Place, theme: Theme) -> QColor:
         if key.startswith(_CAUSE):
             return theme.cause(int(key.removeprefix(_CAUSE)))
         if key.startswith(_SERIES):
             return theme.named(int(key.removeprefix(_SERIES)))
-        return theme.regions[key]
+        return theme.step if key == "step" else theme.regions[key]
 
     def shown(self, name: str) -> str:
         return plain_name(name)
