@@ -1,0 +1,268 @@
+"""Findings about kernels: the planted faults are named, sound kernels are left alone, both sides of each threshold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import KernelProfile, Trace
+from parsers.model.kernels import MetricValue
+from rules.analysis.kernel_explanations import SECTIONS, STALLS, explain_metric
+from rules.analysis.kernel_groups import kernel_groups
+from rules.analysis.kernel_occupancy import Advice, occupancy_verdict
+from rules.analysis.kernel_stalls import stalls
+from rules.base import EXPLANATION_HEADINGS, Category, Finding, Need, Severity, rules
+from rules.diagnosis import diagnose
+from tests.rules.kernel_profiles import (
+    ACHIEVED,
+    COMPUTE,
+    DRAM,
+    ISSUED,
+    MEMORY,
+    THEORETICAL,
+    kernel,
+    stall,
+    trace_of,
+)
+from tests.rules.test_kernel_checks import conflicts, cycles, fp
+
+Metrics = dict[str, MetricValue]
+PLANTED = {
+    "copy_coalesced": {"latency-bound", "memory-bound"},
+    "copy_strided": {"uncoalesced-access"},
+    "random_gather": {"uncoalesced-access"},
+    "fma_compute": {"compute-bound"},
+    "fp64_compute": {"fp64"},
+    "transpose_bank_conflict": {"bank-conflicts"},
+    "shared_bank_hammer": {"bank-conflicts"},
+    "divergent": {"divergence"},
+    "pointer_chase": {"latency-bound"},
+    "atomic_contention": {"atomics"},
+    "barrier_heavy": {"barrier-stall"},
+    "low_occupancy": {"low-occupancy"},
+    "tiny_grid": {"small-grid"},
+    "register_spill": {"register-spill", "local-memory"},
+    "sfu_heavy": {"compute-bound"},
+}
+WAITING: Metrics = {COMPUTE: 30.0, MEMORY: 20.0, DRAM: 20.0, ISSUED: 0.2}
+
+
+def found(trace: Trace) -> list[Finding]:
+    diagnosis = diagnose(trace)
+    assert diagnosis.crashed == {}
+    return [finding for finding in diagnosis.findings if finding.kernel is not None]
+
+
+def categories(*kernels: KernelProfile) -> set[Category]:
+    return {finding.category for finding in found(trace_of(*kernels))}
+
+
+@pytest.fixture(scope="module", params=["kernels.raw.csv.gz", "kernels.details.csv.gz"])
+def planted(request: pytest.FixtureRequest, fixtures: Path) -> Trace:
+    return open_trace([fixtures / "ncu" / str(request.param)])
+
+
+def test_every_planted_fault_is_named_for_a_launch_after_the_warm_up(planted: Trace) -> None:
+    by_id = {each.id: each for each in planted.kernels}
+    first = {group.launches[0].id for group in kernel_groups(planted.kernels) if group.count > 1}
+    named: dict[str, set[str]] = {}
+    for finding in found(planted):
+        assert finding.kernel is not None
+        assert finding.kernel not in first
+        named.setdefault(by_id[finding.kernel].name, set()).add(finding.category.value)
+    details_only = planted.kernels[0].rule_results != ()
+    for name, wanted in PLANTED.items():
+        if details_only and name in {"register_spill", "atomic_contention"}:
+            continue  # the details page has no counter of local memory or atomics
+        assert named[name] & wanted, name
+
+
+def test_library_kernels_near_their_limits_are_not_accused(fixtures: Path) -> None:
+    for finding in found(open_trace([fixtures / "ncu" / "library.raw.csv.gz"])):
+        assert finding.category not in {
+            Category.UNCOALESCED_ACCESS,
+            Category.BANK_CONFLICTS,
+            Category.BARRIER_STALL,
+            Category.IMBALANCE,
+            Category.TAIL_EFFECT,
+            Category.LOCAL_MEMORY,
+            Category.ATOMICS,
+        }, finding.title
+        if finding.severity in {Severity.HIGH, Severity.MEDIUM}:
+            assert "softmax_warp_forward" in finding.title
+
+
+def test_a_sound_kernel_gets_its_verdict_and_nothing_else() -> None:
+    (finding,) = found(trace_of(kernel(), kernel()))
+    assert (finding.category, finding.severity, finding.ceiling_ns) == (
+        Category.MEMORY_BOUND,
+        Severity.INFO,
+        0,
+    )
+    assert finding.window_ns == 200_000
+    assert "2 launches" in finding.explanation
+    assert "not with wall time" in finding.cannot_tell
+
+
+def test_a_quarter_of_occupancy_without_stalls_is_fine() -> None:
+    few_warps: Metrics = {THEORETICAL: 25.0, ACHIEVED: 25.0, "smsp__maximum_warps_avg_per_active_cycle": 4}
+    assert Category.LOW_OCCUPANCY not in categories(kernel(few_warps))
+    assert occupancy_verdict(kernel(few_warps)).advice is Advice.DONE
+
+
+def test_not_selected_is_no_problem() -> None:
+    ready = kernel(WAITING, {ISSUED: 0.75}, stall("not_selected", 0.9))
+    assert occupancy_verdict(ready).advice is Advice.DONE
+    assert categories(ready) == {Category.LATENCY_BOUND}
+
+
+LOW: Metrics = {THEORETICAL: 25.0, ACHIEVED: 24.0, "smsp__maximum_warps_avg_per_active_cycle": 4,
+                "launch__occupancy_limit_registers": 2}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({**WAITING, **stall("long_scoreboard", 0.8), **LOW}, Advice.RAISE_OCCUPANCY),
+        ({**WAITING, **stall("long_scoreboard", 0.8)}, Advice.FIX_THE_STALL),
+        ({**WAITING, **stall("long_scoreboard", 0.8), ACHIEVED: 20.0}, Advice.LAUNCH_MORE_WORK),
+        ({**WAITING, **stall("wait", 0.1)}, Advice.LAUNCH_MORE_WORK),
+        ({COMPUTE: 70.0, **stall("long_scoreboard", 0.8), **LOW}, Advice.DONE),
+        ({**WAITING, ISSUED: 0.6, **stall("long_scoreboard", 0.8), **LOW}, Advice.DONE),
+        (
+            {**WAITING, **stall("long_scoreboard", 0.8), **LOW,
+             "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active": 5.0},
+            Advice.BY_DESIGN,
+        ),
+    ],
+)  # fmt: skip
+def test_the_occupancy_decision(changes: Metrics, advice: Advice) -> None:
+    verdict = occupancy_verdict(kernel(changes))
+    assert verdict.advice is advice
+    assert verdict.text.endswith(".")
+
+
+def test_low_occupancy_names_its_limiter() -> None:
+    slow = kernel(WAITING, stall("long_scoreboard", 0.8), LOW)
+    finding = next(each for each in found(trace_of(slow)) if each.category is Category.LOW_OCCUPANCY)
+    assert "limited by registers" in finding.title
+    assert any("registers" in advice for advice in finding.advice)
+
+
+def scattered(ideal: int) -> Metrics:
+    return {"memory_l2_theoretical_sectors_global": 1000, "memory_l2_theoretical_sectors_global_ideal": ideal,
+            "lts__cycles_active.sum": 100, "lts__cycles_elapsed.sum": 100}  # fmt: skip
+
+
+def local(share: float) -> Metrics:
+    return {
+        f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{op}.sum": 1000 * part
+        for space, part in (("local", share), ("global", 1 - share))
+        for op in ("ld", "st")
+    }
+
+
+def atomics(share: float) -> Metrics:
+    return {
+        "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum": 1000 * share,
+        "smsp__sass_inst_executed_op_global_ld.sum": 1000 * (1 - share),
+    }
+
+
+ALU = "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_elapsed"
+XU = "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_elapsed"
+THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
+HITS = "lts__t_sector_hit_rate.pct"
+LOADS = stall("long_scoreboard", 0.8)
+
+
+@pytest.mark.parametrize(
+    ("category", "quiet", "loud"),
+    [
+        (Category.UNCOALESCED_ACCESS, scattered(951), scattered(949)),
+        (Category.UNCOALESCED_ACCESS, {**scattered(500), COMPUTE: 95.0}, scattered(500)),
+        (Category.BANK_CONFLICTS, conflicts(0.24), conflicts(0.26)),
+        (Category.BANK_CONFLICTS, {**conflicts(0.9), COMPUTE: 80.0}, {**conflicts(0.9), COMPUTE: 79.0}),
+        (Category.DIVERGENCE, {THREADS: 24.0}, {THREADS: 23.0}),
+        (Category.DIVERGENCE, {THREADS: 20.0, COMPUTE: 10.0}, {THREADS: 20.0, COMPUTE: 30.0}),
+        (Category.BARRIER_STALL, {**WAITING, **stall("barrier", 0.29)}, {**WAITING, **stall("barrier", 0.31)}),
+        (Category.LOCAL_MEMORY, {**local(0.09), **LOADS}, {**local(0.11), **LOADS}),
+        (Category.FP64, fp(0.1, 0.1), fp(0.1, 0.5)),
+        (Category.ATOMICS, {**WAITING, **LOADS, **atomics(0.19)}, {**WAITING, **LOADS, **atomics(0.21)}),
+        (Category.ATOMICS, {**WAITING, **atomics(0.9)}, {**WAITING, **LOADS, **atomics(0.9)}),
+        (Category.TAIL_EFFECT, {"launch__waves_per_multiprocessor": 4.0, ACHIEVED: 50.0, MEMORY: 70.0},
+         {"launch__waves_per_multiprocessor": 3.5, ACHIEVED: 50.0, MEMORY: 70.0}),
+        (Category.PIPE_SATURATED, {ALU: 79.9}, {ALU: 80.0}),
+        (Category.PIPE_SATURATED, {XU: 79.9}, {XU: 80.0}),
+        (Category.CACHE_MISSES, {**WAITING, **LOADS, HITS: 50.0}, {**WAITING, **LOADS, HITS: 20.0}),
+        (Category.CACHE_MISSES, {**WAITING, **LOADS, HITS: 20.0, DRAM: 30.0}, {**WAITING, **LOADS, HITS: 20.0}),
+        (Category.IMBALANCE, {**cycles(880, 1000, 700), MEMORY: 70.0, "gpu__time_duration.sum": 9_999},
+         {**cycles(880, 1000, 700), MEMORY: 70.0}),
+        (Category.IMBALANCE, {**cycles(950, 1000, 900), MEMORY: 70.0}, {**cycles(880, 1000, 700), MEMORY: 70.0}),
+    ],
+)  # fmt: skip
+def test_each_fault_on_both_sides_of_its_threshold(category: Category, quiet: Metrics, loud: Metrics) -> None:
+    assert category not in categories(kernel(quiet))
+    assert category in categories(kernel(loud))
+
+
+def test_a_small_grid() -> None:
+    slow: Metrics = {**WAITING, "launch__waves_per_multiprocessor": 0.2}
+    assert Category.SMALL_GRID in categories(kernel(slow, grid=(98, 1, 1)))
+    assert Category.SMALL_GRID not in categories(kernel(slow, grid=(99, 1, 1)))
+
+
+def test_counted_spills_are_register_spills() -> None:
+    spilling = kernel(local(0.5), LOADS, {"derived__local_spilling_requests": 1000})
+    assert Category.REGISTER_SPILL in categories(spilling)
+
+
+def test_equal_launches_make_one_finding_and_different_shapes_make_two() -> None:
+    same = [kernel(scattered(500), ident=str(number)) for number in range(40)]
+    other = kernel(scattered(500), grid=(5280, 1, 1), ident="40")
+    loud = [each for each in found(trace_of(*same, other)) if each.category is Category.UNCOALESCED_ACCESS]
+    assert len(loud) == 2
+    assert loud[0].ceiling_ns == pytest.approx(40 * 0.5 * 100_000)
+    assert loud[0].kernel != "0"
+
+
+def test_the_launch_that_speaks_for_its_group_is_typical_and_not_the_first() -> None:
+    times = [900_000, 100_000, 120_000, 110_000]
+    (group,) = kernel_groups(
+        [kernel({"gpu__time_duration.sum": time}, ident=str(at)) for at, time in enumerate(times)]
+    )
+    assert group.representative.id == "3"
+    assert group.total_ns == sum(times)
+
+
+def test_tiny_kernels_of_a_long_report_are_left_out() -> None:
+    many = [
+        kernel(
+            {"gpu__time_duration.sum": 1_000_000 if number < 5 else 10}, name=f"k{number}", ident=str(number)
+        )
+        for number in range(40)
+    ]
+    assert {finding.kernel for finding in found(trace_of(*many))} == {"0", "1", "2", "3", "4"}
+
+
+def test_kernel_rules_state_their_needs_and_explain_themselves() -> None:
+    ours = [rule for rule in rules() if rule.id.startswith("kernel-")]
+    assert len(ours) >= 13
+    for rule in ours:
+        assert rule.needs == {Need.KERNEL_COUNTERS}
+        lines = rule.explanation.splitlines()
+        assert [line for line in lines if line in EXPLANATION_HEADINGS] == list(EXPLANATION_HEADINGS), rule.id
+
+
+def test_every_stall_and_section_of_a_real_report_is_explained(fixtures: Path) -> None:
+    trace = open_trace([fixtures / "ncu" / "kernels.raw.csv.gz"])
+    assert {each.reason for each in stalls(trace.kernels[0])} <= STALLS.keys()
+    details = open_trace([fixtures / "ncu" / "kernels.details.csv.gz"])
+    sections = {result.section for each in details.kernels for result in each.rule_results}
+    assert sections <= SECTIONS.keys()
+    for explanation in [*STALLS.values(), *SECTIONS.values()]:
+        for text in (explanation.meaning, explanation.cost, explanation.fix, explanation.harmless):
+            assert text.endswith(".")
+    assert explain_metric("dram__bytes.sum") == "the GPU's memory"

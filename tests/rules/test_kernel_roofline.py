@@ -1,0 +1,175 @@
+"""Rooflines of real kernels, the table of GPUs, and estimates from shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import KernelProfile
+from rules.analysis.gpu_peaks import known_gpus, peaks_of
+from rules.analysis.roofline import (
+    Point,
+    Roof,
+    distance,
+    nearest_roof,
+    operation_rates,
+    precision_in_name,
+    roofline,
+)
+from rules.analysis.roofline_shapes import estimated_roofline, work_of
+from tests.rules.kernel_profiles import kernel
+
+
+@pytest.fixture(scope="module")
+def library(fixtures: Path) -> list[KernelProfile]:
+    return list(open_trace([fixtures / "ncu" / "library.raw.csv.gz"]).kernels)
+
+
+def test_the_bf16_matrix_product_is_near_the_tensor_roof(library: list[KernelProfile]) -> None:
+    near = nearest_roof(library[0])
+    assert near is not None
+    assert near.roof == "BF16 tensor"
+    assert 0.85 < near.share < 1.0
+    assert operation_rates(library[0])["BF16 tensor"] == pytest.approx(2 * 4096**3 / 174.9e-6, rel=0.01)
+
+
+def test_elementwise_kernels_are_near_the_dram_roof(library: list[KernelProfile]) -> None:
+    for number in (4, 9):
+        near = nearest_roof(library[number])
+        assert near is not None
+        assert near.roof == "DRAM"
+        assert 0.8 < near.share < 1.0
+
+
+def test_no_kernel_is_above_its_roofs(fixtures: Path, library: list[KernelProfile]) -> None:
+    planted = open_trace([fixtures / "ncu" / "kernels.raw.csv.gz"]).kernels
+    for each in [*library, *planted]:
+        drawn = roofline(each)
+        for point in drawn.points:
+            reached = distance(point, drawn.roofs)
+            assert reached is not None
+            assert reached.share < 1.02, (each.name, point)
+
+
+def test_a_copy_has_no_point(library: list[KernelProfile]) -> None:
+    assert roofline(library[13]).points == ()
+    assert nearest_roof(library[13]) is None
+
+
+def test_the_lower_roof_counts() -> None:
+    roofs = (Roof("DRAM", 1e12, True), Roof("FP32", 10e12, False))
+    left = Point("0", "k", "DRAM", "FP32", 2.0, 1e12, 1.0)
+    right = Point("0", "k", "DRAM", "FP32", 100.0, 5e12, 1.0)
+    assert distance(left, roofs) is not None
+    assert (distance(left, roofs) or pytest.fail()).text == "50 % of the DRAM roof"
+    assert (distance(right, roofs) or pytest.fail()).text == "50 % of the FP32 roof"
+    assert distance(left, ()) is None
+
+
+def test_without_peaks_in_the_report_the_table_is_used() -> None:
+    bare = kernel({"dram__bytes.sum": 1e8, "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 1e9,
+                   "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum": 0,
+                   "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum": 0})  # fmt: skip
+    drawn = roofline(bare)
+    dram = drawn.roof("DRAM")
+    assert dram is not None
+    assert (dram.peak, dram.from_table) == (4.8e12, True)
+    (point,) = drawn.points
+    assert point.intensity == pytest.approx(20.0)
+    assert point.rate == pytest.approx(2e9 / 100e-6)
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "NVIDIA H100 SXM"),
+        ("NVIDIA H100 PCIe", "NVIDIA H100 PCIe"),
+        ("NVIDIA H100 NVL", "NVIDIA H100 NVL"),
+        ("NVIDIA H200", "NVIDIA H200"),
+        ("NVIDIA H200 NVL", "NVIDIA H200 NVL"),
+        ("NVIDIA GH200 480GB", "NVIDIA GH200"),
+        ("NVIDIA B200", "NVIDIA B200"),
+        ("NVIDIA H20", "NVIDIA H20"),
+        ("NVIDIA A100-SXM4-40GB", "NVIDIA A100 40GB"),
+        ("NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB SXM"),
+        ("NVIDIA A100 80GB PCIe", "NVIDIA A100 80GB PCIe"),
+        ("Tesla V100-SXM2-16GB", "NVIDIA V100 SXM2"),
+        ("Tesla T4", "NVIDIA T4"),
+        ("NVIDIA A10G", "NVIDIA A10G"),
+        ("NVIDIA A10", "NVIDIA A10"),
+        ("NVIDIA L4", "NVIDIA L4"),
+        ("NVIDIA L40S", "NVIDIA L40S"),
+        ("NVIDIA L40", "NVIDIA L40"),
+        ("NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 3090"),
+        ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4090"),
+        ("AMD Instinct MI210", "AMD Instinct MI210"),
+        ("AMD Instinct MI250X", "AMD Instinct MI250X, one of its two dies"),
+        ("AMD Instinct MI300X OAM", "AMD Instinct MI300X"),
+    ],
+)
+def test_devices_are_found_by_the_names_that_recordings_state(device: str, name: str) -> None:
+    peaks = peaks_of(device)
+    assert peaks is not None
+    assert peaks.name == name
+
+
+def test_unknown_devices_have_no_peaks() -> None:
+    assert peaks_of("NVIDIA X1") is None
+    assert peaks_of(None) is None
+
+
+def test_the_table_of_gpus_is_plausible() -> None:
+    assert len(known_gpus()) >= 30
+    for _, peaks in known_gpus():
+        rates = peaks.operations
+        assert 2e11 < peaks.bandwidth < 1e13
+        assert rates["fp64"] <= rates["fp32"] * 1.05 <= rates["fp16"] * 1.05
+        assert rates.get("fp8", rates["fp16"]) >= rates["fp16"]
+        assert peaks.source
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [("nvjet_sm90_tst_64x8", "bf16"), ("ampere_fp16_s16816gemm", "fp16"), ("ampere_s1688tf32gemm", "tf32")],
+)
+def test_precisions_in_names(name: str, precision: str) -> None:
+    assert precision_in_name(name) == precision
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "concrete", "operations"),
+    [
+        ("aten::mm", "[[4096, 3072], [3072, 9216]]", (), 2 * 4096 * 3072 * 9216),
+        ("aten::addmm", "[[9216], [4096, 3072], [3072, 9216], [], []]", (), 2 * 4096 * 3072 * 9216),
+        ("aten::bmm", "[[8, 10, 20], [8, 20, 30]]", (), 2 * 8 * 10 * 20 * 30),
+        ("aten::_scaled_dot_product_flash_attention", "[[4, 16, 1024, 64], [4, 16, 512, 64], [4, 16, 512, 64]]", (),
+         4 * 4 * 16 * 1024 * 512 * 64),
+        ("aten::_flash_attention_forward", "[[4, 1024, 16, 64], [4, 512, 16, 64], [4, 512, 16, 64]]", (),
+         4 * 4 * 16 * 1024 * 512 * 64),
+        ("aten::convolution", "[[1, 3, 224, 224], [64, 3, 7, 7], [], [], [], [], [], [], []]",
+         ("", "", "", "[2, 2]", "[3, 3]", "[1, 1]", "False", "[0, 0]", "1"), 2 * 64 * 112 * 112 * 3 * 7 * 7),
+        ("aten::convolution_backward", "[[1, 64, 112, 112], [1, 3, 224, 224], [64, 3, 7, 7]]", (),
+         4 * 64 * 112 * 112 * 3 * 7 * 7),
+        ("aten::mm", "[[4096, 3072], [9, 9]]", (), None),
+        ("aten::mm", "not json", (), None),
+        ("aten::mm", "[]", (), None),
+        ("aten::relu", "[[1, 2]]", (), None),
+    ],
+)  # fmt: skip
+def test_operations_of_operators(
+    name: str, dims: str, concrete: tuple[str, ...], operations: float | None
+) -> None:
+    work = work_of(name, dims, lambda: concrete)
+    assert (work.operations if work else None) == operations
+
+
+def test_estimates_of_a_real_training_run(shared_data: Path) -> None:
+    drawn = estimated_roofline(open_trace([shared_data / "torch" / "fp32_gemm_fixed.pt.trace.json.gz"]))
+    assert all(point.estimate for point in drawn.points)
+    largest = drawn.points[0]
+    assert (largest.precision, largest.level) == ("BF16 tensor", "DRAM")
+    reached = distance(largest, drawn.roofs)
+    assert reached is not None
+    assert 0.5 < reached.share < 1.0
