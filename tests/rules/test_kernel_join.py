@@ -74,7 +74,7 @@ def test_base_names(name: str, base: str) -> None:
 
 
 def test_spellings_of_two_tools_are_alike_and_other_instances_are_not() -> None:
-    assert similarity(TIMELINE_GELU, REPORT_GELU) > 0.9
+    assert similarity(TIMELINE_GELU, REPORT_GELU) > 0.85
     assert similarity(TIMELINE_GELU, REPORT_TANH) < similarity(TIMELINE_GELU, REPORT_GELU) - 0.1
     bools = "void ln_kernel<float, float, {}>(float)"
     assert similarity(bools.format("false"), bools.format("0")) > 0.95
