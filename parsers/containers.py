@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import stat
+import shutil
 import tarfile
 import tempfile
+import weakref
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,15 +26,21 @@ _TAR_MAGIC = slice(257, 262)
 _HIDDEN = ("__MACOSX", ".")
 
 
+class PrivateFolder:
+    """A new folder that only this user may look into, removed with this object."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="stallscope-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
 @dataclass(slots=True)
 class Contents:
     """The recordings found under one path; ``skipped`` names what is no file that can be read, with the reason."""
 
     sources: list[Source] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    folder: tempfile.TemporaryDirectory[str] | None = (
-        None  # where an archive was unpacked; removed with this object
-    )
+    folder: PrivateFolder | None = None  # where an archive was unpacked; removed with this object
     is_container: bool = False
 
 
@@ -93,10 +100,9 @@ def _tar_members(source: Source) -> Iterator[Member]:
 
 def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Contents:
     """Copies members to numbered files, so that no name in an archive is ever used as a path."""
-    found = Contents(is_container=True, folder=tempfile.TemporaryDirectory(prefix="stallscope-"))
+    found = Contents(is_container=True, folder=PrivateFolder())
     assert found.folder is not None
-    folder = Path(found.folder.name)
-    folder.chmod(stat.S_IRWXU)
+    folder = found.folder.path
     budget = min(MOST_UNPACKED, max(path.stat().st_size * MOST_GROWTH, _FREE_GROWTH))
     try:
         for number, (name, file) in enumerate(members):
@@ -142,13 +148,13 @@ class Unpacked:
     """Arguments from an unpacked file, which stays as long as this object."""
 
     source: ArgumentSource
-    folder: tempfile.TemporaryDirectory[str]
+    folder: PrivateFolder
 
     def arguments(self, source_row: int) -> Mapping[str, Any]:
         return self.source.arguments(source_row)
 
 
-def holding(trace: Trace, folder: tempfile.TemporaryDirectory[str] | None) -> Trace:
+def holding(trace: Trace, folder: PrivateFolder | None) -> Trace:
     """The trace, keeping the folder of its unpacked files while it lives."""
     if folder is None:
         return trace

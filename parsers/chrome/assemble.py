@@ -122,7 +122,7 @@ def _in_graphs(builder: TraceBuilder, table: Table) -> npt.NDArray[np.bool_]:
     inside = np.zeros(len(table.start), bool)
     inside[builder.stated(Attribute.GRAPH_NODE)] = True
     events, correlation = table.attributes.get(Attribute.CORRELATION, (_NOTHING, _NOTHING))
-    work = np.isin(table.kind[events], GPU_WORK)
+    work = np.isin(table.kind[events], GPU_WORK) & (correlation != 0)
     _, which, counts = np.unique(correlation[work], return_inverse=True, return_counts=True)
     inside[events[work][counts[which] > 1]] = True
     return inside

@@ -23,6 +23,7 @@ from parsers.chrome.categories import (
 )
 from parsers.chrome.messages import collective_name, message_bytes
 from parsers.chrome.records import Arguments, Event
+from parsers.chrome.synchronisation import sync_kind
 from parsers.chrome.times import durations, nanoseconds
 from parsers.model import Attribute, Effect, EventKind, LaneKind, QualityRecorder
 
@@ -236,7 +237,10 @@ class Columns:
                 Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [bytes(each.block) for each in arguments]
             )
             self._collectives(numbers, arguments)
-        elif family is not GPU_SYNC:
+        elif family is GPU_SYNC:
+            kinds = [sync_kind(each.sync_kind).value for each in arguments]
+            self._attribute(Attribute.SYNC_KIND, numbers, np.array(kinds, np.int64))
+        else:
             self._integers(Attribute.BYTES, numbers, [each.bytes for each in arguments])
         self._integers(Attribute.GRAPH_NODE, numbers, [each.graph_node for each in arguments])
 

@@ -34,8 +34,10 @@ def judge(start: I64, duration: I64, good: Mask) -> Verdict:
     usable = ~(no_time | no_duration)
     far_away = np.zeros(len(start), bool)
     if usable.any():
-        first, last = main_cluster(start[usable])
-        span = max(int((start[usable][(start[usable] >= first) & (start[usable] <= last)] - first).max()), 1)
+        blank = (start == 0) & (duration == 0)
+        telling = usable & ~blank if (usable & ~blank).any() else usable
+        first, last = main_cluster(start[telling])
+        span = max(last - first, 1)
         far_away = usable & ((start < first) | (start > last))
         longest = max(GAP_TO_SPAN * span, LEAST_GAP_NS)
         no_duration |= usable & (duration > longest)
@@ -55,8 +57,7 @@ def main_cluster(start: I64) -> tuple[int, int]:
     sizes = lasts - firsts + 1
     main = int(np.argmax(sizes))
     low = high = main
-    zero = ordered[firsts] == 0
-    while low > 0 and not zero[low - 1] and sizes[low - 1] > MOST_STRAY_SHARE * len(ordered):
+    while low > 0 and sizes[low - 1] > MOST_STRAY_SHARE * len(ordered):
         low -= 1
     while high < len(sizes) - 1 and sizes[high + 1] > MOST_STRAY_SHARE * len(ordered):
         high += 1

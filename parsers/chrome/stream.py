@@ -115,7 +115,9 @@ class EventStream:
             missing -= len(block)
         self.consumed += CHUNK_BYTES - missing
         if self.consumed > self.most_bytes:
-            self.damage = f"the file unpacks to more than {self.most_bytes >> 20:,} MB, far more than its size tells"
+            self.damage = (
+                f"the file unpacks to more than {self.most_bytes >> 20:,} MB, far more than its size tells"
+            )
             return b""
         return parts[0] if len(parts) == 1 else b"".join(parts)
 

@@ -70,7 +70,7 @@ class ChromeTrace:
         if not columns.count and not columns.memory and not series.samples:
             raise Malformed(
                 source.path,
-                "This trace holds no events that can be shown.",
+                f"This trace holds no events that can be shown{f' ({stream.damage})' if stream.damage else ''}.",
                 "Record again, and run the profiled code between the profiler's start and stop.",
             )
         return assemble(columns, series, header, source, arguments, progress.part(0.7, 1.0))

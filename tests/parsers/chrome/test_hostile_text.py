@@ -1,0 +1,247 @@
+"""Broken JSON: what can be read is shown, what cannot is counted, and nothing crashes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.chrome import assemble
+from parsers.formats import chrome_trace
+from parsers.model import Effect, Malformed, TraceError, UnknownFormat
+from tests.parsers.chrome.traces import balanced, complete, names, note, opened, packed, text_of, trace_of
+
+EVENTS = [complete(f"op{number}", 1000 + number * 10, 5) for number in range(10)]
+TEXT = text_of(EVENTS)
+
+
+def with_third(replacement: str) -> str:
+    """The file with this text in the place of the third event."""
+    return TEXT.replace(json.dumps(EVENTS[3], separators=(",", ":")), replacement)
+
+
+def third(name: str) -> str:
+    return f'{{"ph":"X","cat":"cpu_op","name":{name},"pid":1,"tid":1,"ts":1030,"dur":5}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (r'"C:\path\q"', r"C:\path\q"),
+        ('"two\nlines"', "two\nlines"),
+        ('"bell\x07"', "bell\x07"),
+        (r'"\u12 x"', r"\u12 x"),
+        ('"<script>alert(1)</script>"', "<script>alert(1)</script>"),
+        ('"=cmd()"', "=cmd()"),
+        ('"x, nan, y"', "x, nan, y"),
+        ('"}},{{"', "}},{{"),
+        (r'"},{\"ph\":\"X\""', '},{"ph":"X"'),
+        ('["a"]', '["a"]'),
+        ("17", "17"),
+    ],
+)  # fmt: skip
+def test_odd_names_are_kept(tmp_path: Path, name: str, shown: str) -> None:
+    trace = opened(tmp_path, with_third(third(name)))
+    assert names(trace) == [
+        *(f"op{number}" for number in range(3)),
+        shown,
+        *(f"op{number}" for number in range(4, 10)),
+    ]
+    assert balanced(trace)
+
+
+def test_invalid_utf_8_is_shown_with_replacement_characters(tmp_path: Path) -> None:
+    trace = opened(tmp_path, with_third(third('"caf@"')).encode().replace(b"@", b"\xe9"))
+    assert names(trace)[3] == "caf\ufffd"
+    assert note(trace, "repaired-text") == (1, Effect.REPAIRED)
+
+
+def test_a_raw_quote_loses_one_event_which_is_counted(tmp_path: Path) -> None:
+    trace = opened(tmp_path, with_third(third('"say "hi" twice"')))
+    assert len(trace.events) == 9
+    assert note(trace, "unreadable") == (1, Effect.QUARANTINED)
+    assert balanced(trace)
+    example = next(each.example for each in trace.quality.notes if each.kind == "unreadable")
+    assert example.startswith(f"byte {TEXT.index(json.dumps(EVENTS[3], separators=(',', ':')))}")
+
+
+@pytest.mark.parametrize("value", ["NaN", "nan", "inf", "-inf", "Infinity", "-Infinity"])
+def test_a_bare_nan_in_the_arguments_loses_nothing(tmp_path: Path, value: str) -> None:
+    text = third('"op3"').replace("}", f',"args":{{"load":{value},"list":[{value}]}}}}')
+    trace = opened(tmp_path, with_third(text))
+    assert len(trace.events) == 10
+    assert note(trace, "repaired-text") == (1, Effect.REPAIRED)
+
+
+@pytest.mark.parametrize("value", ["NaN", "-inf"])
+def test_a_bare_nan_as_duration_is_set_aside(tmp_path: Path, value: str) -> None:
+    trace = opened(tmp_path, with_third(third('"op3"').replace('"dur":5', f'"dur":{value}')))
+    assert len(trace.events) == 9
+    assert balanced(trace)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT[:-2],
+        TEXT[:-1],
+        TEXT[:-2] + ",",
+        TEXT[:-2] + ",]}",
+        TEXT[:-2] + ",{}]}",
+        TEXT[:-2] + ",{},{},]}",
+        TEXT[:-2] + "\n\n]\n}\n\n",
+        "\ufeff" + TEXT,
+        "  \n" + TEXT,
+        TEXT[TEXT.index("[") : -1],
+        TEXT[TEXT.index("[") : -2],
+        TEXT[TEXT.index("[") : -2] + ",\n",
+        "[ {}\n," + TEXT[TEXT.index("[") + 1 : -1],
+        TEXT.replace("},{", "},\n  {"),
+        TEXT.replace("},{", "}\n,{"),
+        TEXT + "\0\0",
+        TEXT[:-1] + ',"otherData":{"version":"x"}}',
+        json.dumps({"metadata": {"traceEvents": 5}, "traceEvents": EVENTS}),
+        json.dumps(
+            {"displayTimeUnit": "ms", "traceEvents": EVENTS, "stackFrames": {"1": {"name": "x"}}}, indent=4
+        ),
+    ],
+)
+def test_all_ten_events_are_read_whatever_surrounds_them(tmp_path: Path, text: str) -> None:
+    trace = opened(tmp_path, text)
+    assert names(trace) == [f"op{number}" for number in range(10)]
+    assert balanced(trace)
+
+
+@pytest.mark.parametrize("missing", [8, 15, 30, 60])
+def test_a_file_cut_in_an_event_shows_everything_before(tmp_path: Path, missing: int) -> None:
+    trace = opened(tmp_path, TEXT[:-missing])
+    assert names(trace) == [f"op{number}" for number in range(9)]
+    assert note(trace, "cut") == (1, Effect.QUARANTINED)
+    assert balanced(trace)
+
+
+def test_every_cut_gives_the_events_before_it(tmp_path: Path) -> None:
+    for length in range(TEXT.index("},{") + 1, len(TEXT), 7):
+        trace = opened(tmp_path, TEXT[:length])
+        whole = TEXT[:length].count("},{") + (TEXT[:length].endswith("}"))
+        assert len(trace.events) in (whole, whole + 1)
+        assert balanced(trace)
+
+
+@pytest.mark.parametrize("length", range(1, TEXT.index("},{"), 5))
+def test_a_cut_in_the_first_event_is_refused(tmp_path: Path, length: int) -> None:
+    with pytest.raises(TraceError):
+        opened(tmp_path, TEXT[:length])
+
+
+def test_a_cut_gzip_stream_shows_everything_before(tmp_path: Path) -> None:
+    many = text_of([complete(f"op{number % 97}", number * 7919 % 100_000, 5) for number in range(5000)])
+    data = packed(many)
+    trace = opened(tmp_path, data[: len(data) // 2])
+    assert 1000 < len(trace.events) < 4000
+    assert any(each.kind == "cut" for each in trace.quality.notes)
+
+
+@pytest.mark.parametrize("arguments", [[], None, "text", 5, {"correlation": []}, {"stream": {"a": 1}}])
+def test_arguments_of_any_shape_are_no_loss(tmp_path: Path, arguments: object) -> None:
+    trace = trace_of(tmp_path, [*EVENTS, complete("odd", 1500, 5, "kernel", args=arguments)])
+    assert "odd" in names(trace)
+    assert balanced(trace)
+
+
+def test_unknown_phases_and_lone_ends_are_counted(tmp_path: Path) -> None:
+    odd = [
+        {"ph": "E", "pid": 1, "tid": 1, "ts": 1001},
+        {"ph": "B", "name": "open", "pid": 1, "tid": 1, "ts": 1002},
+        {"ph": "N", "name": "object", "pid": 1, "tid": 1, "ts": 1003},
+        {"name": "no phase", "pid": 1, "tid": 1, "ts": 1003},
+    ]
+    trace = trace_of(tmp_path, EVENTS + odd)
+    assert len(trace.events) == 10
+    assert note(trace, "end-without-begin") == (1, Effect.QUARANTINED)
+    assert note(trace, "begin-without-end") == (1, Effect.QUARANTINED)
+    assert note(trace, "phase-N") == (1, Effect.NOTED)
+    assert note(trace, "phase-missing") == (1, Effect.NOTED)
+    assert balanced(trace)
+
+
+def test_process_and_thread_as_text_name_their_lanes(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, [complete("op", 1, 1, "x", pid="CPU functions", tid="worker A")])
+    assert trace.lanes[0].name == "worker A"
+    assert trace.lanes[0].process_name == "CPU functions"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "[]", "[ ]", "{", "[", '{"traceEvents":[]}', '{"traceEvents":[{}]}', '{"a":1}', '["a"]', "[[[[", "{" * 5000,
+     text_of([{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}}])],
+)  # fmt: skip
+def test_a_file_without_events_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
+    with pytest.raises((Malformed, UnknownFormat)) as caught:
+        opened(tmp_path, text)
+    assert caught.value.problem.endswith(".")
+    assert caught.value.hint
+
+
+def test_what_is_no_recording_at_all_is_refused(tmp_path: Path) -> None:
+    for content in (
+        b"",
+        b"\0" * 100,
+        b"hello",
+        b"\x1f\x8b",
+        b"\x1f\x8b\x08\0\0\0\0\0",
+        b"\x28\xb5\x2f\xfd",
+        packed(""),
+    ):
+        with pytest.raises(TraceError):
+            opened(tmp_path, content)
+
+
+def test_a_named_pipe_a_missing_file_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "missing", "folder"):
+        with pytest.raises(TraceError):
+            open_trace([tmp_path / name])
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.pb", "trace.gz", "trace.sqlite", "trace"])
+@pytest.mark.parametrize("form", ["plain", "gzip", "zstd"])
+def test_files_are_recognised_by_content(tmp_path: Path, name: str, form: str) -> None:
+    import zstandard
+
+    content = {"plain": TEXT.encode(), "gzip": packed(TEXT), "zstd": zstandard.compress(TEXT.encode())}[form]
+    assert len(opened(tmp_path, content, name).events) == 10
+
+
+def test_deeply_nested_json_loses_one_event(tmp_path: Path) -> None:
+    deep = third('"op3"').replace("}", ',"args":{"x":' + "[" * 10_000 + "]" * 10_000 + "}}")
+    trace = opened(tmp_path, with_third(deep))
+    assert len(trace.events) >= 9
+    assert balanced(trace)
+
+
+def test_ten_thousand_nested_events_and_a_name_of_a_megabyte(tmp_path: Path) -> None:
+    events = [complete("f", number, 20_000 - 2 * number, "python_function") for number in range(10_000)]
+    trace = trace_of(tmp_path, [*events, complete("x" * 1_000_000, 0, 1)])
+    assert trace.events.depth.max() == 9_999
+
+
+def test_a_gzip_bomb_stops_at_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chrome_trace, "_FREE_GROWTH_BYTES", 1 << 20)
+    bomb = packed("[" + " " * (64 << 20))
+    with pytest.raises(TraceError) as caught:
+        opened(tmp_path, bomb)
+    assert "unpacks to more than" in str(caught.value)
+
+
+@pytest.mark.parametrize(("count", "told"), [(39, False), (40, True), (41, False)])
+def test_an_export_of_exactly_the_limit_is_called_truncated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, told: bool
+) -> None:
+    monkeypatch.setattr(assemble, "_LIMITS_OF_EXPORTERS", (40,))
+    trace = trace_of(tmp_path, [complete("a", number, 0) for number in range(count)])
+    assert any(each.kind == "truncated" for each in trace.quality.notes) is told
