@@ -1,0 +1,29 @@
+"""Documents that are written from the code, or that point into it, agree with it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rules.documentation import DESTINATION, page
+
+
+def test_the_page_of_rules_is_written_from_the_rules_as_they_are() -> None:
+    assert DESTINATION.read_text("utf-8") == page(), "run: python -m rules.documentation"
+
+
+def test_links_between_documents_lead_somewhere(repository: Path) -> None:
+    documents = [*repository.glob("*.md"), *repository.glob("docs/**/*.md")]
+    missing = [
+        f"{document.name}: {target}"
+        for document in documents
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text("utf-8"))
+        if not (document.parent / target).exists()
+    ]
+    assert missing == []
+
+
+def test_every_decision_is_in_the_list(repository: Path) -> None:
+    folder = repository / "docs" / "decisions"
+    listed = (folder / "README.md").read_text("utf-8")
+    assert [file.name for file in sorted(folder.glob("[0-9]*.md")) if f"({file.name})" not in listed] == []
