@@ -13,7 +13,7 @@ from parsers.model.collectives import collective_of, is_collective_kernel
 from parsers.nsys.database import Batch, Table
 from parsers.nsys.enumerations import COPY_KINDS, copy_text, memory_kinds, memory_text
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes
-from parsers.nsys.reading import LaneKey, Mask, Reading
+from parsers.nsys.reading import LaneKey, Mask, Reading, taken
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -105,14 +105,14 @@ def read_kernels(reading: Reading, launched: Correlated) -> None:
             collectives = np.append(collectives, _collectives(reading, new))
         lane = lanes.of(batch, good)
         events = builder.add(
-            batch["start"][good],
-            batch["end"][good],
+            taken(batch["start"], good),
+            taken(batch["end"], good),
             name_of[code[good]],
             lane,
             EventKind.KERNEL,
             rows[good],
         )
-        launched.add(events, lane, batch["correlation"][good])
+        launched.add(events, lane, taken(batch["correlation"], good))
         for size, text, codes, column in (
             (Attribute.GRID, Attribute.GRID_SHAPE, grids, "grid"),
             (Attribute.BLOCK, Attribute.BLOCK_SHAPE, blocks, "block"),
@@ -124,9 +124,9 @@ def read_kernels(reading: Reading, launched: Correlated) -> None:
             builder.attribute(size, events, shape_of[size][shape, 0])
             builder.attribute(text, events, shape_of[size][shape, 1])
         if "registersPerThread" in table:
-            builder.attribute(Attribute.REGISTERS, events, batch["registers"][good])
-        in_graph = batch["node"][good] != 0
-        builder.attribute(Attribute.GRAPH_NODE, events[in_graph], batch["node"][good][in_graph])
+            builder.attribute(Attribute.REGISTERS, events, taken(batch["registers"], good))
+        node = batch["node"][good]
+        builder.attribute(Attribute.GRAPH_NODE, events[node != 0], node[node != 0])
         collective = collectives[code[good]]
         builder.attribute(Attribute.COLLECTIVE, events[collective >= 0], collective[collective >= 0])
 
@@ -223,20 +223,20 @@ def _read_transfers(
             described = np.concatenate((described, np.array(new, np.int64)))
         lane = lanes.of(batch, good)
         events = builder.add(
-            batch["start"][good],
-            batch["end"][good],
+            taken(batch["start"], good),
+            taken(batch["end"], good),
             described[code, 0],
             lane,
             kind,
             rows[good],
         )
-        launched.add(events, lane, batch["correlation"][good])
+        launched.add(events, lane, taken(batch["correlation"], good))
         if "bytes" in table:
-            builder.attribute(Attribute.BYTES, events, batch["bytes"][good])
+            builder.attribute(Attribute.BYTES, events, taken(batch["bytes"], good))
         for place, attribute in enumerate(attributes, 1):
             builder.attribute(attribute, events, described[code, place])
-        in_graph = batch["node"][good] != 0
-        builder.attribute(Attribute.GRAPH_NODE, events[in_graph], batch["node"][good][in_graph])
+        node = batch["node"][good]
+        builder.attribute(Attribute.GRAPH_NODE, events[node != 0], node[node != 0])
 
 
 def read_graphs(reading: Reading, launched: Correlated) -> bool:
@@ -254,14 +254,14 @@ def read_graphs(reading: Reading, launched: Correlated) -> bool:
         names = np.array([reading.builder.string(text) for text in texts], np.int32)
         lane = lanes.of(batch, good)
         events = reading.builder.add(
-            batch["start"][good],
-            batch["end"][good],
+            taken(batch["start"], good),
+            taken(batch["end"], good),
             names[code[good]],
             lane,
             EventKind.GRAPH,
             rows[good],
         )
-        launched.add(events, lane, batch["correlation"][good])
+        launched.add(events, lane, taken(batch["correlation"], good))
         count += len(events)
     return count > 0
 
@@ -285,8 +285,8 @@ def read_synchronisations(reading: Reading) -> None:
         value = np.array([kind.value for kind in kinds], np.int64)[code]
         lane = lanes.of(batch, good)
         events = builder.add(
-            batch["start"][good],
-            batch["end"][good],
+            taken(batch["start"], good),
+            taken(batch["end"], good),
             name,
             lane,
             EventKind.GPU_SYNC,

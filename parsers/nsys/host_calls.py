@@ -12,7 +12,7 @@ from parsers.model import Attribute, Effect, EventKind, LaneKind
 from parsers.nsys.database import Table
 from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.identifiers import UNKNOWN, Codes
-from parsers.nsys.reading import LaneKey, Reading
+from parsers.nsys.reading import LaneKey, Reading, taken
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -116,9 +116,14 @@ def read_api_calls(reading: Reading) -> Correlated:
             name_of = np.append(name_of, reading.names(names.values[len(name_of) :], call_name))
         lane = lanes.of(batch["thread"][good])
         events = reading.builder.add(
-            batch["start"][good], end[good], name_of[code[good]], lane, EventKind.API, rows[good]
+            taken(batch["start"], good),
+            taken(end, good),
+            name_of[code[good]],
+            lane,
+            EventKind.API,
+            rows[good],
         )
-        calls.add(events, lane, batch["correlation"][good])
+        calls.add(events, lane, taken(batch["correlation"], good))
     return calls
 
 
@@ -154,13 +159,15 @@ def _read_family(reading: Reading, table: Table, family: _Family) -> None:
         if len(names.values) > len(name_of):
             name_of = np.append(name_of, reading.names(names.values[len(name_of) :], call_name))
         events = reading.builder.add(
-            batch["start"][good],
-            end[good],
+            taken(batch["start"], good),
+            taken(end, good),
             name_of[code[good]],
             lanes.of(batch["thread"][good]),
             family.kind,
             rows[good],
         )
-        sized = batch["bytes"][good] > UNKNOWN
+        sized = taken(batch["bytes"], good) > UNKNOWN
         if family.kind is EventKind.REGION:
-            reading.builder.attribute(Attribute.MESSAGE_BYTES, events[sized], batch["bytes"][good][sized])
+            reading.builder.attribute(
+                Attribute.MESSAGE_BYTES, events[sized], taken(batch["bytes"], good)[sized]
+            )

@@ -178,6 +178,11 @@ class Reading:
         return np.array([self.builder.string(shown(texts.get(each, "(no name)"))) for each in ids], np.int32)
 
 
+def taken(column: I64, rows: Mask | slice) -> I64:
+    """Chosen rows of a batch as an array of their own; a view would keep every column of the batch in memory."""
+    return column.copy() if isinstance(rows, slice) else column[rows]
+
+
 def _all_plausible(start: I64, end: I64) -> bool:
     """Whether no row needs a closer look."""
     if not len(start):

@@ -8,7 +8,7 @@ from parsers.model import EventKind, LaneKind
 from parsers.nsys.database import Table
 from parsers.nsys.host_calls import ThreadLanes
 from parsers.nsys.identifiers import UNKNOWN, Codes
-from parsers.nsys.reading import Reading
+from parsers.nsys.reading import Reading, taken
 
 
 def read_samples(reading: Reading) -> None:
@@ -38,8 +38,8 @@ def read_samples(reading: Reading) -> None:
         else:
             name = np.full(len(batch), unknown)
         reading.builder.add(
-            batch["start"][good],
-            batch["start"][good],
+            taken(batch["start"], good),
+            taken(batch["start"], good),
             name[good],
             lanes.of(batch["thread"][good]),
             EventKind.SAMPLE,
