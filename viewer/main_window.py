@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QDockWidget, QMainWindow, QMenuBar, QStackedWidget
 
 from parsers.model import Trace
 from rules import Diagnosis
-from viewer import theme
 from viewer.banner import Banner
 from viewer.commands import Commands
 from viewer.document import Document, Stage
@@ -147,7 +146,6 @@ class MainWindow(QMainWindow):
         )
         document.gap_changed.connect(lambda row: self.panels.show_panel("Selection") if row >= 0 else None)
         document.area_changed.connect(lambda area: self.panels.show_panel("Selection") if area else None)
-        theme.changed.connect(lambda _: self.start_page.refresh())
 
     def open(self, paths: Sequence[Path], at: int | None = None) -> None:
         """Open files as one run; ``at`` is a moment to show (ns from the start)."""
@@ -160,6 +158,7 @@ class MainWindow(QMainWindow):
         paths = self.document.paths
         self.setWindowTitle(f"{paths[0].name} - Stallscope" if paths else "Stallscope")
         self._show_pages()
+        self.pages.currentWidget().setFocus()
 
     def _show_pages(self) -> None:
         trace = self.document.trace

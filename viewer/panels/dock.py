@@ -52,6 +52,7 @@ class BottomPanels(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.tabs)
         for panel in self.panels:
+            panel.setParent(self)
             panel.hide()
             if isinstance(panel, KernelsPanel):
                 self.by_family.toggled.connect(panel.group_by_family)

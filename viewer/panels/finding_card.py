@@ -125,8 +125,8 @@ class FindingCard(QFrame):
         self._what = LineClampedLabel(finding.explanation, 2, "secondary")
         self._layout.addWidget(self._what)
         self._advice = LineClampedLabel(finding.advice[0] if finding.advice else "", 2)
-        self._advice.setVisible(bool(finding.advice))
-        self._layout.addWidget(self._advice)
+        if finding.advice:
+            self._layout.addWidget(self._advice)
         self._buttons = QWidget()
         row = QHBoxLayout(self._buttons)
         row.setContentsMargins(0, 2, 0, 0)
@@ -141,8 +141,8 @@ class FindingCard(QFrame):
         self.show_button.clicked.connect(lambda: self.chosen.emit(self.finding))
         self.fix_button.toggled.connect(lambda on: self._open(self.fix_button if on else None))
         self.why_button.toggled.connect(lambda on: self._open(self.why_button if on else None))
-        self.show_button.setVisible(bool(finding.evidence))
-        for button in (self.show_button, self.fix_button, self.why_button):
+        shown = [self.fix_button, self.why_button]
+        for button in [self.show_button, *shown] if finding.evidence else shown:
             row.addWidget(button)
         row.addStretch(1)
         self._layout.addWidget(self._buttons)

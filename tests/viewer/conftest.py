@@ -1,0 +1,105 @@
+"""Windows for the tests: a small made-up training run, and the real window on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from pytestqt.qtbot import QtBot
+
+from parsers.model import Attribute, Device, EventKind, Lane, LaneKind, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from viewer import theme
+from viewer.document import Stage
+from viewer.main_window import MainWindow
+from viewer.preferences import Preferences
+
+MS = 1_000_000
+US = 1_000
+STEPS = 3
+STEP = 20 * MS
+KERNELS = 8
+
+
+def training_run() -> Trace:
+    """Three steps of 20 ms: eight kernels of 1 ms launched at once, then 10 ms in `tokenize` with an idle GPU."""
+    builder = TraceBuilder()
+    device = builder.device(Device(0, "NVIDIA H200", memory_bytes=150_000_000_000))
+    main = {"process": 1, "thread": 1}
+    operators = builder.lane(Lane(LaneKind.CPU_THREAD, "Main thread", **main))
+    regions = builder.lane(Lane(LaneKind.REGION, "Main thread regions", **main))
+    steps = builder.lane(Lane(LaneKind.STEPS, "Steps", **main))
+    calls = builder.lane(Lane(LaneKind.CUDA_API, "Main thread CUDA calls", **main))
+    stream = builder.lane(Lane(LaneKind.GPU_STREAM, "GPU 0 stream 7", device=device, stream=7))
+    for number in range(STEPS):
+        begin = number * STEP
+        add = builder.add
+        at, end = np.array([begin]), np.array([begin + STEP - 10 * US])
+        add(at, end, builder.string(f"ProfilerStep#{number}"), steps, EventKind.STEP)
+        add(at + 10 * MS, at + STEP - 50 * US, builder.string("tokenize"), regions, EventKind.REGION)
+        launch = begin + 100 * US + np.arange(KERNELS) * 200 * US
+        names = np.where(
+            np.arange(KERNELS) % 2, builder.string("ampere_sgemm_128x64"), builder.string("softmax_warp")
+        )
+        add(launch - 50 * US, launch + 60 * US, builder.string("aten::linear"), operators, EventKind.CPU_OP)
+        called = add(launch, launch + 10 * US, builder.string("cudaLaunchKernel"), calls, EventKind.API)
+        start = begin + 400 * US + np.arange(KERNELS) * MS
+        kernels = add(start, start + MS, names, stream, EventKind.KERNEL)
+        builder.link(kernels, called)
+        builder.attribute(Attribute.CORRELATION, kernels, np.arange(KERNELS) + number * KERNELS + 1)
+    builder.inputs.append(TraceInput("run.json", "chrome-trace", "PyTorch 2.11"))
+    builder.quality.read(STEPS * (2 + 3 * KERNELS))
+    return builder.build()
+
+
+@pytest.fixture
+def trace() -> Trace:
+    """A small training run that waits for Python."""
+    return training_run()
+
+
+@pytest.fixture
+def make_window(qtbot: QtBot, qapp: object) -> Iterator[Callable[..., MainWindow]]:
+    """Makes real windows of 1200 x 800 that do not fly, and closes them."""
+    theme.apply(qapp, "dark")  # type: ignore[arg-type]
+    made: list[MainWindow] = []
+
+    def make(size: tuple[int, int] | None = (1200, 800)) -> MainWindow:
+        preferences = Preferences()
+        preferences.animate = False
+        window = MainWindow(preferences)
+        qtbot.addWidget(window)
+        if size is not None:
+            window.resize(*size)
+        window.show()
+        window.activateWindow()
+        qtbot.waitUntil(window.isActiveWindow)
+        made.append(window)
+        return window
+
+    yield make
+    for window in made:
+        window.close()
+
+
+@pytest.fixture
+def empty_window(make_window: Callable[..., MainWindow]) -> MainWindow:
+    """The window on its start page."""
+    return make_window()
+
+
+@pytest.fixture
+def window(make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot) -> MainWindow:
+    """The window on the training run, analysed."""
+    shown = make_window()
+    shown.document.show(trace)
+    wait_until_ready(qtbot, shown)
+    return shown
+
+
+def wait_until_ready(qtbot: QtBot, window: MainWindow) -> None:
+    """Until nothing is being read or computed."""
+    qtbot.waitUntil(
+        lambda: window.document.stage in (Stage.READY, Stage.EMPTY) and not window.jobs.busy, timeout=20_000
+    )

@@ -1,0 +1,112 @@
+"""Background jobs: the newest question wins, results come on the GUI thread, cancelling ends the work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from parsers.model import Cancelled, Progress
+from viewer.jobs import Jobs
+
+
+@pytest.fixture
+def jobs(qapp: object) -> Iterator[Jobs]:
+    made = Jobs()
+    yield made
+    made.close()
+
+
+def test_work_runs_elsewhere_and_the_answer_comes_on_the_gui_thread(jobs: Jobs, qtbot: QtBot) -> None:
+    seen: list[tuple[int, int]] = []
+    jobs.ask(
+        "a", lambda _: threading.get_ident(), lambda worker: seen.append((worker, threading.get_ident()))
+    )
+    qtbot.waitUntil(lambda: len(seen) == 1)
+    worker, answerer = seen[0]
+    assert answerer == threading.get_ident() != worker
+    assert not jobs.busy
+
+
+def test_a_newer_question_in_a_slot_drops_the_answer_of_the_older_one(jobs: Jobs, qtbot: QtBot) -> None:
+    first_may_end, first_ended = threading.Event(), threading.Event()
+    answers: list[str] = []
+
+    def first(_: Progress) -> str:
+        first_may_end.wait(5)
+        first_ended.set()
+        return "old"
+
+    jobs.ask("a", first, answers.append)
+    jobs.ask("a", lambda _: "new", answers.append)
+    qtbot.waitUntil(lambda: answers == ["new"])
+    first_may_end.set()
+    first_ended.wait(5)
+    jobs.close()
+    qtbot.wait(20)
+    assert answers == ["new"]
+
+
+def test_slots_do_not_disturb_each_other(jobs: Jobs, qtbot: QtBot) -> None:
+    answers: set[str] = set()
+    jobs.ask("a", lambda _: "a", answers.add)
+    jobs.ask("b", lambda _: "b", answers.add)
+    qtbot.waitUntil(lambda: answers == {"a", "b"})
+
+
+def test_cancelling_ends_the_work_at_its_next_step_and_tells_the_asker(jobs: Jobs, qtbot: QtBot) -> None:
+    ended: list[str] = []
+
+    def endless(progress: Progress) -> None:
+        try:
+            while True:
+                progress.step(0.5, "working")
+        except Cancelled:
+            ended.append("work")
+            raise
+
+    jobs.ask("a", endless, lambda _: ended.append("answer"), stopped=lambda: ended.append("asker"))
+    jobs.cancel("a")
+    qtbot.waitUntil(lambda: "asker" in ended)
+    assert ended == ["work", "asker"]
+
+
+def test_a_failure_goes_to_the_asker(jobs: Jobs, qtbot: QtBot) -> None:
+    failures: list[Exception] = []
+
+    def broken(_: Progress) -> None:
+        raise ValueError("broken")
+
+    jobs.ask("a", broken, lambda _: None, failed=failures.append)
+    qtbot.waitUntil(lambda: bool(failures))
+    assert str(failures[0]) == "broken"
+
+
+def test_a_failure_that_nobody_takes_is_not_swallowed(jobs: Jobs, qtbot: QtBot) -> None:
+    def broken(_: Progress) -> None:
+        raise ValueError("nobody takes this")
+
+    with qtbot.captureExceptions() as caught:
+        jobs.ask("a", broken, lambda _: None)
+        qtbot.waitUntil(lambda: bool(caught))
+    assert "nobody takes this" in str(caught[0][1])
+
+
+def test_progress_is_reported_with_the_slot_and_what_is_done(jobs: Jobs, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(jobs.progressed) as reported:
+        jobs.ask("a", lambda progress: progress.step(0.25, "reading"), lambda _: None)
+    assert reported.args == ["a", 0.25, "reading"]
+
+
+def test_closing_ends_every_thread(jobs: Jobs) -> None:
+    def endless(progress: Progress) -> None:
+        while True:
+            progress.step(0.5, "working")
+
+    before = threading.active_count()
+    jobs.ask("a", endless, lambda _: None)
+    jobs.ask("b", endless, lambda _: None)
+    jobs.close()
+    assert threading.active_count() == before

@@ -1,0 +1,231 @@
+"""The main window: opening, the verdict, the budget, findings, steps, and what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+import resources
+from parsers.model import Cancelled, Progress, Trace
+from viewer.document import Stage
+from viewer.main_window import MainWindow
+
+from .conftest import KERNELS, MS, STEPS, wait_until_ready
+
+SAMPLE = resources.path("samples/elementwise_chain.pt.trace.json.gz")
+
+
+def test_the_start_page_is_shown_while_nothing_is_open(empty_window: MainWindow) -> None:
+    assert empty_window.pages.currentWidget() is empty_window.start_page
+    assert not empty_window.verdict.isVisible()
+    assert not empty_window.diagnosis_dock.isVisible()
+    assert not empty_window.commands["find"].isEnabled()
+
+
+def test_opening_a_file_shows_timeline_verdict_and_findings(empty_window: MainWindow, qtbot: QtBot) -> None:
+    empty_window.open([SAMPLE])
+    wait_until_ready(qtbot, empty_window)
+    assert empty_window.pages.currentWidget() is empty_window.timeline
+    assert empty_window.verdict.sentence.text()
+    assert empty_window.verdict.bars
+    assert "Kernels" in empty_window.panels.titles()
+    assert SAMPLE.name in empty_window.windowTitle()
+    assert SAMPLE.name in empty_window.status.file.text()
+
+
+def test_the_verdict_names_cause_culprit_and_ceiling(window: MainWindow) -> None:
+    said = f"{window.verdict.sentence.text()} {window.verdict.where.text()}"
+    assert "Python" in said
+    assert "tokenize" in said
+    assert "at most" in said.lower()
+
+
+def test_a_file_that_is_no_recording_gives_a_banner_with_a_hint(
+    empty_window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
+    broken = tmp_path / "<b>broken.json"
+    broken.write_text("this is not a recording")
+    empty_window.open([broken])
+    wait_until_ready(qtbot, empty_window)
+    assert empty_window.banner.isVisible()
+    assert "<b>broken.json" in empty_window.banner.problem.text()
+    assert empty_window.banner.problem.textFormat() == Qt.TextFormat.PlainText
+    assert empty_window.banner.hint.text()
+    assert empty_window.pages.currentWidget() is empty_window.start_page
+
+
+def test_a_file_that_fails_leaves_the_open_recording_as_it_is(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path, trace: Trace
+) -> None:
+    window.open([tmp_path / "absent.json"])
+    wait_until_ready(qtbot, window)
+    assert window.banner.isVisible()
+    assert window.document.trace is trace
+    assert window.document.stage is Stage.READY
+
+
+def test_the_banner_goes_away_with_escape(window: MainWindow, qtbot: QtBot) -> None:
+    window.banner.say("Something is wrong.", "Do this.")
+    qtbot.keyClick(window, Qt.Key.Key_Escape)
+    assert not window.banner.isVisible()
+
+
+def test_loading_can_be_cancelled_in_the_status_bar(
+    empty_window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = []
+
+    def endless(paths: object, progress: Progress) -> Trace:
+        try:
+            while True:
+                progress.step(0.3, "reading")
+        except Cancelled:
+            stopped.append(True)
+            raise
+
+    monkeypatch.setattr("parsers.open_trace", endless)
+    empty_window.open([SAMPLE])
+    qtbot.waitUntil(lambda: empty_window.status.cancel.isVisible())
+    assert "Reading" in empty_window.status.doing.text()
+    qtbot.mouseClick(empty_window.status.cancel, Qt.MouseButton.LeftButton)
+    wait_until_ready(qtbot, empty_window)
+    assert stopped == [True]
+    assert not empty_window.status.cancel.isVisible()
+    assert not empty_window.banner.isVisible()
+    assert empty_window.document.stage is Stage.EMPTY
+
+
+def test_a_file_can_be_dropped_on_the_window(empty_window: MainWindow, qtbot: QtBot) -> None:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(SAMPLE))])
+    buttons, keys = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    enter = QDragEnterEvent(QPoint(9, 9), Qt.DropAction.CopyAction, data, buttons, keys)
+    empty_window.dragEnterEvent(enter)
+    assert enter.isAccepted()
+    empty_window.dropEvent(QDropEvent(QPointF(9, 9), Qt.DropAction.CopyAction, data, buttons, keys))
+    wait_until_ready(qtbot, empty_window)
+    assert empty_window.document.trace is not None
+
+
+def test_a_sample_on_the_start_page_opens_with_a_click(empty_window: MainWindow, qtbot: QtBot) -> None:
+    tiles = empty_window.start_page.sample_tiles
+    assert len(tiles) == 9
+    small = next(tile for tile in tiles if tile.text() == "A chain of small formulas")
+    qtbot.mouseClick(small, Qt.MouseButton.LeftButton)
+    wait_until_ready(qtbot, empty_window)
+    assert empty_window.document.paths == (SAMPLE,)
+
+
+def test_the_first_view_is_a_step_with_the_longest_evidence(window: MainWindow) -> None:
+    diagnosis = window.document.diagnosis
+    assert diagnosis is not None
+    worst = max(diagnosis.findings[0].evidence, key=lambda each: each.end - each.start)
+    t0, t1 = window.timeline.visible_interval
+    assert t0 <= worst.start < worst.end <= t1
+    assert t1 - t0 < 2 * 20 * MS
+
+
+def test_a_click_on_a_part_of_the_budget_marks_its_intervals(window: MainWindow, qtbot: QtBot) -> None:
+    (bar,) = window.verdict.bars
+    python = next(button for button in bar.buttons if button.part.key == "host-bound")
+    with qtbot.waitSignal(window.document.evidence_wanted) as asked:
+        qtbot.mouseClick(python, Qt.MouseButton.LeftButton)
+    places, which = asked.args
+    assert places
+    assert all(place.name.startswith("waiting for Python") for place in places)
+    longest = max(place.end - place.start for place in places)
+    assert places[which].end - places[which].start == longest
+    assert list(window.timeline.state.evidence) == places
+
+
+def test_the_parts_of_the_budget_fill_the_bar_and_state_their_time(window: MainWindow) -> None:
+    (bar,) = window.verdict.bars
+    assert sum(button.width() for button in bar.buttons) == bar.width()
+    assert sum(button.part.ns for button in bar.buttons) == pytest.approx(
+        window.document.window[1] - window.document.window[0], rel=1e-3
+    )
+    assert "ms" in bar.buttons[0].toolTip()
+
+
+def test_choosing_a_step_changes_the_budget_and_the_view(window: MainWindow, qtbot: QtBot) -> None:
+    assert window.toolbar.steps.box.count() == STEPS + 1
+    whole = sum(button.part.ns for button in window.verdict.bars[0].buttons)
+    window.document.select_step(1)
+    step = window.document.steps[1]
+    assert sum(button.part.ns for button in window.verdict.bars[0].buttons) < whole
+    t0, t1 = window.timeline.visible_interval
+    assert t0 <= step.start < step.end <= t1
+    assert window.toolbar.steps.box.currentIndex() == 2
+    qtbot.mouseClick(window.toolbar.steps.next, Qt.MouseButton.LeftButton)
+    assert window.document.step == 2
+
+
+def test_zooming_and_panning_with_keys_changes_the_view(window: MainWindow, qtbot: QtBot) -> None:
+    window.timeline.setFocus()
+    t0, t1 = window.timeline.visible_interval
+    qtbot.keyClick(window.timeline, "w")
+    qtbot.waitUntil(
+        lambda: window.timeline.visible_interval[1] - window.timeline.visible_interval[0] < t1 - t0
+    )
+    before = window.timeline.visible_interval[0]
+    qtbot.keyClick(window.timeline, "d")
+    qtbot.waitUntil(lambda: window.timeline.visible_interval[0] > before)
+    assert "view" in window.status.times.text()
+
+
+def test_a_moment_asked_for_is_in_the_middle_of_the_first_view(
+    empty_window: MainWindow, qtbot: QtBot
+) -> None:
+    empty_window.open([SAMPLE], at=2 * MS)
+    wait_until_ready(qtbot, empty_window)
+    t0, t1 = empty_window.timeline.visible_interval
+    assert (t0 + t1) / 2 == pytest.approx(2 * MS, abs=1000)
+
+
+def test_the_badge_states_how_many_events_were_kept(window: MainWindow) -> None:
+    assert f"{STEPS * (2 + 3 * KERNELS)} events, all kept" in window.status.badge.text()
+
+
+def test_a_narrow_window_puts_the_diagnosis_into_a_tab(window: MainWindow, qtbot: QtBot) -> None:
+    window.resize(760, 600)
+    qtbot.waitUntil(lambda: window.panels_dock in window.tabifiedDockWidgets(window.diagnosis_dock))
+    window.resize(1300, 800)
+    qtbot.waitUntil(lambda: window.panels_dock not in window.tabifiedDockWidgets(window.diagnosis_dock))
+
+
+def test_the_layout_is_remembered(make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot) -> None:
+    first = make_window()
+    first.document.show(trace)
+    wait_until_ready(qtbot, first)
+    first.resize(760, 700)
+    first.close()
+    assert make_window(None).size() == first.size()
+
+
+def test_recent_files_are_remembered_with_their_verdict(
+    empty_window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
+    copy = tmp_path / "mine.json.gz"
+    copy.write_bytes(SAMPLE.read_bytes())
+    empty_window.open([copy])
+    wait_until_ready(qtbot, empty_window)
+    empty_window.acts.show_start_page()
+    (tile,) = empty_window.start_page.recent_tiles
+    assert tile.text() == "mine.json.gz"
+    assert empty_window.pages.currentWidget() is empty_window.start_page
+
+
+def test_no_second_window_appears_while_a_recording_is_shown(
+    make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
+) -> None:
+    shown = make_window()
+    shown.document.show(trace)
+    wait_until_ready(qtbot, shown)
+    assert [window for window in QApplication.topLevelWidgets() if window.isVisible()] == [shown]
+    assert shown.isActiveWindow()
