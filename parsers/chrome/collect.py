@@ -87,14 +87,24 @@ class Instant:
 
 
 @dataclass(slots=True)
+class Naming:
+    """A metadata event: what it names, and the name."""
+
+    what: str
+    pid: Any
+    tid: Any
+    name: str
+
+
+@dataclass(slots=True)
 class MemorySample:
     """The state of one allocator after an allocation or release."""
 
     device_type: int
     device: int
     start: int
-    allocated: float
-    reserved: float
+    allocated: int
+    reserved: int
 
 
 @dataclass(slots=True)
@@ -108,7 +118,7 @@ class Columns:
     attributes: dict[Attribute, list[tuple[I64, I64]]] = field(default_factory=lambda: defaultdict(list))
     instants: list[Instant] = field(default_factory=list)
     memory: list[MemorySample] = field(default_factory=list)
-    metadata: list[Event] = field(default_factory=list)
+    metadata: list[Naming] = field(default_factory=list)
     counter_rows: list[tuple[int, Event]] = field(default_factory=list)
     call_sizes: list[tuple[I64, I64]] = field(default_factory=list)  # bytes that API calls were asked to copy
     flows: int = 0
@@ -150,13 +160,20 @@ class Columns:
         elif phase in FLOWS:
             self.flows += len(events)
         elif phase == "M":
-            self.metadata += events
+            self._metadata(events)
         elif phase == "C":
             self.counter_rows += zip(rows.tolist(), events, strict=True)
         elif phase in INSTANTS or phase in PAIRED or phase in ASYNCHRONOUS:
             self._instants(phase or "", category, events, rows)
         else:
             self.ignored[phase or ""] += len(events)
+
+    def _metadata(self, events: list[Event]) -> None:
+        for event in events:
+            stated = event.args or _NO_ARGUMENTS
+            text = stated.labels if event.name == "process_labels" else stated.name
+            if isinstance(text, str):
+                self.metadata.append(Naming(event.name, event.pid, event.tid, text.strip()))
 
     def _instants(self, phase: str, category: str | None, events: list[Event], rows: I64) -> None:
         starts = nanoseconds([event.ts for event in events]).tolist()
@@ -165,11 +182,11 @@ class Columns:
             if event.name == "[memory]" and arguments is not None:
                 self.memory.append(
                     MemorySample(
-                        int(arguments.memory_device_type or 0),
-                        int(arguments.memory_device or 0),
+                        _integer(arguments.memory_device_type) or 0,
+                        _integer(arguments.memory_device) or 0,
                         start,
-                        float(arguments.allocated or 0),
-                        float(arguments.reserved or 0),
+                        _integer(arguments.allocated) or 0,
+                        _integer(arguments.reserved) or 0,
                     )
                 )
                 continue

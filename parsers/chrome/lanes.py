@@ -9,8 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from parsers.chrome.categories import Where
-from parsers.chrome.collect import Track
-from parsers.chrome.records import Event
+from parsers.chrome.collect import Naming, Track
 from parsers.model import Device, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 
@@ -32,22 +31,19 @@ class Names:
     threads: dict[tuple[Any, Any], str] = field(default_factory=dict)
 
     @staticmethod
-    def of(metadata: Iterable[Event]) -> Names:
+    def of(metadata: Iterable[Naming]) -> Names:
         names = Names()
-        for event in metadata:
-            stated = event.args
-            if stated is None:
-                continue
-            if event.name == "process_name" and isinstance(stated.name, str):
-                names.processes[event.pid] = stated.name.strip()
-            elif event.name == "process_labels" and isinstance(stated.labels, str):
-                names.labels[event.pid] = stated.labels.strip()
-            elif event.name == "thread_name" and isinstance(stated.name, str):
-                known = names.threads.get((event.pid, event.tid), "")
-                numbered = _NUMBERED_THREAD.match(stated.name)
-                name = (numbered["name"] if numbered else stated.name).strip()
-                if not known or _is_more_telling(name, known, names.processes.get(event.pid, "")):
-                    names.threads[event.pid, event.tid] = name
+        for each in metadata:
+            if each.what == "process_name":
+                names.processes[each.pid] = each.name
+            elif each.what == "process_labels":
+                names.labels[each.pid] = each.name
+            elif each.what == "thread_name":
+                known = names.threads.get((each.pid, each.tid), "")
+                numbered = _NUMBERED_THREAD.match(each.name)
+                name = (numbered["name"] if numbered else each.name).strip()
+                if not known or _is_more_telling(name, known, names.processes.get(each.pid, "")):
+                    names.threads[each.pid, each.tid] = name
         return names
 
 

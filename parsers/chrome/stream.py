@@ -11,7 +11,7 @@ from typing import IO
 
 import zstandard
 
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 2 << 20  # the objects of one chunk then stay in the processor's cache
 MOST_HEADER_BYTES = 128 << 20
 MOST_EVENT_BYTES = 64 << 20
 
