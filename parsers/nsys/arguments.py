@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from parsers.model import TraceError
-from parsers.nsys.database import LISTED_TABLES, quote
+from parsers.nsys.database import BELIEVE_DAMAGED, LISTED_TABLES, quote
 from parsers.nsys.identifiers import place_of, process_id, thread_id
 from parsers.nsys.read_only import read_only_uri
 
@@ -51,6 +51,7 @@ class NsysArguments:
             uri = read_only_uri(self.path)
             with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=1.0)) as connection:
                 connection.text_factory = lambda data: data.decode("utf-8", "replace")
+                connection.execute(BELIEVE_DAMAGED)
                 names = sorted(name for (name,) in connection.execute(f"SELECT name {LISTED_TABLES}"))
                 return _row(connection, names[table], rowid) if 0 <= table < len(names) else {}
         except (sqlite3.Error, OSError, TraceError):

@@ -26,6 +26,7 @@ _SALVAGE_ROWS = 1024
 _MOST_STRETCHES = 1 << 16
 _DAMAGE = re.compile(r"malformed|not a database|I/O error|disk image|out of memory|unable to open|corrupt")
 LISTED_TABLES = "FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
+BELIEVE_DAMAGED = "PRAGMA writable_schema = ON"  # SQLite then reads what is left of a cut file
 _PAUSE_FOR_LOCK_S = 2.0
 
 
@@ -69,26 +70,35 @@ class Database:
     path: Path
     uri: str
     tables: dict[str, Table] = field(default_factory=dict)
+    damaged: bool = False  # shorter than its first page says, or the like
     _small: sqlite3.Connection | None = None
 
     @staticmethod
     def open(path: Path, uri: str) -> Database:
-        """Raises ``Malformed`` when the list of tables cannot be read."""
+        """Raises ``Malformed`` when the list of tables cannot be read, in spite of all damage."""
         database = Database(path, uri)
         try:
-            database._small = sqlite3.connect(
-                uri, uri=True, timeout=_PAUSE_FOR_LOCK_S, check_same_thread=False
-            )
-            database._small.text_factory = lambda data: data.decode("utf-8", "replace")
-            database._small.execute("PRAGMA query_only = ON")
-            database._small.execute("PRAGMA trusted_schema = OFF")
-            database._read_schema()
+            try:
+                database._connect()
+            except sqlite3.DatabaseError:
+                database.close()
+                database.damaged = True
+                database._connect()
         except sqlite3.Error as error:
             database.close()
             raise Malformed(
                 path, f"The SQLite database cannot be read ({error}).", "Export or copy it again."
             ) from error
         return database
+
+    def _connect(self) -> None:
+        self._small = sqlite3.connect(self.uri, uri=True, timeout=_PAUSE_FOR_LOCK_S, check_same_thread=False)
+        self._small.text_factory = lambda data: data.decode("utf-8", "replace")
+        self._small.execute("PRAGMA query_only = ON")
+        self._small.execute("PRAGMA trusted_schema = OFF")
+        if self.damaged:
+            self._small.execute(BELIEVE_DAMAGED)
+        self._read_schema()
 
     def _read_schema(self) -> None:
         for name, kind, sql in self.rows(f"SELECT name, type, sql {LISTED_TABLES}"):
@@ -159,7 +169,7 @@ class Database:
         Values that are not integers where integers are expected are converted as SQLite converts them. Raises
         ``TableDamaged`` at the end, when a stretch of the table could not be read.
         """
-        query = _Query(self.uri, table, columns, where)
+        query = _Query(self, table, columns, where)
         damage: TableDamaged | None = None
         readers = ThreadPoolExecutor(READERS, thread_name_prefix="nsys-table")
         try:
@@ -204,8 +214,9 @@ class _Fetched:
 class _Query:
     """One SELECT for stretches of a table; each thread has its own connection."""
 
-    def __init__(self, uri: str, table: Table, columns: Mapping[str, str], where: str) -> None:
-        self._uri = uri
+    def __init__(self, database: Database, table: Table, columns: Mapping[str, str], where: str) -> None:
+        self._uri = database.uri
+        self._damaged = database.damaged
         self._table = table
         self._columns = columns
         self._where = where
@@ -276,6 +287,9 @@ class _Query:
 
             connection = self._of_thread.connection = dbapi.connect(self._uri, autocommit=True)
             self._connections.append(connection)
+            if self._damaged:
+                with connection.cursor() as cursor:
+                    cursor.executescript(BELIEVE_DAMAGED)
         return connection
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
-from parsers.model import Effect, LaneKind, Progress, Trace, UnknownFormat
+from parsers.model import Effect, LaneKind, Malformed, Progress, Trace, UnknownFormat
 from parsers.model.builder import TraceBuilder
 from parsers.nsys import gpu_work, host_calls, metrics, targets
 from parsers.nsys.arguments import NsysArguments
@@ -16,16 +17,9 @@ from parsers.nsys.read_only import read_only_uri
 from parsers.nsys.reading import Reading
 from parsers.nsys.samples import read_samples
 
-_OF_NSYS = (
-    "CUPTI_ACTIVITY_KIND_",
-    "NVTX_EVENTS",
-    "OSRT_API",
-    "ANALYSIS_DETAILS",
-    "META_DATA_EXPORT",
-    "EXPORT_META_DATA",
-    "TARGET_INFO_",
-    "GPU_METRICS",
-    "COMPOSITE_EVENTS",
+_OF_NSYS = re.compile(
+    r"CUPTI_ACTIVITY_KIND_|TARGET_INFO_|(NVTX|COMPOSITE|SCHED|CUDNN|CUBLAS|MPI\w*|UC[PX]\w*)_EVENTS|OSRT_API|GPU_METRICS|"
+    r"ANALYSIS_DETAILS|META_DATA_EXPORT|EXPORT_META_DATA"
 )
 _LARGE_TABLES = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -45,15 +39,25 @@ def read_export(path: Path, shown_path: str, format_name: str, progress: Progres
     builder = TraceBuilder()
     database = Database.open(path, read_only_uri(path, builder.quality))
     with contextlib.closing(database):
-        if not any(name.startswith(_OF_NSYS) for name in database.tables):
+        if not any(_OF_NSYS.match(name) for name in database.tables):
             raise UnknownFormat(
                 path,
                 "This SQLite database is not an export of Nsight Systems.",
                 "Export the report with: nsys export --type sqlite REPORT.nsys-rep",
             )
+        if database.damaged:
+            builder.quality.note(
+                "cut-off database",
+                Effect.NOTED,
+                "The file is damaged or cut off; what is left of it is shown.",
+            )
         reading = Reading(database, builder, progress)
         reading.expect(_LARGE_TABLES)
         _read_events(reading, shown_path, format_name)
+    if database.damaged and not reading.lanes and not builder.counters:
+        raise Malformed(
+            path, "The database is cut off or damaged, and nothing in it can be read.", "Copy it again."
+        )
     builder.sources.append(NsysArguments(path))
     return builder.build(progress.part(0.85, 1.0))
 

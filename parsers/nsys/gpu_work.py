@@ -57,9 +57,11 @@ class _Lanes:
     def of(self, batch: Batch, rows: Mask | slice) -> I32:
         """The lane of each chosen row of a batch."""
         codes = self._codes.of(*(batch[column][rows] for column in ("process", "device", "stream")))
-        for process, device, stream in self._codes.keys[len(self._lane) :]:
-            lane = self._reading.lane(LaneKey(self._kind, process, UNKNOWN, device, stream))
-            self._lane = np.append(self._lane, np.int32(lane))
+        new = [
+            self._reading.lane(LaneKey(self._kind, process, UNKNOWN, device, stream))
+            for process, device, stream in self._codes.keys[len(self._lane) :]
+        ]
+        self._lane = np.append(self._lane, np.array(new, np.int32))
         return self._lane[codes]
 
 

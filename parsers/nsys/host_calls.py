@@ -11,7 +11,7 @@ import numpy.typing as npt
 from parsers.model import Attribute, Effect, EventKind, LaneKind
 from parsers.nsys.database import Table
 from parsers.nsys.gpu_work import Correlated
-from parsers.nsys.identifiers import UNKNOWN, Codes
+from parsers.nsys.identifiers import UNKNOWN, Codes, global_process
 from parsers.nsys.reading import LaneKey, Reading, taken
 
 I32 = npt.NDArray[np.int32]
@@ -71,9 +71,11 @@ class ThreadLanes:
     def of(self, threads: I64) -> I32:
         """The lane of each globalTid."""
         codes = self._codes.of(threads)
-        for thread in self._codes.values[len(self._lane) :]:
-            lane = self._reading.lane(LaneKey(self._kind, thread & ~0xFFFFFF, thread))
-            self._lane = np.append(self._lane, np.int32(lane))
+        new = [
+            self._reading.lane(LaneKey(self._kind, global_process(thread), thread))
+            for thread in self._codes.values[len(self._lane) :]
+        ]
+        self._lane = np.append(self._lane, np.array(new, np.int32))
         return self._lane[codes]
 
 
