@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 
 from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
@@ -10,8 +11,8 @@ from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
 DESTINATION = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
 _HEAD = """# Rules
 
-What each check of the diagnosis looks at, why it costs time, how it decides, what to try, and when it is wrong. This page
-is written from the rules themselves by `python -m rules.documentation`.
+What each check of the diagnosis looks at, why it costs time, how it decides, what to try, and when it is wrong.
+This page is written from the rules themselves by `python -m rules.documentation`.
 """
 
 
@@ -29,7 +30,7 @@ def explanation_parts(rule: Rule) -> dict[str, str]:
         raise ValueError(
             f"{rule.id}: the explanation must have the headings {', '.join(EXPLANATION_HEADINGS)}"
         )
-    return {heading: "\n".join(lines).strip() for heading, lines in parts.items()}
+    return {heading: " ".join(" ".join(lines).split()) for heading, lines in parts.items()}
 
 
 def page() -> str:
@@ -43,7 +44,7 @@ def page() -> str:
     for each in catalog:
         lines += ["", f"## {each.id}", "", f"Category: `{each.category.value}`"]
         for heading, text in explanation_parts(each).items():
-            lines += ["", f"**{heading}.** {text}"]
+            lines += ["", *textwrap.wrap(f"**{heading}.** {text}", 118, break_on_hyphens=False)]
     return "\n".join(lines) + "\n"
 
 

@@ -15,6 +15,7 @@ from rules.analysis.threads import Threads
 I64 = npt.NDArray[np.int64]
 
 OUTSIDE_REGIONS = "outside any region"
+LEAST_FRAME_SHARE = 0.8
 _VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt)+$")
 _FOREIGN_FRAME = re.compile(
     r"^(<built-in|nn\.Module|torch[./\\]|.*[/\\]torch[/\\]|threading\.py|.*[/\\](site|dist)-packages[/\\]torch|"
@@ -83,7 +84,7 @@ class Culprits:
         return _VERSION.sub("", self._trace.strings[string]) if string >= 0 else ""
 
     def _frames(self, start: I64, end: I64, thread: int) -> I64:
-        """The deepest Python frame of the user's own code that lasts through each piece; -1 without stacks."""
+        """The deepest Python frame of the user's own code around most of each piece; -1 without stacks."""
         found = np.full(len(start), -1, np.int64)
         events = self._threads.events(thread)
         frames = events[self._trace.events.kind[events] == EventKind.PYTHON]
@@ -98,7 +99,8 @@ class Culprits:
         for depth in np.unique(table.depth[frames]).tolist():
             row = frames[table.depth[frames] == depth]
             row = row[np.argsort(table.start[row], kind="stable")]
-            place = np.maximum(np.searchsorted(table.start[row], start, side="right") - 1, 0)
-            through = (table.start[row[place]] <= start) & (table.end[row[place]] >= end)
+            place = np.maximum(np.searchsorted(table.start[row], (start + end) // 2, side="right") - 1, 0)
+            shared = np.minimum(table.end[row[place]], end) - np.maximum(table.start[row[place]], start)
+            through = shared >= LEAST_FRAME_SHARE * (end - start)
             found[through] = row[place[through]]
         return found

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, EventKind, Trace
+from rules.analysis.blocking import Blockers, blockers, read_back_calls
 from rules.analysis.calls import BLOCKING, WORK_CALLS, Call
 from rules.analysis.causes import Cause, IdleTable
 from rules.analysis.culprits import Culprits
@@ -20,6 +21,8 @@ Mask = npt.NDArray[np.bool_]
 HOST_STRETCH_NS = (
     500_000  # no launch for longer than this is not the cost of launching (10 us a launch, 50 us an operator)
 )
+MOST_STRETCH_NS = 2_000_000
+ENOUGH_LAUNCHES = 20  # fewer do not tell what is usual
 HOST_STRETCH_LAUNCHES = 10  # ... unless the program's launches are usually far apart
 OWN_REGION_NS = 100_000  # a region that launches nothing and lasts longer is a cause of its own
 INPUT_STRETCH_NS = (
@@ -69,8 +72,9 @@ def idle_of_device(trace: Trace, threads: Threads, device: int, t0: int, t1: int
         names = np.full(len(gaps.start), culprits.named(reason), np.int32)
         none = np.full(len(gaps.start), -1, np.int64)
         return _table(device, gaps.start, gaps.end, cause, names, none, gaps.next_operation, culprits)
-    pieces = _pieces(trace, threads, gaps, drivers, main)
-    cause, names, event = _causes(trace, threads, culprits, gaps, pieces, drivers, main)
+    waits = blockers(trace, threads, drivers, gaps.start)
+    pieces = _pieces(threads, gaps, waits, drivers, main)
+    cause, names, event = _causes(trace, threads, culprits, gaps, waits, pieces, drivers, main)
     return _joined(
         _table(
             device, pieces.start, pieces.end, cause, names, event, gaps.next_operation[pieces.gap], culprits
@@ -101,10 +105,10 @@ def _gaps(trace: Trace, operations: I64, idle: Intervals) -> _Gaps:
     return _Gaps(start, end, following, launch, previous, arrival)
 
 
-def _pieces(trace: Trace, threads: Threads, gaps: _Gaps, drivers: list[int], main: int) -> _Pieces:
+def _pieces(threads: Threads, gaps: _Gaps, waits: Blockers, drivers: list[int], main: int) -> _Pieces:
     activities = {thread: threads.activity(thread) for thread in drivers}
     inside = (gaps.start, gaps.end)
-    edges = np.concatenate([activity.edges() for activity in activities.values()])
+    edges = np.concatenate([*(activity.edges() for activity in activities.values()), waits.until])
     edges = edges[contains(inside, edges)]
     cuts = np.unique(np.concatenate((edges, gaps.start, gaps.arrival, gaps.end)))
     cuts = np.append(cuts, cuts[-1:] + 1)
@@ -133,6 +137,7 @@ def _causes(
     threads: Threads,
     culprits: Culprits,
     gaps: _Gaps,
+    waits: Blockers,
     pieces: _Pieces,
     drivers: list[int],
     main: int,
@@ -152,23 +157,25 @@ def _causes(
     region = np.where(region < 0, of_main.user_regions.at(pieces.start), region)
     input_ = np.where(input_ < 0, of_main.inputs.at(pieces.start), input_)
 
-    work_start, work_end = threads.work_calls(drivers)
-    stretch = _stretch(pieces.start, pieces.end, work_start, work_end)
+    launches = _launches(threads, drivers, main)
+    breaks = np.concatenate((launches, threads.calls(drivers, *BLOCKING)))
+    stretch = _stretch(pieces.start, pieces.end, events.start[breaks], events.end[breaks])
+    launched = events.start[launches]
     call_class = np.where(call < 0, Call.OTHER, threads.call_class[events.name[np.maximum(call, 0)]])
     call_time = np.where(call < 0, 0, events.duration[np.maximum(call, 0)])
     calling = (call >= 0) & np.isin(call_class, WORK_CALLS)
     copying = np.isin(call_class, (Call.COPY, Call.BLOCKING_COPY)) & (call_time >= LONG_CALL_NS)
     long_call = (call >= 0) & (call_time >= LONG_CALL_NS) & ~np.isin(call_class, BLOCKING) & ~copying
 
-    usual = float(np.median(np.diff(work_start))) if len(work_start) > 2 else 0.0
-    pause = stretch >= max(HOST_STRETCH_NS, HOST_STRETCH_LAUNCHES * usual)
-    own_region = _launches_nothing(trace, region, work_start) & ~calling
-    own_input = _launches_nothing(trace, input_, work_start)
+    pause = stretch >= _longest_launch_pause(launched)
+    own_region = _launches_nothing(trace, region, launched) & ~calling
+    own_input = _launches_nothing(trace, input_, launched)
 
     cause = np.full(count, Cause.LAUNCH, np.uint8)
     cause[(pause & ~calling) | own_region | long_call] = Cause.HOST
     cause[(input_ >= 0) & ~calling & ((stretch >= INPUT_STRETCH_NS) | own_input)] = Cause.INPUT
-    cause[read_back >= 0] = Cause.SYNCHRONIZATION
+    reads = np.isin(call, read_back_calls(trace, threads, drivers))
+    cause[(read_back >= 0) | reads] = Cause.SYNCHRONIZATION
     cause[(call >= 0) & (call_class == Call.ALLOCATE)] = Cause.ALLOCATOR
     cause[(call >= 0) & ((call_class == Call.SYNCHRONIZE) | copying)] = Cause.SYNCHRONIZATION
     event = np.select(
@@ -182,7 +189,7 @@ def _causes(
         [call, input_, np.where(read_back >= 0, read_back, call), call, region],
         default=operator,
     )
-    _follow_blocking_calls(trace, threads, gaps, pieces, drivers, cause, event)
+    _charge_blockers(trace, threads, waits, pieces, cause, event)
 
     started = pieces.start >= gaps.arrival[pieces.gap]
     waited = started & (gaps.end - gaps.arrival >= START_UP_NS)[pieces.gap]
@@ -202,8 +209,30 @@ def _causes(
     return cause, names.astype(np.int32), event
 
 
+def _launches(threads: Threads, drivers: list[int], main: int) -> I64:
+    """Calls that give the GPU work, by start: all of the main thread's, of others only launches of kernels and graphs.
+
+    A thread that prefetches data copies while the main thread does something else.
+    """
+    others = [thread for thread in drivers if thread != main]
+    found = np.concatenate(
+        (threads.calls([main], *WORK_CALLS), threads.calls(others, Call.LAUNCH, Call.GRAPH_LAUNCH))
+    )
+    return found[np.argsort(threads.trace.events.start[found], kind="stable")]
+
+
+def _longest_launch_pause(launched: I64) -> float:
+    """The longest pause between launches that still is the cost of launching, ns."""
+    if len(launched) < ENOUGH_LAUNCHES:
+        return HOST_STRETCH_NS
+    usual = float(np.median(np.diff(launched)))
+    return min(max(HOST_STRETCH_NS, HOST_STRETCH_LAUNCHES * usual), MOST_STRETCH_NS)
+
+
 def _stretch(start: I64, end: I64, work_start: I64, work_end: I64) -> I64:
-    """How long the time without any launch around each piece is; 0 inside a launch."""
+    """How long the time without any launch or blocking call around each piece is; 0 inside one."""
+    order = np.argsort(work_start, kind="stable")
+    work_start, work_end = work_start[order], work_end[order]
     if not len(work_start):
         return np.full(len(start), np.iinfo(np.int64).max, np.int64)
     reach = np.maximum.accumulate(work_end)
@@ -213,49 +242,34 @@ def _stretch(start: I64, end: I64, work_start: I64, work_end: I64) -> I64:
     return np.maximum(np.where(before > start, 0, after - before), 0)
 
 
-def _launches_nothing(trace: Trace, region: I64, work_start: I64) -> Mask:
+def _launches_nothing(trace: Trace, region: I64, launched: I64) -> Mask:
     """Whether each piece's region lasts long enough to matter and contains no launch at all."""
     known = np.maximum(region, 0)
     if not len(trace.events):
         return np.zeros(len(region), bool)
     begin, finish = trace.events.start[known], trace.events.end[known]
-    launches = np.searchsorted(work_start, finish) - np.searchsorted(work_start, begin)
+    launches = np.searchsorted(launched, finish) - np.searchsorted(launched, begin)
     alone: Mask = (region >= 0) & (launches == 0) & (finish - begin >= OWN_REGION_NS)
     return alone
 
 
-def _follow_blocking_calls(
+def _charge_blockers(
     trace: Trace,
     threads: Threads,
-    gaps: _Gaps,
+    waits: Blockers,
     pieces: _Pieces,
-    drivers: list[int],
     cause: npt.NDArray[np.uint8],
     event: I64,
 ) -> None:
-    """Charge launch time after a blocking call to that call, as far as the host had been ahead when it blocked.
-
-    A host that is ahead by ``lead`` when it blocks would have launched the next operation ``lead`` earlier.
-    """
-    lead = np.zeros(len(gaps.start), np.int64)
-    blocker = np.full(len(gaps.start), -1, np.int64)
-    just_before = np.maximum(gaps.start - 1, 0)
-    for number in drivers:
-        call = threads.activity(number).calls.at(just_before)
-        known = np.maximum(call, 0)
-        blocks = (call >= 0) & np.isin(
-            threads.call_class[trace.events.name[known]], (*BLOCKING, Call.COPY, Call.BLOCKING_COPY)
-        )
-        ahead = np.where(blocks, gaps.start - trace.events.start[known], 0)
-        better = ahead > lead
-        lead[better], blocker[better] = ahead[better], call[better]
-    follows = (blocker >= 0)[pieces.gap] & (cause == Cause.LAUNCH)
-    follows &= pieces.start < (gaps.start + lead)[pieces.gap]
-    names = trace.events.name[np.maximum(blocker, 0)]
+    """Launch time after a blocking call belongs to that call, as far as the CPU had been ahead when it blocked."""
+    follows = (
+        (waits.call >= 0)[pieces.gap] & (cause == Cause.LAUNCH) & (pieces.start < waits.until[pieces.gap])
+    )
+    names = trace.events.name[np.maximum(waits.call, 0)]
     allocates = (threads.call_class[names] == Call.ALLOCATE)[pieces.gap]
     cause[follows & allocates] = Cause.ALLOCATOR
     cause[follows & ~allocates] = Cause.SYNCHRONIZATION
-    event[follows] = blocker[pieces.gap[follows]]
+    event[follows] = waits.call[pieces.gap[follows]]
 
 
 def _dependency_reasons(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, LaneKind, Trace
-from rules.analysis.calls import WORK_CALLS, calls_of
+from rules.analysis.calls import Call, calls_of
 from rules.analysis.innermost import Innermost
 from rules.analysis.intervals import Intervals, union
 from rules.analysis.regions import RegionRole, is_loader, roles_of
@@ -135,17 +135,16 @@ class Threads:
         )
         return chosen[inverse] if len(distinct) else np.zeros(len(names), bool)
 
-    def work_calls(self, threads: list[int]) -> tuple[I64, I64]:
-        """Starts and ends of the calls by which these threads gave the GPU work, sorted by start."""
+    def calls(self, threads: list[int], *classes: Call) -> I64:
+        """The API calls of these classes by these threads, as events sorted by start."""
         trace = self.trace
         parts = []
         for thread in threads:
             events = self._events[thread]
             events = events[trace.events.kind[events] == EventKind.API]
-            parts.append(events[np.isin(self.call_class[trace.events.name[events]], WORK_CALLS)])
-        calls = np.concatenate(parts) if parts else np.empty(0, np.int64)
-        calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
-        return trace.events.start[calls], trace.events.end[calls]
+            parts.append(events[np.isin(self.call_class[trace.events.name[events]], classes)])
+        found = np.concatenate(parts) if parts else np.empty(0, np.int64)
+        return found[np.argsort(trace.events.start[found], kind="stable")]
 
     def drivers(self, device: int) -> tuple[list[int], int]:
         """The threads that launched work on a device, busiest first, and the main thread among or beside them.

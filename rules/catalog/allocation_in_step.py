@@ -90,7 +90,8 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     calls = api_calls(analysis, waiting.device, Call.ALLOCATE)
     text = (
         f"{counted(analysis, len(calls), 'allocation or release', 'allocations and releases')} of memory, "
-        f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average, leave the GPU idle for {part_of_step(analysis, waiting.ns)}."
+        f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average, leave the GPU idle for "
+        f"{part_of_step(analysis, waiting.ns)}."
     )
     where = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:4]]
     return f"{text} Where: {listed(where)}."

@@ -185,11 +185,14 @@ def _advice(analysis: Analysis, ranks: Ranks, late: int) -> tuple[str, ...]:
     instead = _instead(analysis, ranks, late)
     if "computes" in instead:
         first = (
-            f"Give {name} the same amount of GPU work as the others: equal batches and sequence lengths, and nothing that "
-            "only it computes."
+            f"Give {name} the same amount of GPU work as the others: equal batches and sequence lengths, and "
+            "nothing that only it computes."
         )
     elif "Python" in instead or "launches" in instead or "data" in instead:
-        first = f"Take CPU work off {name}: log, save and evaluate elsewhere or in a thread, and give its process cores of its own."
+        first = (
+            f"Take CPU work off {name}: log, save and evaluate elsewhere or in a thread, and give its process cores "
+            "of its own."
+        )
     else:
         first = f"Find out what {name} does differently: its machine, its input, its clocks."
     return (

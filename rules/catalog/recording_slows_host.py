@@ -75,8 +75,8 @@ When it is wrong
             text = (
                 f"This was recorded with {listed(options)}, which makes every operator slower"
                 + (f" ({len(frames):,} Python calls were recorded)" if len(frames) else "")
-                + f". The GPU waits for the CPU {percent(share(analysis, waiting))} of the time; without them it would be "
-                "less."
+                + f". The GPU waits for the CPU {percent(share(analysis, waiting))} of the time; without them it would "
+                "be less."
             )
         if length(own):
             text += (

@@ -1,0 +1,171 @@
+"""Builds traces of a few events for the tests of the diagnosis; all times are in microseconds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from parsers.model import (
+    Attribute,
+    Capture,
+    Counter,
+    CopyKind,
+    Device,
+    EventKind,
+    Lane,
+    LaneKind,
+    MemoryKind,
+    Trace,
+)
+from parsers.model.builder import TraceBuilder
+
+MAIN, AUTOGRAD, PREFETCH = 100, 101, 102
+PROCESS = 100
+LAUNCH_US = 5.0
+
+
+def ns(us: float) -> int:
+    """Microseconds as integer nanoseconds."""
+    return round(us * 1000)
+
+
+@dataclass
+class TinyTrace:
+    """Collects events; ``shift`` moves all that follow, to repeat a step."""
+
+    shift: float = 0.0
+    rank: int | None = None
+    builder: TraceBuilder = field(default_factory=lambda: TraceBuilder(capture=Capture(has_cpu_events=True, has_api_calls=True)))
+    capability: tuple[int, int] | None = (9, 0)
+
+    def _lane(self, kind: LaneKind, thread: int | None, device: int | None = None, stream: int | None = None) -> int:
+        name = f"{kind.name} {thread if thread is not None else stream}"
+        process = None if device is not None else PROCESS + 1000 * (self.rank or 0)
+        return self.builder.lane(Lane(kind, name, self.rank, process, thread, device, stream))
+
+    def add(self, start: float, end: float, name: str, lane: int, kind: EventKind) -> int:
+        """One event; returns its number."""
+        builder = self.builder
+        times = np.array([ns(start + self.shift)]), np.array([ns(end + self.shift)])
+        return int(builder.add(*times, builder.string(name), lane, kind)[0])
+
+    def step(self, start: float, end: float, name: str) -> int:
+        return self.add(start, end, name, self._lane(LaneKind.STEPS, None), EventKind.STEP)
+
+    def region(self, start: float, end: float, name: str, thread: int = MAIN) -> int:
+        return self.add(start, end, name, self._lane(LaneKind.REGION, thread), EventKind.REGION)
+
+    def op(self, start: float, end: float, name: str, thread: int = MAIN) -> int:
+        return self.add(start, end, name, self._lane(LaneKind.CPU_THREAD, thread), EventKind.CPU_OP)
+
+    def frame(self, start: float, end: float, name: str, thread: int = MAIN) -> int:
+        return self.add(start, end, name, self._lane(LaneKind.PYTHON, thread), EventKind.PYTHON)
+
+    def call(self, start: float, end: float, name: str, thread: int = MAIN) -> int:
+        return self.add(start, end, name, self._lane(LaneKind.CUDA_API, thread), EventKind.API)
+
+    def overhead(self, start: float, end: float) -> int:
+        lane = self._lane(LaneKind.OVERHEAD, 0)
+        return self.add(start, end, "CUPTI buffer flush", lane, EventKind.OVERHEAD)
+
+    def operation(
+        self,
+        start: float,
+        end: float,
+        name: str,
+        launch: float | None = None,
+        *,
+        stream: int = 7,
+        thread: int = MAIN,
+        kind: EventKind = EventKind.KERNEL,
+        call: str = "",
+        launch_us: float = LAUNCH_US,
+        device: int = 0,
+        **attributes: int | str,
+    ) -> int:
+        """A GPU operation; with ``launch``, also the call that launched it at that time."""
+        index = self.builder.device(
+            Device(device, "Test GPU", self.rank, 80_000_000_000, 132, self.capability, 3.35e12)
+        )
+        lane = self._lane(LaneKind.GPU_STREAM, None, index, stream)
+        number = self.add(start, end, name, lane, kind)
+        if launch is not None:
+            usual = {EventKind.MEMCPY: "cudaMemcpyAsync", EventKind.MEMSET: "cudaMemsetAsync"}
+            made = self.call(launch, launch + launch_us, call or usual.get(kind, "cudaLaunchKernel"), thread)
+            self.builder.link(np.array([number]), np.array([made]))
+        for which, value in attributes.items():
+            stored = self.builder.string(value) if isinstance(value, str) else value
+            self.builder.attribute(Attribute[which.upper()], np.array([number]), stored)
+        return number
+
+    def copy(
+        self, start: float, end: float, direction: str, launch: float | None = None, *, pageable: bool = False, **more: Any
+    ) -> int:
+        """A host-to-device ("HtoD") or device-to-host ("DtoH") copy."""
+        host = MemoryKind.PAGEABLE if pageable else MemoryKind.PINNED
+        kind = {"HtoD": CopyKind.H2D, "DtoH": CopyKind.D2H, "DtoD": CopyKind.D2D}[direction]
+        ends = (host, MemoryKind.DEVICE) if kind is CopyKind.H2D else (MemoryKind.DEVICE, host)
+        words = [each.name.capitalize() for each in ends]
+        more.setdefault("bytes", round((end - start) * 20_000))
+        return self.operation(
+            start,
+            end,
+            f"Memcpy {direction} ({words[0]} -> {words[1]})",
+            launch,
+            kind=EventKind.MEMCPY,
+            copy_kind=kind.value,
+            source_memory=ends[0].value,
+            target_memory=ends[1].value,
+            **more,
+        )
+
+    def kernels(
+        self, start: float, count: int, each: float, every: float, name: str = "void vectorized_elementwise_kernel<4>", **more: Any
+    ) -> None:
+        """``count`` kernels of ``each`` us, launched ``every`` us from ``start`` on; each runs 6 us after its launch."""
+        for index in range(count):
+            launch = start + index * every
+            self.operation(launch + 6, launch + 6 + each, name, launch, **more)
+
+    def collective(self, start: float, end: float, launch: float | None = None, *, size: int = 33_000_000, **more: Any) -> int:
+        more.setdefault("stream", 20)
+        return self.operation(
+            start,
+            end,
+            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            launch,
+            collective="allreduce",
+            message_bytes=size,
+            group="0",
+            group_size=4,
+            **more,
+        )
+
+    def counter(self, name: str, unit: str, samples: list[tuple[float, float]]) -> None:
+        times = np.array([ns(time) for time, _ in samples], np.int64)
+        self.builder.counters.append(Counter(name, unit, times, np.array([value for _, value in samples]), self.rank, 0))
+
+    def shapes(self, event: int, dims: list[list[int]], dtypes: list[str]) -> None:
+        """Recorded input shapes and types of an operator."""
+        for which, value in ((Attribute.INPUT_DIMS, dims), (Attribute.INPUT_TYPES, dtypes)):
+            self.builder.attribute(which, np.array([event]), self.builder.string(json.dumps(value)))
+
+    def capture(self, **stated: bool) -> None:
+        self.builder.capture = replace(self.builder.capture, **stated)
+
+    def build(self) -> Trace:
+        return self.builder.build()
+
+
+def steps(count: int, length: float, body: Any, *, name: str = "ProfilerStep#{}", into: TinyTrace | None = None) -> TinyTrace:
+    """A trace of ``count`` equal steps; ``body(trace, index)`` adds what one step does, from time 0 on."""
+    trace = into or TinyTrace()
+    for index in range(count):
+        trace.shift = index * length
+        trace.step(0, length, name.format(index + 1))
+        body(trace, index)
+    trace.shift = 0.0
+    return trace
