@@ -256,7 +256,7 @@ def _decoded(data: bytes) -> str:
 
 def _lines(stream: IO[bytes], head: bytes) -> Iterator[str]:
     """Lines of text; a line that is too long for a log is cut."""
-    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
-    text = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline=None)
-    while line := text.readline(LONGEST_LINE):
-        yield line
+    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    with io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline=None) as text:
+        while line := text.readline(LONGEST_LINE):
+            yield line
