@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from parsers.base import Source, parsers
+from parsers import cache
+from parsers.base import Reopenable, Source, parsers
 from parsers.containers import contents, holding
 from parsers.merge import merge
 from parsers.model import (
@@ -38,7 +40,7 @@ def open_trace(paths: Sequence[Path], progress: Progress | None = None) -> Trace
         for source in each.sources:
             part = progress.part(0.1 + 0.8 * len(traces) / total, 0.1 + 0.8 * (len(traces) + 1) / total)
             try:
-                traces.append(holding(_read(source, part), each.folder))
+                traces.append(holding(_read(source, part, lasting=each.folder is None), each.folder))
             except TraceError as error:
                 if not each.is_container:
                     raise
@@ -50,10 +52,17 @@ def open_trace(paths: Sequence[Path], progress: Progress | None = None) -> Trace
     return _with_skipped(trace, skipped)
 
 
-def _read(source: Source, progress: Progress) -> Trace:
+def _read(source: Source, progress: Progress, lasting: bool) -> Trace:
+    """Read one source; ``lasting`` says that its path is the user's own file, which may be in the cache."""
     for parser in parsers():
         if parser.recognises(source):
-            return parser.read(source, progress)
+            if lasting and isinstance(parser, Reopenable):
+                argument_source = partial(parser.argument_source, source)
+                if (known := cache.load(source.path, parser.format, argument_source)) is not None:
+                    return known
+            state = cache.state_of(source.path) if lasting else None
+            trace = parser.read(source, progress)
+            return replace(trace, inputs=tuple(replace(each, state=state) for each in trace.inputs))
     raise UnknownFormat(
         source.path,
         "This is not a recording that Stallscope knows.",

@@ -6,9 +6,9 @@ import importlib
 import pkgutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
-from parsers.model import Progress, Trace
+from parsers.model import ArgumentSource, Progress, Trace
 
 HEAD_BYTES = 64 * 1024
 
@@ -43,6 +43,14 @@ class Parser(Protocol):
 
     def read(self, source: Source, progress: Progress) -> Trace:
         """Read it all; raises ``TraceError`` with a hint when it cannot be used."""
+
+
+@runtime_checkable
+class Reopenable(Protocol):
+    """A parser whose traces may be kept in a cache: it can fetch arguments without reading the file again."""
+
+    def argument_source(self, source: Source) -> ArgumentSource:
+        """Where ``source_row`` of a trace of this source leads."""
 
 
 P = TypeVar("P", bound=type)

@@ -12,7 +12,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,13 +64,23 @@ def folder() -> Path:
     return platformdirs.user_cache_path("stallscope", appauthor=False) / "traces"
 
 
-def load(path: Path, format: str, arguments: ArgumentSource | None) -> Trace | None:
-    """The trace read from ``path`` before, unless the file changed since; None when there is no entry."""
+def state_of(path: Path) -> tuple[int, int] | None:
+    """Size and modification time (ns) of a file; None when it cannot be asked."""
     try:
-        entry = folder() / _key(path, format)
-        if not entry.is_dir():
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def load(path: Path, format: str, arguments: Callable[[], ArgumentSource]) -> Trace | None:
+    """The trace read from ``path`` before, unless the file changed since; None when there is no entry."""
+    state = state_of(path)
+    entry = folder() / _key(path, format, state) if state else None
+    try:
+        if entry is None or not entry.is_dir():
             return None
-        trace = _read(entry, arguments)
+        trace = _read(entry, arguments())
         os.utime(entry)
     except Exception:
         _LOG.warning("a cached trace could not be used", exc_info=True)
@@ -78,20 +88,24 @@ def load(path: Path, format: str, arguments: ArgumentSource | None) -> Trace | N
     return trace
 
 
-def store(path: Path, format: str, trace: Trace) -> None:
-    """Keep a trace that was read from one file; does nothing for small ones, or when the disk is full."""
+def store(trace: Trace) -> None:
+    """Keep a trace that was read from one file; does nothing for small ones, or when the disk is full.
+
+    The entry belongs to the file as it was when it was read, not to what may have replaced it since.
+    """
     if len(trace.events) < LEAST_EVENTS or trace.kernels or len(trace.inputs) != 1:
         return
-    try:
-        entry = folder() / _key(path, format)
-        part = entry.with_name(f".{entry.name}.{os.getpid()}.part")
-        part.mkdir(parents=True)
-    except OSError:
+    (read,) = trace.inputs
+    if read.state is None:
         return
+    entry = folder() / _key(Path(read.path), read.format, read.state)
+    part = entry.with_name(f".{entry.name}.{os.getpid()}.part")
     try:
+        if entry.exists():
+            return
+        part.mkdir(parents=True)
         _write(part, trace)
-        if not entry.exists():
-            part.rename(entry)
+        part.rename(entry)
         trim()
     except OSError:
         _LOG.warning("a trace could not be cached", exc_info=True)
@@ -118,9 +132,8 @@ def clear() -> None:
     shutil.rmtree(folder(), ignore_errors=True)
 
 
-def _key(path: Path, format: str) -> str:
-    state = path.stat()
-    text = f"{LAYOUT}\0{format}\0{path.resolve()}\0{state.st_size}\0{state.st_mtime_ns}"
+def _key(path: Path, format: str, state: tuple[int, int]) -> str:
+    text = f"{LAYOUT}\0{format}\0{path.resolve()}\0{state[0]}\0{state[1]}"
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
@@ -152,7 +165,7 @@ def _write(part: Path, trace: Trace) -> None:
     (part / "about.msgpack").write_bytes(msgspec.msgpack.encode(about))
 
 
-def _read(entry: Path, arguments: ArgumentSource | None) -> Trace:
+def _read(entry: Path, arguments: ArgumentSource) -> Trace:
     about = msgspec.msgpack.decode((entry / "about.msgpack").read_bytes(), type=_About)
 
     def column(name: str) -> np.ndarray[Any, Any]:

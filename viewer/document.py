@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOADING = "open"
 ANALYSING = "analyse"
+KEEPING = "keep"
 
 
 class Stage(Enum):
@@ -205,6 +206,20 @@ class Document(QObject):
         self.analysis_changed.emit(self.analysis)
         self.diagnosis_changed.emit(self.diagnosis)
         self._ready()
+        self._keep_for_reopening()
+
+    def _keep_for_reopening(self) -> None:
+        """Large recordings go to the cache once everything is on the screen."""
+        trace = self.trace
+        if trace is None:
+            return
+
+        def keep(_: Progress) -> None:
+            from parsers import cache
+
+            cache.store(trace)
+
+        self.jobs.ask(KEEPING, keep, answer=lambda _: None)
 
     def _on_failure(self, error: Exception, paths: tuple[Path, ...]) -> None:
         self._back()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.base import Source, parser
-from parsers.model import Progress, Trace
+from parsers.model import ArgumentSource, Progress, Trace
+from parsers.nsys.arguments import NsysArguments
 from parsers.nsys.export import read_export
 from parsers.nsys.read_only import SQLITE_MAGIC
 from parsers.nsys.unpacked import unpacked
@@ -20,6 +21,9 @@ class NsightSystemsSqlite:
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(SQLITE_MAGIC)
+
+    def argument_source(self, source: Source) -> ArgumentSource:
+        return NsysArguments(unpacked(source, Progress()) if source.compression else source.path)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         progress.step(0.0, "opening the database")

@@ -112,9 +112,13 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class TraceInput:
-    """One file that went into the trace."""
+    """One file that went into the trace.
+
+    ``state`` is its size in bytes and modification time in ns when it was read; None for a member of an archive.
+    """
 
     path: str
     format: str
     producer: str
     rank: int | None = None
+    state: tuple[int, int] | None = None

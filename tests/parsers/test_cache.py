@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from parsers import cache
+import resources
+from parsers import cache, open_trace
 from parsers.model import Attribute, Counter, Device, EventKind, Lane, LaneKind, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 
@@ -26,9 +28,18 @@ def recording(tmp_path: Path) -> Path:
     return path
 
 
-def _trace() -> Trace:
+class NoArguments:
+    def arguments(self, source_row: int) -> dict[str, object]:
+        return {"row": source_row}
+
+
+def _load(path: Path) -> Trace | None:
+    return cache.load(path, "chrome", NoArguments)
+
+
+def _trace(path: Path) -> Trace:
     builder = TraceBuilder(epoch_ns=1_700_000_000_000_000_000)
-    builder.inputs.append(TraceInput("recording.json", "chrome-trace", "test"))
+    builder.inputs.append(TraceInput(str(path), "chrome", "test", state=cache.state_of(path)))
     device = builder.device(Device(0, "GPU"))
     api = builder.lane(Lane(LaneKind.CUDA_API, "CUDA API", process=1, thread=1))
     stream = builder.lane(Lane(LaneKind.GPU_STREAM, "stream 7", device=device, stream=7))
@@ -55,45 +66,45 @@ def _assert_equal(a: Trace, b: Trace) -> None:
 
 
 def test_a_stored_trace_comes_back_equal(recording: Path) -> None:
-    trace = _trace()
-    cache.store(recording, "chrome-trace", trace)
-    again = cache.load(recording, "chrome-trace", None)
+    trace = _trace(recording)
+    cache.store(trace)
+    again = _load(recording)
     assert again is not None
     _assert_equal(trace, again)
 
 
 def test_a_replaced_file_is_not_answered_from_the_cache(recording: Path) -> None:
-    cache.store(recording, "chrome-trace", _trace())
+    cache.store(_trace(recording))
     recording.write_text("{ }")
-    assert cache.load(recording, "chrome-trace", None) is None
+    assert _load(recording) is None
 
 
 def test_a_touched_file_of_the_same_size_is_not_answered_from_the_cache(recording: Path) -> None:
-    cache.store(recording, "chrome-trace", _trace())
+    cache.store(_trace(recording))
     os.utime(recording, ns=(1, 1))
-    assert cache.load(recording, "chrome-trace", None) is None
+    assert _load(recording) is None
 
 
 def test_a_damaged_entry_is_a_miss(recording: Path) -> None:
-    cache.store(recording, "chrome-trace", _trace())
+    cache.store(_trace(recording))
     (entry,) = cache.folder().iterdir()
     (entry / "event.start.npy").write_bytes(b"nonsense")
-    assert cache.load(recording, "chrome-trace", None) is None
+    assert _load(recording) is None
 
 
 def test_an_entry_whose_columns_break_the_order_promise_is_a_miss(recording: Path) -> None:
-    cache.store(recording, "chrome-trace", _trace())
+    cache.store(_trace(recording))
     (entry,) = cache.folder().iterdir()
     start = np.load(entry / "event.start.npy")
     np.save(entry / "event.start.npy", start[::-1])
-    assert cache.load(recording, "chrome-trace", None) is None
+    assert _load(recording) is None
 
 
 def test_what_a_killed_writer_left_is_not_an_entry_and_goes_away(recording: Path) -> None:
-    cache.store(recording, "chrome-trace", _trace())
+    cache.store(_trace(recording))
     (entry,) = cache.folder().iterdir()
     left = entry.rename(entry.with_name(f".{entry.name}.1.part"))
-    assert cache.load(recording, "chrome-trace", None) is None
+    assert _load(recording) is None
     os.utime(left, (0, 0))
     cache.trim()
     assert not left.exists()
@@ -103,13 +114,13 @@ def test_the_entries_used_longest_ago_make_room(recording: Path, tmp_path: Path)
     other = tmp_path / "other.json"
     other.write_text("[]")
     for age, path in ((1000, recording), (2000, other)):
-        cache.store(path, "chrome-trace", _trace())
+        cache.store(_trace(path))
         newest = max(cache.folder().iterdir(), key=lambda entry: entry.stat().st_mtime)
         os.utime(newest, (age, age))
     size = sum(file.stat().st_size for file in newest.iterdir())
     cache.trim(most_bytes=size)
-    assert cache.load(recording, "chrome-trace", None) is None
-    assert cache.load(other, "chrome-trace", None) is not None
+    assert _load(recording) is None
+    assert _load(other) is not None
 
 
 def test_a_full_disk_leaves_no_entry_and_no_error(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,5 +128,26 @@ def test_a_full_disk_leaves_no_entry_and_no_error(recording: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "save", full)
-    cache.store(recording, "chrome-trace", _trace())
+    cache.store(_trace(recording))
     assert list(cache.folder().iterdir()) == []
+
+
+def test_a_recording_reopened_from_the_cache_is_the_one_that_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    shutil.copy(resources.path("samples/elementwise_chain.pt.trace.json.gz"), path)
+    first = open_trace([path])
+    cache.store(first)
+    again = open_trace([path])
+    assert isinstance(again.events.start.base, np.memmap)
+    np.testing.assert_array_equal(first.events.start, again.events.start)
+    kernel = int(again.gpu_operations[0])
+    assert again.arguments(kernel) == first.arguments(kernel) != {}
+
+
+def test_what_was_read_is_never_kept_as_the_file_that_replaced_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    shutil.copy(resources.path("samples/elementwise_chain.pt.trace.json.gz"), path)
+    old = open_trace([path])
+    shutil.copy(resources.path("samples/cpu_python.pt.trace.json.gz"), path)
+    cache.store(old)
+    assert len(open_trace([path]).events) != len(old.events)
