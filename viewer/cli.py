@@ -141,10 +141,9 @@ def _open_window(options: argparse.Namespace) -> int:
 
 
 def _diagnose(options: argparse.Namespace) -> int:
-    from rules.analysis.analysis import analyse
-
     from parsers import open_trace
     from rules import Severity, diagnose
+    from rules.analysis.analysis import analyse
 
     progress = _terminal_progress()
     trace = open_trace(_inputs(options.paths), progress.part(0.0, 0.7))
@@ -174,9 +173,8 @@ def _diagnose(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from rules.compare import compare
-
     from parsers import open_trace
+    from rules.compare import compare
     from viewer.reports.comparison_report import as_html, as_json, as_text
 
     progress = _terminal_progress()

@@ -9,6 +9,7 @@ from typing import Any
 from parsers.model.units import duration, percent, three_digits
 from rules.compare import Comparison, Measure
 from viewer.reports.text_report import safe
+from viewer.timeline.geometry.naming import kernel_name
 
 TEXT_KERNELS = 10
 
@@ -36,7 +37,7 @@ def as_text(result: Comparison) -> str:
     for kernel in result.kernels[:TEXT_KERNELS]:
         times = f"{duration(kernel.ns_before):>10} -> {duration(kernel.ns_after):>10}"
         calls = f"{three_digits(kernel.calls_before):>7} -> {three_digits(kernel.calls_after):>7} calls"
-        lines.append(f"  {times} {calls}  {kernel.name[:60]}")
+        lines.append(f"  {times} {calls}  {kernel_name(kernel.name)[:60]}")
     lines += ["", *(f"Gone: {finding.title}" for finding in result.resolved)]
     lines += [f"New:  {finding.title}" for finding in result.appeared]
     lines += [f"Careful: {caution}" for caution in result.cautions]

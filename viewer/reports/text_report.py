@@ -11,6 +11,7 @@ from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from viewer.reports.wording import budget_parts, ceiling, share_of, verdict
+from viewer.timeline.geometry.naming import kernel_name
 
 WIDTH = 96
 DETAILED_DEVICES = 4
@@ -102,7 +103,7 @@ def _finding(number: int, finding: Finding, limits_said_below: bool) -> list[str
             f"Cannot tell: {finding.cannot_tell}", WIDTH, initial_indent="   ", subsequent_indent="   "
         )
     if finding.evidence:
-        places = [f"{each.name} at {duration(each.start)}" for each in finding.evidence[:3]]
+        places = [f"{kernel_name(each.name)} at {duration(each.start)}" for each in finding.evidence[:3]]
         lines += textwrap.wrap(
             "See: " + "; ".join(places), WIDTH, initial_indent="   ", subsequent_indent="   "
         )
