@@ -27,7 +27,8 @@ def kernel_name(name: str) -> str:
     """A kernel's own name; for PyTorch's generic wrappers the operation they carry, too."""
     text = _RETURN.sub("", name[:_LONGEST].strip())
     bare = _without(_without(_without(text, "<", ">"), "(", ")"), "[", "]")
-    own = next((word for word in reversed(bare.split()) if word[0].isalpha() or word[0] == "_"), text)
+    words = (word.lstrip(":") for word in reversed(bare.split()))
+    own = next((word for word in words if word[:1].isalpha() or word[:1] == "_"), text)
     own = "::".join(own.split("::")[-2:]) if own.endswith("::kernel") else own.rsplit("::", 1)[-1]
     if _WRAPPER.fullmatch(own):
         carried = _carried(text[text.find("<") :])
