@@ -9,11 +9,13 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from viewer import theme
-from viewer.timeline.frame import FramePainter, Shown
+from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.geometry.picking import event_at
 from viewer.timeline.names_column import NAMES_WIDTH, NamesColumn
 from viewer.timeline.overlays import Overlays
+from viewer.timeline.pixels import Shown
+from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
 PICK_PIXELS = 3.0
@@ -49,6 +51,8 @@ class LaneCanvas(QWidget):
         self._names = NamesColumn()
         self._overlays = Overlays(state)
         self._picture: QImage | None = None
+        self._names_image: QImage | None = None
+        self._names_state: tuple[object, ...] = ()
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setAccessibleName("Lanes")
@@ -126,15 +130,9 @@ class LaneCanvas(QWidget):
         shown, pinned = self.shown(), self.pinned()
         ratio = self.devicePixelRatioF()
         if self._picture is None:
+            options = Options(self.state.origin, self.state.gaps_visible)
             self._picture = self._painter.paint(
-                scene,
-                self.state.scale,
-                shown,
-                pinned,
-                self.height(),
-                ratio,
-                origin=self.state.origin,
-                gaps=self.state.gaps_visible,
+                scene, self.state.scale, shown, pinned, self.height(), ratio, options
             )
         painter.drawImage(QPointF(NAMES_WIDTH, 0), self._picture)
         painter.save()
@@ -142,12 +140,37 @@ class LaneCanvas(QWidget):
         painter.translate(NAMES_WIDTH, 0)
         self._overlays.draw(painter, [*shown, *pinned], self.height())
         painter.restore()
-        painter.setClipRect(QRectF(0, 0, NAMES_WIDTH, self.height()))
-        self._names.draw(painter, scene, shown, self.height(), self.state.cursor, self.hovered)
-        if pinned:
-            height = self.state.layout.pinned_height
-            painter.setClipRect(QRectF(0, 0, NAMES_WIDTH, height))
-            self._names.draw(painter, scene, pinned, height, self.state.cursor, self.hovered)
+        painter.drawImage(QPointF(0, 0), self._names_picture(scene, shown, pinned, ratio))
+
+    def _names_picture(self, scene: Scene, shown: list[Shown], pinned: list[Shown], ratio: float) -> QImage:
+        """The left column, painted anew only when something in it changed."""
+        with_values = any(each.placed.track.counter >= 0 for each in (*shown, *pinned))
+        cursor = self.state.cursor if with_values else None
+        now = (
+            self.offset,
+            id(self.state.layout),
+            self.hovered,
+            cursor,
+            theme.current().name,
+            self.height(),
+            ratio,
+        )
+        if self._names_image is None or now != self._names_state:
+            self._names_state = now
+            image = QImage(
+                round(NAMES_WIDTH * ratio), round(self.height() * ratio), QImage.Format.Format_RGB32
+            )
+            image.setDevicePixelRatio(ratio)
+            painter = QPainter(image)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            self._names.draw(painter, scene, shown, self.height(), cursor, self.hovered)
+            if pinned:
+                height = self.state.layout.pinned_height
+                painter.setClipRect(QRectF(0, 0, NAMES_WIDTH, height))
+                self._names.draw(painter, scene, pinned, height, cursor, self.hovered)
+            painter.end()
+            self._names_image = image
+        return self._names_image
 
     def track_at(self, y: float) -> Placed | None:
         """The track at a height of this widget."""

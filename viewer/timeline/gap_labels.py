@@ -122,16 +122,26 @@ class GapLabels:
             self._title(painter, label.cause.label, box.left() + PADDING, round(box.top() + 4))
             x = box.left() + PADDING
             if culprit:
-                painter.setPen(theme.current().text_secondary)
-                painter.setFont(self._regular.font)
-                self._regular.draw(painter, culprit, x, round(box.top() + 21), blamed + 1)
+                self._culprit(painter, culprit, x, round(box.top() + 21), blamed)
                 x += blamed + 10
             self._time(painter, label.time, x, round(box.top() + 21))
         elif first + 10 + time <= room:
-            box = _centred(label.area, first + 10 + time + 2 * PADDING, 22)
+            blamed = (
+                min(self._regular.width(culprit), LONGEST_CULPRIT, room - first - time - 20)
+                if culprit
+                else 0.0
+            )
+            if blamed < LEAST_CULPRIT:
+                culprit, blamed = "", 0.0
+            width = first + 10 + time + (blamed + 10 if culprit else 0)
+            box = _centred(label.area, width + 2 * PADDING, 22)
             self._box(painter, box, label.cause)
             self._title(painter, label.cause.label, box.left() + PADDING, round(box.top() + 3))
-            self._time(painter, label.time, box.left() + PADDING + first + 10, round(box.top() + 4))
+            if culprit:
+                self._culprit(
+                    painter, culprit, box.left() + PADDING + first + 10, round(box.top() + 4), blamed
+                )
+            self._time(painter, label.time, box.right() - PADDING - time, round(box.top() + 4))
         elif time <= room + 4:
             box = _centred(label.area, time + 2 * PADDING - 4, 20)
             self._box(painter, box, label.cause)
@@ -146,6 +156,11 @@ class GapLabels:
         painter.setPen(theme.current().text)
         painter.setFont(self._bold.font)
         self._bold.draw(painter, text, x, y, self._bold.width(text) + 1)
+
+    def _culprit(self, painter: QPainter, text: str, x: float, y: float, room: float) -> None:
+        painter.setPen(theme.current().text_secondary)
+        painter.setFont(self._regular.font)
+        self._regular.draw(painter, text, x, y, room + 1)
 
     def _time(self, painter: QPainter, text: str, x: float, y: float) -> None:
         painter.setPen(theme.current().text)

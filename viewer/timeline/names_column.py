@@ -6,10 +6,10 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPolygonF
 
 from viewer import theme
-from viewer.timeline.frame import Shown
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.counters import shown_value
 from viewer.timeline.labels import TextCache
+from viewer.timeline.pixels import Shown
 from viewer.timeline.scene import Scene
 
 NAMES_WIDTH = 188

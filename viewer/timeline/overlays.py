@@ -8,9 +8,9 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen
 
 from parsers.model.units import duration
 from viewer import theme
-from viewer.timeline.frame import Shown
 from viewer.timeline.geometry.picking import count_in
 from viewer.timeline.labels import TextCache
+from viewer.timeline.pixels import Shown
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 

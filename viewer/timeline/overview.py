@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration
 from viewer import theme
-from viewer.timeline.geometry.columns import columns
+from viewer.timeline.geometry.columns import columns, grid
 from viewer.timeline.geometry.raster import density_table, paint_row
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.scale import Scale
@@ -183,9 +183,10 @@ def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
             pixels[:, x : x + max(round(ratio), 1)] = mark
     table = density_table(np.array([rgb(colors.family("gemm"))], np.uint32), rgb(colors.strip))
     margin = round((11 if len(rows) == 1 else 4) * ratio)
+    view = grid(scale)
     each = (height - 2 * margin) / max(len(rows), 1)
     for number, row in enumerate(rows):
-        seen = columns(row, scale)
+        seen = columns(row, view)
         if seen is not None:
             top, bottom = margin + round(number * each), margin + round((number + 1) * each)
             block = pixels[top : max(bottom - (len(rows) > 1), top + 1)]

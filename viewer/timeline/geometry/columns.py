@@ -16,6 +16,19 @@ Bool = npt.NDArray[np.bool_]
 
 CELLS_A_COLUMN = 2  # the clock is used where a column is at least this many of its cells wide
 WIDE = 2.0  # columns
+SUMMED = 16  # events per column up to which durations are summed for each frame
+_NO_EVENT = np.empty(0, np.int64)
+_NO_EDGE = np.empty(0, np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """The edges of all columns of a view: exact, and as the first whole ns at or after each."""
+
+    scale: Scale
+    width: int
+    times: F64
+    edges: I64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,60 +46,82 @@ class Columns:
     right: F64
 
 
-def columns(row: Row, scale: Scale) -> Columns | None:
-    """What ``row`` shows in ``scale.width`` (a whole number of) columns; None when nothing of it is in view."""
-    low, high = row.window(scale.t0, scale.t1)
+def grid(scale: Scale) -> Grid:
+    """The columns of a view; made once a frame."""
+    width = int(scale.width)
+    times: F64 = scale.t0 + np.arange(width + 1, dtype=np.float64) * scale.ns_per_pixel
+    return Grid(scale, width, times, np.ceil(times).astype(np.int64))
+
+
+def columns(row: Row, view: Grid) -> Columns | None:
+    """What ``row`` shows in every column of ``view``; None when nothing of it is in view."""
+    low, high = row.window(view.scale.t0, view.scale.t1)
     if high == low:
         return None
-    times: F64 = scale.t0 + np.arange(int(scale.width) + 1, dtype=np.float64) * scale.ns_per_pixel
-    if row.clock is not None and row.clock.cell * CELLS_A_COLUMN <= scale.ns_per_pixel:
-        return _by_clock(row, row.clock, times, scale)
-    return _by_events(row, times, scale, low, high)
+    if row.clock is not None and row.clock.cell * CELLS_A_COLUMN <= view.scale.ns_per_pixel:
+        return _by_clock(row, row.clock, view)
+    return _by_events(row, view, low, high)
 
 
-def _by_clock(row: Row, clock: Clock, times: F64, scale: Scale) -> Columns:
-    cell = np.rint((times - clock.origin) * (1.0 / clock.cell))
-    edge = np.clip(cell, 0, len(clock.begun) - 1).astype(np.int64)
+def _by_clock(row: Row, clock: Clock, view: Grid) -> Columns:
+    cell = np.rint((view.times - clock.origin) * (1.0 / clock.cell))
+    edge = np.minimum(np.maximum(cell, 0), len(clock.begun) - 1).astype(np.int64)
     begun = clock.begun[edge].astype(np.int64)
-    coverage = np.diff(clock.busy[edge].astype(np.float64)) * (clock.quantum / scale.ns_per_pixel)
-    np.clip(coverage, 0.0, 1.0, out=coverage)
+    busy = clock.busy[edge].astype(np.float64)
+    coverage = np.minimum((busy[1:] - busy[:-1]) * (clock.quantum / view.scale.ns_per_pixel), 1.0)
     low, high = begun[:-1], begun[1:]
     count = high - low
     event = np.where(count > 0, (low + high) >> 1, np.where(coverage > 0, low - 1, -1))
     _take_dominant(row, event, low, high, count)
-    wide, left, right = _wide(row, low[(count == 0) & (coverage > 0.999)] - 1, scale)
+    wide, left, right = _wide(row, low[(count == 0) & (coverage > 0.999)] - 1, view.scale)
     return Columns(coverage, event, wide, left, right)
 
 
-def _by_events(row: Row, times: F64, scale: Scale, low: int, high: int) -> Columns:
-    edges = np.ceil(times).astype(np.int64)
-    before = np.searchsorted(row.start[low:high], edges, side="left")
-    last = np.maximum(before - 1, 0) + low
-    over = np.where(before > 0, row.end[last] - times, 0.0)
-    running = over > 0
+def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
+    start, end = row.start[low:high], row.end[low:high]
+    before = _begun_before(start, view)
+    closed = np.empty(high - low + 1, np.int64)
+    closed[0], closed[1:] = view.edges[0] - 1, end
+    over = closed[before] - view.times
+    held = over[:-1] > 0
     np.maximum(over, 0.0, out=over)
-    few = high - low <= 16 * scale.width or row.block_busy is None
+    few = high - low <= SUMMED * view.width or row.block_busy is None
     if few:
-        duration = row.end[low:high] - row.start[low:high]
-        spent = np.concatenate((np.zeros(1, np.int64), np.cumsum(duration)))[before]
+        duration = end - start
+        spent = np.zeros(high - low + 1, np.int64)
+        np.cumsum(duration, out=spent[1:])
+        busy = spent[before] - over
     else:
-        spent = _busy_before(row, before + low)
-    coverage = np.diff(spent - over) * (1.0 / scale.ns_per_pixel)
-    np.clip(coverage, 0.0, 1.0, out=coverage)
-    begun, ended = before[:-1], before[1:]
-    count = ended - begun
-    held = running[:-1]
-    event = np.where(held, last[:-1], -1)
-    new = np.flatnonzero(count > 0)
+        busy = _busy_before(row, before + low) - over
+    coverage = (busy[1:] - busy[:-1]) * (1.0 / view.scale.ns_per_pixel)
+    np.minimum(np.maximum(coverage, 0.0, out=coverage), 1.0, out=coverage)
+    count = before[1:] - before[:-1]
+    last = before[:-1] + (low - 1)
+    event = np.where(held, last, -1)
+    new = np.flatnonzero(count)
     if len(new):
-        first, until = begun[new] + low, ended[new] + low
-        best = _longest(duration[: before[-1]], begun[new], low) if few else (first + until) >> 1
-        _take_dominant(row, best, first, until, count[new])
-        overlap = np.minimum(row.end[best], times[new + 1]) - row.start[best]
-        keep = held[new] & (over[new] > overlap)
-        event[new] = np.where(keep, event[new], best)
-    wide, left, right = _wide(row, last[:-1][held & (count == 0)], scale)
+        first, many = before[new] + low, count[new]
+        best = first
+        if int(many.max()) > 1:
+            best = _longest(duration[: before[-1]], before[new], low) if few else first + (many >> 1)
+            _take_dominant(row, best, first, first + many, many)
+        both = np.flatnonzero(held[new])
+        if len(both):
+            column, rival = new[both], best[both]
+            keep = over[column] > np.minimum(row.end[rival], view.times[column + 1]) - row.start[rival]
+            best[both] = np.where(keep, event[column], rival)
+        event[new] = best
+    wide, left, right = _wide(row, last[held & (count == 0)], view.scale)
     return Columns(coverage, event, wide, left, right)
+
+
+def _begun_before(start: I64, view: Grid) -> I64:
+    """How many of the sorted ``start`` lie before each edge."""
+    if len(start) > view.width:
+        return np.searchsorted(start, view.edges, side="left").astype(np.int64)
+    column = np.floor((start - view.scale.t0) * (1.0 / view.scale.ns_per_pixel)).astype(np.int64)
+    np.minimum(np.maximum(column, -1, out=column), view.width, out=column)
+    return np.cumsum(np.bincount(column + 1, minlength=view.width + 2)[: view.width + 1])
 
 
 def _longest(duration: I64, begun: I64, low: int) -> I64:
@@ -109,12 +144,16 @@ def _take_dominant(row: Row, event: I64, low: I64, high: I64, count: I64) -> Non
 
 def _wide(row: Row, candidate: I64, scale: Scale) -> tuple[I64, F64, F64]:
     """Of the events that fill a whole column those that are wide, with their edges in columns, in order."""
-    if len(candidate):
-        candidate = candidate[np.concatenate(([True], candidate[1:] != candidate[:-1]))]
-    left = ((row.start[candidate] - scale.t0) / scale.ns_per_pixel).astype(np.float64)
-    right = ((row.end[candidate] - scale.t0) / scale.ns_per_pixel).astype(np.float64)
+    if not len(candidate):
+        return _NO_EVENT, _NO_EDGE, _NO_EDGE
+    fresh = np.empty(len(candidate), bool)
+    fresh[0] = True
+    np.not_equal(candidate[1:], candidate[:-1], out=fresh[1:])
+    candidate = candidate[fresh]
+    left = np.multiply(row.start[candidate] - scale.t0, 1.0 / scale.ns_per_pixel, dtype=np.float64)
+    right = np.multiply(row.end[candidate] - scale.t0, 1.0 / scale.ns_per_pixel, dtype=np.float64)
     real = right - left >= WIDE
-    return candidate[real], left[real], right[real]
+    return (candidate, left, right) if real.all() else (candidate[real], left[real], right[real])
 
 
 def _busy_before(row: Row, count: I64) -> I64:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,10 +15,13 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 LEVELS = 24
-FAINTEST = 0.45  # opacity of a column that is hardly busy: what is there is never invisible
+FAINTEST = 0.38  # opacity of a column that is hardly busy: what is there is never invisible
 SEPARATED = 4.0  # columns: events at least this wide are set apart from their neighbour
 ROUNDED = 7.0  # columns: events at least this wide lose their corner pixels
 HATCH = 8  # period of the hatching, pixels
+LINE = 2  # of these are painted
+STEPS = 4  # shares of a column that can be told apart in a gap
+TINT, HATCHING = 0.20, 0.42  # opacity
 
 
 def blended(colors: U32, ground: int, opacity: F64) -> U32:
@@ -71,26 +76,41 @@ def _round_corners(block: U32, left: F64, right: F64, ground: int, line: int) ->
                 block[-1 - inset, column] = ground
 
 
-def paint_gaps(
-    block: U32, columns: Columns, classes: U8, colors: U32, ground: int, foot: int, phase: int
-) -> None:
+@dataclass(frozen=True, slots=True, eq=False)
+class GapColors:
+    """For every class of gap the tint, the hatching and the foot line, each at ``STEPS`` shares of a column."""
+
+    plain: U32
+    dark: U32
+    foot: U32
+
+
+def gap_colors(colors: U32, ground: int) -> GapColors:
+    """Colours of gaps over ``ground``."""
+    share = np.arange(1, STEPS + 1) / STEPS
+    return GapColors(
+        blended(colors, ground, TINT * share),
+        blended(colors, ground, HATCHING * share),
+        blended(colors, ground, 0.4 + 0.6 * share),
+    )
+
+
+def paint_gaps(block: U32, columns: Columns, classes: U8, colors: GapColors, foot: int, phase: int) -> None:
     """Hatch the idle columns of a lane in the colour of their cause, over a tint, with a solid line of ``foot`` pixels.
 
     ``phase`` moves the hatching with the picture.
     """
     present = np.flatnonzero(columns.event >= 0)
-    if not len(present):
-        return
     height = block.shape[0]
-    steps = 4
-    share = np.minimum((columns.coverage[present] * steps).astype(np.int64) + 1, steps)
-    opacity = np.concatenate([level * np.arange(1, steps + 1) / steps for level in (0.20, 0.42)])
-    table = blended(colors, ground, opacity).reshape(len(colors), 2, steps)
+    if not len(present) or not height:
+        return
+    share = np.minimum((columns.coverage[present] * STEPS).astype(np.int64), STEPS - 1)
     kind = classes[present].astype(np.int64)
-    plain, dark = table[kind, 0, share - 1], table[kind, 1, share - 1]
-    diagonal = (present[None, :] + phase + np.arange(height)[:, None]) % HATCH < 2
-    painted = np.where(diagonal, dark, plain)
-    painted[height - foot :] = blended(colors, ground, np.array([0.55, 0.7, 0.85, 1.0]))[kind, share - 1]
+    plain, dark = colors.plain[kind, share], colors.dark[kind, share]
+    painted = np.empty((height, len(present)), np.uint32)
+    for line in range(min(HATCH, height)):
+        painted[line::HATCH] = np.where((present + (phase + line)) % HATCH < LINE, dark, plain)
+    painted[height - foot :] = colors.foot[kind, share]
     if len(present) == block.shape[1]:
         block[:] = painted
     else:

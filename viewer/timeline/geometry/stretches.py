@@ -11,7 +11,9 @@ import numpy.typing as npt
 from viewer.timeline.geometry.columns import Columns
 
 LEAST_SHARE = 0.15  # of the time of a stretch that is idle
-LARGEST_SHARE = 0.97  # beyond this it is a gap, not a stretch of gaps
+LEAST_CHANGES = (
+    0.2  # of the columns of a bin begin another gap than the column before: it is not one long gap
+)
 LEAST_BINS = 6
 
 
@@ -38,7 +40,8 @@ def dense_stretches(seen: Columns, causes: npt.NDArray[np.int32], width: int) ->
     number = np.repeat(np.arange(bins), width)
     weight = np.bincount(number * 16 + causes[:used], weights=coverage, minlength=bins * 16).reshape(bins, 16)
     idle = weight.sum(axis=1) / width
-    main = np.where((idle >= LEAST_SHARE) & (idle <= LARGEST_SHARE), weight.argmax(axis=1), -1)
+    changes = np.bincount(number[1:], weights=np.diff(seen.event[:used]) != 0, minlength=bins) / width
+    main = np.where((idle >= LEAST_SHARE) & (changes >= LEAST_CHANGES), weight.argmax(axis=1), -1)
     edges = np.concatenate(([0], np.flatnonzero(np.diff(main)) + 1, [bins]))
     return [
         Stretch(int(first) * width, int(last) * width, int(main[first]), float(idle[first:last].mean()))

@@ -309,8 +309,9 @@ def _stream_title(trace: Trace, lane: Lane) -> tuple[str, str]:
     assert lane.device is not None
     device = trace.devices[lane.device]
     stream = f" · stream {lane.stream}" if lane.stream is not None else ""
-    what = _SUBTITLES.get(lane.kind) or device.name
-    return f"GPU {device.id}{stream}", what
+    where = f"GPU {device.id}{stream}"
+    what = {LaneKind.NCCL: "Communication", LaneKind.COPY: "Copies"}.get(lane.kind)
+    return (what, where) if what else (where, device.name)
 
 
 def _counters_by_group(trace: Trace, members: dict[str, list[int]]) -> dict[str, list[int]]:
@@ -339,6 +340,8 @@ def _counter_track(trace: Trace, index: int, group: str) -> Track:
         if counter.device is None or counter.device >= len(trace.devices)
         else f"GPU {trace.devices[counter.device].id}"
     )
+    if where and where in counter.name:
+        where = ""
     key = f"counter/{counter.rank}/{counter.device}/{counter.name}"
     device = -1 if counter.device is None else counter.device
     return Track(key, group, counter.name, where, -1, index, None, 1, Place.COUNTER, device)

@@ -1,0 +1,161 @@
+"""``python -m tests.benchmarks.drawing [EVENTS ...]``: frame times of the timeline while panning and zooming.
+
+A frame is everything that is painted again when the view moves: overview, rulers, names and lanes of a window of
+1920 x 1080 with 100 lanes, their labels and their gaps. Seconds depend on the machine; the ratio to the smallest size does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
+from rules.analysis.analysis import Analysis
+from rules.analysis.causes import IdleTable
+
+SIZES = (100_000, 1_000_000, 10_000_000)
+ZOOMS = {"whole run": 1.0, "1/16": 1 / 16, "1/400": 1 / 400, "1/20000": 1 / 20_000}
+FRAMES = 60
+RUN_NS = 20_000_000_000
+STREAMS, THREADS, LEVELS = 20, 40, 3  # 20 GPU streams, 40 threads with operators and API calls: 100 lanes
+NAMES = 60
+
+
+@dataclass(frozen=True)
+class Times:
+    """Frame times in ms of one size at one zoom."""
+
+    events: int
+    zoom: str
+    pan: np.ndarray
+    zooming: np.ndarray
+
+
+def synthetic(count: int, seed: int = 1) -> Trace:
+    """A recording of ``count`` events on 100 lanes: streams, threads with nested operators, API calls."""
+    random = np.random.default_rng(seed)
+    lanes = [Lane(LaneKind.CPU_THREAD, f"thread {n}", process=1, thread=n + 1) for n in range(THREADS)]
+    lanes += [Lane(LaneKind.CUDA_API, f"thread {n}", process=1, thread=n + 1) for n in range(THREADS)]
+    lanes += [Lane(LaneKind.GPU_STREAM, f"stream {n}", device=n % 8, stream=n) for n in range(STREAMS)]
+    rows = THREADS * LEVELS + THREADS + STREAMS
+    each = count // rows
+    columns: list[tuple[np.ndarray, ...]] = []
+    for index, lane in enumerate(lanes):
+        levels = LEVELS if lane.kind is LaneKind.CPU_THREAD else 1
+        kind = {LaneKind.CPU_THREAD: EventKind.CPU_OP, LaneKind.CUDA_API: EventKind.API}.get(
+            lane.kind, EventKind.KERNEL
+        )
+        for depth in range(levels):
+            steps = random.exponential(1.0, 2 * each) * np.where(random.random(2 * each) < 0.002, 40, 1)
+            edges = np.cumsum(steps)
+            edges = (edges * (RUN_NS / edges[-1])).astype(np.int64)
+            start, end = edges[0::2], np.maximum(edges[1::2], edges[0::2] + 1)
+            end[:-1] = np.minimum(end[:-1], start[1:])
+            name = random.integers(0, NAMES, each).astype(np.int32)
+            full = (start, end, name, np.full(each, index, np.int32), np.full(each, depth, np.int32))
+            columns.append((*full, np.full(each, kind, np.uint8)))
+    start, end, name, lane_column, depth_column, kind_column = (
+        np.concatenate(part) for part in zip(*columns, strict=True)
+    )
+    nowhere = np.full(len(start), -1, np.int64)
+    table = EventTable(start, end, name, lane_column, depth_column, kind_column, nowhere)
+    strings = tuple(f"void at::native::operation_{n}_kernel<float>(int)" for n in range(NAMES))
+    return Trace(strings, table, tuple(lanes), tuple(Device(n, "GPU") for n in range(8)))
+
+
+def with_gaps(trace: Trace, count: int) -> Analysis:
+    """An analysis with ``count`` idle intervals on each device and no steps, without analysing anything."""
+    random = np.random.default_rng(2)
+    parts = []
+    for device in range(len(trace.devices)):
+        edges = np.sort(random.integers(0, RUN_NS, 2 * count))
+        parts.append((edges[0::2], edges[1::2], np.full(count, device), random.integers(0, 7, count)))
+    start, end, device_column, cause = (np.concatenate(part) for part in zip(*parts, strict=True))
+    none = np.full(len(start), -1, np.int64)
+    culprit = np.zeros(len(start), np.int32)
+    idle = IdleTable(start, end, device_column, cause.astype(np.uint8), culprit, none, none, ("tokenize",))
+    analysis = Analysis(trace)
+    vars(analysis).update(idle=idle, steps=(), window=(0, RUN_NS))
+    return analysis
+
+
+def measure(count: int) -> Iterator[Times]:
+    """Frame times of one size at every zoom; also prints what the index cost."""
+    from PySide6.QtWidgets import QApplication
+
+    from viewer import theme
+    from viewer.timeline.geometry.drawing_index import build_index
+    from viewer.timeline.geometry.scale import Scale
+    from viewer.timeline.scene import Scene
+    from viewer.timeline.view import TimelineView
+
+    app = QApplication.instance() or QApplication([])
+    assert isinstance(app, QApplication)
+    theme.apply(app, "dark")
+    trace = synthetic(count)
+    began = time.perf_counter()
+    index = build_index(trace)
+    built = time.perf_counter() - began
+    view = TimelineView()
+    view.set_animated(False)
+    view.resize(1920, 1080)
+    view.show()
+    view.state.set_end(trace.duration)
+    view.state.set_scene(Scene(trace, index))
+    view.set_analysis(with_gaps(trace, max(count // 200, 10)))
+    view.set_compact(True)
+    app.processEvents()
+    rows = sum(len(shown.placed.rows) for shown in view.canvas.shown())
+    print(
+        f"{len(trace.events):,} events: index {built:.2f} s, {index.nbytes / len(trace.events):.1f} bytes an event;"
+        f" {rows} rows visible"
+    )
+
+    def frame(t0: float, span: float) -> float:
+        begun = time.perf_counter()
+        view.state.look_at(Scale(t0, t0 + span, 1), animate=False, remember=False)
+        for part in (view.overview, view.ruler, view.canvas):
+            part.repaint()
+        return (time.perf_counter() - begun) * 1000
+
+    for zoom, share in ZOOMS.items():
+        span = trace.duration * share
+        start = trace.duration * 0.37 if share < 1 else 0.0
+        frame(start, span)
+        pan = [frame(start + span * 0.02 * number, span) for number in range(FRAMES)]
+        zooming = [frame(start, span * 0.985**number) for number in range(FRAMES)]
+        yield Times(len(trace.events), zoom, np.array(pan), np.array(zooming))
+    view.close()
+
+
+def main() -> None:
+    """Print one table; the last line compares the largest size with the smallest."""
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.drawing", description=__doc__)
+    parser.add_argument("events", nargs="*", type=int, default=SIZES, help="sizes to measure")
+    worst: dict[int, float] = {}
+    lines = []
+    for size in parser.parse_args().events:
+        for times in measure(size):
+            both = np.concatenate((times.pan, times.zooming))
+            worst[size] = max(worst.get(size, 0.0), float(np.percentile(both, 99)))
+            cells = "".join(
+                f"{np.median(part):>9.1f}{np.percentile(part, 99):>8.1f}"
+                for part in (times.pan, times.zooming)
+            )
+            lines.append(f"{times.events:>12,}  {times.zoom:<10}{cells}")
+    print(f"\n{'events':>12}  {'zoom':<10}{'pan p50':>9}{'p99':>8}{'zoom p50':>9}{'p99':>8}   ms a frame")
+    print("\n".join(lines))
+    first, last = min(worst), max(worst)
+    print(f"worst p99: {worst[last]:.1f} ms, {worst[last] / worst[first]:.2f} times that of {first:,} events")
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Paints tracks as pixels: rows of events, gaps, the strips of folded ranks, counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from rules.analysis.causes import Cause
+from viewer import theme
+from viewer.theme import Theme
+from viewer.timeline.geometry.columns import Columns, Grid, columns
+from viewer.timeline.geometry.counters import bounds, counter_columns
+from viewer.timeline.geometry.layout import FOOT, Placed
+from viewer.timeline.geometry.raster import (
+    GapColors,
+    density_table,
+    gap_colors,
+    paint_curve,
+    paint_gaps,
+    paint_row,
+)
+from viewer.timeline.geometry.row_index import Row
+from viewer.timeline.geometry.ticks import ticks
+from viewer.timeline.scene import Scene, rgb
+
+U32 = npt.NDArray[np.uint32]
+LEAST_FOOTED = 8  # pixels: lower strips have no foot line
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A track and where its top is in the picture, in logical pixels."""
+
+    placed: Placed
+    top: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """What one frame is painted into; ``ratio`` is device pixels for a logical pixel, ``view`` in device pixels."""
+
+    pixels: U32
+    view: Grid
+    ratio: float
+
+    @property
+    def line(self) -> int:
+        """Width of a fine line in device pixels."""
+        return max(round(self.ratio), 1)
+
+    def block(self, top: float, height: float) -> U32:
+        """The part of the picture from ``top`` on (logical) that lies inside it."""
+        return self.pixels[max(round(top * self.ratio), 0) : max(round((top + height) * self.ratio), 0)]
+
+    def cut_below(self, bottom: float) -> int:
+        """How many device pixels of something that ends at ``bottom`` (logical) lie outside."""
+        return max(round(bottom * self.ratio) - len(self.pixels), 0)
+
+
+def paint_ground(picture: Picture, shown: list[Shown], origin: float) -> None:
+    """The ground, the grid of the ruler, headings, and the lines between tracks."""
+    colors = theme.current()
+    picture.pixels.fill(rgb(colors.window))
+    line = np.uint32(rgb(colors.line))
+    scale = picture.view.scale
+    for when in ticks(scale, origin, 88.0 * picture.ratio).times:
+        x = round(scale.x(when))
+        if 0 <= x < picture.view.width:
+            picture.pixels[:, x : x + picture.line] = line
+    for each in shown:
+        if each.placed.track.is_heading:
+            picture.block(each.top, each.placed.height)[:] = rgb(colors.strip)
+        bottom = round((each.top + each.placed.height) * picture.ratio)
+        picture.pixels[max(bottom - picture.line, 0) : max(bottom, 0)] = line
+
+
+def paint_events(
+    picture: Picture, scene: Scene, lane: int, depth: int, top: float, height: float
+) -> Columns | None:
+    """One row of a lane; returns what it shows, None where nothing is visible."""
+    block = picture.block(top, height)
+    rows = scene.index.rows[lane]
+    seen = columns(rows[depth], picture.view) if len(block) and depth < len(rows) else None
+    if seen is not None:
+        classes = scene.classes(lane, rows[depth], np.maximum(seen.event, 0))
+        paint_row(
+            block, seen, classes, scene.shades(lane, depth).table, rgb(theme.current().window), picture.line
+        )
+    return seen
+
+
+def paint_lane_gaps(picture: Picture, row: Row, top: float, height: float) -> Columns | None:
+    """The gaps of a device over a whole lane; returns what is shown."""
+    seen = columns(row, picture.view)
+    if seen is not None:
+        colors = theme.current()
+        foot = max(round(FOOT * picture.ratio) - picture.cut_below(top + height), 0)
+        _paint_gaps(
+            picture, row, seen, picture.block(top, height), _gap_colors(colors, rgb(colors.window)), foot, top
+        )
+    return seen
+
+
+def paint_strip(picture: Picture, scene: Scene, shown: Shown, gaps: bool) -> None:
+    """The busy strip of a folded rank: each device's work over its gaps."""
+    group = next(each for each in scene.index.groups if each.key == shown.placed.track.group)
+    if not shown.placed.rows or not group.devices:
+        return
+    place, count, colors = shown.placed.rows[0], len(group.devices), theme.current()
+    table = _busy_table(colors)
+    for number, device in enumerate(group.devices):
+        first, last = round(number * place.height / count), round((number + 1) * place.height / count)
+        top, height = shown.top + place.top + first, max(last - first - (count > 1), 1)
+        row = scene.gaps.get(device)
+        seen = columns(row, picture.view) if gaps and row is not None else None
+        if row is not None and seen is not None:
+            footed = height >= LEAST_FOOTED and count == 1
+            block = picture.block(top, height + (FOOT if footed else 0))
+            foot = min(round(FOOT * picture.ratio), len(block)) if footed else 0
+            _paint_gaps(picture, row, seen, block, _gap_colors(colors, rgb(colors.strip)), foot, top)
+        busy = scene.index.busy.get(device)
+        seen = columns(busy, picture.view) if busy is not None else None
+        block = picture.block(top, height)
+        if seen is not None and len(block):
+            paint_row(
+                block, without_edges(seen), np.zeros(len(seen.event), np.uint8), table, rgb(colors.strip)
+            )
+
+
+def paint_counter(picture: Picture, scene: Scene, shown: Shown) -> None:
+    """A counter as a filled step curve."""
+    number = shown.placed.track.counter
+    counter = scene.trace.counters[number]
+    found = counter_columns(counter, picture.view.scale)
+    block = picture.block(shown.top + 4, shown.placed.height - 6)
+    if found is None or len(block) < 4:
+        return
+    low, high = bounds(counter)
+    value, peak = ((each - low) / (high - low) for each in found)
+    colors = theme.current()
+    color = colors.named(number)
+    paint_curve(block, value, peak, rgb(theme.mixed(color, colors.window, 0.28)), rgb(color), picture.line)
+
+
+def without_edges(seen: Columns) -> Columns:
+    """The same without marks between neighbours."""
+    return Columns(seen.coverage, seen.event, seen.wide[:0], seen.left[:0], seen.right[:0])
+
+
+def _paint_gaps(
+    picture: Picture, row: Row, seen: Columns, block: U32, colors: GapColors, foot: int, top: float
+) -> None:
+    scale = picture.view.scale
+    phase = round(scale.t0 / scale.ns_per_pixel) + max(-round(top * picture.ratio), 0)
+    paint_gaps(block, seen, row.name[np.maximum(seen.event, 0)].astype(np.uint8), colors, foot, phase)
+
+
+@lru_cache(maxsize=16)
+def _gap_palette(values: tuple[int, ...], ground: int) -> GapColors:
+    return gap_colors(np.array(values, np.uint32), ground)
+
+
+def _gap_colors(colors: Theme, ground: int) -> GapColors:
+    return _gap_palette(tuple(rgb(colors.cause(cause)) for cause in Cause), ground)
+
+
+def _busy_table(colors: Theme) -> U32:
+    return density_table(np.array([rgb(colors.family("gemm"))], np.uint32), rgb(colors.strip))
