@@ -24,24 +24,11 @@ from parsers.model import (
     Rank,
     Trace,
 )
-from parsers.model.attributes import AttributeColumn
+from parsers.model.attributes import TEXT_ATTRIBUTES, AttributeColumn
 from parsers.model.builder import in_display_order
 from parsers.model.kernels import distinct_kernels
 from parsers.rank_choice import Choice, choose
 from parsers.rank_clocks import Alignment, align
-
-TEXT_ATTRIBUTES = frozenset(
-    {
-        Attribute.GRID_SHAPE,
-        Attribute.BLOCK_SHAPE,
-        Attribute.INPUT_DIMS,
-        Attribute.INPUT_TYPES,
-        Attribute.COLLECTIVE,
-        Attribute.MESSAGE_DTYPE,
-        Attribute.GROUP,
-        Attribute.NVTX_DOMAIN,
-    }
-)
 
 
 def merge(traces: Sequence[Trace]) -> Trace:

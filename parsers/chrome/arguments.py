@@ -64,6 +64,6 @@ def _texts(chunk: Chunk) -> list[bytes]:
     if not chunk.last:
         try:
             return [bytes(each) for each in RAW_EVENTS.decode(b"[" + chunk.data + b"]")]
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
     return recover(chunk.data, chunk.offset, chunk.last, QualityRecorder()).texts

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Raw
 
 from parsers.chrome.categories import (
     API,
@@ -22,7 +23,7 @@ from parsers.chrome.categories import (
     family_of,
 )
 from parsers.chrome.messages import collective_name, message_bytes
-from parsers.chrome.records import Arguments, Event
+from parsers.chrome.records import NO_TEXT, Arguments, Event
 from parsers.chrome.synchronisation import sync_kind
 from parsers.chrome.times import durations, nanoseconds
 from parsers.model import Attribute, Effect, EventKind, LaneKind, QualityRecorder
@@ -125,7 +126,8 @@ class Columns:
     ignored: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     count: int = 0
     _texts: dict[bytes, int] = field(default_factory=dict)
-    _shapes: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    _shapes: dict[bytes, int] = field(default_factory=dict)
+    _sizes: list[tuple[int, int]] = field(default_factory=list)  # product and text of each shape
     _families: dict[str | None, tuple[Family, TracksOfFamily]] = field(default_factory=dict)
 
     def add(self, events: Sequence[Event], first_row: int) -> None:
@@ -239,20 +241,16 @@ class Columns:
     def _operators(self, numbers: I64, arguments: list[Arguments]) -> None:
         self._integers(Attribute.SEQUENCE, numbers, [each.sequence for each in arguments])
         self._integers(Attribute.FORWARD_THREAD, numbers, [each.forward_thread for each in arguments])
-        self._raw_texts(Attribute.INPUT_DIMS, numbers, [bytes(each.input_dims) for each in arguments])
-        self._raw_texts(Attribute.INPUT_TYPES, numbers, [bytes(each.input_types) for each in arguments])
+        self._raw_texts(Attribute.INPUT_DIMS, numbers, [each.input_dims for each in arguments])
+        self._raw_texts(Attribute.INPUT_TYPES, numbers, [each.input_types for each in arguments])
         self._collectives(numbers, arguments)
 
     def _operations(self, family: Family, numbers: I64, arguments: list[Arguments]) -> None:
         self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
         if family is KERNEL:
             self._integers(Attribute.REGISTERS, numbers, [each.registers for each in arguments])
-            self._shape(
-                Attribute.GRID, Attribute.GRID_SHAPE, numbers, [bytes(each.grid) for each in arguments]
-            )
-            self._shape(
-                Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [bytes(each.block) for each in arguments]
-            )
+            self._shape(Attribute.GRID, Attribute.GRID_SHAPE, numbers, [each.grid for each in arguments])
+            self._shape(Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [each.block for each in arguments])
             self._collectives(numbers, arguments)
         elif family is GPU_SYNC:
             kinds = [sync_kind(each.sync_kind).value for each in arguments]
@@ -290,7 +288,10 @@ class Columns:
         column, stated = integers(values)
         self._attribute(which, numbers if stated is None else numbers[stated], column)
 
-    def _raw_texts(self, which: Attribute, numbers: I64, texts: list[bytes]) -> None:
+    def _raw_texts(self, which: Attribute, numbers: I64, raws: list[Raw]) -> None:
+        if raws.count(NO_TEXT) == len(raws):
+            return
+        texts = list(map(bytes, raws))
         known = self._texts
         try:
             values = [known[text] for text in texts]
@@ -303,15 +304,23 @@ class Columns:
         stated = column >= 0
         self._attribute(which, numbers[stated], column[stated])
 
-    def _shape(self, product: Attribute, shape: Attribute, numbers: I64, texts: list[bytes]) -> None:
+    def _shape(self, product: Attribute, shape: Attribute, numbers: I64, raws: list[Raw]) -> None:
+        texts = list(map(bytes, raws))
         known = self._shapes
-        for text in texts:
-            if text not in known:
-                known[text] = self._shape_of(text)
-        pairs = np.array([known[text] for text in texts], np.int64)
-        stated = pairs[:, 0] >= 0
-        self._attribute(product, numbers[stated], pairs[stated, 0])
-        self._attribute(shape, numbers[stated], pairs[stated, 1])
+        try:
+            places = [known[text] for text in texts]
+        except KeyError:
+            for text in texts:
+                if text not in known:
+                    known[text] = len(self._sizes)
+                    self._sizes.append(self._shape_of(text))
+            places = [known[text] for text in texts]
+        sizes = np.array(self._sizes, np.int64)[np.array(places, np.int64)]
+        stated = sizes[:, 0] >= 0
+        if not stated.all():
+            numbers, sizes = numbers[stated], sizes[stated]
+        self._attribute(product, numbers, sizes[:, 0])
+        self._attribute(shape, numbers, sizes[:, 1])
 
     def _shape_of(self, text: bytes) -> tuple[int, int]:
         sides = text.strip(b'[]" ').split(b",")

@@ -61,7 +61,7 @@ def tensor_bytes(dims: str, types: str) -> int | None:
     """Bytes of all tensors among an operator's inputs, from its recorded shapes and types (JSON texts)."""
     try:
         shapes, dtypes = msgspec.json.decode(dims), msgspec.json.decode(types)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     if not (isinstance(shapes, list) and isinstance(dtypes, list)):
         return None

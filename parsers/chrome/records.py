@@ -11,19 +11,22 @@ Number = int | float | str | None
 Identity = int | float | str | None
 
 
+NO_TEXT = Raw(b"")
+
+
 class Arguments(msgspec.Struct, gc=False):
     """The arguments that become columns, under the names that Kineto gives them."""
 
     sequence: Number = msgspec.field(name="Sequence number", default=None)
     forward_thread: Number = msgspec.field(name="Fwd thread id", default=None)
-    input_types: Raw = msgspec.field(name="Input type", default=Raw(b""))
-    input_dims: Raw = msgspec.field(name="Input Dims", default=Raw(b""))
+    input_types: Raw = msgspec.field(name="Input type", default=NO_TEXT)
+    input_dims: Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
     device: Number = None
     stream: Number = None
     correlation: Number = None
     registers: Number = msgspec.field(name="registers per thread", default=None)
-    grid: Raw = Raw(b"")
-    block: Raw = Raw(b"")
+    grid: Raw = NO_TEXT
+    block: Raw = NO_TEXT
     graph_node: Number = msgspec.field(name="graph node id", default=None)
     bytes: Any = None
     size: Any = None
@@ -53,7 +56,7 @@ class Event(msgspec.Struct, gc=False):
     name: str = ""
     pid: Identity = None
     tid: Identity = None
-    ts: Raw = Raw(b"")
+    ts: Raw = NO_TEXT
     dur: Number = None
     args: Arguments | None = None
     id: Any = None

@@ -99,7 +99,8 @@ def _event(data: bytes) -> tuple[Event | None, bytes, bool]:
     try:
         return EVENT.decode(data), data, False
     except msgspec.ValidationError:
-        return _coerced(data), data, True
+        if (event := _coerced(data)) is not None:
+            return event, data, True
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     if len(data) > MOST_PIECE_BYTES or not data.lstrip().startswith(b"{"):
@@ -109,7 +110,7 @@ def _event(data: bytes) -> tuple[Event | None, bytes, bool]:
         return EVENT.decode(repaired), repaired, True
     except msgspec.ValidationError:
         return _coerced(repaired), repaired, True
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None, data, False
 
 
@@ -127,7 +128,7 @@ def _coerced(data: bytes) -> Event | None:
     """An event with fields of unexpected types: what can be used of it."""
     try:
         fields: Any = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if not isinstance(fields, dict):
         return None
@@ -146,7 +147,7 @@ def _coerced(data: bytes) -> Event | None:
     for attempt in (usable, {name: value for name, value in usable.items() if name != "args"}):
         try:
             return EVENT.decode(msgspec.json.encode(attempt))
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             continue
     return None
 

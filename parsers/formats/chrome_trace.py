@@ -13,7 +13,7 @@ from parsers.chrome.exchange import unpack_into
 from parsers.chrome.header import parse_header
 from parsers.chrome.pairs import add_instants
 from parsers.chrome.reading import Reading
-from parsers.chrome.second_process import USUAL_GROWTH, SecondProcess, is_for_second
+from parsers.chrome.second_process import USUAL_GROWTH, SecondProcess
 from parsers.chrome.stream import EventStream
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, UnknownFormat
 from parsers.source import open_bytes
@@ -81,7 +81,7 @@ def _read(
     with open_bytes(source) as file:
         stream = EventStream(file, most_bytes=most_bytes)
         reading.read(
-            stream, (lambda _: True) if second is None else (lambda chunk: not is_for_second(chunk)), step
+            stream, (lambda _: True) if second is None else (lambda chunk: not second.takes(chunk)), step
         )
     if second is None:
         return reading, stream

@@ -43,6 +43,20 @@ class Attribute(Enum):
     QUEUED = "queued"
 
 
+TEXT_ATTRIBUTES = frozenset(
+    {
+        Attribute.GRID_SHAPE,
+        Attribute.BLOCK_SHAPE,
+        Attribute.INPUT_DIMS,
+        Attribute.INPUT_TYPES,
+        Attribute.COLLECTIVE,
+        Attribute.MESSAGE_DTYPE,
+        Attribute.GROUP,
+        Attribute.NVTX_DOMAIN,
+    }
+)
+
+
 class CopyKind(Enum):
     """Direction of a copy."""
 

@@ -1,0 +1,106 @@
+"""Reads every other chunk of a large file in a second process, which shares nothing but the file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from parsers.base import Source
+from parsers.chrome.exchange import packed
+from parsers.chrome.reading import Reading
+from parsers.chrome.stream import Chunk, EventStream
+from parsers.model import Progress
+from parsers.source import open_bytes
+
+LEAST_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
+USUAL_GROWTH = 12  # of packed files
+HEAD_START = 12  # chunks that the first process reads while the second one starts
+_POLL_S = 0.05
+_CODE = """import sys
+sys.path.insert(0, sys.argv[1])
+from parsers.chrome.second_process import serve
+serve(sys.argv[2:])
+"""
+
+
+def is_for_second(chunk: Chunk, head_start: int) -> bool:
+    """Which chunks the second process reads."""
+    return chunk.number >= head_start and chunk.number % 2 == 1 and not chunk.last
+
+
+@dataclass(slots=True)
+class SecondProcess:
+    """A running second process; ``result`` waits for its share."""
+
+    process: subprocess.Popen[bytes]
+    head_start: int
+    _answer: list[bytes] = field(default_factory=list)
+    _reader: threading.Thread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._reader = threading.Thread(target=self._collect, daemon=True)
+        self._reader.start()
+
+    def takes(self, chunk: Chunk) -> bool:
+        """Whether this process reads a chunk."""
+        return is_for_second(chunk, self.head_start)
+
+    def result(self, progress: Progress, fraction: float) -> bytes | None:
+        """The packed share; None when the process failed, or met the end of the list before the end of the file."""
+        while self._reader.is_alive():
+            self._reader.join(_POLL_S)
+            progress.step(fraction, "reading events")
+        code = self.process.wait()
+        return self._answer[0] if code == 0 and self._answer and self._answer[0] else None
+
+    def stop(self) -> None:
+        """End the process, whatever it is doing."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self._reader.join()
+        self.process.wait()
+
+    def _collect(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as pipe:
+            self._answer.append(pipe.read())
+
+
+def start(source: Source, most_bytes: int) -> SecondProcess | None:
+    """Start one where the file is large enough and there is a processor for it; None otherwise."""
+    expected = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
+    if expected < LEAST_BYTES or _processors() < 2 or getattr(sys, "frozen", False) or not sys.executable:
+        return None
+    root = Path(__file__).resolve().parents[2]
+    stated = [str(root), str(source.path), source.compression, str(most_bytes), str(HEAD_START)]
+    command = [sys.executable, "-I", "-c", _CODE, *stated]
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except OSError:
+        return None
+    return SecondProcess(process, HEAD_START)
+
+
+def serve(arguments: list[str]) -> None:
+    """What the second process does: read its share and write it to the standard output."""
+    path, compression, most_bytes, head_start = arguments
+    first = int(head_start)
+    reading = Reading()
+    with open_bytes(Source(Path(path), b"", compression)) as file:
+        stream = EventStream(file, most_bytes=int(most_bytes))
+        reading.read(stream, lambda chunk: is_for_second(chunk, first), lambda _: None)
+    if not reading.ended_early:
+        sys.stdout.buffer.write(packed(reading.columns, reading.series))
+        sys.stdout.buffer.flush()
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
