@@ -9,7 +9,7 @@ from parsers.base import Source, parser
 from parsers.model import Progress, Trace, TraceError
 from parsers.nsys.conversion import converted, find_nsys
 from parsers.nsys.export import read_export
-from parsers.nsys.unpacked import unpacked
+from parsers.sqlite.unpacked import unpacked
 
 _MAGIC = b"NVIDIA Tegra Profiler Report "
 _STREAM_SUFFIX = ".qdstrm"

@@ -8,8 +8,8 @@ from parsers.base import Source, parser
 from parsers.model import ArgumentSource, Progress, Trace
 from parsers.nsys.arguments import NsysArguments
 from parsers.nsys.export import read_export
-from parsers.nsys.read_only import SQLITE_MAGIC
-from parsers.nsys.unpacked import unpacked
+from parsers.sqlite.read_only import SQLITE_MAGIC
+from parsers.sqlite.unpacked import unpacked
 
 
 @parser

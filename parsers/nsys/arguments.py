@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from parsers.model import TraceError
-from parsers.nsys.database import BELIEVE_DAMAGED, LISTED_TABLES, quote
-from parsers.nsys.identifiers import place_of, process_id, thread_id
-from parsers.nsys.read_only import read_only_uri
+from parsers.nsys.identifiers import process_id, thread_id
+from parsers.sqlite.database import BELIEVE_DAMAGED, LISTED_TABLES, quote
+from parsers.sqlite.read_only import read_only_uri
+from parsers.sqlite.rows import place_of
 
 _TEXT_COLUMNS = frozenset(
     {"demangledName", "shortName", "mangledName", "nameId", "textId", "jsonTextId", "symbol", "module"}
@@ -54,7 +55,7 @@ class NsysArguments:
                 connection.execute(BELIEVE_DAMAGED)
                 names = sorted(name for (name,) in connection.execute(f"SELECT name {LISTED_TABLES}"))
                 return _row(connection, names[table], rowid) if 0 <= table < len(names) else {}
-        except (sqlite3.Error, OSError, TraceError):
+        except (sqlite3.Error, UnicodeDecodeError, OSError, TraceError):
             return {}
 
 

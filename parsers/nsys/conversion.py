@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from parsers.model import Progress, TraceError
-from parsers.nsys.private_copy import private_copy
+from parsers.sqlite.private_copy import private_copy
 
 _POLL_S = 0.1
 _USUAL_GROWTH = 4.0  # a database is about this many times its report

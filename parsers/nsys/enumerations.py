@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parsers.model import CopyKind, MemoryKind
-from parsers.nsys.database import Database
+from parsers.sqlite.database import Database
 
 COPY_KINDS = {
     1: CopyKind.H2D,

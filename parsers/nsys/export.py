@@ -10,12 +10,12 @@ from parsers.model import Effect, LaneKind, Malformed, Progress, Trace, UnknownF
 from parsers.model.builder import TraceBuilder
 from parsers.nsys import gpu_work, host_calls, metrics, targets
 from parsers.nsys.arguments import NsysArguments
-from parsers.nsys.database import Database
 from parsers.nsys.launches import link_launches
 from parsers.nsys.nvtx_ranges import read_nvtx
-from parsers.nsys.read_only import read_only_uri
 from parsers.nsys.reading import Reading
 from parsers.nsys.samples import read_samples
+from parsers.sqlite.database import Database
+from parsers.sqlite.read_only import read_only_uri
 
 _OF_NSYS = re.compile(
     r"CUPTI_ACTIVITY_KIND_|TARGET_INFO_|(NVTX|COMPOSITE|SCHED|CUDNN|CUBLAS|MPI\w*|UC[PX]\w*)_EVENTS|OSRT_API|GPU_METRICS|"

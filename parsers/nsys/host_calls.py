@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, Effect, EventKind, LaneKind
-from parsers.nsys.database import Table
 from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.identifiers import UNKNOWN, Codes, global_process
 from parsers.nsys.reading import LaneKey, Reading, taken
+from parsers.sqlite.database import Table
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Nsight Systems' packed numbers: process and thread ids, and where a row lies in its file."""
+"""Nsight Systems' packed process and thread numbers, and small numbers for large ones."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from parsers.sqlite.database import ABSENT
+
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
-ROWID_BITS = 40
-UNKNOWN = -(1 << 62)
+UNKNOWN = ABSENT
 _THREAD_MASK = 0xFFFFFF
 
 
@@ -28,17 +29,6 @@ def process_id(global_id: int) -> int:
 def thread_id(global_tid: int) -> int:
     """The operating system's thread number inside a globalTid."""
     return global_tid & _THREAD_MASK
-
-
-def source_rows(table: int, rowids: I64) -> I64:
-    """Table number and rowid packed for ``EventTable.source_row``; -1 where the rowid does not fit."""
-    fits = (rowids >= 0) & (rowids < 1 << ROWID_BITS)
-    return np.where(fits, rowids | table << ROWID_BITS, -1)
-
-
-def place_of(source_row: int) -> tuple[int, int]:
-    """Table number and rowid of a packed row."""
-    return source_row >> ROWID_BITS, source_row & ((1 << ROWID_BITS) - 1)
 
 
 class Codes:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from parsers.nsys.database import Table, quote
 from parsers.nsys.identifiers import global_process
 from parsers.nsys.reading import Reading
+from parsers.sqlite.database import Table, quote
 
 I64 = npt.NDArray[np.int64]
 

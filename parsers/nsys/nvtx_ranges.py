@@ -13,12 +13,12 @@ import numpy.typing as npt
 from parsers.model import Attribute, EventKind, LaneKind
 from parsers.model.collectives import collective_of
 from parsers.model.step_names import step_number
-from parsers.nsys.database import Batch, Table
 from parsers.nsys.host_calls import ThreadLanes, ended
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes, global_process
 from parsers.nsys.nccl_payloads import read_payloads
 from parsers.nsys.reading import Reading
 from parsers.nsys.step_ranges import steps_among
+from parsers.sqlite.database import Batch, Table
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

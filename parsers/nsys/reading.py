@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from parsers.model import Effect, Lane, LaneKind, Progress
 from parsers.model.builder import TraceBuilder
-from parsers.nsys.database import Batch, Database, Table, TableDamaged
-from parsers.nsys.identifiers import UNKNOWN, source_rows
+from parsers.nsys.identifiers import UNKNOWN
+from parsers.sqlite.database import Batch, Database, Table, TableDamaged
+from parsers.sqlite.rows import source_rows
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

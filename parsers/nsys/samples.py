@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import EventKind, LaneKind
-from parsers.nsys.database import Table
 from parsers.nsys.host_calls import ThreadLanes
 from parsers.nsys.identifiers import UNKNOWN, Codes
 from parsers.nsys.reading import Reading, taken
+from parsers.sqlite.database import Table
 
 
 def read_samples(reading: Reading) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from parsers import open_trace
 from parsers.model import Cancelled, Malformed, Progress, TraceError, UnknownFormat
-from parsers.nsys import private_copy
+from parsers.sqlite import private_copy
 from tests.parsers.nsys_exports import call, export, kernel, nvtx, write_table
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -154,7 +154,7 @@ def test_a_compressed_database_that_is_cut_off_is_refused(folder: Path) -> None:
 
 
 def test_a_compressed_bomb_stops_at_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parsers.nsys.unpacked.room_for_more", lambda _: 10_000_000)
+    monkeypatch.setattr("parsers.sqlite.unpacked.room_for_more", lambda _: 10_000_000)
     path = folder / "bomb.sqlite.gz"
     with gzip.open(path, "wb") as file:
         file.write(b"SQLite format 3\0")
@@ -172,7 +172,7 @@ def test_a_full_disk_is_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("parsers.nsys.private_copy.os.replace", full)
+    monkeypatch.setattr("parsers.sqlite.private_copy.os.replace", full)
     with pytest.raises(TraceError, match="No space left"):
         open_trace([path])
 

@@ -10,7 +10,8 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Cancelled, Progress, TraceError
-from parsers.nsys import conversion, private_copy
+from parsers.nsys import conversion
+from parsers.sqlite import private_copy
 from tests.parsers.nsys_exports import export, kernel
 
 HEADER = b"NVIDIA Tegra Profiler Report 2026@1@1@204-261137\0"

@@ -1,4 +1,4 @@
-"""A Nsight Systems export opened read-only: its tables as they are, and their columns as numpy batches."""
+"""A SQLite file opened read-only: its tables as they are, and their columns as numpy batches."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from parsers.model import Malformed
 
 I64 = npt.NDArray[np.int64]
 BATCH_ROWS = 1 << 16
+ABSENT = -(1 << 62)  # stands for a number that is not there
 READERS = 2
 _SALVAGE_ROWS = 1024
 _MOST_STRETCHES = 1 << 16
@@ -132,15 +133,16 @@ class Database:
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a small query; raises ``sqlite3.Error``."""
-        if self._small is None:
-            raise sqlite3.ProgrammingError("the database is closed")
-        return self._small.execute(sql, parameters).fetchall()
+        return list(self.stream(sql, parameters))
 
-    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a large query, one by one; raises ``sqlite3.Error``."""
         if self._small is None:
             raise sqlite3.ProgrammingError("the database is closed")
-        yield from self._small.execute(sql)
+        try:
+            yield from self._small.execute(sql, parameters)
+        except UnicodeDecodeError as error:
+            raise sqlite3.DatabaseError("a name in it is not text") from error
 
     def few(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
         """The columns of a small table, None where a column is missing; empty when the table is absent or damaged."""
@@ -260,7 +262,7 @@ class _Query:
                             part = reader.read_next_batch()
                         except StopIteration:
                             return
-                        yield Batch.of(part)
+                        yield Batch.of(part, convert)
         except (Error, pa.ArrowException, OSError) as error:
             if not convert and not _DAMAGE.search(str(error)):
                 raise _NotIntegers from error
@@ -301,20 +303,19 @@ class Batch:
     length: int
 
     @staticmethod
-    def of(part: Any) -> Batch:
-        """From an Arrow record batch; raises ``_NotIntegers``."""
+    def of(part: Any, converted: bool) -> Batch:
+        """From an Arrow record batch; raises ``_NotIntegers``. Nothing in a converted one counts as ``ABSENT``."""
         import pyarrow as pa
 
         columns: dict[str, Any] = {}
         for name, column in zip(part.schema.names, part.columns, strict=True):
-            if name.startswith("text"):
-                if not (pa.types.is_string(column.type) or pa.types.is_null(column.type)):
+            expected = pa.string() if name.startswith("text") else pa.int64()
+            if column.type != expected or column.null_count:
+                if not converted:
                     raise _NotIntegers(name)
-                columns[name] = column
-            else:
-                if column.type != pa.int64() or column.null_count:
-                    raise _NotIntegers(name)
-                columns[name] = column.to_numpy()
+                empty = "" if expected == pa.string() else ABSENT
+                column = column.cast(expected, safe=False).fill_null(empty)
+            columns[name] = column if name.startswith("text") else column.to_numpy()
         return Batch(columns, part.num_rows)
 
     def __len__(self) -> int:

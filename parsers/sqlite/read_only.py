@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parsers.model import Malformed, QualityRecorder, TraceError
 from parsers.model.quality import Effect
-from parsers.nsys.private_copy import private_copy
+from parsers.sqlite.private_copy import private_copy
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 _WAL_VERSION = 2
@@ -62,7 +62,7 @@ def _is_locked(uri: str) -> bool:
             connection.close()
     except sqlite3.OperationalError as error:
         return "locked" in str(error) or "unable to open" in str(error) or "readonly" in str(error)
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return False
     return False
 

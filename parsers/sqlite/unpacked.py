@@ -9,8 +9,8 @@ import zstandard
 
 from parsers.base import Source
 from parsers.model import Malformed, Progress, TraceError
-from parsers.nsys.private_copy import private_copy, room_for_more
 from parsers.source import open_bytes
+from parsers.sqlite.private_copy import private_copy, room_for_more
 
 LARGEST_RATIO = 200
 _BLOCK = 4 * 1024**2

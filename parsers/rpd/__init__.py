@@ -1,0 +1,1 @@
+"""The parts of a ROCm Profile Data (.rpd) database."""

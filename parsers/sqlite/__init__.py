@@ -1,0 +1,1 @@
+"""SQLite files as recordings: opened without touching them, and read in columns."""
