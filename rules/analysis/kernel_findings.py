@@ -50,7 +50,7 @@ class Fault:
 
 def short_name(name: str) -> str:
     """A kernel's name without its template arguments and parameters, so that it fits into a title."""
-    if len(name) <= LONGEST_NAME:
+    if len(name) <= LONGEST_NAME and "(" not in name and "<" not in name:
         return name
     plain = name.removeprefix("void ")
     plain = plain.replace("<unnamed>::", "").replace("(anonymous namespace)::", "")

@@ -6,14 +6,12 @@ import math
 from collections.abc import Iterator
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_occupancy import ACHIEVED, THEORETICAL
 from rules.analysis.kernel_result import KernelRuleResult, check, numbers
 from rules.analysis.kernel_speed_of_light import WAVES, blocks_of, multiprocessors
 from rules.base import Category
 
 WARP = 32
 LARGE_TAIL_SHARE = 0.2
-TAIL_OCCUPANCY_SHARE = 0.8
 IMBALANCE_PERCENT = 5.0
 _UNITS = {
     "sm": "SMs",
@@ -76,13 +74,12 @@ def _small_grid(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
 
 
 def _tail(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
-    measured = numbers(kernel, WAVES, ACHIEVED, THEORETICAL)
-    if measured is None:
+    waves = kernel.number(WAVES)
+    if waves is None:
         return
-    waves, achieved, possible = measured
     whole = math.floor(waves)
     share = tail_share(waves)
-    if whole >= 1 and share >= LARGE_TAIL_SHARE and achieved < TAIL_OCCUPANCY_SHARE * possible:
+    if whole >= 1 and share >= LARGE_TAIL_SHARE:
         text = (
             f"The blocks run in {whole} full wave{'s' if whole > 1 else ''} and a last one that is filled to"
             f" {100 * (waves - whole):.0f} %: it may take as long as a full one with most SMs idle."
@@ -94,6 +91,11 @@ def tail_share(waves: float) -> float:
     """The share of the time that a partly filled last wave may take; 0 when all waves are full."""
     whole = math.floor(waves)
     return 1.0 / (whole + 1) if waves - whole > 0 else 0.0
+
+
+def idle_share_of_tail(waves: float) -> float:
+    """The share of all places for blocks that stay empty in the last wave: 0.2 for 1.6 waves."""
+    return 1 - waves / math.ceil(waves) if waves > 0 else 0.0
 
 
 @check

@@ -19,6 +19,7 @@ LOW_THEORETICAL_SHARE = 0.8
 FAR_FROM_THEORETICAL_POINTS = 10.0
 LOW_OCCUPANCY_PERCENT = 50.0
 MANY_WAVES = 4.0
+MOSTLY_ACTIVE = 0.7
 LIMITERS = {
     "launch__occupancy_limit_registers": "registers",
     "launch__occupancy_limit_shared_mem": "shared memory",
@@ -130,6 +131,12 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
     worst = _worst_stall(kernel)
     if sol.best >= LOW_PERCENT or (issued is not None and issued >= LOW_ISSUE):
         text = f"{held} is enough: the kernel keeps {sol.limiter} busy. More warps would not make it faster."
+        if sol.best < LOW_PERCENT and active_share(kernel) < MOSTLY_ACTIVE:
+            text = (
+                f"The SMs work well while they work, but they are active only {100 * active_share(kernel):.0f} % of the"
+                " time: there are too few blocks, or some run much longer than others."
+            )
+            return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
         if sol.best < LOW_PERCENT:
             text = f"{held} is enough: the schedulers nearly always find an instruction to issue."
         return Verdict(Advice.DONE, text, occupancy, limiters(kernel))
@@ -142,13 +149,18 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
         return Verdict(Advice.BY_DESIGN, text, occupancy, limiters(kernel), worst.reason if worst else "")
     if worst is None and not stalls(kernel):
         return _without_stalls(kernel, occupancy, held, issued)
+    possible = kernel.number(THEORETICAL)
+    if worst is None and possible is not None and possible < LOW_OCCUPANCY_PERCENT:
+        named = limiters(kernel)
+        because = f", limited by {' and '.join(named)}" if named else ""
+        text = f"{held}{because}: the few warps take turns, and all of them often wait at once. More warps would help."
+        return Verdict(Advice.RAISE_OCCUPANCY, text, occupancy, named)
     if worst is None:
         text = "No warp waits long and yet the units are idle: launch more threads, or give each thread more work."
         return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
     if occupancy >= LOW_OCCUPANCY_PERCENT:
         text = f"{held}, and still {waiting}: more warps will not hide it, remove the wait itself."
         return Verdict(Advice.FIX_THE_STALL, text, occupancy, (), worst.reason)
-    possible = kernel.number(THEORETICAL)
     if possible is not None and possible >= LOW_OCCUPANCY_PERCENT:
         text = f"{held} although {possible:.0f} % would fit, while {waiting}: {_why_not_full(kernel)}."
         return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy, (), worst.reason)
@@ -156,6 +168,12 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
     because = f", limited by {' and '.join(named)}" if named else ""
     text = f"{held}{because}, while {waiting}: more warps per SM would fill the time."
     return Verdict(Advice.RAISE_OCCUPANCY, text, occupancy, named, worst.reason)
+
+
+def active_share(kernel: KernelProfile) -> float:
+    """The share (0 to 1) of the kernel's time in which an average SM had work; 1 when unknown."""
+    cycles = numbers(kernel, "sm__cycles_active.sum", "sm__cycles_elapsed.sum")
+    return min(cycles[0] / cycles[1], 1.0) if cycles and cycles[1] > 0 else 1.0
 
 
 def _without_stalls(kernel: KernelProfile, occupancy: float, held: str, issued: float | None) -> Verdict:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from parsers.model import KernelProfile
 from rules.analysis.kernel_findings import Fault, KernelRule, results_of, runs_at_the_compute_limit
+from rules.analysis.kernel_occupancy import is_warp_specialised
 from rules.base import Category, rule
 
 LEAST_SAVING_PERCENT = 10.0
@@ -27,7 +28,8 @@ Why it costs time
 
 How it decides
     From the share of passes (wavefronts) that exist only because of conflicts, weighed by how busy L1 and shared memory
-    are. It speaks at 10 % of the kernel's time, and not when the arithmetic units are at their limit.
+    are. It speaks at 10 % of the kernel's time, and not when the arithmetic units are at their limit or when
+    the kernel feeds the tensor cores asynchronously.
 
 What to try
     Pad rows by one element (tile[32][33]), swizzle the column index with XOR, or change which thread handles which
@@ -38,7 +40,7 @@ When it is wrong
 """
 
     def fault(self, kernel: KernelProfile) -> Fault | None:
-        if runs_at_the_compute_limit(kernel):
+        if runs_at_the_compute_limit(kernel) or is_warp_specialised(kernel):
             return None
         results = results_of(kernel, "SharedMemoryConflicts") or results_of(kernel, "UncoalescedSharedAccess")
         if not results or (results[0].speedup_percent or 0.0) < LEAST_SAVING_PERCENT:

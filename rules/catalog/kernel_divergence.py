@@ -46,9 +46,9 @@ When it is wrong
         if not loud:
             return None
         return Fault(
-            title="threads of a warp take different paths"
-            if loud[0].subject == ""
-            else "the last warp of each block is partly empty",
+            title="the last warp of each block is partly empty"
+            if any(each.subject for each in loud)
+            else "threads of a warp take different paths",
             explanation=" ".join(each.text for each in loud),
             advice=(
                 "Make the condition the same for all 32 threads of a warp (by warp index, not by thread index).",

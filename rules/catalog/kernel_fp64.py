@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
+from rules.analysis.kernel_compute import BUSY_PIPE_PERCENT, floating_point, instruction_pipes, pipes
 from rules.analysis.kernel_findings import Fault, KernelRule, results_of
+from rules.analysis.kernel_speed_of_light import speed_of_light
 from rules.base import Category, rule
+
+DOUBLE_SHARE = 0.3
+_ADVICE = (
+    "Use float (or bf16 on tensor cores) where the accuracy allows it.",
+    "Look for accidental doubles: 1.0 instead of 1.0f, sin() instead of sinf(), float64 arrays from numpy.",
+)
 
 
 @rule
@@ -24,8 +32,9 @@ Why it costs time
     16-bit and 8-bit numbers, not with these.
 
 How it decides
-    When FP64 reaches more than 15 % of its peak and FP32 less than 60 % of its own. The ceiling is the FP64 share of
-    the arithmetic, times how much slower FP64 is, times how busy its pipe is.
+    When FP64 reaches more than 15 % of its peak and FP32 less than 60 % of its own; or when a third of the operations
+    are FP64 and converting between both keeps a pipe busy. The ceiling is the FP64 share of the arithmetic, times how
+    much slower FP64 is, times how busy its pipe is; for conversions, what the other units leave.
 
 What to try
     Look for literals without f (1.0 instead of 1.0f), calls such as sin() instead of sinf(), numpy arrays that are
@@ -38,15 +47,36 @@ When it is wrong
     def fault(self, kernel: KernelProfile) -> Fault | None:
         results = results_of(kernel, "SOLFPRoofline")
         if not results:
-            return None
+            return _conversions(kernel)
         return Fault(
             title="double-precision arithmetic",
             explanation=results[0].text,
-            advice=(
-                "Use float (or bf16 on tensor cores) where the accuracy allows it.",
-                "Look for accidental doubles: 1.0 instead of 1.0f, sin() instead of sinf(), float64 arrays from numpy.",
-            ),
+            advice=_ADVICE,
             saving=(results[0].speedup_percent or 0.0) / 100.0,
             category=self.category,
             code="x = x.to(torch.float32)",
         )
+
+
+def _conversions(kernel: KernelProfile) -> Fault | None:
+    """Accidental doubles among floats: the conversions between both keep the special-function pipe busy."""
+    single, double = floating_point(kernel, "f"), floating_point(kernel, "d")
+    sol = speed_of_light(kernel)
+    converting = next((each.percent for each in instruction_pipes(kernel) if each.name == "xu"), 0.0)
+    if single is None or double is None or sol is None or double.operations <= 0:
+        return None
+    share = double.operations / (single.operations + double.operations)
+    if share < DOUBLE_SHARE or converting < BUSY_PIPE_PERCENT:
+        return None
+    others = [each.percent for each in pipes(kernel) if each.name not in ("fp64", "shared")]
+    return Fault(
+        title="double-precision arithmetic on single-precision data",
+        explanation=(
+            f"{100 * share:.0f} % of its floating-point operations are FP64, and the pipe that converts between float"
+            f" and double is {converting:.0f} % busy: probably a constant without f or a call without f among floats."
+        ),
+        advice=_ADVICE,
+        saving=max(0.0, 1 - max([sol.memory, *others]) / converting),
+        category=Category.FP64,
+        code="y = 0.5f * x;  // not 0.5 * x",
+    )

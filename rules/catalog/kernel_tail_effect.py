@@ -6,8 +6,14 @@ from typing import ClassVar
 
 from parsers.model import KernelProfile
 from rules.analysis.kernel_findings import Fault, KernelRule, results_of
-from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, speed_of_light
+from rules.analysis.kernel_launch import idle_share_of_tail
+from rules.analysis.kernel_occupancy import ACHIEVED, THEORETICAL
+from rules.analysis.kernel_result import numbers
+from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, WAVES, speed_of_light
 from rules.base import Category, rule
+
+LEAST_SAVING = 0.1
+HELD_SHARE = 0.8
 
 
 @rule
@@ -25,8 +31,9 @@ Why it costs time
     share.
 
 How it decides
-    From the number of waves: one over the number of started waves is at least 20 %, and the occupancy that was achieved
-    is below 80 % of the possible one. Kernels that reach 80 % of a limit anyway are left out.
+    From the number of waves: the last one is at least a fifth of all, it leaves 10 % or more of all places empty, and
+    the occupancy that was achieved is below 80 % of the possible one. The ceiling is the share of empty places.
+    Kernels that reach 80 % of a limit anyway are left out.
 
 What to try
     Blocks that are smaller, a grid that is a whole number of waves, or a persistent kernel whose blocks fetch work.
@@ -40,7 +47,12 @@ When it is wrong
         results = [
             each for each in results_of(kernel, "LaunchConfiguration") if each.category is self.category
         ]
-        if not results or (sol is not None and sol.best >= HIGH_PERCENT):
+        waves = kernel.number(WAVES)
+        if not results or waves is None or (sol is not None and sol.best >= HIGH_PERCENT):
+            return None
+        saving = idle_share_of_tail(waves)
+        occupancy = numbers(kernel, ACHIEVED, THEORETICAL)
+        if saving < LEAST_SAVING or (occupancy and occupancy[0] >= HELD_SHARE * occupancy[1]):
             return None
         return Fault(
             title="the last wave of blocks leaves SMs idle",
@@ -49,7 +61,7 @@ When it is wrong
                 "Use smaller blocks or less work per block, so that the last wave is short.",
                 "Size the grid to whole waves, or launch one block per SM slot and let blocks fetch work in a loop.",
             ),
-            saving=(results[0].speedup_percent or 0.0) / 100.0,
+            saving=saving,
             category=self.category,
             confidence="low",
         )

@@ -8,10 +8,16 @@ from parsers.model import KernelProfile
 from rules.analysis.kernel_findings import Fault, KernelRule, results_of
 from rules.analysis.kernel_memory import global_waste
 from rules.analysis.kernel_result import KernelRuleResult
-from rules.analysis.kernel_speed_of_light import LOW_PERCENT, memory_percent, speed_of_light
+from rules.analysis.kernel_speed_of_light import (
+    LOW_PERCENT,
+    busiest_memory_unit,
+    memory_percent,
+    speed_of_light,
+)
 from rules.base import Category, rule
 
 LEAST_SAVING = 0.05
+L1_HIT = "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"
 
 
 @rule
@@ -30,7 +36,7 @@ Why it costs time
 
 How it decides
     From the sectors that the accesses needed against those that the same data would need in one piece; the waste
-    counts as far as memory limits the kernel. It speaks when 5 % of the kernel's time or more could go.
+    counts as far as it misses L1 and memory limits the kernel. It speaks when 5 % of the kernel's time could go.
 
 What to try
     Let neighbouring threads use neighbouring addresses: make the fastest-changing index threadIdx.x, store structures
@@ -51,7 +57,9 @@ When it is wrong
             return None
         text, share = _worst(results) if results else _from_sectors(kernel)
         memory = memory_percent(kernel)
-        saving = share * (1.0 if memory is None else min(1.0, memory / LOW_PERCENT))
+        hits = kernel.number(L1_HIT) or 0.0
+        beyond_l1 = 1.0 if busiest_memory_unit(kernel).startswith("the L1") else 1 - min(hits, 100.0) / 100.0
+        saving = share * beyond_l1 * (1.0 if memory is None else min(1.0, memory / LOW_PERCENT))
         if saving < LEAST_SAVING:
             return None
         return Fault(
