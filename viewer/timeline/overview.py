@@ -92,7 +92,8 @@ class Overview(QWidget):
         painter.fillRect(QRectF(QPointF(window.right(), 2), QPointF(self.width(), HEIGHT - 3)), veil)
         fill = QColor(colors.accent)
         fill.setAlpha(28)
-        painter.setBrush(fill)
+        painter.fillRect(window, fill)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(colors.accent, 1.2))
         painter.drawRoundedRect(window.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
 

@@ -155,7 +155,9 @@ def _paint_gaps(
 ) -> None:
     scale = picture.view.scale
     phase = round(scale.t0 / scale.ns_per_pixel) + max(-round(top * picture.ratio), 0)
-    paint_gaps(block, seen, row.name[np.maximum(seen.event, 0)].astype(np.uint8), colors, foot, phase)
+    paint_gaps(
+        block, seen, row.name[np.maximum(seen.event, 0)].astype(np.uint8), colors, foot, phase, picture.line
+    )
 
 
 @lru_cache(maxsize=16)

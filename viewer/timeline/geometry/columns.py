@@ -23,10 +23,12 @@ _NO_EDGE = np.empty(0, np.float64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """The edges of all columns of a view: exact, and as the first whole ns at or after each."""
+    """The edges of all columns of a view: exact, and as the first whole ns at or after each; ``step`` ns apart."""
 
     scale: Scale
     width: int
+    step: float
+    rate: float  # columns a ns
     times: F64
     edges: I64
 
@@ -49,8 +51,9 @@ class Columns:
 def grid(scale: Scale) -> Grid:
     """The columns of a view; made once a frame."""
     width = int(scale.width)
-    times: F64 = scale.t0 + np.arange(width + 1, dtype=np.float64) * scale.ns_per_pixel
-    return Grid(scale, width, times, np.ceil(times).astype(np.int64))
+    step = scale.ns_per_pixel
+    times: F64 = scale.t0 + np.arange(width + 1, dtype=np.float64) * step
+    return Grid(scale, width, step, 1.0 / step, times, np.ceil(times).astype(np.int64))
 
 
 def columns(row: Row, view: Grid) -> Columns | None:
@@ -58,7 +61,7 @@ def columns(row: Row, view: Grid) -> Columns | None:
     low, high = row.window(view.scale.t0, view.scale.t1)
     if high == low:
         return None
-    if row.clock is not None and row.clock.cell * CELLS_A_COLUMN <= view.scale.ns_per_pixel:
+    if row.clock is not None and row.clock.cell * CELLS_A_COLUMN <= view.step:
         return _by_clock(row, row.clock, view)
     return _by_events(row, view, low, high)
 
@@ -68,12 +71,12 @@ def _by_clock(row: Row, clock: Clock, view: Grid) -> Columns:
     edge = np.minimum(np.maximum(cell, 0), len(clock.begun) - 1).astype(np.int64)
     begun = clock.begun[edge].astype(np.int64)
     busy = clock.busy[edge].astype(np.float64)
-    coverage = np.minimum((busy[1:] - busy[:-1]) * (clock.quantum / view.scale.ns_per_pixel), 1.0)
+    coverage = np.minimum((busy[1:] - busy[:-1]) * (clock.quantum * view.rate), 1.0)
     low, high = begun[:-1], begun[1:]
     count = high - low
     event = np.where(count > 0, (low + high) >> 1, np.where(coverage > 0, low - 1, -1))
     _take_dominant(row, event, low, high, count)
-    wide, left, right = _wide(row, low[(count == 0) & (coverage > 0.999)] - 1, view.scale)
+    wide, left, right = _wide(row, low[(count == 0) & (coverage > 0.999)] - 1, view)
     return Columns(coverage, event, wide, left, right)
 
 
@@ -93,33 +96,34 @@ def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
         busy = spent[before] - over
     else:
         busy = _busy_before(row, before + low) - over
-    coverage = (busy[1:] - busy[:-1]) * (1.0 / view.scale.ns_per_pixel)
+    coverage = (busy[1:] - busy[:-1]) * view.rate
     np.minimum(np.maximum(coverage, 0.0, out=coverage), 1.0, out=coverage)
     count = before[1:] - before[:-1]
     last = before[:-1] + (low - 1)
     event = np.where(held, last, -1)
-    new = np.flatnonzero(count)
+    new = count.nonzero()[0]
     if len(new):
         first, many = before[new] + low, count[new]
         best = first
         if int(many.max()) > 1:
             best = _longest(duration[: before[-1]], before[new], low) if few else first + (many >> 1)
-            _take_dominant(row, best, first, first + many, many)
-        both = np.flatnonzero(held[new])
+            if int(many.max()) >= 2 << FINEST:
+                _take_dominant(row, best, first, first + many, many)
+        both = held[new].nonzero()[0]
         if len(both):
             column, rival = new[both], best[both]
             keep = over[column] > np.minimum(row.end[rival], view.times[column + 1]) - row.start[rival]
             best[both] = np.where(keep, event[column], rival)
         event[new] = best
-    wide, left, right = _wide(row, last[held & (count == 0)], view.scale)
+    wide, left, right = _wide(row, last[held & (count == 0)], view)
     return Columns(coverage, event, wide, left, right)
 
 
 def _begun_before(start: I64, view: Grid) -> I64:
     """How many of the sorted ``start`` lie before each edge."""
     if len(start) > view.width:
-        return np.searchsorted(start, view.edges, side="left").astype(np.int64)
-    column = np.floor((start - view.scale.t0) * (1.0 / view.scale.ns_per_pixel)).astype(np.int64)
+        return start.searchsorted(view.edges, side="left")
+    column = np.floor((start - view.scale.t0) * view.rate).astype(np.int64)
     np.minimum(np.maximum(column, -1, out=column), view.width, out=column)
     return np.cumsum(np.bincount(column + 1, minlength=view.width + 2)[: view.width + 1])
 
@@ -135,14 +139,14 @@ def _take_dominant(row: Row, event: I64, low: I64, high: I64, count: I64) -> Non
     """Where at least 16 events share a column, put the dominant one of a run in its middle into ``event``."""
     if row.dominant is None or row.level is None:
         return
-    many = np.flatnonzero(count >= 2 << FINEST)
+    many = (count >= 2 << FINEST).nonzero()[0]
     if len(many):
         level = np.minimum(np.frexp(count[many])[1] - 2 - FINEST, len(row.level) - 1)
         middle = (low[many] + high[many]) >> 1
         event[many] = row.dominant[row.level[level] + (middle >> (level + FINEST))]
 
 
-def _wide(row: Row, candidate: I64, scale: Scale) -> tuple[I64, F64, F64]:
+def _wide(row: Row, candidate: I64, view: Grid) -> tuple[I64, F64, F64]:
     """Of the events that fill a whole column those that are wide, with their edges in columns, in order."""
     if not len(candidate):
         return _NO_EVENT, _NO_EDGE, _NO_EDGE
@@ -150,8 +154,8 @@ def _wide(row: Row, candidate: I64, scale: Scale) -> tuple[I64, F64, F64]:
     fresh[0] = True
     np.not_equal(candidate[1:], candidate[:-1], out=fresh[1:])
     candidate = candidate[fresh]
-    left = np.multiply(row.start[candidate] - scale.t0, 1.0 / scale.ns_per_pixel, dtype=np.float64)
-    right = np.multiply(row.end[candidate] - scale.t0, 1.0 / scale.ns_per_pixel, dtype=np.float64)
+    left = np.multiply(row.start[candidate] - view.scale.t0, view.rate, dtype=np.float64)
+    right = np.multiply(row.end[candidate] - view.scale.t0, view.rate, dtype=np.float64)
     real = right - left >= WIDE
     return (candidate, left, right) if real.all() else (candidate[real], left[real], right[real])
 

@@ -18,6 +18,7 @@ LEVELS = 24
 FAINTEST = 0.38  # opacity of a column that is hardly busy: what is there is never invisible
 SEPARATED = 4.0  # columns: events at least this wide are set apart from their neighbour
 ROUNDED = 7.0  # columns: events at least this wide lose their corner pixels
+ROUNDED_ROW = 13  # pixels: in rows at least this high
 HATCH = 8  # period of the hatching, pixels
 LINE = 2  # of these are painted
 STEPS = 4  # shares of a column that can be told apart in a gap
@@ -46,34 +47,37 @@ def paint_row(block: U32, columns: Columns, classes: U8, table: U32, ground: int
     ``line`` is the width, in pixels, of the gap between neighbours.
     """
     level = (columns.coverage * LEVELS + 0.5).astype(np.int64)
-    colors = table[classes.astype(np.int64) * (LEVELS + 1) + level]
+    level += classes * np.int64(LEVELS + 1)
+    colors = table[level]
     present = columns.event >= 0
+    if len(columns.wide):
+        _set_apart(colors, columns, ground, line)
     if present.all():
         block[:] = colors
     else:
         np.copyto(block, colors, where=present)
-    width = columns.right - columns.left
-    apart = width >= SEPARATED
-    if apart.any():
-        edge = np.floor(columns.left[apart]).astype(np.int64)
-        edge = edge[edge >= 0]
-        for offset in range(line):
-            block[:, np.minimum(edge + offset, block.shape[1] - 1)] = ground
-    if block.shape[0] >= 10:
+    if len(columns.wide) and block.shape[0] >= ROUNDED_ROW * line:
+        width = columns.right - columns.left
         _round_corners(block, columns.left[width >= ROUNDED], columns.right[width >= ROUNDED], ground, line)
+
+
+def _set_apart(colors: U32, columns: Columns, ground: int, line: int) -> None:
+    """A gap of ``line`` columns where a wide event begins."""
+    edge = columns.left[columns.right - columns.left >= SEPARATED]
+    first = np.floor(edge[edge >= 0]).astype(np.int64)
+    for offset in range(line):
+        colors[np.minimum(first + offset, len(colors) - 1)] = ground
 
 
 def _round_corners(block: U32, left: F64, right: F64, ground: int, line: int) -> None:
     first = np.floor(left[left >= 0]).astype(np.int64)
     last = np.ceil(right[right <= block.shape[1]]).astype(np.int64) - 1
     for inset in range(line):
+        top, bottom = block[inset], block[-1 - inset]
         for offset in range(line - inset):
-            for column in (
-                np.minimum(first + line + offset, block.shape[1] - 1),
-                np.maximum(last - offset, 0),
-            ):
-                block[inset, column] = ground
-                block[-1 - inset, column] = ground
+            begin = np.minimum(first + (line + offset), block.shape[1] - 1)
+            end = np.maximum(last - offset, 0)
+            top[begin] = top[end] = bottom[begin] = bottom[end] = ground
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,10 +99,12 @@ def gap_colors(colors: U32, ground: int) -> GapColors:
     )
 
 
-def paint_gaps(block: U32, columns: Columns, classes: U8, colors: GapColors, foot: int, phase: int) -> None:
+def paint_gaps(
+    block: U32, columns: Columns, classes: U8, colors: GapColors, foot: int, phase: int, line: int = 1
+) -> None:
     """Hatch the idle columns of a lane in the colour of their cause, over a tint, with a solid line of ``foot`` pixels.
 
-    ``phase`` moves the hatching with the picture.
+    ``phase`` moves the hatching with the picture; ``line`` is the width of a fine line.
     """
     present = np.flatnonzero(columns.event >= 0)
     height = block.shape[0]
@@ -108,8 +114,9 @@ def paint_gaps(block: U32, columns: Columns, classes: U8, colors: GapColors, foo
     kind = classes[present].astype(np.int64)
     plain, dark = colors.plain[kind, share], colors.dark[kind, share]
     painted = np.empty((height, len(present)), np.uint32)
-    for line in range(min(HATCH, height)):
-        painted[line::HATCH] = np.where((present + (phase + line)) % HATCH < LINE, dark, plain)
+    period = HATCH * line
+    for row in range(min(period, height)):
+        painted[row::period] = np.where((present + (phase + row)) % period < LINE * line, dark, plain)
     painted[height - foot :] = colors.foot[kind, share]
     if len(present) == block.shape[1]:
         block[:] = painted

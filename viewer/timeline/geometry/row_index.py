@@ -2,13 +2,14 @@
 
 A row is one (lane, depth) of the event table: sorted and free of overlap. Long rows get three small arrays:
 
-* a clock: for equally spaced times, how many events began and how much time they took (2 bytes an event),
+* a clock: for equally spaced times, how many events began and how much time they took (about 2 bytes an event),
 * the time spent before every ``BLOCK`` events (0.5 bytes),
 * a pyramid: one event for every aligned run of 8, 16, 32 ... events, of the name with the most time in it (1 byte).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,7 @@ SHORT = 2048  # rows of fewer events need no index
 BLOCK = 16
 FINEST = 3  # the pyramid's lowest level holds one entry for 2**FINEST events
 EVENTS_A_CELL = 4  # of the clock, on average
+LEAST_CELLS = 4096  # of the clock, so that a whole run fits a screen at two cells a column
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +66,8 @@ class Row:
 
     def window(self, t0: float, t1: float) -> tuple[int, int]:
         """Offsets [low, high) of the events that touch [t0, t1]."""
-        low = int(np.searchsorted(self.end, np.int64(np.floor(t0)), side="left"))
-        high = int(np.searchsorted(self.start, np.int64(np.ceil(t1)), side="right"))
+        low = int(self.end.searchsorted(math.floor(t0), side="left"))
+        high = int(self.start.searchsorted(math.ceil(t1), side="right"))
         return low, max(low, high)
 
 
@@ -97,7 +99,7 @@ def _padded(values: I64, size: int) -> I64:
 
 def _clock(start: I64, end: I64, duration: I64) -> Clock:
     origin = int(start[0])
-    cells = max(len(start) // EVENTS_A_CELL, 1)
+    cells = max(len(start) // EVENTS_A_CELL, LEAST_CELLS)
     cell = max(-(-(int(end[-1]) - origin) // cells), 1)
     edges = origin + np.arange(cells + 1, dtype=np.int64) * cell
     begun = np.searchsorted(start, edges, side="left")
