@@ -1,0 +1,366 @@
+"""The window that records a script: what to run, how to record it, the exact command, and the run itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QFont, QFontDatabase, QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QInputDialog,
+    QMenu,
+    QMessageBox,
+    QPlainTextEdit,
+    QPushButton,
+    QScrollArea,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from parsers.model import Progress
+from viewer import theme
+from viewer.capture import advice, commands, tools
+from viewer.capture.dialog_history import HistoryView
+from viewer.capture.dialog_options import OptionsForm
+from viewer.capture.dialog_run import RunView
+from viewer.capture.dialog_target import TargetForm
+from viewer.capture.failures import CaptureProblem
+from viewer.capture.plan import command_for, new_folder, portable_lines
+from viewer.capture.portable_runner import FILE_NAME, save_runner
+from viewer.capture.recording import Outcome
+from viewer.capture.request import CaptureRequest, Tool
+from viewer.capture.storage import History, Presets
+from viewer.capture.tools import ToolFound
+from viewer.jobs import Jobs
+from viewer.labels import Label
+
+SIZE = (880, 800)
+CHOOSE_PRESET = "Presets"
+
+
+class CaptureDialog(QDialog):
+    """Fill in, record, and hand the files over: ``captured`` carries them as a list of paths."""
+
+    captured = Signal(list)
+
+    def __init__(self, parent: QWidget | None = None, preset: CaptureRequest | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Record a script")
+        self.resize(*SIZE)
+        self._jobs = Jobs(self)
+        self._presets = Presets()
+        self._found: dict[Tool, ToolFound] = {}
+        self._out = ""
+        self.target = TargetForm(self._jobs)
+        self.options = OptionsForm()
+        self.run_view = RunView(self._jobs)
+        self.history = HistoryView(History())
+        self.presets = QComboBox()
+        self.warnings = Label("", "secondary", wrap=True)
+        self.problem = Label("", wrap=True)
+        self.command = QPlainTextEdit()
+        self.command.setReadOnly(True)
+        self.command.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.command.setFixedHeight(84)
+        self.tabs = QTabWidget()
+        self.record = _button("Record", self.start)
+        self.record.setDefault(True)
+        self.close_button = _button("Close", self.close)
+        self._refresh_soon = QTimer(self)
+        self._refresh_soon.setSingleShot(True)
+        self._refresh_soon.timeout.connect(self._refresh)
+        self._lay_out()
+        self._connect()
+        self.show_request(preset or self._presets.last_used() or CaptureRequest())
+        self._fill_presets()
+        self._jobs.ask("tools", _find_tools, self._show_tools, lambda _: None)
+
+    def request(self) -> CaptureRequest:
+        """The recording as filled in; raises ``CaptureProblem`` where a field cannot be read."""
+        filled = CaptureRequest(
+            target=self.target.target(), out=self._out, host=self.target.host.text().strip()
+        )
+        return self.options.apply_to(filled)
+
+    def show_request(self, request: CaptureRequest) -> None:
+        """Fill the form in."""
+        self._out = request.out
+        self.target.show_target(request.target, request.host)
+        self.options.show_request(request)
+        self.tabs.setCurrentIndex(0)
+        self._refresh()
+
+    def start(self) -> None:
+        """Record what is filled in."""
+        try:
+            request = self.request()
+        except CaptureProblem as problem:
+            self.problem.setText(str(problem))
+            return
+        self.tabs.setTabVisible(1, True)
+        self.tabs.setCurrentIndex(1)
+        self._allow(False)
+        self.run_view.start(request)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Ask before a running recording is lost."""
+        if self.run_view.running and not self._may_kill():
+            event.ignore()
+            return
+        self._jobs.close(0.2)
+        super().closeEvent(event)
+
+    def reject(self) -> None:
+        """Escape does what the close button does."""
+        self.close()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Ctrl+Return records from anywhere in the form."""
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if enter and event.modifiers() & Qt.KeyboardModifier.ControlModifier and self.record.isEnabled():
+            self.start()
+            return
+        super().keyPressEvent(event)
+
+    def _may_kill(self) -> bool:
+        box = QMessageBox(self)
+        box.setWindowTitle("Record a script")
+        box.setText("A recording is running.")
+        box.setInformativeText("Closing kills the program, and nothing of the recording is kept.")
+        kill = box.addButton("Kill it and close", QMessageBox.ButtonRole.DestructiveRole)
+        keep = box.addButton("Keep recording", QMessageBox.ButtonRole.RejectRole)
+        box.setDefaultButton(keep)
+        box.exec()
+        if box.clickedButton() is not kill:
+            return False
+        self.run_view.end_now()
+        return True
+
+    def _allow(self, recording: bool) -> None:
+        self.record.setEnabled(recording)
+        self.record.setDefault(recording)
+
+    def _ended(self, outcome: object) -> None:
+        self._allow(True)
+        self.history.refresh()
+        self._fill_presets()
+        if isinstance(outcome, Outcome) and outcome.recordings:
+            self.captured.emit(list(outcome.recordings))
+            if not outcome.traceback:
+                self.close()
+
+    def _reopen(self, paths: list[Path]) -> None:
+        self.captured.emit(paths)
+        self.close()
+
+    def _refresh(self) -> None:
+        """Show the command, warnings and what keeps it from running."""
+        try:
+            request = self.request()
+            self.command.setPlainText(self._preview(request))
+            self.warnings.setText("\n".join(f"• {warning}" for warning in advice.warnings(request)))
+            missing = "" if request.target.program else "Pick the script or module to record."
+            found = self._found.get(request.tool)
+            if not missing and found is not None and found.problem and not request.host:
+                missing = found.problem
+        except CaptureProblem as problem:
+            missing = str(problem)
+            self.command.clear()
+            self.warnings.clear()
+        self.problem.setText(missing)
+        self.warnings.setVisible(bool(self.warnings.text()))
+        self._allow(not missing and not self.run_view.running)
+
+    def _preview(self, request: CaptureRequest) -> str:
+        target = request.target
+        if not target.program:
+            return ""
+        if request.host:
+            return "\n".join(portable_lines(request))
+        found = self._found.get(request.tool)
+        out = request.out or str(new_folder(request))
+        words = command_for(
+            request,
+            out,
+            target.name,
+            tool_path=found.path if found is not None else "",
+            version=found.version if found is not None else (),
+        )
+        return commands.shell_line(words, target.folder, dict(target.environment))
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.command.toPlainText())
+
+    def _copy_portable(self) -> None:
+        try:
+            lines = portable_lines(self.request())
+        except CaptureProblem as problem:
+            self.problem.setText(str(problem))
+            return
+        QGuiApplication.clipboard().setText("\n".join(lines))
+
+    def _save_runner(self) -> None:
+        name, _ = QFileDialog.getSaveFileName(self, "Save the runner", FILE_NAME)
+        if name:
+            save_runner(Path(name))
+
+    def _save_preset(self) -> None:
+        name, accepted = QInputDialog.getText(self, "Save preset", "Name")
+        if accepted and name.strip():
+            self.save_preset(name.strip())
+
+    def save_preset(self, name: str) -> None:
+        """Keep what is filled in under a name."""
+        try:
+            self._presets.save(name, self.request())
+        except CaptureProblem as problem:
+            self.problem.setText(str(problem))
+        self._fill_presets()
+
+    def _pick_preset(self, index: int) -> None:
+        saved = self._presets.all().get(self.presets.itemText(index)) if index > 0 else None
+        if saved is not None:
+            self.show_request(saved)
+
+    def _remove_preset(self) -> None:
+        if self.presets.currentIndex() > 0:
+            self._presets.remove(self.presets.currentText())
+            self._fill_presets()
+
+    def _fill_presets(self) -> None:
+        chosen = self.presets.currentText()
+        self.presets.blockSignals(True)
+        self.presets.clear()
+        self.presets.addItems([CHOOSE_PRESET, *self._presets.all()])
+        self.presets.setCurrentIndex(max(0, self.presets.findText(chosen)))
+        self.presets.blockSignals(False)
+
+    def _pick_out(self) -> None:
+        name = QFileDialog.getExistingDirectory(self, "Folder for the recordings", self._out)
+        if name:
+            self._out = name
+            self._refresh()
+
+    def _show_tools(self, found: dict[Tool, ToolFound]) -> None:
+        self._found = found
+        self.options.show_tools(found)
+        self._refresh()
+
+    def _connect(self) -> None:
+        for form in (self.target, self.options):
+            form.changed.connect(lambda: self._refresh_soon.start(0))
+        self.run_view.ended.connect(self._ended)
+        self.history.open_wanted.connect(self._reopen)
+        self.history.reuse_wanted.connect(self.show_request)
+        self.presets.activated.connect(self._pick_preset)
+        self.tabs.currentChanged.connect(lambda index: self.history.refresh() if index == 2 else None)
+
+    def _lay_out(self) -> None:
+        form = QWidget()
+        column = QVBoxLayout(form)
+        column.setContentsMargins(16, 16, 16, 16)
+        column.setSpacing(10)
+        column.addLayout(self._heading("What to run", self._preset_row()))
+        column.addWidget(self.target)
+        column.addWidget(_line())
+        column.addLayout(self._heading("How to record it"))
+        column.addWidget(self.options)
+        column.addWidget(self.warnings)
+        column.addStretch(1)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setWidget(form)
+        set_up = QWidget()
+        parts = QVBoxLayout(set_up)
+        parts.setContentsMargins(0, 0, 0, 0)
+        parts.setSpacing(0)
+        parts.addWidget(scroll, 1)
+        parts.addWidget(_line())
+        parts.addWidget(_padded(self._command_part()))
+        self.tabs.addTab(set_up, "Set up")
+        self.tabs.addTab(_padded(self.run_view), "Run")
+        self.tabs.addTab(_padded(self.history), "History")
+        self.tabs.setTabVisible(1, False)
+        buttons = QHBoxLayout()
+        buttons.setContentsMargins(16, 8, 16, 12)
+        buttons.setSpacing(8)
+        buttons.addWidget(self.problem, 1)
+        buttons.addStretch(0)
+        buttons.addWidget(self.close_button)
+        buttons.addWidget(self.record)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addWidget(self.tabs, 1)
+        whole.addWidget(_line())
+        whole.addLayout(buttons)
+
+    def _heading(self, text: str, beside: QHBoxLayout | None = None) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.addWidget(Label(text, pixels=theme.BODY_PX + 1, weight=QFont.Weight.DemiBold))
+        row.addStretch(1)
+        if beside is not None:
+            row.addLayout(beside)
+        return row
+
+    def _command_part(self) -> QWidget:
+        part = QWidget()
+        column = QVBoxLayout(part)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addLayout(self._heading("Command", self._command_row()))
+        column.addWidget(self.command)
+        return part
+
+    def _preset_row(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.addWidget(self.presets)
+        row.addWidget(_button("Save ...", self._save_preset))
+        row.addWidget(_button("Remove", self._remove_preset))
+        return row
+
+    def _command_row(self) -> QHBoxLayout:
+        copies = _button("Copy", None)
+        menu = QMenu(copies)
+        menu.addAction("Copy", self._copy)
+        menu.addAction("Copy command for another machine", self._copy_portable)
+        menu.addAction(f"Save the file it needs there ({FILE_NAME}) ...", self._save_runner)
+        copies.setMenu(menu)
+        row = QHBoxLayout()
+        row.addWidget(_button("Save into ...", self._pick_out))
+        row.addWidget(copies)
+        return row
+
+
+def _find_tools(_: Progress) -> dict[Tool, ToolFound]:
+    return {tool: tools.find(tool.value) for tool in (Tool.NSYS, Tool.NCU)}
+
+
+def _button(text: str, pressed: object) -> QPushButton:
+    button = QPushButton(text)
+    button.setAutoDefault(False)
+    if pressed is not None:
+        button.clicked.connect(pressed)
+    return button
+
+
+def _line() -> QFrame:
+    line = QFrame()
+    line.setFixedHeight(1)
+    line.setStyleSheet(f"background: {theme.current().line.name()};")
+    return line
+
+
+def _padded(widget: QWidget) -> QWidget:
+    holder = QWidget()
+    column = QVBoxLayout(holder)
+    column.setContentsMargins(16, 12, 16, 12)
+    column.addWidget(widget)
+    return holder

@@ -1,0 +1,251 @@
+"""The part of the capture dialog that shows a recording while it runs: phase, elapsed, output, finish now, kill."""
+
+from __future__ import annotations
+
+import time
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QFont, QFontDatabase, QTextCursor
+from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QPushButton, QVBoxLayout, QWidget
+
+from parsers.model import Progress
+from viewer import theme
+from viewer.capture.failures import CaptureProblem
+from viewer.capture.gpu_use import GpuUse, gpu_use
+from viewer.capture.output_stream import Event
+from viewer.capture.recording import Outcome, Recording
+from viewer.capture.request import CaptureRequest
+from viewer.jobs import Jobs
+from viewer.labels import Label
+
+SHOWN_LINES = 5000
+GPU_EVERY_MS = 2000
+FLUSH_MS = 60
+LONGEST_SHOWN = 1 << 18
+
+
+class _FromThread(QObject):
+    """Carries output and events of the recording's thread into the window's."""
+
+    text = Signal(str)
+    happened = Signal(object)
+
+
+class RunView(QWidget):
+    """Runs one recording at a time; ``ended`` carries its ``Outcome`` or the ``CaptureProblem`` that stopped it."""
+
+    ended = Signal(object)
+
+    def __init__(self, jobs: Jobs, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._jobs = jobs
+        self._recording: Recording | None = None
+        self._began = 0.0
+        self._pending: list[str] = []
+        self._pending_length = 0
+        self._line_restarts = False
+        self.phase = Label(
+            "", pixels=theme.VERDICT_PX, weight=QFont.Weight.DemiBold, wrap=True, selectable=True
+        )
+        self.advice = Label("", "secondary", wrap=True, selectable=True)
+        self.elapsed = Label("", "secondary")
+        self.gpu = Label("", "secondary")
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setFixedHeight(6)
+        self.output = QPlainTextEdit()
+        self.output.setReadOnly(True)
+        self.output.setMaximumBlockCount(SHOWN_LINES)
+        self.output.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.output.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.finish = QPushButton("Finish recording now")
+        self.finish.setToolTip("Ends the recording at the next chance and keeps the steps recorded so far")
+        self.kill = QPushButton("Kill")
+        self.kill.setToolTip("Ends the program and everything it started at once; nothing is kept")
+        for button in (self.finish, self.kill):
+            button.setAutoDefault(False)
+        self._lay_out()
+        self.finish.clicked.connect(self._finish_now)
+        self.kill.clicked.connect(self.kill_now)
+        self._clock = self._timer(250, self._tick)
+        self._flusher = self._timer(FLUSH_MS, self._flush)
+        self._gpu_clock = self._timer(GPU_EVERY_MS, self._ask_gpu)
+
+    @property
+    def running(self) -> bool:
+        """Whether a recording is under way."""
+        return self._recording is not None
+
+    def start(self, request: CaptureRequest) -> None:
+        """Begin; a recording that already runs is left alone."""
+        if self._recording is not None:
+            return
+        carrier = _FromThread(self)
+        carrier.text.connect(self._take_text, Qt.ConnectionType.QueuedConnection)
+        carrier.happened.connect(self._take_event, Qt.ConnectionType.QueuedConnection)
+        self.output.clear()
+        self.advice.clear()
+        self.gpu.clear()
+        self.phase.setText("Starting")
+        self.progress.setRange(0, 0)
+        self._began = time.monotonic()
+        try:
+            recording = Recording(request, on_text=carrier.text.emit, on_event=carrier.happened.emit)
+        except CaptureProblem as problem:
+            self._failed(problem)
+            return
+        self._recording = recording
+        self.finish.setEnabled(True)
+        self.kill.setEnabled(True)
+        for timer in (self._clock, self._flusher, self._gpu_clock):
+            timer.start()
+
+        def work(_: Progress) -> Outcome:
+            return recording.run()
+
+        self._jobs.ask("capture", work, self._done, self._failed)
+
+    def kill_now(self) -> None:
+        """End every process of the recording, without blocking the window."""
+        recording = self._recording
+        if recording is None:
+            return
+        self.phase.setText("Killing the program")
+        self.finish.setEnabled(False)
+        self.kill.setEnabled(False)
+        self._jobs.ask("capture kill", lambda _: recording.kill(), lambda _: None, lambda _: None)
+
+    def end_now(self) -> None:
+        """Kill and wait until nothing of the recording is left: the window is about to go."""
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.kill()
+
+    def _finish_now(self) -> None:
+        recording = self._recording
+        if recording is None:
+            return
+        self.finish.setEnabled(False)
+        self.phase.setText("Finishing the recording")
+        self._jobs.ask("capture finish", lambda _: recording.finish_now(), lambda _: None, lambda _: None)
+
+    def _done(self, outcome: Outcome) -> None:
+        self._settle()
+        self.progress.setRange(0, 1)
+        self.progress.setValue(1 if outcome.recordings else 0)
+        if outcome.recordings:
+            failed = "The script failed; the steps before that are kept"
+            self.phase.setText(failed if outcome.traceback else f"Recorded in {outcome.elapsed_s:.1f} s")
+            self.advice.setText("\n".join(str(path) for path in outcome.recordings))
+        else:
+            self.phase.setText(outcome.problem)
+            self.advice.setText(outcome.fix)
+        if outcome.traceback:
+            self.output.moveCursor(QTextCursor.MoveOperation.Start)
+            self.output.insertPlainText(outcome.traceback.rstrip() + "\n\n--- whole output ---\n")
+            self.output.moveCursor(QTextCursor.MoveOperation.Start)
+        self.ended.emit(outcome)
+
+    def _failed(self, error: Exception) -> None:
+        self._settle()
+        self.progress.setRange(0, 1)
+        self.progress.setValue(0)
+        problem = (
+            error if isinstance(error, CaptureProblem) else CaptureProblem(f"The recording failed: {error}.")
+        )
+        self.phase.setText(problem.problem)
+        self.advice.setText(problem.fix)
+        self.ended.emit(problem)
+
+    def _settle(self) -> None:
+        self._recording = None
+        for timer in (self._clock, self._flusher, self._gpu_clock):
+            timer.stop()
+        self._jobs.forget("gpu use")
+        self._flush()
+        self._tick()
+        self.finish.setEnabled(False)
+        self.kill.setEnabled(False)
+
+    def _take_text(self, text: str) -> None:
+        self._pending.append(text)
+        self._pending_length += len(text)
+        while self._pending_length > LONGEST_SHOWN and len(self._pending) > 1:
+            self._pending_length -= len(self._pending.pop(0))
+
+    def _take_event(self, event: Event) -> None:
+        if self._recording is None or not self.kill.isEnabled():
+            return
+        if event.phase in ("problem", "failed", "done", "written"):
+            return
+        rank = f" (rank {event.rank})" if event.rank >= 0 else ""
+        sentence = event.sentence
+        self.phase.setText(f"{sentence[:1].upper()}{sentence[1:]}{rank}")
+        step, of, percent = (event.values.get(key) for key in ("step", "of", "percent"))
+        if isinstance(step, int) and isinstance(of, int):
+            self.progress.setRange(0, of)
+            self.progress.setValue(step if event.phase == "recording" else 0)
+        elif isinstance(percent, int):
+            self.progress.setRange(0, 100)
+            self.progress.setValue(percent)
+        else:
+            self.progress.setRange(0, 0)
+
+    def _flush(self) -> None:
+        """Append what has come; a carriage return starts the last line over, as in a terminal."""
+        if not self._pending:
+            return
+        text, self._pending, self._pending_length = "".join(self._pending), [], 0
+        bar = self.output.verticalScrollBar()
+        follows = bar.value() >= bar.maximum() - 4
+        lines = text.replace("\r\n", "\n").split("\n")
+        kept = [
+            line.rstrip("\r").rpartition("\r")[2] + ("\r" if line.endswith("\r") else "") for line in lines
+        ]
+        cursor = QTextCursor(self.output.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        if self._line_restarts or lines[0].startswith("\r") or "\r" in lines[0].rstrip("\r"):
+            cursor.select(QTextCursor.SelectionType.LineUnderCursor)
+            cursor.removeSelectedText()
+        self._line_restarts = kept[-1].endswith("\r")
+        cursor.insertText("\n".join(line.rstrip("\r") for line in kept))
+        if follows:
+            bar.setValue(bar.maximum())
+
+    def _tick(self) -> None:
+        seconds = int(time.monotonic() - self._began)
+        self.elapsed.setText(f"{seconds // 60}:{seconds % 60:02d}")
+
+    def _ask_gpu(self) -> None:
+        if (
+            self._recording is not None
+            and not self._recording.request.host
+            and not self._jobs.is_running("gpu use")
+        ):
+            self._jobs.ask("gpu use", lambda _: gpu_use(), self._show_gpu, lambda _: None)
+
+    def _show_gpu(self, used: list[GpuUse]) -> None:
+        self.gpu.setText("   ".join(use.sentence for use in used[:4]))
+
+    def _timer(self, milliseconds: int, call: object) -> QTimer:
+        timer = QTimer(self)
+        timer.setInterval(milliseconds)
+        timer.timeout.connect(call)
+        return timer
+
+    def _lay_out(self) -> None:
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        head = QHBoxLayout()
+        head.addWidget(self.phase, 1)
+        head.addWidget(self.elapsed, alignment=Qt.AlignmentFlag.AlignTop)
+        column.addLayout(head)
+        column.addWidget(self.progress)
+        column.addWidget(self.advice)
+        column.addWidget(self.output, 1)
+        foot = QHBoxLayout()
+        foot.addWidget(self.gpu, 1)
+        foot.addWidget(self.finish)
+        foot.addWidget(self.kill)
+        column.addLayout(foot)

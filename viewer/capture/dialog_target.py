@@ -1,0 +1,268 @@
+"""The part of the capture dialog that says what to run: script or module, arguments, interpreter, folder, machine."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from viewer.capture.failures import CaptureProblem
+from viewer.capture.interpreters import Probe, found_interpreters, probe
+from viewer.capture.request import Target, TargetKind
+from viewer.capture.target_words import UnreadableCommand, read_target
+from viewer.jobs import Jobs
+from viewer.labels import Label
+
+KINDS = {"Script": TargetKind.SCRIPT, "Module (-m)": TargetKind.MODULE, "Program": TargetKind.COMMAND}
+
+
+class TargetForm(QWidget):
+    """Fields for a target; ``changed`` on every edit, ``probed`` when the interpreter has answered."""
+
+    changed = Signal()
+    probed = Signal(object)
+
+    def __init__(self, jobs: Jobs, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._jobs = jobs
+        self.kind = QComboBox()
+        self.kind.addItems(list(KINDS))
+        self.program = _field("train.py, or a whole command: torchrun --nproc_per_node=2 train.py --epochs 1")
+        self.arguments = _field('--epochs 1 --name "first run"')
+        self.interpreter = QComboBox()
+        self.interpreter.setEditable(True)
+        self.interpreter.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.interpreter_note = Label("", "secondary", wrap=True)
+        self.folder = _field("the folder of the script")
+        self.launcher = _field("torchrun --nproc_per_node=2")
+        self.host = _field("this machine, or user@machine to run there through ssh")
+        self.environment = QPlainTextEdit()
+        self.environment.setPlaceholderText("CUDA_VISIBLE_DEVICES=0")
+        self.environment.setMaximumHeight(56)
+        self.environment.setTabChangesFocus(True)
+        self._more = QPushButton("More: folder, launcher, environment, other machine")
+        self._more.setFlat(True)
+        self._more.setCheckable(True)
+        self._more.setProperty("link", True)
+        self._extra = QWidget()
+        self._lay_out()
+        self._connect()
+        self._show_more(False)
+        self.refresh_interpreters()
+
+    def target(self) -> Target:
+        """The target as filled in; raises ``CaptureProblem`` where it cannot be read."""
+        try:
+            arguments = tuple(shlex.split(self.arguments.text()))
+            launcher = tuple(shlex.split(self.launcher.text()))
+        except ValueError as error:
+            raise CaptureProblem(
+                "A quotation mark is not closed.", "Close it, or put a \\ before it."
+            ) from error
+        kind = list(KINDS.values())[self.kind.currentIndex()]
+        interpreter = self._interpreter_path() if kind is not TargetKind.COMMAND else ""
+        if launcher and launcher[0].rpartition("/")[2] in ("torchrun", "accelerate"):
+            interpreter = ""
+        return Target(
+            kind,
+            self.program.text().strip(),
+            arguments,
+            interpreter,
+            (),
+            launcher,
+            self._folder_or_the_scripts(kind),
+            self._environment(),
+        )
+
+    def show_target(self, target: Target, host: str = "") -> None:
+        """Fill the fields in."""
+        self.kind.setCurrentIndex(list(KINDS.values()).index(target.kind))
+        self.program.setText(target.program)
+        self.arguments.setText(shlex.join(target.arguments))
+        self.launcher.setText(shlex.join([*target.launcher]))
+        self.folder.setText(target.folder)
+        self.host.setText(host)
+        self.environment.setPlainText(
+            "\n".join(f"{key}={value}" for key, value in target.environment.items())
+        )
+        if target.interpreter:
+            self._pick_interpreter(target.interpreter)
+        self._more.setChecked(bool(target.launcher or target.environment or host))
+
+    def refresh_interpreters(self) -> None:
+        """Look again for interpreters near the script."""
+        chosen = self.interpreter.currentText()
+        folder = self._near()
+        self.interpreter.blockSignals(True)
+        self.interpreter.clear()
+        for found in found_interpreters(folder):
+            self.interpreter.addItem(f"{found.path}  ({found.origin})", found.path)
+        self.interpreter.blockSignals(False)
+        if chosen:
+            self._pick_interpreter(chosen)
+        self._probe()
+
+    def _lay_out(self) -> None:
+        form = QFormLayout()
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form.setLabelAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        form.setContentsMargins(0, 0, 0, 0)
+        form.addRow(self.kind, _with_button(self.program, "Browse ...", self._browse_program))
+        form.addRow("Arguments", self.arguments)
+        form.addRow("Python", _with_button(self.interpreter, "Browse ...", self._browse_interpreter))
+        form.addRow("", self.interpreter_note)
+        extra = QFormLayout(self._extra)
+        extra.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        extra.setContentsMargins(0, 0, 0, 0)
+        extra.addRow("Working folder", _with_button(self.folder, "Browse ...", self._browse_folder))
+        extra.addRow("Launcher", self.launcher)
+        extra.addRow("Environment", self.environment)
+        extra.addRow("Machine", self.host)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        column.addLayout(form)
+        column.addWidget(self._more, alignment=Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self._extra)
+
+    def _connect(self) -> None:
+        for field in (self.program, self.arguments, self.folder, self.launcher, self.host):
+            field.textChanged.connect(self.changed)
+        self.environment.textChanged.connect(self.changed)
+        self.kind.currentIndexChanged.connect(self._kind_changed)
+        self.program.editingFinished.connect(self._program_entered)
+        self.folder.editingFinished.connect(self.refresh_interpreters)
+        self.host.editingFinished.connect(self._probe)
+        self.interpreter.currentTextChanged.connect(self.changed)
+        self.interpreter.currentIndexChanged.connect(self._probe)
+        typed = self.interpreter.lineEdit()
+        if typed is not None:
+            typed.editingFinished.connect(self._probe)
+        self._more.toggled.connect(self._show_more)
+
+    def _show_more(self, shown: bool) -> None:
+        self._extra.setVisible(shown)
+
+    def _kind_changed(self) -> None:
+        python = list(KINDS.values())[self.kind.currentIndex()] is not TargetKind.COMMAND
+        self.interpreter.setEnabled(python)
+        self.interpreter_note.setVisible(python)
+        self.changed.emit()
+
+    def _program_entered(self) -> None:
+        """A whole command typed or pasted into the field is taken apart into the other fields."""
+        text = self.program.text().strip()
+        try:
+            words = shlex.split(text)
+            if len(words) > 1 and not Path(text).exists():
+                target = read_target(words, self.folder.text(), self._interpreter_path())
+                self.show_target(target, self.host.text())
+        except (ValueError, UnreadableCommand):
+            pass
+        self.refresh_interpreters()
+
+    def _probe(self) -> None:
+        path = self._interpreter_path()
+        if self.host.text().strip():
+            self._jobs.forget("interpreter")
+            self.interpreter_note.setText(
+                "The other machine's own python3 is used unless a path on it is given."
+            )
+            return
+        if not path:
+            return
+        self.interpreter_note.setText("asking ...")
+        self._jobs.ask("interpreter", lambda _: probe(path), self._show_probe, lambda _: None)
+
+    def _show_probe(self, answer: Probe) -> None:
+        if answer.problem:
+            self.interpreter_note.setText(f"{answer.problem} {answer.fix}")
+        else:
+            nvtx = f", nvtx {answer.nvtx}" if answer.nvtx else ""
+            self.interpreter_note.setText(f"Python {answer.python}, torch {answer.torch}{nvtx}")
+        self.probed.emit(answer)
+
+    def _interpreter_path(self) -> str:
+        index = self.interpreter.findText(self.interpreter.currentText())
+        found = self.interpreter.itemData(index) if index >= 0 else None
+        return str(found) if found else self.interpreter.currentText().strip()
+
+    def _pick_interpreter(self, wanted: str) -> None:
+        for index in range(self.interpreter.count()):
+            if wanted in (self.interpreter.itemData(index), self.interpreter.itemText(index)):
+                self.interpreter.setCurrentIndex(index)
+                return
+        self.interpreter.setEditText(wanted)
+
+    def _near(self) -> Path | None:
+        folder = self._folder_or_the_scripts(TargetKind.SCRIPT)
+        return Path(folder) if folder and Path(folder).is_dir() else None
+
+    def _folder_or_the_scripts(self, kind: TargetKind) -> str:
+        written = self.folder.text().strip()
+        if written or kind is not TargetKind.SCRIPT:
+            return written
+        script = Path(self.program.text().strip())
+        return str(script.parent) if script.is_absolute() else ""
+
+    def _environment(self) -> Mapping[str, str]:
+        settings = {}
+        for line in self.environment.toPlainText().splitlines():
+            name, equals, value = line.strip().partition("=")
+            if line.strip() and (not equals or not name):
+                raise CaptureProblem(f"The environment line {line.strip()!r} is not NAME=VALUE.")
+            if name:
+                settings[name] = value
+        return settings
+
+    def _browse_program(self) -> None:
+        name, _ = QFileDialog.getOpenFileName(
+            self, "Script to record", self.program.text(), "Python (*.py);;All (*)"
+        )
+        if name:
+            self.program.setText(name)
+            self._program_entered()
+
+    def _browse_interpreter(self) -> None:
+        name, _ = QFileDialog.getOpenFileName(self, "Python interpreter", self._interpreter_path())
+        if name:
+            self._pick_interpreter(name)
+            self._probe()
+
+    def _browse_folder(self) -> None:
+        name = QFileDialog.getExistingDirectory(self, "Working folder", self.folder.text())
+        if name:
+            self.folder.setText(name)
+            self.refresh_interpreters()
+
+
+def _field(placeholder: str) -> QLineEdit:
+    field = QLineEdit()
+    field.setPlaceholderText(placeholder)
+    field.setClearButtonEnabled(True)
+    return field
+
+
+def _with_button(field: QWidget, text: str, pressed: object) -> QWidget:
+    holder = QWidget()
+    row = QHBoxLayout(holder)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.addWidget(field, 1)
+    button = QPushButton(text)
+    button.setAutoDefault(False)
+    button.clicked.connect(pressed)
+    row.addWidget(button)
+    return holder
