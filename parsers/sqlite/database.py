@@ -24,7 +24,6 @@ BATCH_ROWS = 1 << 16
 ABSENT = -(1 << 62)  # stands for a number that is not there
 READERS = 2
 _SALVAGE_ROWS = 1024
-_MOST_STRETCHES = 1 << 16
 _DAMAGE = re.compile(r"malformed|not a database|I/O error|disk image|out of memory|unable to open|corrupt")
 LISTED_TABLES = "FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
 BELIEVE_DAMAGED = "PRAGMA writable_schema = ON"  # SQLite then reads what is left of a cut file
@@ -189,16 +188,26 @@ class Database:
             raise damage
 
     def _stretches(self, table: Table) -> Iterator[tuple[int, int] | None]:
-        """Ranges of rowids, last included, that cover a table; None for all of it at once."""
+        """Ranges of rowids, last included, that cover a table; each begins at a row. None for all of it at once."""
+        edge = f"SELECT {{}}(rowid) FROM {quote(table.name)}"
         try:
-            low, high = (
-                self.rows(f"SELECT {edge}(rowid) FROM {quote(table.name)}")[0][0] for edge in ("min", "max")
-            )
+            low, high = (self.rows(edge.format(which))[0][0] for which in ("min", "max"))
         except sqlite3.Error:
             low = high = None
-        if not isinstance(low, int) or not isinstance(high, int) or high - low > _MOST_STRETCHES * BATCH_ROWS:
-            return iter([None])
-        return ((first, min(first + BATCH_ROWS - 1, high)) for first in range(low, high + 1, BATCH_ROWS))
+        if not isinstance(low, int) or not isinstance(high, int):
+            yield None
+            return
+        first: int | None = low
+        while isinstance(first, int):
+            last = min(first + BATCH_ROWS - 1, high)
+            yield first, last
+            try:
+                first = (
+                    self.rows(f"{edge.format('min')} WHERE rowid > ?", (last,))[0][0] if last < high else None
+                )
+            except sqlite3.Error:
+                yield last + 1, high
+                return
 
 
 class _NotIntegers(Exception):

@@ -328,6 +328,15 @@ def test_a_large_table_is_read_in_stretches_in_order(tmp_path: Path) -> None:
     assert trace.arguments(len(trace.events) - 1)["correlationId"] == 150_000
 
 
+def test_rows_far_apart_are_found_at_once(tmp_path: Path) -> None:
+    path = export(tmp_path / "run.sqlite", {KERNELS: [kernel(1, 2), kernel(3, 4), kernel(5, 6)]})
+    connection = sqlite3.connect(path)
+    connection.execute(f"UPDATE {KERNELS} SET rowid = (rowid - 2) * (1 << 62) WHERE rowid <> 2")
+    connection.commit()
+    connection.close()
+    assert len(open_trace([path]).events) == 3
+
+
 def test_threads_and_processes_have_their_names(tmp_path: Path) -> None:
     tables = {
         CALLS: [call(1, 2), call(3, 4, globalTid=PROCESS | 101)],
