@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
-from PySide6.QtWidgets import QDockWidget, QMainWindow, QMenuBar, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QDockWidget,
+    QMainWindow,
+    QMenuBar,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from parsers.model import Trace
 from rules import Diagnosis
@@ -18,6 +26,7 @@ from viewer.document import Document, Stage
 from viewer.jobs import Jobs
 from viewer.lines import HorizontalLine
 from viewer.opening import remember
+from viewer.panels.bookmarks import BookmarksPanel
 from viewer.panels.diagnosis import DiagnosisPanel
 from viewer.panels.dock import BottomPanels
 from viewer.panels.kernels import KernelsPanel
@@ -30,6 +39,7 @@ from viewer.panels.steps import StepsPanel
 from viewer.preferences import Preferences
 from viewer.reports.wording import verdict
 from viewer.searching import Searching
+from viewer.session import Session, SessionError, is_session
 from viewer.start_page import StartPage
 from viewer.status import StatusBar
 from viewer.timeline.view import TimelineView
@@ -37,6 +47,7 @@ from viewer.timeline_link import TimelineLink
 from viewer.toolbar import ToolBar
 from viewer.verdict import VerdictStrip
 from viewer.window_actions import WindowActions
+from viewer.window_commands import window_commands
 
 if TYPE_CHECKING:
     from viewer.panels.kernel_report import KernelReport
@@ -47,6 +58,7 @@ LEAST_SIZE = (720, 480)
 DIAGNOSIS_WIDTH = 370
 BOTTOM_HEIGHT = 206
 NARROW = 900
+ARRANGED_BY_HAND = ("pinned", "hidden", "heights", "order")
 
 
 class MainWindow(QMainWindow):
@@ -89,7 +101,7 @@ class MainWindow(QMainWindow):
         self.setStatusBar(self.status)
         self.link = TimelineLink(self.document, self.timeline, self.status, self.preferences)
         self.acts = WindowActions(self)
-        self.commands = Commands(self, self.menu_bar, self.acts.commands())
+        self.commands = Commands(self, self.menu_bar, window_commands(self, self.acts))
         self.acts.fill_menus(self.commands)
         self.searching = Searching(
             self.toolbar.search, self.document, self.commands, self.acts.show_lane, self.acts.middle_of_view
@@ -100,6 +112,7 @@ class MainWindow(QMainWindow):
 
     def _make_panels(self) -> list[Panel]:
         document = self.document
+        self.bookmarks = BookmarksPanel(document)
         return [
             SelectionPanel(document),
             KernelsPanel(document),
@@ -108,6 +121,7 @@ class MainWindow(QMainWindow):
             RanksPanel(document),
             CollectivesPanel(document),
             MemoryPanel(document),
+            self.bookmarks,
         ]
 
     def _top(self) -> QWidget:
@@ -137,6 +151,11 @@ class MainWindow(QMainWindow):
         self.start_page.folder_wanted.connect(acts.open_folder)
         self.start_page.paths_wanted.connect(self.open)
         self.status.quality_wanted.connect(acts.show_quality)
+        self.bookmarks.changed.connect(lambda: self.panels.update_tabs())
+        self.bookmarks.failed.connect(
+            lambda problem: self.banner.say(problem, "The recording itself is fine.")
+        )
+        self.timeline.ready.connect(self._restore_arrangement)
         document.failed.connect(self._on_failure)
         document.stage_changed.connect(lambda _: self._show_pages())
         document.trace_changed.connect(lambda _: self._on_trace())
@@ -149,16 +168,57 @@ class MainWindow(QMainWindow):
 
     def open(self, paths: Sequence[Path], at: int | None = None) -> None:
         """Open files as one run; ``at`` is a moment to show (ns from the start)."""
-        if paths:
-            self.banner.hide()
-            self.link.wanted_moment = at
+        if not paths:
+            return
+        self._keep_arrangement()
+        self.banner.hide()
+        self.link.wanted_moment = at
+        if len(paths) == 1 and is_session(paths[0]):
+            self._open_session(paths[0])
+        else:
             self.document.open(paths)
+
+    def _keep_arrangement(self) -> None:
+        arrangement = self.timeline.arrangement() if self.document.trace is not None else {}
+        session = self.bookmarks.session
+        if session is not None and any(arrangement.get(part) for part in ARRANGED_BY_HAND):
+            try:
+                session.keep("lanes", arrangement)
+            except SessionError as error:
+                self.banner.say(str(error), "The arrangement of lanes is not kept.")
+
+    def _restore_arrangement(self) -> None:
+        session = self.bookmarks.session
+        kept = session.kept("lanes") if session is not None else {}
+        if kept:
+            self.timeline.set_arrangement(kept)
+
+    def _open_session(self, path: Path) -> None:
+        try:
+            session = Session(path)
+            recordings = session.recordings
+        except SessionError as error:
+            self.banner.say(str(error), "Open the recording itself.")
+            return
+        missing = next((each for each in recordings if not each.exists()), None)
+        if missing is not None:
+            self.banner.say(f"{missing} is not there any more.", f"{path.name} belongs to it.")
+            return
+        self.bookmarks.use(session)
+        self.document.open(recordings)
+
+    def _show_selection(self, something: bool) -> None:
+        focus = QApplication.focusWidget()
+        in_a_table = focus is not None and self.panels.isAncestorOf(focus)
+        if something and not in_a_table:
+            self.panels.show_panel("Selection")
 
     def _on_trace(self) -> None:
         paths = self.document.paths
         self.setWindowTitle(f"{paths[0].name} - Stallscope" if paths else "Stallscope")
         self._show_pages()
-        self.pages.currentWidget().setFocus()
+        if (page := self.pages.currentWidget()) is not None:
+            page.setFocus()
 
     def _show_pages(self) -> None:
         trace = self.document.trace
@@ -238,6 +298,7 @@ class MainWindow(QMainWindow):
             self.reset_sizes()
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        self._keep_arrangement()
         if self.document.stage is not Stage.EMPTY and self.document.trace is not None:
             self.preferences.keep_bytes("geometry", QByteArray(self.saveGeometry()))
             self.preferences.keep_bytes("state", QByteArray(self.saveState(LAYOUT_VERSION)))

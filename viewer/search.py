@@ -36,7 +36,7 @@ def fuzzy_score(query: str, text: str) -> float:
         if found < 0:
             return 0.0
         run = run + 1 if found == at + 1 else 0
-        starts_word = found == 0 or not lowered[found - 1].isalnum()
+        starts_word = found == 0 or not lowered[found - 1].isalnum() or text[found : found + 1].isupper()
         score += 1.0 + 2.0 * run + (3.0 if starts_word else 0.0)
         at = found
     spread = (at + 1) / max(len(query), 1)

@@ -1,4 +1,4 @@
-"""What the commands of a window do, and the list of them."""
+"""What the commands of a window do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit
 
 from parsers.model.units import parse_duration
 from viewer import theme
-from viewer.commands import Command, Commands
+from viewer.commands import Commands
 from viewer.opening import FILE_FILTER, recent_files, samples
 from viewer.palette import Mode
 from viewer.preferences import COLOR_MODES, THEMES
@@ -26,159 +26,6 @@ class WindowActions:
     def __init__(self, window: MainWindow) -> None:
         self._window = window
         self._sheet: object = None
-
-    def commands(self) -> list[Command]:
-        """Everything the user can do, in the order of the menus."""
-        w, t = self._window, self._window.timeline
-        steps, diagnosis = w.toolbar.steps, w.diagnosis
-        return [
-            Command("open", "File", "Open ...", self.open_files, ("Ctrl+O",)),
-            Command("open-folder", "File", "Open a folder of ranks ...", self.open_folder, ("Ctrl+Shift+O",)),
-            Command("record", "File", "Record a script ...", self.record, ("Ctrl+R",), separated=True),
-            Command(
-                "compare",
-                "File",
-                "Compare with another recording ...",
-                self.compare,
-                ("Ctrl+D",),
-                needs_trace=True,
-            ),
-            Command("new-window", "File", "New window", self.new_window, ("Ctrl+N",), separated=True),
-            Command(
-                "export-picture",
-                "File",
-                "Export picture ...",
-                self.export_picture,
-                ("Ctrl+E",),
-                needs_trace=True,
-            ),
-            Command("close", "File", "Close window", w.close, ("Ctrl+W",), separated=True),
-            Command("quit", "File", "Quit", QApplication.quit, ("Ctrl+Q",)),
-            Command("palette", "Edit", "Search everything", lambda: self.search(Mode.ALL), ("Ctrl+P",)),
-            Command(
-                "find",
-                "Edit",
-                "Find events",
-                lambda: self.search(Mode.EVENTS),
-                ("Ctrl+F", "/"),
-                needs_trace=True,
-            ),
-            Command(
-                "find-next", "Edit", "Next match", lambda: w.searching.move(1), ("F3",), needs_trace=True
-            ),
-            Command(
-                "find-previous",
-                "Edit",
-                "Previous match",
-                lambda: w.searching.move(-1),
-                ("Shift+F3",),
-                needs_trace=True,
-            ),
-            Command(
-                "filter-lanes", "Edit", "Filter lanes ...", self.filter_lanes, ("Ctrl+L",), needs_trace=True
-            ),
-            Command(
-                "copy-picture",
-                "Edit",
-                "Copy as picture",
-                self.copy_picture,
-                (),
-                needs_trace=True,
-                separated=True,
-            ),
-            Command(
-                "preferences", "Edit", "Preferences ...", self.show_preferences, ("Ctrl+,",), separated=True
-            ),
-            Command("fit-all", "View", "Whole run", t.fit_all, ("0",), needs_trace=True),
-            Command("fit-selection", "View", "Fit the selection", t.fit_selection, ("F",), needs_trace=True),
-            Command(
-                "show-worst",
-                "View",
-                "Worst place",
-                lambda: w.link.show_first_view("worst"),
-                (),
-                needs_trace=True,
-            ),
-            Command("gaps", "View", "Idle gaps", t.set_gaps_visible, ("G",), checked=True, separated=True),
-            Command("compact", "View", "Compact lanes", t.set_compact, ("C",), checked=False),
-            Command(
-                "toggle-diagnosis",
-                "View",
-                "Diagnosis",
-                lambda: self.toggle(w.diagnosis_dock),
-                ("F6",),
-                separated=True,
-            ),
-            Command("toggle-panels", "View", "Panels", lambda: self.toggle(w.panels_dock), ("F7",)),
-            Command("reset-layout", "View", "Reset the layout", w.reset_layout),
-            Command("next-event", "Go", "Next event on the lane", t.next_event, (".",), needs_trace=True),
-            Command(
-                "previous-event",
-                "Go",
-                "Previous event on the lane",
-                t.previous_event,
-                (",",),
-                needs_trace=True,
-            ),
-            Command(
-                "next-finding",
-                "Go",
-                "Next finding",
-                lambda: diagnosis.select(1),
-                ("N",),
-                needs_trace=True,
-                separated=True,
-            ),
-            Command(
-                "previous-finding",
-                "Go",
-                "Previous finding",
-                lambda: diagnosis.select(-1),
-                ("Shift+N",),
-                needs_trace=True,
-            ),
-            Command(
-                "next-evidence",
-                "Go",
-                "Next place of the finding",
-                lambda: diagnosis.walk(1),
-                ("E",),
-                needs_trace=True,
-            ),
-            Command(
-                "previous-evidence",
-                "Go",
-                "Previous place of the finding",
-                lambda: diagnosis.walk(-1),
-                ("Shift+E",),
-                needs_trace=True,
-            ),
-            Command(
-                "next-step",
-                "Go",
-                "Next step",
-                lambda: steps.move_by(1),
-                ("]",),
-                needs_trace=True,
-                separated=True,
-            ),
-            Command(
-                "previous-step", "Go", "Previous step", lambda: steps.move_by(-1), ("[",), needs_trace=True
-            ),
-            Command("all-steps", "Go", "All steps", lambda: w.document.select_step(-1), (), needs_trace=True),
-            Command("back", "Go", "Back", t.back, ("Alt+Left",), needs_trace=True, separated=True),
-            Command("forward", "Go", "Forward", t.forward, ("Alt+Right",), needs_trace=True),
-            Command("go-to", "Go", "Go to time ...", self.go_to_time, ("Ctrl+G",), needs_trace=True),
-            Command(
-                "deselect", "Go", "Select nothing", self.deselect, ("Esc",), needs_trace=True, hidden=True
-            ),
-            Command("shortcuts", "Help", "Keyboard and mouse", self.show_shortcuts, ("?", "F1")),
-            Command(
-                "quality", "Help", "What was read, and what was left out", self.show_quality, needs_trace=True
-            ),
-            Command("start-page", "Help", "Start page", self.show_start_page),
-            Command("about", "Help", "About Stallscope", self.show_about),
-        ]
 
     def fill_menus(self, commands: Commands) -> None:
         """Add what is no plain command: recent files, samples, themes, colours."""
@@ -328,10 +175,71 @@ class WindowActions:
         self._window.timeline.set_colour_mode(mode)
 
     def export_picture(self) -> None:
-        """Ask for a file and write the window as a picture."""
-        name, _ = QFileDialog.getSaveFileName(self._window, "Export picture", "stallscope.png", "PNG (*.png)")
-        if name and not self._window.grab().save(name):
+        """Ask for a file and write the window as PNG, or the timeline as SVG."""
+        kinds = "Window as PNG (*.png);;Timeline as SVG (*.svg)"
+        name, kind = QFileDialog.getSaveFileName(self._window, "Export picture", "stallscope.png", kinds)
+        if name and not self.write_picture(Path(name), as_svg="SVG" in kind or name.lower().endswith(".svg")):
             self._window.banner.say(f"{Path(name).name} could not be written.", "Choose another place.")
+
+    def write_picture(self, path: Path, *, as_svg: bool) -> bool:
+        """Write the window as PNG or the timeline as SVG; False when that failed."""
+        if not as_svg:
+            return self._window.grab().save(str(path), "PNG")
+        from PySide6.QtCore import QPoint
+        from PySide6.QtGui import QPainter
+        from PySide6.QtSvg import QSvgGenerator
+
+        timeline = self._window.timeline
+        generator = QSvgGenerator()
+        generator.setFileName(str(path))
+        generator.setSize(timeline.size())
+        generator.setViewBox(timeline.rect())
+        painter = QPainter()
+        if not painter.begin(generator):
+            return False
+        timeline.render(painter, QPoint(0, 0))
+        painter.end()
+        return True
+
+    def bookmark(self) -> None:
+        """Keep what is selected, or what is visible."""
+        self._window.bookmarks.add(self._window.timeline.visible_interval)
+        self._window.panels.show_panel("Bookmarks")
+
+    def save_session(self) -> None:
+        """Ask for a place and go on keeping bookmarks and notes there."""
+        from viewer.session import SUFFIX, SessionError
+
+        session = self._window.bookmarks.session
+        if session is None:
+            return
+        kinds = f"Stallscope session (*{SUFFIX})"
+        name, _ = QFileDialog.getSaveFileName(
+            self._window, "Save bookmarks and notes", f"notes{SUFFIX}", kinds
+        )
+        if name:
+            try:
+                self._window.bookmarks.use(session.copy_to(Path(name)))
+            except SessionError as error:
+                self._window.banner.say(str(error), "Choose another place.")
+
+    def copy_link(self) -> None:
+        """Put the command that shows this moment on the clipboard."""
+        import shlex
+
+        names = " ".join(shlex.quote(str(path)) for path in self._window.document.paths)
+        moment = f"{self.middle_of_view() / 1e6:.3f}ms"
+        QGuiApplication.clipboard().setText(f"stallscope {names} --at {moment}")
+
+    def copy_diagnosis(self) -> None:
+        """Put the diagnosis on the clipboard as text."""
+        from viewer.reports.text_report import as_text
+
+        document = self._window.document
+        if document.trace is not None and document.diagnosis is not None and document.analysis is not None:
+            QGuiApplication.clipboard().setText(
+                as_text(document.trace, document.diagnosis, document.analysis)
+            )
 
     def copy_picture(self) -> None:
         """Put the window on the clipboard as a picture."""

@@ -86,7 +86,7 @@ def safe_cell(value: Any) -> Any:
 def csv_text(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Rows as CSV with exact values; texts that look like formulas are quoted with an apostrophe."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([safe_cell(title) for title in titles])
     writer.writerows([safe_cell(cell) for cell in row] for row in rows)
     return out.getvalue()

@@ -1,0 +1,197 @@
+"""The numbers behind the tables: totals, percentiles, self time, clipping."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.model import Device, EventKind, Lane, LaneKind, Trace
+from parsers.model.builder import TraceBuilder
+from rules.analysis.analysis import analyse
+from viewer.statistics.area import area_table, events_in, instances
+from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap, stack_at
+from viewer.statistics.grouping import clipped, grouped
+from viewer.statistics.kernels import family_table, kernel_table
+from viewer.statistics.operators import operator_table, operator_times
+from viewer.statistics.steps import step_table
+
+from .conftest import KERNELS, MS, STEP, STEPS, US
+
+EVERYTHING = (0, 10**12)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 10**9)), max_size=80))
+def test_groups_agree_with_plain_arithmetic(rows: list[tuple[int, int]]) -> None:
+    key = np.array([row[0] for row in rows], np.int64)
+    value = np.array([row[1] for row in rows], np.int64)
+    groups = grouped(key, value)
+    assert groups.key.tolist() == sorted(set(key.tolist()))
+    for place, each in enumerate(groups.key.tolist()):
+        mine = np.sort(value[key == each])
+        assert groups.count[place] == len(mine)
+        assert groups.total[place] == mine.sum()
+        assert groups.least[place] == mine[0]
+        assert groups.most[place] == mine[-1]
+        assert groups.median[place] == mine[(len(mine) + 1) // 2 - 1]
+        assert groups.p99[place] == mine[int(np.ceil(0.99 * len(mine))) - 1]
+
+
+def test_clipping_counts_only_what_lies_inside() -> None:
+    start, end = np.array([0, 5, 20, 8]), np.array([10, 30, 25, 8])
+    assert clipped(start, end, 6, 22).tolist() == [4, 16, 2, 0]
+
+
+def test_the_kernels_table_adds_up(trace: Trace) -> None:
+    table = kernel_table(trace, analyse(trace), *EVERYTHING)
+    assert set(table["name"]) == {"ampere_sgemm_128x64", "softmax_warp"}
+    assert table["calls"].sum() == STEPS * KERNELS
+    assert table["total"].sum() == STEPS * KERNELS * MS
+    assert table["share"].sum() == pytest.approx(1.0)
+    assert (table["p50"] == MS).all()
+    assert [trace.name(event) for event in table["event"]] == table["name"].tolist()
+
+
+def test_the_kernels_table_of_one_step_counts_kernels_that_start_in_it(trace: Trace) -> None:
+    table = kernel_table(trace, analyse(trace), 0, STEP)
+    assert table["calls"].sum() == KERNELS
+
+
+def test_families_sum_up_their_kernels(trace: Trace) -> None:
+    kernels = kernel_table(trace, analyse(trace), *EVERYTHING)
+    families = family_table(kernels)
+    assert families["total"].sum() == kernels["total"].sum()
+    assert set(families["family"]) == {"matrix product", "softmax"}
+
+
+def nested_operators() -> Trace:
+    """`outer` [0, 100) calls `inner` [10, 40) and itself [50, 90); each launches one kernel of 5 ns."""
+    builder = TraceBuilder()
+    device = builder.device(Device(0))
+    lane = builder.lane(Lane(LaneKind.CPU_THREAD, "t", process=1, thread=1))
+    calls = builder.lane(Lane(LaneKind.CUDA_API, "t", process=1, thread=1))
+    stream = builder.lane(Lane(LaneKind.GPU_STREAM, "s", device=device, stream=7))
+    frames = builder.lane(Lane(LaneKind.PYTHON, "t", process=1, thread=1))
+    names = np.array([builder.string(name) for name in ("outer", "inner", "outer")])
+    builder.add(np.array([0, 10, 50]), np.array([100, 40, 90]), names, lane, EventKind.CPU_OP)
+    launches = builder.add(
+        np.array([2, 20, 60]), np.array([4, 22, 62]), builder.string("cudaLaunchKernel"), calls, EventKind.API
+    )
+    kernels = builder.add(
+        np.array([200, 210, 220]), np.array([205, 215, 225]), builder.string("k"), stream, EventKind.KERNEL
+    )
+    builder.add(
+        np.array([0, 1]),
+        np.array([100, 99]),
+        np.array([builder.string("main"), builder.string("step")]),
+        frames,
+        EventKind.PYTHON,
+    )
+    builder.link(kernels, launches)
+    return builder.build()
+
+
+def test_self_time_leaves_out_what_an_operator_calls_and_recursion_counts_once() -> None:
+    trace = nested_operators()
+    table = operator_table(trace, operator_times(trace), *EVERYTHING).set_index("name")
+    assert table.loc["outer", "calls"] == 2
+    assert table.loc["outer", "cpu_total"] == 100
+    assert table.loc["outer", "cpu_self"] == (100 - 30 - 40) + 40
+    assert table.loc["inner", "cpu_self"] == 30
+    assert table.loc["outer", "gpu_total"] == 15
+    assert table.loc["outer", "gpu_self"] == 10
+    assert table.loc["inner", "gpu_total"] == 5
+    assert table.loc["outer", "launches"] == 3
+
+
+def test_self_times_add_up_to_the_time_of_the_outermost_operators(trace: Trace) -> None:
+    times = operator_times(trace)
+    depth = trace.events.depth[times.event]
+    assert times.cpu_self.sum() == times.cpu_total[depth == 0].sum()
+    assert times.gpu_self.sum() == times.gpu_total[depth == 0].sum()
+
+
+def test_a_kernel_knows_its_launch_operator_and_frame() -> None:
+    trace = nested_operators()
+    kernel = next(
+        e for e in range(len(trace.events)) if trace.name(e) == "k" and trace.events.start[e] == 210
+    )
+    facts = {fact.label: fact for fact in facts_of_event(trace, kernel)}
+    assert facts["Launched by"].text == "cudaLaunchKernel"
+    assert facts["Operator"].text == "inner"
+    assert facts["Python frame"].text == "step"
+    assert facts["Queued for"].text == "188 ns"
+    assert [trace.name(frame) for frame in call_stack(trace, kernel)] == ["main", "step"]
+
+
+def test_a_launch_knows_its_kernels() -> None:
+    trace = nested_operators()
+    launch = next(e for e in range(len(trace.events)) if trace.name(e) == "cudaLaunchKernel")
+    launched = [fact for fact in facts_of_event(trace, launch) if fact.label == "Launched"]
+    assert [trace.events.start[fact.event] for fact in launched] == [200]
+
+
+def test_the_stack_at_a_moment_is_what_is_open_then() -> None:
+    trace = nested_operators()
+    lane = next(index for index, lane in enumerate(trace.lanes) if lane.kind is LaneKind.CPU_THREAD)
+    assert [trace.name(event) for event in stack_at(trace, lane, 20)] == ["outer", "inner"]
+    assert [trace.name(event) for event in stack_at(trace, lane, 45)] == ["outer"]
+    assert stack_at(trace, lane, 101) == []
+
+
+def test_a_gap_names_its_cause_and_its_culprit(trace: Trace) -> None:
+    analysis = analyse(trace)
+    longest = int(np.argmax(analysis.idle.end - analysis.idle.start))
+    facts = {fact.label: fact.text for fact in facts_of_gap(trace, analysis, longest)}
+    assert facts["Cause"] == "waiting for Python"
+    assert facts["Culprit"] == "tokenize"
+
+
+def test_an_area_clips_durations_and_keeps_to_its_lanes(trace: Trace) -> None:
+    stream = next(index for index, lane in enumerate(trace.lanes) if lane.kind is LaneKind.GPU_STREAM)
+    t0, t1 = 900 * US, 2900 * US  # half a kernel, one and a half
+    events = events_in(trace, t0, t1, [stream])
+    table = area_table(trace, analyse(trace), events, t0, t1).set_index("group")
+    assert table["count"].sum() == 3
+    assert table["total"].sum() == t1 - t0
+    assert table.loc["softmax_warp", "total"] == 500 * US + 500 * US
+    assert table.loc["ampere_sgemm_128x64", "total"] == MS
+    everything = events_in(trace, t0, t1)
+    assert len(everything) > len(events)
+    by_lane = area_table(trace, analyse(trace), everything, t0, t1, "lane").set_index("group")
+    assert by_lane.loc["GPU 0 stream 7", "total"] == t1 - t0
+    by_family = area_table(trace, analyse(trace), everything, t0, t1, "family")
+    assert by_family["total"].sum() == t1 - t0
+
+
+def test_an_empty_area_gives_an_empty_table(trace: Trace) -> None:
+    events = events_in(trace, 10**12, 10**12 + 1)
+    assert len(area_table(trace, analyse(trace), events, 10**12, 10**12 + 1, "family")) == 0
+
+
+def test_all_events_of_a_name_come_by_time(trace: Trace) -> None:
+    found = instances(trace, trace.strings.index("softmax_warp"))
+    assert len(found) == STEPS * KERNELS // 2
+    assert (np.diff(trace.events.start[found]) > 0).all()
+
+
+def test_the_steps_table_marks_slow_steps() -> None:
+    builder = TraceBuilder()
+    lane = builder.lane(Lane(LaneKind.STEPS, "Steps", process=1, thread=1))
+    lengths = np.array([10, 10, 10, 10, 30, 10]) * MS
+    ends = np.cumsum(lengths)
+    names = np.array([builder.string(f"ProfilerStep#{number}") for number in range(len(lengths))])
+    builder.add(ends - lengths, ends, names, lane, EventKind.STEP)
+    trace = builder.build()
+    table = step_table(trace, analyse(trace))
+    assert table["remark"].tolist().count("slow") + table["remark"].tolist().count("not steady") >= 1
+    assert table.loc[4, "remark"] != ""
+    assert table.loc[4, "ratio"] == pytest.approx(3.0)
+    assert table.loc[1, "remark"] == ""
+
+
+def test_the_steps_table_counts_gpu_work(trace: Trace) -> None:
+    table = step_table(trace, analyse(trace))
+    assert table["operations"].tolist() == [KERNELS] * STEPS
+    assert (table["busy"] > 0.3).all()

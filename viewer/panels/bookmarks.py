@@ -1,0 +1,159 @@
+"""The bookmarks tab: places the user keeps, with notes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QPushButton, QWidget
+
+from rules.base import Evidence
+from viewer.document import Document
+from viewer.panels.panel import Panel
+from viewer.panels.table_model import Column, Show
+from viewer.panels.table_view import TableView
+from viewer.session import Bookmark, Session, SessionError, session_path
+from viewer.statistics.event_facts import KIND_NAMES
+
+COLUMNS = (
+    Column("title", "Place"),
+    Column("at", "Start (ms)", width=120),
+    Column("length", "Length", Show.TIME),
+    Column("note", "Note", width=360),
+)
+
+
+class BookmarksPanel(Panel):
+    """Reads and writes the session of the open recording; ``changed`` after every change."""
+
+    title: ClassVar[str] = "Bookmarks"
+    follows_step: ClassVar[bool] = False
+    changed = Signal()
+    failed = Signal(str)
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self.session: Session | None = None
+        self.bookmarks: list[Bookmark] = []
+        self.table = TableView(COLUMNS, "Bookmarks")
+        self.tables = (self.table,)
+        self.table.chosen.connect(self._show)
+        row = QHBoxLayout()
+        row.setContentsMargins(10, 4, 10, 6)
+        for text, slot in (
+            ("Edit the note ...", self.edit_note),
+            ("Rename ...", self.rename),
+            ("Remove", self.remove),
+        ):
+            button = QPushButton(text)
+            button.clicked.connect(slot)
+            row.addWidget(button)
+        row.addStretch(1)
+        delete = QAction("Remove", self.table)
+        delete.setShortcut(Qt.Key.Key_Delete)
+        delete.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        delete.triggered.connect(self.remove)
+        self.table.addAction(delete)
+        self.column.addWidget(self.table, 1)
+        self.column.addLayout(row)
+        document.trace_changed.connect(self._on_trace)
+
+    def has_data(self) -> bool:
+        return self.document.trace is not None and bool(self.bookmarks)
+
+    def _on_trace(self, trace: object) -> None:
+        if self.session is not None and self.session.recordings != self.document.paths:
+            self.session.close()
+            self.session = None
+        if trace is not None and self.session is None and self.document.paths:
+            self.use(Session(session_path(self.document.paths), self.document.paths))
+        elif trace is None:
+            self.bookmarks = []
+
+    def use(self, session: Session) -> None:
+        """Work on another session."""
+        self.session = session
+        self._read()
+
+    def _read(self) -> None:
+        try:
+            self.bookmarks = self.session.bookmarks() if self.session is not None else []
+        except SessionError as error:
+            self.bookmarks = []
+            self.failed.emit(str(error))
+        self.changed.emit()
+        self.invalidate()
+
+    def refresh(self) -> None:
+        import pandas as pd
+
+        rows = [
+            (mark.title, f"{mark.start / 1e6:,.3f}", mark.end - mark.start, mark.note)
+            for mark in self.bookmarks
+        ]
+        self.table.set_frame(pd.DataFrame(rows, columns=["title", "at", "length", "note"]))
+
+    def add(self, view: tuple[int, int]) -> None:
+        """Keep what is selected: an event, a gap, an area; else what is visible."""
+        if self.session is None:
+            return
+        start, end, title, event = self._selected(view)
+        self._do(lambda session: session.add(start, end, title, "", event))
+
+    def _selected(self, view: tuple[int, int]) -> tuple[int, int, str, int]:
+        document = self.document
+        trace, analysis = document.trace, document.analysis
+        if document.area is not None:
+            return document.area.start, document.area.end, "selected area", -1
+        if trace is not None and document.selected_event >= 0:
+            event = document.selected_event
+            start, end = int(trace.events.start[event]), int(trace.events.end[event])
+            return start, end, trace.name(event)[:200] or KIND_NAMES[trace.events.kind[event]], event
+        if analysis is not None and document.selected_gap >= 0:
+            row = document.selected_gap
+            title = f"idle: {analysis.idle.culprit_of(row)}"
+            return int(analysis.idle.start[row]), int(analysis.idle.end[row]), title, -1
+        return view[0], view[1], "view", -1
+
+    def _current(self) -> Bookmark | None:
+        index = self.table.currentIndex()
+        return self.bookmarks[self.table.rows.frame_row(index.row())] if index.isValid() else None
+
+    def edit_note(self) -> None:
+        """Ask for the note of the current bookmark."""
+        mark = self._current()
+        if mark is not None:
+            text, accepted = QInputDialog.getMultiLineText(self, "Note", mark.title, mark.note)
+            if accepted:
+                self._do(lambda session: session.change(mark.id, note=text))
+
+    def rename(self) -> None:
+        """Ask for the title of the current bookmark."""
+        mark = self._current()
+        if mark is not None:
+            text, accepted = QInputDialog.getText(self, "Rename", "Title", text=mark.title)
+            if accepted and text.strip():
+                self._do(lambda session: session.change(mark.id, title=text.strip()))
+
+    def remove(self) -> None:
+        """Forget the current bookmark."""
+        mark = self._current()
+        if mark is not None:
+            self._do(lambda session: session.remove(mark.id))
+
+    def _do(self, change: object) -> None:
+        try:
+            change(self.session)  # type: ignore[operator]
+        except SessionError as error:
+            self.failed.emit(str(error))
+        self._read()
+
+    def _show(self, row: int) -> None:
+        mark, trace = self.bookmarks[row], self.document.trace
+        if trace is None:
+            return
+        if 0 <= mark.event < len(trace.events) and int(trace.events.start[mark.event]) == mark.start:
+            self.document.select_event(mark.event)
+        else:
+            self.document.show_evidence([Evidence(-1, mark.start, mark.end, mark.title)])
