@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,11 +13,12 @@ from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, T
 from parsers.model.builder import TraceBuilder
 from parsers.ncu.blocks import UNPACKING_ERRORS
 from parsers.ncu.launches import profiles_of
-from parsers.ncu.pages import launches_of
+from parsers.ncu.limits import UnpackingLimit
+from parsers.ncu.pages import Page
 from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
 from parsers.source import open_bytes
 
-LARGEST_TEXT = 8 * 1024**3
+MOST_SHOWN_MESSAGES = 3
 _TOOL_LINE = re.compile(r"^\ufeff?==(PROF|ERROR|WARNING)== ", re.MULTILINE)
 _OTHER_PAGE = re.compile(r'^"?(Kernel Name"?,|(Session|Launch|Device) Attribute)|^\s*Section: ', re.MULTILINE)
 _HOW_TO_EXPORT = "Export it with: ncu --import REPORT.ncu-rep --csv --page raw, or open the .ncu-rep itself."
@@ -49,11 +51,13 @@ class NsightComputeCsv:
         try:
             with open_bytes(source) as stream:
                 lines = text_lines(stream, source.head)
-                printed = find_tables(_watched(lines, source, progress, builder.quality))
+                printed = find_tables(
+                    _watched(lines, source, progress, builder.quality), partial(Page, quality=builder.quality)
+                )
         except (OSError, EOFError, UnicodeError) as error:
             raise Malformed(source.path, "The file cannot be read to its end.", "Copy it again.") from error
         _note_messages(printed, builder.quality)
-        launches = [launch for table in printed.tables for launch in launches_of(table, builder.quality)]
+        launches = [launch for page in printed.tables for launch in page.launches()]
         if not launches:
             raise _nothing_to_show(source.path, printed)
         builder.kernels = profiles_of(launches)
@@ -66,18 +70,11 @@ class NsightComputeCsv:
 def _watched(
     lines: Iterator[str], source: Source, progress: Progress, quality: QualityRecorder
 ) -> Iterator[str]:
-    size = max(source.path.stat().st_size, 1)
-    seen = 0
+    limit = UnpackingLimit(source)
     for number, line in enumerate(_until_the_cut(lines, quality)):
-        seen += len(line) + 1
+        limit.add(len(line) + 1)
         if number % 512 == 0:
-            if seen > LARGEST_TEXT:
-                raise TraceError(
-                    source.path,
-                    f"The text is larger than {LARGEST_TEXT // 1024**3} GB once unpacked.",
-                    "Export fewer launches, with --launch-count.",
-                )
-            progress.step(min(seen / size, 1.0) * 0.8, "reading the CSV")
+            progress.step(limit.share * 0.8, "reading the CSV")
         yield line
 
 
@@ -92,10 +89,9 @@ def _until_the_cut(lines: Iterator[str], quality: QualityRecorder) -> Iterator[s
         quality.note("cut-file", Effect.NOTED, reason, f"after line {number}: {error}")
 
 
-def _note_messages(printed: Printed, quality: QualityRecorder) -> None:
+def _note_messages(printed: Printed[Page], quality: QualityRecorder) -> None:
     for kind, text in printed.messages:
-        if kind in {"ERROR", "WARNING"}:
-            quality.note(f"profiler-{kind.lower()}", Effect.NOTED, f"Nsight Compute reported: {text}", text)
+        quality.note(f"profiler-{kind.lower()}", Effect.NOTED, f"Nsight Compute reported: {text}", text)
     quality.note(
         "other-output",
         Effect.NOTED,
@@ -105,11 +101,15 @@ def _note_messages(printed: Printed, quality: QualityRecorder) -> None:
     )
 
 
-def _nothing_to_show(path: Path, printed: Printed) -> TraceError:
-    errors = [text for kind, text in printed.messages if kind == "ERROR"]
+def _some(printed: Printed[Page], kind: str) -> list[str]:
+    return list(dict.fromkeys(text for each, text in printed.messages if each == kind))[:MOST_SHOWN_MESSAGES]
+
+
+def _nothing_to_show(path: Path, printed: Printed[Page]) -> TraceError:
+    errors = _some(printed, "ERROR")
     if errors:
         return TraceError(path, f"Nsight Compute measured nothing; it reported: {' '.join(errors)}", _HINT)
-    warnings = [text for kind, text in printed.messages if kind == "WARNING"]
+    warnings = _some(printed, "WARNING")
     if warnings and not printed.tables:
         return TraceError(path, f"Nsight Compute measured no kernel; it said: {' '.join(warnings)}", _HINT)
     if printed.tables:

@@ -18,11 +18,11 @@ from parsers.model import (
 )
 from parsers.model.builder import TraceBuilder
 from parsers.ncu.blocks import MAGIC, UNPACKING_ERRORS, Block, Session, read_blocks
+from parsers.ncu.limits import UnpackingLimit
 from parsers.ncu.protobuf import Damaged
 from parsers.ncu.results import Result, read_range, read_result
 from parsers.source import open_bytes
 
-LARGEST_UNPACKED = 16 * 1024**3
 _OPTION = re.compile(r"--(clock-control|cache-control|replay-mode)[= ](\S+)")
 _REMARKS = {
     (
@@ -83,20 +83,11 @@ class _Reading:
         self.lost = 0
 
     def all_blocks(self, stream: IO[bytes], progress: Progress) -> None:
-        packed = max(self._source.path.stat().st_size, 1)
-        unpacked = 0
+        limit = UnpackingLimit(self._source)
         try:
-            for block in read_blocks(stream, self._session):
-                unpacked += block.payload_size
-                if unpacked > LARGEST_UNPACKED:
-                    raise TraceError(
-                        self._source.path,
-                        f"The report is larger than {LARGEST_UNPACKED // 1024**3} GB once unpacked.",
-                        "Record fewer launches or sections.",
-                    )
+            for block in read_blocks(stream, self._session, limit.add):
                 self._take(block)
-                share = unpacked / packed if not self._source.compression else unpacked / (packed * 10)
-                progress.step(min(share, 1.0) * 0.9, f"reading launch {len(self._results)}")
+                progress.step(limit.share * 0.9, f"reading launch {len(self._results)}")
         except (Damaged, *UNPACKING_ERRORS) as error:
             self._damaged(str(error))
 

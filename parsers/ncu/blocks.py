@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from gzip import BadGzipFile
 from typing import IO, cast
@@ -61,8 +61,11 @@ class Block:
             at += size
 
 
-def read_blocks(stream: IO[bytes], session: Session) -> Iterator[Block]:
-    """Every block with its payload; fills ``session`` on the way. Raises ``Damaged`` at the first unreadable one."""
+def read_blocks(stream: IO[bytes], session: Session, allow: Callable[[int], None]) -> Iterator[Block]:
+    """Every block with its payload; fills ``session`` on the way. Raises ``Damaged`` at the first unreadable one.
+
+    ``allow`` is told each payload's size before it is read and may refuse it.
+    """
     if stream.read(4) != MAGIC:
         raise Damaged("not a report")
     _exactly(stream, _size(stream, LARGEST_HEADER))
@@ -75,6 +78,7 @@ def read_blocks(stream: IO[bytes], session: Session) -> Iterator[Block]:
         block = _header(_exactly(stream, size), session)
         if block.payload_size > LARGEST_PAYLOAD:
             raise Damaged("a block is impossibly large")
+        allow(block.payload_size)
         if block.results or block.ranges:
             block.payload = _exactly(stream, block.payload_size)
         else:

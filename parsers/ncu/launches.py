@@ -25,10 +25,12 @@ def profiles_of(launches: Iterable[Launch]) -> list[KernelProfile]:
         same.append(launch)
         kept.append(launch)
     used: dict[str, int] = {}
-    profiles = []
+    profiles: list[KernelProfile] = []
+    units: dict[str, str] = {}
     for position, launch in enumerate(kept):
         number = launch.number or str(position)
         used[number] = used.get(number, 0) + 1
+        units = launch.units = units if launch.units == units else launch.units
         profiles.append(launch.build(number if used[number] == 1 else f"{number}#{used[number]}"))
     return profiles
 

@@ -1,18 +1,19 @@
-"""Turns the rows of one table into profiled launches, whichever page of the report the table is."""
+"""Turns the rows of one table into profiled launches, whichever page of the report it is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from parsers.model import Effect, KernelProfile, QualityRecorder, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
 from parsers.ncu.labels import SECTION_IDENTIFIERS, derived_metrics, metric_of_label
 from parsers.ncu.numbers import Instances, NumberStyle, is_missing, metric_value, style_of
-from parsers.ncu.tables import IDENTITY_COLUMNS, Table
+from parsers.ncu.tables import IDENTITY_COLUMNS
 from parsers.ncu.units import base_unit
 
+ROWS_THAT_SHOW_THE_STYLE = 300
 RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "OK": "ok", "INF": "info"}
 _DIM = re.compile(r"\(?\s*(\d+)\s*[,;x]\s*(\d+)\s*[,;x]\s*(\d+)\s*\)?")
 _NVTX_COLUMN = re.compile(r":(Push/Pop|Start/Stop)_Range", re.IGNORECASE)
@@ -115,6 +116,11 @@ class Row:
         at = self._index.get(column)
         return self._cells[at] if at is not None and at < len(self._cells) else ""
 
+    @property
+    def states_units(self) -> bool:
+        """Whether this is the second row of a raw page, which states units instead of a launch."""
+        return not (self["ID"].strip() or self["Kernel Name"].strip() or self["Process ID"].strip())
+
     def launch(self) -> Launch:
         return Launch(
             number=self["ID"].strip().replace(",", ""),
@@ -131,74 +137,98 @@ class Row:
         )
 
 
-def launches_of(table: Table, quality: QualityRecorder) -> list[Launch]:
-    """The launches that a table of any page describes."""
-    index = {name: at for at, name in reversed(list(enumerate(table.header)))}
-    style = style_of(cell for row in table.rows for cell in row[table.identity_count :])
-    if "Metric Name" not in index:
-        return list(_from_raw(table, index, style, quality))
-    if "Average" in index:
-        return list(_from_summary(table, index, style))
-    return list(_from_details(table, index, style, quality))
+class Page:
+    """Reads one table row by row into launches; which page it is follows from its columns."""
 
+    def __init__(self, header: list[str], quality: QualityRecorder) -> None:
+        self._header = header
+        self._quality = quality
+        self._index = {name: at for at, name in reversed(list(enumerate(header)))}
+        self._first_metric = sum(name in IDENTITY_COLUMNS for name in header)
+        self._metrics = [
+            (at, name)
+            for at, name in enumerate(header)
+            if name and name not in IDENTITY_COLUMNS and not _NVTX_COLUMN.search(name)
+        ]
+        self._units: list[str] = []
+        self._style = NumberStyle()
+        self._waiting: list[list[str]] | None = []
+        self._launches: dict[tuple[object, ...], Launch] = {}
+        if "Metric Name" not in self._index:
+            self._take = self._take_raw
+        else:
+            self._take = self._take_summary if "Average" in self._index else self._take_details
 
-def _from_raw(
-    table: Table, index: dict[str, int], style: NumberStyle, quality: QualityRecorder
-) -> Iterator[Launch]:
-    columns = [
-        (at, name)
-        for at, name in enumerate(table.header)
-        if name and name not in IDENTITY_COLUMNS and not _NVTX_COLUMN.search(name)
-    ]
-    units: list[str] = []
-    for cells in table.rows:
-        if is_units_row(cells, index):
-            units = cells
-            continue
-        launch = Row(cells, index).launch()
-        if len(cells) < len(table.header):
-            quality.note(
+    def add(self, cells: list[str]) -> None:
+        """Read a row; the first ones wait until they show how numbers are written."""
+        if self._waiting is None:
+            self._take(cells)
+            return
+        self._waiting.append(cells)
+        if len(self._waiting) >= ROWS_THAT_SHOW_THE_STYLE:
+            self._read_waiting()
+
+    def launches(self) -> list[Launch]:
+        """Every launch of the rows so far."""
+        self._read_waiting()
+        return list(self._launches.values())
+
+    def _read_waiting(self) -> None:
+        if self._waiting is None:
+            return
+        rows, self._waiting = self._waiting, None
+        self._style = style_of(cell for row in rows for cell in row[self._first_metric :])
+        for cells in rows:
+            self._take(cells)
+
+    def _take_raw(self, cells: list[str]) -> None:
+        row = Row(cells, self._index)
+        if row.states_units:
+            self._units = cells
+            return
+        launch = row.launch()
+        if len(cells) < len(self._header):
+            self._quality.note(
                 "short-row",
                 Effect.NOTED,
                 "A row of the CSV has fewer fields than the header; what is there was kept.",
-                f"launch {launch.number}: {len(cells)} of {len(table.header)} fields",
+                f"launch {launch.number}: {len(cells)} of {len(self._header)} fields",
             )
-        for at, name in columns:
+        for at, name in self._metrics:
             if at < len(cells):
-                launch.take(name, cells[at], units[at] if at < len(units) else "", style)
-        yield launch
+                launch.take(name, cells[at], self._units[at] if at < len(self._units) else "", self._style)
+        self._launches[len(self._launches), *launch.identity] = launch
 
-
-def is_units_row(cells: Sequence[str], index: dict[str, int]) -> bool:
-    """Whether this is the second row of a raw page, which states units instead of a launch."""
-    row = Row(cells, index)
-    return not row["ID"].strip() and not row["Kernel Name"].strip() and not row["Process ID"].strip()
-
-
-def _from_details(
-    table: Table, index: dict[str, int], style: NumberStyle, quality: QualityRecorder
-) -> Iterator[Launch]:
-    launches: dict[tuple[object, ...], Launch] = {}
-    for cells in table.rows:
-        row = Row(cells, index)
+    def _take_details(self, cells: list[str]) -> None:
+        row = Row(cells, self._index)
         found = row.launch()
-        launch = launches.setdefault(found.identity, found)
+        launch = self._launches.setdefault(found.identity, found)
         launch.from_labels = True
         section, label = row["Section Name"], row["Metric Name"]
         if label:
             metric = metric_of_label(section, label)
             if is_missing(row["Metric Value"]):
-                quality.note(
+                self._quality.note(
                     "metric-not-available",
                     Effect.NOTED,
                     "The profiler has no value for a metric.",
                     f"launch {found.number}: {metric}",
                 )
             else:
-                launch.take(metric, row["Metric Value"], row["Metric Unit"], style)
+                launch.take(metric, row["Metric Value"], row["Metric Unit"], self._style)
         elif row["Rule Name"]:
-            launch.rules.append(_rule_result(row, style))
-    yield from launches.values()
+            launch.rules.append(_rule_result(row, self._style))
+
+    def _take_summary(self, cells: list[str]) -> None:
+        row = Row(cells, self._index)
+        found = row.launch()
+        key = (found.process, found.name, found.grid, found.block, found.device)
+        if (launch := self._launches.get(key)) is None:
+            launch = self._launches[key] = found
+            launch.number = launch.number or str(len(self._launches) - 1)
+            launch.from_labels = True
+        metric = metric_of_label(row["Section Name"], row["Metric Name"])
+        launch.take(metric, row["Average"], row["Metric Unit"], self._style)
 
 
 def _rule_result(row: Row, style: NumberStyle) -> RuleResult:
@@ -214,21 +244,6 @@ def _rule_result(row: Row, style: NumberStyle) -> RuleResult:
         speedup_percent=None if speedup is None else float(speedup),
         speedup_is_global={"global": True, "local": False}.get(kind),
     )
-
-
-def _from_summary(table: Table, index: dict[str, int], style: NumberStyle) -> Iterator[Launch]:
-    launches: dict[tuple[object, ...], Launch] = {}
-    for cells in table.rows:
-        row = Row(cells, index)
-        found = row.launch()
-        key = (found.process, found.name, found.grid, found.block, found.device)
-        if (launch := launches.get(key)) is None:
-            launch = launches[key] = found
-            launch.number = launch.number or str(len(launches) - 1)
-            launch.from_labels = True
-        metric = metric_of_label(row["Section Name"], row["Metric Name"])
-        launch.take(metric, row["Average"], row["Metric Unit"], style)
-    yield from launches.values()
 
 
 def _whole(text: str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import isfinite
 
 from parsers.model import KernelProfile, RuleResult
@@ -73,11 +74,17 @@ class Result:
             process=process,
             process_name=process_name,
             metrics=metrics,
-            units={name: unit for name in metrics if (unit := unit_of_metric(name))},
+            units=units_of(tuple(metrics)),
             instances=instances,
             rule_results=tuple(self.rules),
             device_name=shown,
         )
+
+
+@lru_cache(maxsize=4)
+def units_of(metrics: tuple[str, ...]) -> dict[str, str]:
+    """Metric -> unit where the name implies one; one mapping for all launches with the same metrics."""
+    return {name: unit for name in metrics if (unit := unit_of_metric(name))}
 
 
 def is_time_series(metric: str) -> bool:

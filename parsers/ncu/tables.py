@@ -6,9 +6,9 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Generic, Protocol, TypeVar
 
 IDENTITY_COLUMNS = frozenset(
     {
@@ -27,6 +27,8 @@ IDENTITY_COLUMNS = frozenset(
         "Invocations",
     }
 )
+REPORTED_KINDS = frozenset({"ERROR", "WARNING"})
+MOST_MESSAGES = 1000
 _MESSAGE = re.compile(r"==(?P<kind>[A-Z]+)== ?(?P<text>.*)")
 _DELIMITERS = (",", ";", "\t")
 _MOST_JOINED_LINES = 200
@@ -34,23 +36,20 @@ _LONGEST_LINE = 64 * 1024 * 1024
 csv.field_size_limit(_LONGEST_LINE)
 
 
-@dataclass(slots=True)
-class Table:
-    """One table: its column names and its rows, which may be shorter than the header."""
+class RowReader(Protocol):
+    """Takes the rows of one table, one after the other; they may be shorter than the header."""
 
-    header: list[str]
-    rows: list[list[str]] = field(default_factory=list)
+    def add(self, cells: list[str]) -> None: ...
 
-    @property
-    def identity_count(self) -> int:
-        return sum(name in IDENTITY_COLUMNS for name in self.header)
+
+R = TypeVar("R", bound=RowReader)
 
 
 @dataclass(slots=True)
-class Printed:
-    """Everything found in one text: tables, tool messages as (kind, text), and how many other lines there were."""
+class Printed(Generic[R]):
+    """Everything found in one text: tables, errors and warnings as (kind, text), and other lines by number."""
 
-    tables: list[Table] = field(default_factory=list)
+    tables: list[R] = field(default_factory=list)
     messages: list[tuple[str, str]] = field(default_factory=list)
     other_lines: int = 0
     first_other_line: str = ""
@@ -88,37 +87,40 @@ def header_of(line: str) -> tuple[list[str], str] | None:
     return None
 
 
-def find_tables(lines: Iterable[str]) -> Printed:
-    """Split the lines into tables, messages and other output."""
-    printed = Printed()
-    table: Table | None = None
+def find_tables(lines: Iterable[str], reader_of: Callable[[list[str]], R]) -> Printed[R]:
+    """Split the lines into tables, messages and other output; each table goes to a reader made for its header."""
+    printed: Printed[R] = Printed()
+    table: R | None = None
+    header: list[str] = []
+    identity = 0
     delimiter = ","
     for line in _whole_rows(lines):
         if message := _MESSAGE.match(line):
-            printed.messages.append((message["kind"], message["text"].strip()))
+            if message["kind"] in REPORTED_KINDS and len(printed.messages) < MOST_MESSAGES:
+                printed.messages.append((message["kind"], message["text"].strip()))
             continue
         if not line.strip():
             continue
-        if header := header_of(line):
-            table, delimiter = Table(header[0]), header[1]
+        if found := header_of(line):
+            header, delimiter = found
+            identity = sum(name in IDENTITY_COLUMNS for name in header)
+            table = reader_of(header)
             printed.tables.append(table)
             continue
         cells = _cells(line, delimiter) if table is not None else None
-        if table is not None and cells is not None and _is_row(cells, table):
-            table.rows.append(cells)
+        if table is not None and cells is not None and _is_row(cells, header, identity):
+            table.add(cells)
         else:
             printed.other_lines += 1
             printed.first_other_line = printed.first_other_line or line[:200]
     return printed
 
 
-def _is_row(cells: list[str], table: Table) -> bool:
-    if len(cells) > len(table.header) + 1:
-        return False
-    if len(cells) < min(table.identity_count, len(table.header)):
+def _is_row(cells: list[str], header: list[str], identity: int) -> bool:
+    if not identity <= len(cells) <= len(header) + 1:
         return False
     first = cells[0].strip()
-    return first == "" or first.replace(",", "").isdigit() or table.header[0] not in {"ID", "Process ID"}
+    return first == "" or first.replace(",", "").isdigit() or header[0] not in {"ID", "Process ID"}
 
 
 def _cells(line: str, delimiter: str) -> list[str] | None:

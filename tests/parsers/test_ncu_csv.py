@@ -283,6 +283,18 @@ def test_damaged_text_never_crashes(tmp_path: Path, data: st.DataObject) -> None
     assert all(isinstance(kernel.name, str) for kernel in trace.kernels)
 
 
+def test_a_file_that_unpacks_to_far_more_than_recordings_do_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parsers.ncu.limits.ALWAYS_ALLOWED", 10_000)
+    page = raw_page([("0", "k", "1.5")])
+    row = page.splitlines()[-1] + "\n"
+    packed = gzip.compress((page + row * 20_000).encode())
+    with pytest.raises(TraceError, match="unpacks to more than"):
+        opened(tmp_path, packed)
+    assert len(opened(tmp_path, gzip.compress((page + row * 20).encode())).kernels) == 21
+
+
 def test_files_of_other_people_open(shared_data: Path) -> None:
     folder = shared_data / "public" / "ncu"
     failed = folder / "CodeGandee_llm-perf-opt__ncu__raw.csv"

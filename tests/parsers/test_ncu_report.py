@@ -182,6 +182,16 @@ def test_impossible_lengths_are_refused_at_once(tmp_path: Path) -> None:
         opened(tmp_path, b"NVR\0" + prefixed(number(1, 7)) + prefixed(number(2, 1) + number(5, 2**60)))
 
 
+def test_a_report_that_unpacks_to_far_more_than_recordings_do_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parsers.ncu.limits.ALWAYS_ALLOWED", 10_000)
+    padded = result(block_of(99, b"x" * 1_000_000))
+    with pytest.raises(TraceError, match="unpacks to more than"):
+        opened(tmp_path, gzip.compress(report(padded)))
+    assert opened(tmp_path, report(padded)).kernels
+
+
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_anywhere_never_crashes(tmp_path: Path, data: st.DataObject) -> None:
