@@ -160,11 +160,9 @@ class MainWindow(QMainWindow):
         document.stage_changed.connect(lambda _: self._show_pages())
         document.trace_changed.connect(lambda _: self._on_trace())
         document.diagnosis_changed.connect(self._on_diagnosis)
-        document.event_changed.connect(
-            lambda event: self.panels.show_panel("Selection") if event >= 0 else None
-        )
-        document.gap_changed.connect(lambda row: self.panels.show_panel("Selection") if row >= 0 else None)
-        document.area_changed.connect(lambda area: self.panels.show_panel("Selection") if area else None)
+        document.event_changed.connect(lambda event: self._show_selection(event >= 0))
+        document.gap_changed.connect(lambda row: self._show_selection(row >= 0))
+        document.area_changed.connect(lambda area: self._show_selection(area is not None))
 
     def open(self, paths: Sequence[Path], at: int | None = None) -> None:
         """Open files as one run; ``at`` is a moment to show (ns from the start)."""

@@ -1,0 +1,116 @@
+"""A report without a timeline: all profiled launches, the roofline, and the details of one launch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
+
+from parsers.model import Trace
+from rules import Finding
+from viewer.document import Document
+from viewer.panels.kernel_details import KernelDetails
+from viewer.panels.table_model import Column, Show
+from viewer.panels.table_view import TableView
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from viewer.panels.roofline import RooflinePlot
+
+COLUMNS = (
+    Column("short", "Kernel", whole="name"),
+    Column("duration", "Duration", Show.TIME, "Under the profiler, which changes clocks and caches"),
+    Column("limit", "Limited by", width=92),
+    Column("compute", "Compute", Show.SHARE, "Of the GPU's peak", width=112),
+    Column("memory", "Memory", Show.SHARE, "Of the GPU's peak", width=112),
+)
+
+
+class KernelReport(QWidget):
+    """Takes the timeline's place for Nsight Compute reports."""
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._document = document
+        self.table = TableView(COLUMNS, "Profiled kernels")
+        self.details = KernelDetails()
+        self.roofline: RooflinePlot | None = None
+        self._upper = QSplitter(Qt.Orientation.Horizontal)
+        self._upper.addWidget(self.table)
+        self._upper.setChildrenCollapsible(False)
+        split = QSplitter(Qt.Orientation.Vertical)
+        split.addWidget(self._upper)
+        split.addWidget(self.details)
+        split.setStretchFactor(0, 2)
+        split.setStretchFactor(1, 3)
+        split.setSizes([320, 420])
+        split.setChildrenCollapsible(False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(split)
+        self.table.chosen.connect(self._on_row)
+        document.trace_changed.connect(self._on_trace)
+        document.finding_changed.connect(self._on_finding)
+        document.diagnosis_changed.connect(lambda diagnosis: self._show_first(diagnosis.findings))
+        self._on_trace(document.trace)
+
+    def _on_trace(self, trace: Trace | None) -> None:
+        if trace is None or not trace.kernels or len(trace.events):
+            return
+
+        def work(progress: object) -> pd.DataFrame:
+            from viewer.statistics.kernel_report import launch_table
+
+            return launch_table(trace)
+
+        def show(frame: pd.DataFrame) -> None:
+            if trace is self._document.trace:
+                self.table.set_frame(frame)
+                self._show_first(self._document.diagnosis.findings if self._document.diagnosis else ())
+
+        self._document.jobs.ask("kernel report", work, show)
+        self._show_roofline(trace)
+
+    def _show_roofline(self, trace: Trace) -> None:
+        try:
+            from viewer.panels.roofline import RooflinePlot
+        except ImportError:
+            return
+        if self.roofline is None:
+            self.roofline = RooflinePlot()
+            self.roofline.chosen.connect(self.select)
+            self._upper.addWidget(self.roofline)
+            self._upper.setStretchFactor(0, 1)
+            self._upper.setStretchFactor(1, 1)
+            width = max(self.width(), 1000)
+            self._upper.setSizes([width * 58 // 100, width * 42 // 100])
+        self.roofline.show_kernels(trace.kernels)
+
+    def _show_first(self, findings: tuple[Finding, ...]) -> None:
+        trace = self._document.trace
+        if trace is None or not trace.kernels or self.table.rows.frame is None:
+            return
+        named = [finding.kernel for finding in findings if finding.kernel is not None]
+        ids = [kernel.id for kernel in trace.kernels]
+        self.select(next((ids.index(name) for name in named if name in ids), 0))
+
+    def _on_finding(self, finding: Finding | None) -> None:
+        trace = self._document.trace
+        if finding is not None and finding.kernel is not None and trace is not None and trace.kernels:
+            ids = [kernel.id for kernel in trace.kernels]
+            if finding.kernel in ids:
+                self.select(ids.index(finding.kernel))
+
+    def select(self, index: int) -> None:
+        """Show launch number ``index`` of the report."""
+        self.table.select_frame_row(index)
+        self._on_row(index)
+
+    def _on_row(self, index: int) -> None:
+        trace = self._document.trace
+        if trace is not None and 0 <= index < len(trace.kernels):
+            self.details.show_kernel(trace.kernels[index])
+            if self.roofline is not None:
+                self.roofline.mark(index)
