@@ -142,9 +142,12 @@ class Columns:
 
     def _category(self, category: str | None, events: list[Event], rows: I64) -> None:
         phases = [event.ph for event in events]
-        first = phases[0]
-        if phases.count(first) == len(phases):
-            self._phase(first, category, events, rows)
+        present = set(phases)
+        if present <= FLOWS:
+            self.flows += len(events)
+            return
+        if len(present) == 1:
+            self._phase(phases[0], category, events, rows)
             return
         by_phase: dict[str | None, list[int]] = defaultdict(list)
         for index, phase in enumerate(phases):

@@ -57,10 +57,10 @@ def complete_collectives(
                 known = (around >= 0) & (events[at] == around)
                 builder.attribute(which, wanting[known], values[at[known]])
     unnamed = np.setdiff1d(kernels, builder.stated(Attribute.COLLECTIVE))
-    texts = [collective_of(builder.strings[each]) for each in name[unnamed].tolist()]
-    told = np.array([bool(text) for text in texts], bool)
-    values = np.array([builder.string(text) for text in texts if text], np.int64)
-    builder.attribute(Attribute.COLLECTIVE, unnamed[told], values)
+    distinct, which = np.unique(name[unnamed], return_inverse=True)
+    texts = [collective_of(builder.strings[each]) for each in distinct.tolist()]
+    values = np.array([builder.string(text) if text else -1 for text in texts], np.int64)[which]
+    builder.attribute(Attribute.COLLECTIVE, unnamed[values >= 0], values[values >= 0])
 
 
 def _threads(columns: Columns) -> I64:
