@@ -6,6 +6,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from rules.analysis.kernel_explanations import glossary
 from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
 
 DESTINATION = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
@@ -45,6 +46,8 @@ def page() -> str:
         lines += ["", f"## {each.id}", "", f"Category: `{each.category.value}`"]
         for heading, text in explanation_parts(each).items():
             lines += ["", *textwrap.wrap(f"**{heading}.** {text}", 118, break_on_hyphens=False)]
+    for line in glossary():
+        lines += textwrap.wrap(line, 118, break_on_hyphens=False) or [""]
     return "\n".join(lines) + "\n"
 
 

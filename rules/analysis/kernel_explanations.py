@@ -315,3 +315,19 @@ METRIC_GROUPS: dict[str, str] = {
 def explain_metric(metric: str) -> str:
     """Which unit a metric belongs to; empty when its name says nothing."""
     return next((text for prefix, text in METRIC_GROUPS.items() if metric.startswith(prefix)), "")
+
+
+def glossary() -> list[str]:
+    """Every stall reason and section as lines of Markdown."""
+    lines: list[str] = []
+    for title, entries in (("Stall reasons", STALLS), ("Sections of a kernel report", SECTIONS)):
+        lines += ["", f"## {title}"]
+        for key, entry in entries.items():
+            lines += [
+                "",
+                f"**{entry.label[0].upper()}{entry.label[1:]}** (`{key}`): {entry.meaning}",
+                f"*Why it costs time:* {entry.cost}",
+                f"*What usually helps:* {entry.fix}",
+                f"*When it does not matter:* {entry.harmless}",
+            ]
+    return lines
