@@ -326,8 +326,8 @@ def glossary() -> list[str]:
             lines += [
                 "",
                 f"**{entry.label[0].upper()}{entry.label[1:]}** (`{key}`): {entry.meaning}",
-                f"*Why it costs time:* {entry.cost}",
-                f"*What usually helps:* {entry.fix}",
-                f"*When it does not matter:* {entry.harmless}",
+                f"* Why it costs time: {entry.cost}",
+                f"* What usually helps: {entry.fix}",
+                f"* When it does not matter: {entry.harmless}",
             ]
     return lines
