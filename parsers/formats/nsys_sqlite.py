@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from parsers.base import Source, parser
 from parsers.model import ArgumentSource, Progress, Trace
-from parsers.nsys.arguments import NsysArguments
+from parsers.nsys.arguments import arguments_in
 from parsers.nsys.export import read_export
 from parsers.sqlite.read_only import SQLITE_MAGIC
 from parsers.sqlite.unpacked import unpacked
@@ -23,7 +23,7 @@ class NsightSystemsSqlite:
         return source.head.startswith(SQLITE_MAGIC)
 
     def argument_source(self, source: Source) -> ArgumentSource:
-        return NsysArguments(unpacked(source, Progress()) if source.compression else source.path)
+        return arguments_in(unpacked(source, Progress()) if source.compression else source.path)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         progress.step(0.0, "opening the database")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers.base import Source, parser
 from parsers.model import (
+    ArgumentSource,
     Attribute,
     CopyKind,
     Counter,
@@ -24,14 +23,14 @@ from parsers.model import (
     LaneKind,
     Progress,
     Trace,
-    TraceError,
     TraceInput,
 )
 from parsers.model.builder import TraceBuilder
 from parsers.rpd.columns import RpdColumns, arguments_of, place_in, taken
-from parsers.sqlite.database import ABSENT, LISTED_TABLES, Database
+from parsers.sqlite.database import ABSENT, Database
 from parsers.sqlite.read_only import SQLITE_MAGIC, read_only_uri
-from parsers.sqlite.rows import place_of, source_rows
+from parsers.sqlite.row_source import RowSource
+from parsers.sqlite.rows import source_rows
 from parsers.sqlite.unpacked import unpacked
 
 I32 = npt.NDArray[np.int32]
@@ -53,6 +52,10 @@ class RocmProfileData:
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(SQLITE_MAGIC) and b"rocpd_" in source.head
 
+    def argument_source(self, source: Source) -> ArgumentSource:
+        path = unpacked(source, Progress()) if source.compression else source.path
+        return RowSource.of(path, arguments_of)
+
     def read(self, source: Source, progress: Progress) -> Trace:
         path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
         builder = TraceBuilder()
@@ -61,26 +64,8 @@ class RocmProfileData:
             tables = RpdColumns(database, builder.quality, progress)
             _Recording(tables, builder).read()
         builder.inputs.append(TraceInput(str(source.path), self.format, "rocmProfileData"))
-        builder.sources.append(RpdArguments(path))
+        builder.sources.append(RowSource.of(path, arguments_of))
         return builder.build(progress.part(0.8, 1.0))
-
-
-@dataclass(frozen=True, slots=True)
-class RpdArguments:
-    """Fetches rows of the database at ``path``."""
-
-    path: Path
-
-    def arguments(self, source_row: int) -> Mapping[str, Any]:
-        table, rowid = place_of(source_row)
-        try:
-            with contextlib.closing(
-                sqlite3.connect(read_only_uri(self.path), uri=True, timeout=1.0)
-            ) as connection:
-                names = sorted(name for (name,) in connection.execute(f"SELECT name {LISTED_TABLES}"))
-                return arguments_of(connection, names[table], rowid) if 0 <= table < len(names) else {}
-        except (sqlite3.Error, UnicodeDecodeError, OSError, TraceError):
-            return {}
 
 
 @dataclass(slots=True)

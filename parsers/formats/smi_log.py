@@ -26,6 +26,7 @@ _QUERY_FIELDS = re.compile(
     r"(^|, ?)(utilization\.(gpu|memory)|memory\.(used|free|total)|power\.draw|temperature\.gpu|clocks\.|pstate|"
     r"fan\.speed)"
 )
+_GPU = re.compile(r"[0-9]{1,5}")
 _SPLIT = re.compile(r"[\s,]+")
 
 
@@ -112,7 +113,7 @@ class _Log:
         self._columns: list[str] = []
         self._quantities: dict[str, Quantity] = {}
         self._gpu_of: dict[str, int] = {}
-        self._samples: dict[int, int] = {}
+        self._samples: dict[str, int] = {}
 
     def line(self, line: str, place: int) -> None:
         if not line.strip():
@@ -131,7 +132,7 @@ class _Log:
     def _header(self, kind: str, line: str) -> None:
         self._kind = kind
         if kind == "query":
-            self._columns = [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
+            self._columns = [cell.strip() for cell in _cells(line)]
             self._quantities = {column: query_quantity(column) for column in self._columns}
             return
         self._columns = _SPLIT.split(line.strip().lstrip("#").strip())
@@ -156,7 +157,7 @@ class _Log:
         row = {column.lower(): cell for column, cell in zip(self._columns, cells, strict=True)}
         date, time, gpu = row.pop("date", ""), row.pop("time", ""), row.pop("gpu", "")
         moment = self._moment(date, time, gpu)
-        if moment is None or not gpu.isdigit():
+        if moment is None or not _GPU.fullmatch(gpu):
             self.readings.unusable(line, place)
             return
         self.readings.lines += 1
@@ -165,7 +166,7 @@ class _Log:
                 self.readings.add(int(gpu), column, self._quantities[column], moment, row[column.lower()])
 
     def _dcgm_line(self, line: str, place: int) -> None:
-        if (match := re.match(r"\s*(GPU|GPU-I|GPU-CI|CPU|Switch)\s+(\d+)\s+(.*)$", line)) is None:
+        if (match := re.match(r"\s*(GPU|GPU-I|GPU-CI|CPU|Switch)\s+(\d{1,5})\s+(.*)$", line)) is None:
             if line.strip().upper() not in {"ID"}:
                 self.readings.unusable(line, place)
             return
@@ -179,7 +180,7 @@ class _Log:
             self.readings.add(int(match[2]), column, self._quantities[column], moment or 0, cell)
 
     def _query_line(self, line: str, place: int) -> None:
-        cells = next(csv.reader([line], skipinitialspace=True), [])
+        cells = _cells(line)
         if len(cells) != len(self._columns):
             self.readings.unusable(line, place)
             return
@@ -197,7 +198,7 @@ class _Log:
 
     def _gpu(self, row: dict[str, str]) -> int:
         index = row.get("index", "").strip()
-        if index.isdigit():
+        if _GPU.fullmatch(index):
             return int(index)
         identity = next(
             (
@@ -216,9 +217,8 @@ class _Log:
             self.timed = True
             self.dated = self.dated or bool(date)
             return moment
-        count = self._samples.get(int(gpu), 0) if gpu.isdigit() else 0
-        if gpu.isdigit():
-            self._samples[int(gpu)] = count + 1
+        count = self._samples.get(gpu, 0)
+        self._samples[gpu] = count + 1
         return count * NS
 
 
@@ -237,6 +237,13 @@ _IDENTITY = {
     "count",
     "vbios_version",
 }
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line], skipinitialspace=True), [])
+    except csv.Error:
+        return []
 
 
 def _kind_of(line: str) -> str:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parsers.model import TraceError
 from parsers.nsys.identifiers import process_id, thread_id
-from parsers.sqlite.database import BELIEVE_DAMAGED, LISTED_TABLES, quote
-from parsers.sqlite.read_only import read_only_uri
-from parsers.sqlite.rows import place_of
+from parsers.sqlite.database import quote
+from parsers.sqlite.row_source import RowSource
 
 _TEXT_COLUMNS = frozenset(
     {"demangledName", "shortName", "mangledName", "nameId", "textId", "jsonTextId", "symbol", "module"}
@@ -39,24 +34,9 @@ _CHAINS = {
 _DEEPEST_CHAIN = 200
 
 
-@dataclass(frozen=True, slots=True)
-class NsysArguments:
-    """Fetches rows of the database at ``path``."""
-
-    path: Path
-
-    def arguments(self, source_row: int) -> Mapping[str, Any]:
-        """Column names and values, with names and labels in place of numbers; empty when the file is gone."""
-        table, rowid = place_of(source_row)
-        try:
-            uri = read_only_uri(self.path)
-            with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=1.0)) as connection:
-                connection.text_factory = lambda data: data.decode("utf-8", "replace")
-                connection.execute(BELIEVE_DAMAGED)
-                names = sorted(name for (name,) in connection.execute(f"SELECT name {LISTED_TABLES}"))
-                return _row(connection, names[table], rowid) if 0 <= table < len(names) else {}
-        except (sqlite3.Error, UnicodeDecodeError, OSError, TraceError):
-            return {}
+def arguments_in(path: Path) -> RowSource:
+    """Column names and values of rows of the database at ``path``, with names and labels in place of numbers."""
+    return RowSource.of(path, _row)
 
 
 def _row(connection: sqlite3.Connection, table: str, rowid: int) -> dict[str, Any]:
@@ -75,9 +55,9 @@ def _row(connection: sqlite3.Connection, table: str, rowid: int) -> dict[str, An
             shown[column] = _lookup(connection, "StringIds", "value", value) or value
         elif column in _LABELS:
             shown[column] = _lookup(connection, _LABELS[column], "label", value) or value
-        elif column == "globalTid":
+        elif column == "globalTid" and isinstance(value, int):
             shown["process"], shown["thread"] = process_id(value), thread_id(value)
-        elif column == "globalPid":
+        elif column == "globalPid" and isinstance(value, int):
             shown["process"] = process_id(value)
         else:
             shown[column] = value

@@ -9,7 +9,7 @@ from pathlib import Path
 from parsers.model import Effect, LaneKind, Malformed, Progress, Trace, UnknownFormat
 from parsers.model.builder import TraceBuilder
 from parsers.nsys import gpu_work, host_calls, metrics, targets
-from parsers.nsys.arguments import NsysArguments
+from parsers.nsys.arguments import arguments_in
 from parsers.nsys.launches import link_launches
 from parsers.nsys.nvtx_ranges import read_nvtx
 from parsers.nsys.reading import Reading
@@ -58,7 +58,7 @@ def read_export(path: Path, shown_path: str, format_name: str, progress: Progres
         raise Malformed(
             path, "The database is cut off or damaged, and nothing in it can be read.", "Copy it again."
         )
-    builder.sources.append(NsysArguments(path))
+    builder.sources.append(arguments_in(path))
     return builder.build(progress.part(0.85, 1.0))
 
 

@@ -236,6 +236,7 @@ def test_numbers_in_cells(cell: str, value: float | None) -> None:
         ("19701302", "00:00:01", None),
         ("19700102", "25:00:00", None),
         ("yesterday", "00:00:01", None),
+        ("99990101", "00:00:01", None),
     ],
 )
 def test_written_times(date: str, time: str, ns: int | None) -> None:
