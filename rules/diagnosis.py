@@ -79,14 +79,14 @@ def combined_ceiling(findings: Sequence[Finding]) -> int:
             continue
         weighted.append((start, end, finding.ceiling_ns / covered))
         edges += [start, end]
+    window = max((finding.window_ns for finding in findings), default=0)
     if not weighted:
-        return rest
+        return min(rest, window)
     times = np.unique(np.concatenate(edges))
     most = np.zeros(len(times) - 1)
     for start, end, weight in weighted:
         inside = contains((start, end), times[:-1])
         most[inside] = np.maximum(most[inside], weight)
-    window = findings[0].window_ns
     return min(int((most * np.diff(times)).sum()) + rest, window)
 
 

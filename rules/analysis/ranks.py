@@ -20,7 +20,7 @@ from rules.analysis.intervals import Intervals, clip, intersect, length, measure
 I64 = npt.NDArray[np.int64]
 
 MISSING = -1
-LEAST_BLAME = 0.5  # of all waiting must be for one rank: else they take turns
+LEAST_BLAME = 0.5  # more than this part of all waiting must be for one rank: else they take turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Ranks:
         if not len(self.row) or not caused.sum():
             return MISSING
         column = int(caused.argmax())
-        return column if caused[column] >= LEAST_BLAME * caused.sum() else MISSING
+        return column if caused[column] > LEAST_BLAME * caused.sum() else MISSING
 
     @cached_property
     def lost_to_late(self) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 from parsers.model import (
     Attribute,
     Capture,
-    Counter,
     CopyKind,
+    Counter,
     Device,
     EventKind,
     Lane,
@@ -38,10 +38,14 @@ class TinyTrace:
 
     shift: float = 0.0
     rank: int | None = None
-    builder: TraceBuilder = field(default_factory=lambda: TraceBuilder(capture=Capture(has_cpu_events=True, has_api_calls=True)))
+    builder: TraceBuilder = field(
+        default_factory=lambda: TraceBuilder(capture=Capture(has_cpu_events=True, has_api_calls=True))
+    )
     capability: tuple[int, int] | None = (9, 0)
 
-    def _lane(self, kind: LaneKind, thread: int | None, device: int | None = None, stream: int | None = None) -> int:
+    def _lane(
+        self, kind: LaneKind, thread: int | None, device: int | None = None, stream: int | None = None
+    ) -> int:
         name = f"{kind.name} {thread if thread is not None else stream}"
         process = None if device is not None else PROCESS + 1000 * (self.rank or 0)
         return self.builder.lane(Lane(kind, name, self.rank, process, thread, device, stream))
@@ -102,7 +106,14 @@ class TinyTrace:
         return number
 
     def copy(
-        self, start: float, end: float, direction: str, launch: float | None = None, *, pageable: bool = False, **more: Any
+        self,
+        start: float,
+        end: float,
+        direction: str,
+        launch: float | None = None,
+        *,
+        pageable: bool = False,
+        **more: Any,
     ) -> int:
         """A host-to-device ("HtoD") or device-to-host ("DtoH") copy."""
         host = MemoryKind.PAGEABLE if pageable else MemoryKind.PINNED
@@ -123,14 +134,22 @@ class TinyTrace:
         )
 
     def kernels(
-        self, start: float, count: int, each: float, every: float, name: str = "void vectorized_elementwise_kernel<4>", **more: Any
+        self,
+        start: float,
+        count: int,
+        each: float,
+        every: float,
+        name: str = "void vectorized_elementwise_kernel<4>",
+        **more: Any,
     ) -> None:
-        """``count`` kernels of ``each`` us, launched ``every`` us from ``start`` on; each runs 6 us after its launch."""
+        """``count`` kernels of ``each`` us, launched every ``every`` us; each starts 6 us after its launch."""
         for index in range(count):
             launch = start + index * every
             self.operation(launch + 6, launch + 6 + each, name, launch, **more)
 
-    def collective(self, start: float, end: float, launch: float | None = None, *, size: int = 33_000_000, **more: Any) -> int:
+    def collective(
+        self, start: float, end: float, launch: float | None = None, *, size: int = 33_000_000, **more: Any
+    ) -> int:
         more.setdefault("stream", 20)
         return self.operation(
             start,
@@ -146,7 +165,9 @@ class TinyTrace:
 
     def counter(self, name: str, unit: str, samples: list[tuple[float, float]]) -> None:
         times = np.array([ns(time) for time, _ in samples], np.int64)
-        self.builder.counters.append(Counter(name, unit, times, np.array([value for _, value in samples]), self.rank, 0))
+        self.builder.counters.append(
+            Counter(name, unit, times, np.array([value for _, value in samples]), self.rank, 0)
+        )
 
     def shapes(self, event: int, dims: list[list[int]], dtypes: list[str]) -> None:
         """Recorded input shapes and types of an operator."""
@@ -160,7 +181,9 @@ class TinyTrace:
         return self.builder.build()
 
 
-def steps(count: int, length: float, body: Any, *, name: str = "ProfilerStep#{}", into: TinyTrace | None = None) -> TinyTrace:
+def steps(
+    count: int, length: float, body: Any, *, name: str = "ProfilerStep#{}", into: TinyTrace | None = None
+) -> TinyTrace:
     """A trace of ``count`` equal steps; ``body(trace, index)`` adds what one step does, from time 0 on."""
     trace = into or TinyTrace()
     for index in range(count):

@@ -146,13 +146,18 @@ def test_a_blocking_call_while_the_gpu_is_busy_costs_nothing() -> None:
     assert idle(trace.build()) == []
 
 
-@pytest.mark.parametrize("call", ["cudaStreamSynchronize", "cudaEventSynchronize_v3020", "cuCtxSynchronize", "hipDeviceSynchronize"])
+@pytest.mark.parametrize(
+    "call",
+    ["cudaStreamSynchronize", "cudaEventSynchronize_v3020", "cuCtxSynchronize", "hipDeviceSynchronize"],
+)
 def test_blocking_calls_of_all_kinds_are_known(call: str) -> None:
     trace = between(lambda trace: trace.call(150, 980, call))
     assert largest(trace)[0] is Cause.SYNCHRONIZATION
 
 
-@pytest.mark.parametrize("operator", ["aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero"])
+@pytest.mark.parametrize(
+    "operator", ["aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero"]
+)
 def test_reading_a_value_back_is_synchronisation_and_says_where(operator: str) -> None:
     def reads(trace: TinyTrace) -> None:
         trace.region(105, 990, "log_metrics")
@@ -171,7 +176,9 @@ def test_a_named_region_after_a_synchronisation_keeps_its_own_time() -> None:
     assert rows[Cause.SYNCHRONIZATION, "cudaStreamSynchronize"] < 100
 
 
-@pytest.mark.parametrize("call", ["cudaMalloc", "cudaFree_v3020", "cudaHostAlloc", "cuMemMap", "hipMalloc", "cudaFreeHost"])
+@pytest.mark.parametrize(
+    "call", ["cudaMalloc", "cudaFree_v3020", "cudaHostAlloc", "cuMemMap", "hipMalloc", "cudaFreeHost"]
+)
 def test_allocation_is_a_cause_of_its_own(call: str) -> None:
     trace = between(lambda trace: trace.call(150, 980, call))
     assert largest(trace)[0] is Cause.ALLOCATOR
@@ -214,7 +221,9 @@ def test_backward_on_its_own_thread_is_not_mistaken_for_python() -> None:
     trace.region(0, 5000, "backward")
     trace.operation(10, 20, "loss", 0)
     for index in range(100):
-        trace.op(50 + index * 45, 90 + index * 45, "autograd::engine::evaluate_function: AddmmBackward0", AUTOGRAD)
+        trace.op(
+            50 + index * 45, 90 + index * 45, "autograd::engine::evaluate_function: AddmmBackward0", AUTOGRAD
+        )
         trace.operation(82 + index * 45, 84 + index * 45, "gemm", 70 + index * 45, thread=AUTOGRAD)
     built = trace.build()
     assert share_of(built, Cause.LAUNCH) > 0.99

@@ -1,0 +1,162 @@
+"""Matrix products whose shapes do not fit the GPU: misaligned, or too small to fill it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, EventKind, Trace
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.families import Family
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.intervals import clip, length, pairs, union
+from rules.analysis.operators import operator_of
+from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shortened
+from rules.analysis.work import of_family, operations, total
+from rules.base import Category, Finding, Need, Severity, rule, severity_of
+
+I64 = npt.NDArray[np.int64]
+
+LEAST_SHARE = 0.01
+LEAST_SMALL_SHARE = 0.1  # of the window in products that fill less than half of the GPU
+HALF_OF_GPU = 0.5
+LONG_ENOUGH_NS = 10_000  # a shorter product is bound by its launch, not by its size
+ALIGNMENT = 8  # elements: 16 bytes of a 16-bit type (NVIDIA's deep learning performance guide)
+MISALIGNED_COST = 0.5  # of the time: unaligned loads move at most half as much for each instruction
+_MISALIGNED = re.compile(r"align[12](?!\d)")
+
+_CODE = """vocabulary = 50_257
+padded = (vocabulary + 63) // 64 * 64                 # 50304: a multiple of 64
+head = torch.nn.Linear(hidden, padded, bias=False)
+logits = head(x)[..., :vocabulary]                    # drop the padding afterwards"""
+
+
+@rule
+class AwkwardMatrixShapes:
+    """Dimensions that are no multiples of 8, and products smaller than the GPU."""
+
+    id: ClassVar[str] = "awkward-matrix-shapes"
+    category: ClassVar[Category] = Category.GEMM_SHAPE
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    Matrix products in 16 bits run kernels for unaligned data, or so few blocks that most of the GPU stays empty.
+
+Why it costs time
+    Tensor cores are fed 16 bytes at a time. When a dimension is no multiple of 8 elements, the library must load in
+    smaller pieces. A product with fewer blocks than the GPU has multiprocessors leaves the others idle.
+
+How it decides
+    By the kernel's name (align1, align2) for 16-bit types; the ceiling is half of their time. Products of at least
+    10 us whose grid has fewer blocks than half of the multiprocessors are mentioned, without a ceiling, from 10 %
+    of the step on.
+
+What to try
+    Pad vocabulary, hidden sizes and batch to multiples of 8, better of 64. Combine small products: batched
+    products, larger batches, fused projections for query, key and value.
+
+When it is wrong
+    Small products in inference with one request are bound by reading the weights; more blocks would not help then.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        for device in analysis.active_devices:
+            products = of_family(
+                analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION
+            )
+            found = [*self._misaligned(analysis, device, products)] or [
+                *self._small(analysis, device, products)
+            ]
+            if found:
+                yield from found
+                return
+
+    def _misaligned(self, analysis: Analysis, device: int, products: I64) -> Iterable[Finding]:
+        trace = analysis.trace
+        names = trace.events.name[products]
+        awkward = np.array(
+            [
+                analysis.classes[name].dtype in ("fp16", "bf16")
+                and _MISALIGNED.search(trace.strings[name]) is not None
+                for name in names.tolist()
+            ],
+            bool,
+        )
+        events = products[awkward] if len(products) else products
+        busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
+        ceiling = int(length(busy) * MISALIGNED_COST)
+        if share(analysis, ceiling) < LEAST_SHARE:
+            return
+        longest = int(events[np.argmax(trace.events.duration[events])])
+        shapes = _shapes(analysis, longest)
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            title=f"Matrix shapes are misaligned: {of_every_step(analysis, share(analysis, length(busy)))}",
+            explanation=(
+                f"{counted(analysis, len(events), 'matrix product')} in 16 bits take "
+                f"{part_of_step(analysis, length(busy))} in kernels "
+                f"for unaligned data, such as {shortened(trace.name(longest), 80)}: a dimension is no "
+                f"multiple of {ALIGNMENT}." + (f" The longest multiplies {shapes}." if shapes else "")
+            ),
+            advice=(
+                f"Pad the dimensions (vocabulary, hidden size, batch) to multiples of {ALIGNMENT}, better of 64.",
+            ),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit=shapes or shortened(trace.name(longest), 120),
+            device=device,
+            evidence=event_evidence(trace, events),
+            intervals=pairs(busy),
+            code=_CODE,
+            cannot_tell="" if shapes else "Which layer it is: record with shapes (record_shapes=True).",
+            confidence="medium",
+        )
+
+    def _small(self, analysis: Analysis, device: int, products: I64) -> Iterable[Finding]:
+        trace = analysis.trace
+        processors = trace.devices[device].sm_count
+        if not processors or not len(products):
+            return
+        blocks = trace.attribute(Attribute.GRID, products)
+        long_enough = trace.events.duration[products] >= LONG_ENOUGH_NS
+        events = products[(blocks > 0) & (blocks < HALF_OF_GPU * processors) & long_enough]
+        if share(analysis, total(analysis, events)) < LEAST_SMALL_SHARE:
+            return
+        longest = int(events[np.argmax(trace.events.duration[events])])
+        used = int(trace.attribute(Attribute.GRID, np.array([longest], np.int64))[0])
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.INFO,
+            title=(
+                "Matrix products fill less than half of the GPU: "
+                f"{percent(share(analysis, total(analysis, events)))}"
+            ),
+            explanation=(
+                f"{counted(analysis, len(events), 'matrix product')} take "
+                f"{part_of_step(analysis, total(analysis, events))} with fewer "
+                f"blocks than half of the {processors} multiprocessors; the longest has {used}."
+            ),
+            advice=("Combine them: a larger batch, batched products, one product for query, key and value.",),
+            ceiling_ns=0,
+            window_ns=analysis.window_ns,
+            culprit=_shapes(analysis, longest) or shortened(trace.name(longest), 120),
+            device=device,
+            evidence=event_evidence(trace, events),
+            code=_CODE,
+            cannot_tell="Whether they are bound by reading the weights: profile the longest with Nsight Compute.",
+            confidence="low",
+        )
+
+
+def _shapes(analysis: Analysis, kernel: int) -> str:
+    operator = operator_of(analysis, kernel)
+    return analysis.trace.text_attribute(Attribute.INPUT_DIMS, operator) if operator >= 0 else ""

@@ -1,0 +1,123 @@
+"""GPU memory is nearly full, or much of what is reserved is not used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model import Counter, Trace
+from parsers.model.units import percent, size
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.idle_time import any_stream
+from rules.base import Category, Evidence, Finding, Need, Severity, rule
+
+NEARLY_FULL = 0.9  # of the device's memory (Kineto's plugin)
+FRAGMENTED = 0.3  # of the reserved memory that no tensor uses at the moment when most is reserved
+LEAST_UNUSED_BYTES = 1_000_000_000
+
+_CODE = """torch.cuda.memory._record_memory_history()
+train_step(batch)
+torch.cuda.memory._dump_snapshot("memory.pickle")    # open at pytorch.org/memory_viz
+# PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lowers fragmentation"""
+
+
+@rule
+class MemoryNearlyFull:
+    """Peak and fragmentation of GPU memory."""
+
+    id: ClassVar[str] = "memory-nearly-full"
+    category: ClassVar[Category] = Category.MEMORY_PEAK
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.MEMORY})
+    explanation: ClassVar[str] = """
+What it found
+    At its peak the program uses nearly all of the GPU's memory, or has reserved much more than its tensors use.
+
+Why it costs time
+    When memory is full, the allocator frees its cache and asks the driver again, which stops the GPU; a little more
+    and the program ends with an out-of-memory error. Reserved but unused memory is lost for larger batches.
+
+How it decides
+    From the recorded counters: the peak of reserved memory above 90 % of the device's, or at least 1 GB and 30 % of
+    the reserved memory unused when most is reserved.
+
+What to try
+    Smaller batches with gradient accumulation, activation checkpointing, 16-bit types, sharding (FSDP). Against
+    fragmentation: expandable segments, and shapes that stay the same.
+
+When it is wrong
+    Other programs on the same GPU are not in these counters.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        for counter in trace.counters:
+            name = counter.name.lower()
+            if "reserved" not in name or "cpu" in name or not len(counter.value):
+                continue
+            allocated = _partner(trace, counter)
+            found = self._judge(analysis, counter, allocated)
+            if found is not None:
+                yield found
+                return
+
+    def _judge(self, analysis: Analysis, reserved: Counter, allocated: Counter | None) -> Finding | None:
+        trace = analysis.trace
+        at = int(reserved.value.argmax())
+        peak, when = float(reserved.value[at]), int(reserved.time[at])
+        device = _device(trace, reserved)
+        memory = trace.devices[device].memory_bytes if device is not None else None
+        full = bool(memory) and peak > NEARLY_FULL * float(memory or 1)
+        used = allocated.at(when) if allocated is not None else None
+        unused = peak - used if used is not None else 0.0
+        fragmented = unused >= LEAST_UNUSED_BYTES and unused > FRAGMENTED * peak
+        if not full and not fragmented:
+            return None
+        text = f"At its peak the program has reserved {size(peak)}"
+        text += f", {percent(peak / memory)} of the GPU's {size(memory)}." if memory else "."
+        if used is not None:
+            text += f" Tensors use {size(used)} of it at that moment."
+        return Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.INFO,
+            title=(
+                f"GPU memory is nearly full: {percent(peak / (memory or 1))}"
+                if full
+                else f"Reserved memory is not used: {size(unused)}"
+            ),
+            explanation=text,
+            advice=(
+                "Lower the peak: smaller batches with gradient accumulation, activation checkpointing, 16-bit types.",
+                "Against fragmentation: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and constant shapes.",
+            ),
+            ceiling_ns=0,
+            window_ns=analysis.window_ns,
+            culprit=reserved.name,
+            device=device,
+            evidence=(_moment(trace, device, when, reserved.name),),
+            code=_CODE,
+            cannot_tell="Which tensors fill it: take a memory snapshot.",
+        )
+
+
+def _device(trace: Trace, counter: Counter) -> int | None:
+    if counter.device is not None and 0 <= counter.device < len(trace.devices):
+        return counter.device
+    return 0 if len(trace.devices) == 1 else None
+
+
+def _partner(trace: Trace, reserved: Counter) -> Counter | None:
+    """The counter of allocated memory that belongs to one of reserved memory."""
+    wanted = reserved.name.lower().replace("reserved", "allocated")
+    return next(
+        (each for each in trace.counters if each.name.lower() == wanted and each.rank == reserved.rank), None
+    )
+
+
+def _moment(trace: Trace, device: int | None, when: int, name: str) -> Evidence:
+    lane = any_stream(trace, device) if device is not None else 0
+    return Evidence(
+        lane, when, int(np.minimum(when + 1000, max(trace.duration, when + 1))), f"peak of {name}"
+    )

@@ -1,0 +1,67 @@
+"""Several ranks that never talk to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model import Trace
+from rules.analysis.analysis import analyse
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.work import operations
+from rules.base import Category, Finding, Need, Severity, rule
+
+_CODE = """torch.distributed.init_process_group("nccl")
+model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])
+# without this (or FSDP) every rank trains a model of its own"""
+
+
+@rule
+class NoCommunication:
+    """A distributed run without a single collective."""
+
+    id: ClassVar[str] = "no-communication"
+    category: ClassVar[Category] = Category.EXPOSED_COMMUNICATION
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.SEVERAL_RANKS})
+    explanation: ClassVar[str] = """
+What it found
+    Several ranks were recorded, and none of them ran a communication kernel.
+
+Why it costs time
+    It may not cost time at all, but it is suspicious: ranks that train one model must exchange gradients.
+
+How it decides
+    At least two ranks have GPU work, and no kernel's name is one of NCCL, RCCL, NVSHMEM or another known library.
+
+What to try
+    Check that the model is wrapped (DistributedDataParallel, FSDP) and that the recording contains whole steps.
+
+When it is wrong
+    Independent workers, such as inference replicas, need no communication; nor do copies between GPUs of one
+    process.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        ranks = {trace.devices[device].rank for device in analysis.active_devices} - {None}
+        if len(ranks) < 2 or len(trace.collective_kernels):
+            return
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.INFO,
+            title=f"{len(ranks)} ranks and no communication between them",
+            explanation=(
+                f"{len(ranks)} ranks were recorded and ran GPU work, but none of their kernels is a "
+                "collective. If they train one "
+                "model, gradients are not exchanged."
+            ),
+            advice=("Check that the model is wrapped in DistributedDataParallel or FSDP.",),
+            ceiling_ns=0,
+            window_ns=analysis.window_ns,
+            culprit="",
+            evidence=event_evidence(trace, operations(analysis, analysis.active_devices[0]), 1),
+            code=_CODE,
+            cannot_tell="Whether communication happens outside the recorded steps: record whole steps.",
+            confidence="low",
+        )

@@ -1,0 +1,149 @@
+"""Every timeline rule speaks on one side of its threshold and is silent on the other: tests/fixtures/rules/*.toml.
+
+All times are microseconds from the start of a step; a case describes one step, which is repeated.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsers.merge import merge
+from parsers.model import Trace
+from rules import Finding, diagnose
+from rules.base import rules
+from tests.rules.builder import TinyTrace, steps
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "rules"
+Case = dict[str, Any]
+
+
+def cases() -> list[Any]:
+    found = []
+    for file in sorted(FIXTURES.glob("*.toml")):
+        content = tomllib.loads(file.read_text("utf-8"))
+        found += [
+            pytest.param(content["rule"], case, id=f"{file.stem}: {case['name']}") for case in content["case"]
+        ]
+    return found
+
+
+def one_step(trace: TinyTrace, index: int, case: Case) -> None:
+    """Add what one step of a case does."""
+    for each in case.get("kernels", []):
+        trace.kernels(**each)
+    for start, end, name, *launch in case.get("gpu", []):
+        trace.operation(start, end, name, *launch)
+    for start, end, name in case.get("regions", []):
+        trace.region(start, end, name)
+    for start, end, name in case.get("ops", []):
+        trace.op(start, end, name)
+    for start, end, name in case.get("calls", []):
+        trace.call(start, end, name)
+    for start, end in case.get("overhead", []):
+        trace.overhead(start, end)
+    for each in case.get("copies", []):
+        trace.copy(**each)
+    for each in case.get("collectives", []):
+        trace.collective(**each)
+    for start, end, name, dims, dtypes in case.get("shaped_ops", []):
+        trace.shapes(trace.op(start, end, name), dims, dtypes)
+
+
+def one_rank(case: Case, rank: int | None = None) -> Trace:
+    """The trace of one rank of a case."""
+    trace = TinyTrace(rank=rank)
+    if "capability" in case:
+        trace.capability = tuple(case["capability"])
+    trace.capture(**case.get("capture", {}))
+    length = case.get("step_us", 1000)
+    lengths = case.get("step_lengths_us", [length] * case.get("steps", 4))
+    at = 0.0
+    for index, each in enumerate(lengths):
+        trace.shift = at
+        if case.get("annotated", True):
+            trace.step(0, each, f"ProfilerStep#{case.get('first_step', 1) + index}")
+        one_step(trace, index, case if index or "first" not in case else {**case, **case["first"]})
+        at += each
+    trace.shift = 0.0
+    for name, unit, samples in case.get("counters", []):
+        trace.counter(name, unit, [tuple(sample) for sample in samples])
+    return trace.build()
+
+
+def build(case: Case) -> Trace:
+    if "rank" not in case:
+        return one_rank(case)
+    shared = {key: value for key, value in case.items() if key != "rank"}
+    return merge([one_rank({**shared, **each}, number) for number, each in enumerate(case["rank"])])
+
+
+def everything_said(finding: Finding) -> str:
+    parts = (finding.title, finding.explanation, finding.culprit, *finding.advice, finding.cannot_tell)
+    return " ".join(parts).lower()
+
+
+def found_by(rule: str, trace: Trace) -> list[Finding]:
+    diagnosis = diagnose(trace)
+    assert not diagnosis.crashed
+    return [finding for finding in diagnosis.findings if finding.rule == rule]
+
+
+@pytest.mark.parametrize(("rule", "case"), cases())
+def test_the_rule_decides_as_the_case_says(rule: str, case: Case) -> None:
+    found = found_by(rule, build(case))
+    expected = case["expect"]
+    if expected == "nothing":
+        assert found == []
+        return
+    assert len(found) == 1
+    finding = found[0]
+    for key in ("severity", "category", "rank"):
+        if key in expected:
+            assert getattr(finding, key) == expected[key]
+    if "share" in expected:
+        assert finding.ceiling_ns / finding.window_ns == pytest.approx(expected["share"], abs=0.006)
+    for text in expected.get("says", []):
+        assert text.lower() in everything_said(finding)
+    assert finding.culprit.startswith(expected.get("culprit", ""))
+
+
+def test_every_timeline_rule_has_a_case_that_speaks_and_one_that_is_silent() -> None:
+    by_rule: dict[str, list[Case]] = {}
+    for file in FIXTURES.glob("*.toml"):
+        content = tomllib.loads(file.read_text("utf-8"))
+        by_rule.setdefault(content["rule"], []).extend(content["case"])
+    timeline = {rule.id for rule in rules() if not rule.id.startswith("kernel-")}
+    speaks = {rule for rule, each in by_rule.items() if any(case["expect"] != "nothing" for case in each)}
+    silent = {rule for rule, each in by_rule.items() if any(case["expect"] == "nothing" for case in each)}
+    assert timeline - speaks == set()
+    assert timeline - silent == set()
+    assert set(by_rule) <= timeline
+
+
+@pytest.mark.parametrize(("rule", "case"), cases())
+def test_findings_are_complete_and_claim_no_more_than_they_rest_on(rule: str, case: Case) -> None:
+    for finding in diagnose(build(case)).findings:
+        assert 0 <= finding.ceiling_ns <= finding.window_ns
+        assert finding.title
+        assert not finding.title.endswith(".")
+        assert len(finding.title) <= 80
+        assert finding.explanation.endswith((".", "?"))
+        assert finding.advice
+        assert finding.code
+        assert all(start < end for start, end in finding.intervals)
+        assert all(
+            earlier[1] <= later[0]
+            for earlier, later in zip(finding.intervals, finding.intervals[1:], strict=False)
+        )
+
+
+def test_steps_helper_numbers_its_steps() -> None:
+    trace = steps(2, 100, lambda trace, _: trace.operation(10, 50, "gemm", 0)).build()
+    assert [name for name in trace.strings if name.startswith("ProfilerStep")] == [
+        "ProfilerStep#1",
+        "ProfilerStep#2",
+    ]
