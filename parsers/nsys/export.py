@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parsers.model import Effect, LaneKind, Malformed, Progress, Trace, UnknownFormat
 from parsers.model.builder import TraceBuilder
-from parsers.nsys import gpu_work, host_calls, metrics, targets
+from parsers.nsys import gpu_work, host_calls, metrics, sampled_sources, targets
 from parsers.nsys.arguments import arguments_in
 from parsers.nsys.launches import link_launches
 from parsers.nsys.nvtx_ranges import read_nvtx
@@ -80,6 +80,8 @@ def _read_events(reading: Reading, shown_path: str, format_name: str) -> None:
     ranks = targets.ranks_of(reading, machine, busy)
     metrics.read_gpu_metrics(reading, machine, ranks)
     metrics.read_memory_use(reading, ranks)
+    sampled_sources.read_generic_metrics(reading, machine, ranks)
+    sampled_sources.read_network_metrics(reading)
     targets.name_lanes(reading, machine, ranks)
     targets.describe_run(reading, ranks, shown_path, format_name)
     targets.describe_capture(reading, opaque)

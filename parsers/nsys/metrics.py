@@ -18,7 +18,7 @@ I64 = npt.NDArray[np.int64]
 
 _LABEL = re.compile(r"^(.*?)\s*\[([^\]]*)\]\s*$")
 _PERCENT = re.compile(r"%|percent|throughput", re.IGNORECASE)
-_HERTZ_FROM = 1_000_000  # a clock "in MHz" above this is in Hz
+HERTZ_FROM = 1_000_000  # a clock "in MHz" above this is in Hz
 _ALLOCATION = 0
 _ON_DEVICE = {MemoryKind.DEVICE, MemoryKind.ARRAY}
 
@@ -72,15 +72,17 @@ def read_gpu_metrics(reading: Reading, machine: Machine, ranks: dict[int, int]) 
                 one.time.append(batch["time"][mine])
                 one.value.append(batch["value"][mine])
     for (kind, metric), one in sorted(series.items()):
-        number, rank = _known_as(reading, machine, ranks, kind & 0xFF)
+        number, rank = gpu_known_as(reading, machine, ranks, kind & 0xFF)
         name, unit = metric_name(labels.get((kind, metric), f"metric {metric}"))
         time, value = np.concatenate(one.time), np.concatenate(one.value).astype(np.float64)
-        if unit == "MHz" and len(value) and value.max() > _HERTZ_FROM:
+        if unit == "MHz" and len(value) and value.max() > HERTZ_FROM:
             value /= 1e6
         _add(reading, f"GPU {number} {name}", unit, time, value, rank, number)
 
 
-def _known_as(reading: Reading, machine: Machine, ranks: dict[int, int], gpu: int) -> tuple[int, int | None]:
+def gpu_known_as(
+    reading: Reading, machine: Machine, ranks: dict[int, int], gpu: int
+) -> tuple[int, int | None]:
     """The number by which the recorded process knows a GPU of the machine, and that process's rank."""
     for lane in reading.lanes:
         if lane.kind is LaneKind.GPU_STREAM and machine.gpu_number(lane.process, lane.device) == gpu:

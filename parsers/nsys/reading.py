@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -144,6 +145,15 @@ class Reading:
                 "damaged table", Effect.NOTED, "A part of the file could not be read.", str(error)
             )
             return []
+
+    def streamed(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a large query, one by one, up to where the file is damaged, which is noted."""
+        try:
+            yield from self.database.stream(sql)
+        except sqlite3.Error as error:
+            self.builder.quality.note(
+                "damaged table", Effect.NOTED, "A part of the file could not be read.", str(error)
+            )
 
     def strings_of(self, ids: Iterable[int]) -> dict[int, str]:
         """The texts of these StringIds, and of no others; an id without a text becomes "(string N)"."""

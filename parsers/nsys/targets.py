@@ -122,7 +122,7 @@ def ranks_of(reading: Reading, machine: Machine, busy: set[int]) -> dict[int, in
         for thread, name in reading.thread_names.items()
         if (match := _MPI_RANK.match(name))
     }
-    stated = stated or reading.stated_ranks
+    stated = stated or _mpi_ranks(reading.database) or reading.stated_ranks
     if stated and set(stated) >= busy and len(set(stated.values())) == len(stated):
         return stated
     if len(busy) < 2:
@@ -137,6 +137,13 @@ def ranks_of(reading: Reading, machine: Machine, busy: set[int]) -> dict[int, in
         return min(used, default=0), process
 
     return {process: rank for rank, process in enumerate(sorted(busy, key=order))}
+
+
+def _mpi_ranks(database: Database) -> dict[int, int]:
+    rows = database.few("MPI_RANKS", "globalTid", "rank")
+    return {
+        thread & ~0xFFFFFF: rank for thread, rank in rows if isinstance(thread, int) and isinstance(rank, int)
+    }
 
 
 def name_lanes(reading: Reading, machine: Machine, ranks: dict[int, int]) -> None:

@@ -306,7 +306,48 @@ def test_gpu_numbers_are_those_of_the_process(tmp_path: Path) -> None:
     assert [(counter.name, counter.device) for counter in trace.counters] == [("GPU 0 SM active", 0)]
 
 
-def test_two_hundred_thousand_names_are_looked_up(tmp_path: Path) -> None:
+def test_metrics_that_older_exports_kept_as_json_become_counters(tmp_path: Path) -> None:
+    rows = [
+        {
+            "timestamp": 10,
+            "typeId": 256,
+            "data": '{"SM Active": "50", "GPC Clock Frequency": 1500000000, "name": "x"}',
+        },
+        {"timestamp": 20, "typeId": 256, "data": '{"SM Active": "60"}'},
+        {"timestamp": 30, "typeId": 999, "data": "not json"},
+    ]
+    trace = opened(tmp_path, GENERIC_EVENTS=rows, ANALYSIS_DETAILS=[{"start": 0}])
+    counters = {(counter.name, counter.unit): counter.value.tolist() for counter in trace.counters}
+    assert counters == {("GPU 0 SM active", "%"): [50, 60], ("GPU 0 GPC clock frequency", "MHz"): [1500]}
+    assert [note.count for note in trace.quality.notes if note.kind == "not shown: GENERIC_EVENTS"] == [1]
+
+
+def test_network_adapters_become_counters(tmp_path: Path) -> None:
+    tables = {
+        "NET_NIC_METRIC": [
+            {"start": 5, "end": 9, "globalId": 7, "metricsListId": 1, "metricsIdx": 0, "value": 300}
+        ],
+        "TARGET_INFO_NETWORK_METRICS": [
+            {"metricsListId": 1, "metricsIdx": 0, "name": "Bytes sent", "unit": "B/s"}
+        ],
+        "TARGET_INFO_NIC_INFO": [{"nicId": 2, "name": "mlx5_0"}],
+        "NIC_ID_MAP": [{"nicId": 2, "globalId": 7}],
+    }
+    (counter,) = opened(tmp_path, **tables).counters
+    assert (counter.name, counter.unit, counter.value.tolist()) == ("NIC mlx5_0 Bytes sent", "B/s", [300])
+
+
+def test_ranks_that_mpi_states_are_believed(tmp_path: Path) -> None:
+    other = LOCAL | 200 << 24
+    tables = {
+        KERNELS: [kernel(1, 2), kernel(1, 2, globalPid=other)],
+        "MPI_RANKS": [{"globalTid": THREAD, "rank": 5}, {"globalTid": other | 3, "rank": 4}],
+    }
+    trace = opened(tmp_path, **tables)
+    assert {lane.process: lane.rank for lane in trace.lanes} == {100: 5, 200: 4}
+
+
+def test_thirty_thousand_names_are_looked_up(tmp_path: Path) -> None:
     strings = {number: f"kernel {number}" for number in range(30_000)}
     rows = [kernel(number * 10 + 1, number * 10 + 5, demangledName=number) for number in range(30_000)]
     trace = open_trace([export(tmp_path / "run.sqlite", {KERNELS: rows}, strings)])

@@ -1,0 +1,139 @@
+"""Sampled quantities beside GPU_METRICS: GPU metrics as JSON in older exports, and network adapters."""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Counter, Effect
+from parsers.nsys.identifiers import UNKNOWN
+from parsers.nsys.metrics import HERTZ_FROM, gpu_known_as, metric_name
+from parsers.nsys.reading import Reading
+from parsers.nsys.targets import Machine
+from parsers.sqlite.database import TableDamaged, quote
+
+I64 = npt.NDArray[np.int64]
+Decode = Callable[[str], dict[str, float | int | str | None]]
+_METRIC = re.compile(r"active|throughput|bandwidth|clock|warps|issue|utili[sz]ation|stall", re.IGNORECASE)
+_STEP_ROWS = 4096
+
+
+def read_generic_metrics(reading: Reading, machine: Machine, ranks: dict[int, int]) -> None:
+    """GENERIC_EVENTS: before exports had GPU_METRICS, each sample was one JSON object of metric names and values."""
+    database = reading.database
+    table = database.table("GENERIC_EVENTS")
+    if (
+        table is None
+        or database.table("GPU_METRICS")
+        or not {"timestamp", "typeId", "data"} <= table.columns.keys()
+    ):
+        return
+    reading.tables_read.add(table.name)
+    series: dict[tuple[int, str], tuple[array[int], array[float]]] = {}
+    other = 0
+    decode = msgspec.json.Decoder(dict[str, float | int | str | None], strict=False).decode
+    for place, (time, kind, data) in enumerate(
+        reading.streamed(f"SELECT timestamp, typeId, data FROM {quote(table.name)}")
+    ):
+        if place % _STEP_ROWS == 0:
+            reading.progress.step(0.8, "reading GPU metrics")
+        values = _numbers(decode, data) if isinstance(time, int) and isinstance(kind, int) else {}
+        other += not values
+        for name, value in values.items():
+            times, numbers = series.setdefault((int(kind), name), (array("q"), array("d")))
+            times.append(time)
+            numbers.append(value)
+    for (kind, recorded), (times, numbers) in sorted(series.items()):
+        number, rank = gpu_known_as(reading, machine, ranks, kind & 0xFF)
+        name, unit = metric_name(recorded)
+        clock = "clock" in name.lower()
+        sampled = np.array(numbers, np.float64)
+        if clock and sampled.max() > HERTZ_FROM:
+            sampled /= 1e6
+        unit = unit or ("MHz" if clock else "%")
+        _add(reading, f"GPU {number} {name}", unit, np.array(times, np.int64), sampled, rank, number)
+    reading.builder.quality.note(
+        "not shown: GENERIC_EVENTS", Effect.NOTED, "Rows of tables that are not shown.", table.name, other
+    )
+
+
+def _numbers(decode: Decode, data: object) -> dict[str, float]:
+    if not isinstance(data, str):
+        return {}
+    try:
+        stated = decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return {}
+    numbers: dict[str, float] = {}
+    for name, value in stated.items():
+        if _METRIC.search(name):
+            try:
+                number = float(value) if value is not None else math.nan
+            except ValueError:
+                continue
+            if math.isfinite(number):
+                numbers[name] = number
+    return numbers
+
+
+def read_network_metrics(reading: Reading) -> None:
+    """NET_NIC_METRIC: one counter for each metric of each adapter."""
+    database = reading.database
+    table = database.table("NET_NIC_METRIC")
+    needed = {"start", "globalId", "metricsListId", "metricsIdx", "value"}
+    if table is None or not needed <= table.columns.keys():
+        return
+    names = {
+        (group, index): (str(name or ""), str(unit or ""))
+        for group, index, name, unit in database.few(
+            "TARGET_INFO_NETWORK_METRICS", "metricsListId", "metricsIdx", "name", "unit"
+        )
+    }
+    adapters = {nic: str(name) for nic, name in database.few("TARGET_INFO_NIC_INFO", "nicId", "name")}
+    known = {number: adapters.get(nic, "") for nic, number in database.few("NIC_ID_MAP", "nicId", "globalId")}
+    columns = {
+        "time": table.expression("start", UNKNOWN),
+        "adapter": table.expression("globalId", 0),
+        "group": table.expression("metricsListId", 0),
+        "index": table.expression("metricsIdx", 0),
+        "value": table.expression("value", 0),
+    }
+    reading.tables_read.add(table.name)
+    parts: dict[tuple[int, int, int], list[tuple[I64, I64]]] = {}
+    try:
+        for batch in database.batches(table, columns):
+            keys = np.stack([batch["adapter"], batch["group"], batch["index"]], axis=1)
+            for adapter, group, index in np.unique(keys, axis=0).tolist():
+                mine = (keys == (adapter, group, index)).all(axis=1) & (batch["time"] > UNKNOWN)
+                parts.setdefault((adapter, group, index), []).append(
+                    (batch["time"][mine], batch["value"][mine])
+                )
+    except TableDamaged as damage:
+        reading.builder.quality.note(
+            "damaged table", Effect.NOTED, "A table could not be read to its end.", f"{table.name}: {damage}"
+        )
+    for (adapter, group, index), some in sorted(parts.items()):
+        name, unit = names.get((group, index), (f"metric {index}", ""))
+        time, value = (np.concatenate(side) for side in zip(*some, strict=True))
+        label = f"NIC {known.get(adapter) or adapter} {name}"
+        _add(reading, label, unit, time, value.astype(np.float64), None, None)
+
+
+def _add(
+    reading: Reading,
+    name: str,
+    unit: str,
+    time: I64,
+    value: npt.NDArray[np.float64],
+    rank: int | None,
+    device: int | None,
+) -> None:
+    if len(time):
+        order = np.argsort(time, kind="stable")
+        reading.builder.counters.append(Counter(name, unit, time[order], value[order], rank, device))
