@@ -57,9 +57,9 @@ def complete_collectives(
                 known = (around >= 0) & (events[at] == around)
                 builder.attribute(which, wanting[known], values[at[known]])
     unnamed = np.setdiff1d(kernels, builder.stated(Attribute.COLLECTIVE))
-    distinct, which = np.unique(name[unnamed], return_inverse=True)
+    distinct, place_of = np.unique(name[unnamed], return_inverse=True)
     texts = [collective_of(builder.strings[each]) for each in distinct.tolist()]
-    values = np.array([builder.string(text) if text else -1 for text in texts], np.int64)[which]
+    values = np.array([builder.string(text) if text else -1 for text in texts], np.int64)[place_of]
     builder.attribute(Attribute.COLLECTIVE, unnamed[values >= 0], values[values >= 0])
 
 
