@@ -1,7 +1,7 @@
 """``python -m tests.benchmarks.drawing [EVENTS ...]``: frame times of the timeline while panning and zooming.
 
-A frame is everything that is painted again when the view moves: overview, rulers, names and lanes of a window of
-1920 x 1080 with 100 lanes, their labels and their gaps. Seconds depend on the machine; the ratio between sizes does not.
+A frame is everything that is painted again when the view moves: overview, rulers, names and lanes of a window of 1920
+x 1080 with 100 lanes, their labels and their gaps. Seconds depend on the machine, the ratio between sizes less so.
 """
 
 from __future__ import annotations

@@ -71,7 +71,8 @@ def _by_clock(row: Row, clock: Clock, view: Grid) -> Columns:
     edge = np.minimum(np.maximum(cell, 0), len(clock.begun) - 1).astype(np.int64)
     begun = clock.begun[edge].astype(np.int64)
     busy = clock.busy[edge].astype(np.float64)
-    coverage = np.minimum((busy[1:] - busy[:-1]) * (clock.quantum * view.rate), 1.0)
+    taken = (cell[1:] - cell[:-1]) * (clock.cell / clock.quantum)
+    coverage = np.minimum((busy[1:] - busy[:-1]) / taken, 1.0)
     low, high = begun[:-1], begun[1:]
     count = high - low
     event = np.where(count > 0, (low + high) >> 1, np.where(coverage > 0, low - 1, -1))
