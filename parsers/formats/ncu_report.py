@@ -20,7 +20,7 @@ from parsers.model.builder import TraceBuilder
 from parsers.ncu.blocks import MAGIC, UNPACKING_ERRORS, Block, Session, read_blocks
 from parsers.ncu.limits import UnpackingLimit
 from parsers.ncu.protobuf import Damaged
-from parsers.ncu.results import Result, read_range, read_result
+from parsers.ncu.results import Result, read_group, read_result
 from parsers.source import open_bytes
 
 _OPTION = re.compile(r"--(clock-control|cache-control|replay-mode)[= ](\S+)")
@@ -96,11 +96,15 @@ class _Reading:
         for pid, name in block.processes.items():
             self._process = (pid, name)
         read = 0
-        expected = block.results + block.ranges
+        expected = block.measured
         try:
             for kind, data in block.result_messages():
                 read += 1
-                result = read_result(data, self._names) if kind == "launch" else read_range(data, self._names)
+                result = (
+                    read_result(data, self._names)
+                    if kind == "launch"
+                    else read_group(data, kind, self._names)
+                )
                 self._results.append((result, *self._process))
         except Damaged as error:
             self.lost += max(expected - read, 0) + (1 if read > 0 else 0)

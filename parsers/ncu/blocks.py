@@ -37,18 +37,26 @@ class Block:
     sources: int = 0
     results: int = 0
     ranges: int = 0
+    command_lists: int = 0
+    graphs: int = 0
     strings: list[str] = field(default_factory=list)
     processes: dict[int, str] = field(default_factory=dict)
     payload_size: int = 0
     payload: bytes = b""
 
+    @property
+    def measured(self) -> int:
+        """How many results of any kind the payload holds."""
+        return self.results + self.ranges + self.command_lists + self.graphs
+
     def result_messages(self) -> Iterator[tuple[str, memoryview]]:
-        """("launch" or "range", message) of every result; raises ``Damaged`` where the payload is cut."""
-        if not self.results and not self.ranges:
+        """(kind, message) of every result: a launch, range, command list or CUDA graph; raises ``Damaged`` at a cut."""
+        if not self.measured:
             return
         view = memoryview(self.payload)
         at = 0
         kinds = ["source"] * self.sources + ["launch"] * self.results + ["range"] * self.ranges
+        kinds += ["command list"] * self.command_lists + ["CUDA graph"] * self.graphs
         for kind in kinds:
             if at + 4 > len(view):
                 raise Damaged("a block ends before its last message")
@@ -79,7 +87,7 @@ def read_blocks(stream: IO[bytes], session: Session, allow: Callable[[int], None
         if block.payload_size > LARGEST_PAYLOAD:
             raise Damaged("a block is impossibly large")
         allow(block.payload_size)
-        if block.results or block.ranges:
+        if block.measured:
             block.payload = _exactly(stream, block.payload_size)
         else:
             _skip(stream, block.payload_size)
@@ -132,6 +140,10 @@ def _header(data: bytes, session: Session) -> Block:
             block.processes[pid] = name
         elif number == 7:
             block.ranges = _count(value)
+        elif number == 8:
+            block.command_lists = _count(value)
+        elif number == 9:
+            block.graphs = _count(value)
     return block
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 SECTION_IDENTIFIERS = {
     "GPU Speed Of Light Throughput": "SpeedOfLight",
@@ -24,6 +25,7 @@ SECTION_IDENTIFIERS = {
     "Source Counters": "SourceCounters",
 }
 
+_METRIC_NAME = re.compile(r"\w+__[\w.]+\w")
 _SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 _MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _L1 = "l1tex__throughput.avg.pct_of_peak_sustained_active"
@@ -177,7 +179,8 @@ def metric_of_label(section: str, label: str) -> str:
     Labels that are metric names stay; unknown ones become "Section: label", so that nothing is lost.
     """
     if "__" in label or label.startswith(("breakdown:", "group:")):
-        return label
+        named = _METRIC_NAME.findall(label) if " " in label else []
+        return named[-1] if named else label
     identifier = SECTION_IDENTIFIERS.get(section, section)
     known = _LOWER.get(identifier)
     metric = known.get(label.lower()) if known is not None else _ANYWHERE.get(label.lower())

@@ -129,15 +129,19 @@ def _take(result: Result, number: int, value: int | memoryview, names: Sequence[
         result.stream = integer(value)
 
 
-def read_range(data: memoryview, names: Sequence[str] = ()) -> Result:
-    """A range of launches that were measured together: metrics and no launch of its own."""
-    result = Result(function_name="range")
+def read_group(data: memoryview, kind: str, names: Sequence[str] = ()) -> Result:
+    """Launches that were measured together, as a range, command list or CUDA graph: metrics and no shape."""
+    result = Result(function_name=kind)
     for number, _, value in fields(data):
         try:
             if number == 4:
                 result.metrics.append(_metric(message(value), names))
-            elif number == 11:
+            elif number == 11 and kind == "range":
                 result.context = integer(value)
+            elif number == 18 and kind == "command list":
+                result.demangled_name = text(value)
+            elif number == 21 and kind == "command list":
+                result.rules += _rule(message(value))
         except Damaged:
             result.damaged_parts += 1
     return result

@@ -27,6 +27,7 @@ PIPES = {
     "tensor": "the tensor cores",
     "tma": "TMA (bulk copies)",
 }
+EXECUTED_PIPES = ("alu", "fma", "fp64", "tensor")
 INSTRUCTION_PIPES = {
     "xu": "XU (sine, exponential, reciprocal, square root, conversions)",
     "lsu": "LSU (loads and stores)",
@@ -64,16 +65,26 @@ def pipes(kernel: KernelProfile) -> list[Pipe]:
         for name, shown in PIPES.items()
         if (value := pipe_percent(kernel, name)) is not None
     ]
+    if not found:
+        found = [
+            Pipe(name, PIPES[name], value)
+            for name in EXECUTED_PIPES
+            if (value := executed_percent(kernel, name)) is not None
+        ]
     return sorted(found, key=lambda each: -each.percent)
+
+
+def executed_percent(kernel: KernelProfile, pipe: str) -> float | None:
+    """How busy one pipe was by the instructions it executed, all that older reports state."""
+    stem = f"sm__inst_executed_pipe_{pipe}"
+    return first_number(kernel, f"{stem}.{_ELAPSED}", f"{stem}.{_ACTIVE}")
 
 
 def instruction_pipes(kernel: KernelProfile) -> list[Pipe]:
     """The pipes that are known by their executed instructions only, busiest first."""
     found = []
     for name, shown in INSTRUCTION_PIPES.items():
-        stem = f"sm__inst_executed_pipe_{name}"
-        value = first_number(kernel, f"{stem}.{_ELAPSED}", f"{stem}.{_ACTIVE}")
-        if value is not None:
+        if (value := executed_percent(kernel, name)) is not None:
             found.append(Pipe(name, shown, value))
     return sorted(found, key=lambda each: -each.percent)
 

@@ -9,7 +9,7 @@ from rules.analysis.kernel_findings import Fault, KernelRule, results_of
 from rules.analysis.kernel_launch import idle_share_of_tail
 from rules.analysis.kernel_occupancy import ACHIEVED, THEORETICAL
 from rules.analysis.kernel_result import numbers
-from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, WAVES, speed_of_light
+from rules.analysis.kernel_speed_of_light import WAVES, speed_of_light
 from rules.base import Category, rule
 
 LEAST_SAVING = 0.1
@@ -32,8 +32,8 @@ Why it costs time
 
 How it decides
     From the number of waves: the last one is at least a fifth of all, it leaves 10 % or more of all places empty, and
-    the occupancy that was achieved is below 80 % of the possible one. The ceiling is the share of empty places.
-    Kernels that reach 80 % of a limit anyway are left out.
+    the occupancy that was achieved is below 80 % of the possible one. The ceiling is the share of empty places, and no
+    more than what the busiest part of the GPU has left.
 
 What to try
     Blocks that are smaller, a grid that is a whole number of waves, or a persistent kernel whose blocks fetch work.
@@ -48,9 +48,10 @@ When it is wrong
             each for each in results_of(kernel, "LaunchConfiguration") if each.category is self.category
         ]
         waves = kernel.number(WAVES)
-        if not results or waves is None or (sol is not None and sol.best >= HIGH_PERCENT):
+        if not results or waves is None:
             return None
-        saving = idle_share_of_tail(waves)
+        unused = 1.0 if sol is None else 1 - sol.best / 100.0
+        saving = min(idle_share_of_tail(waves), unused)
         occupancy = numbers(kernel, ACHIEVED, THEORETICAL)
         if saving < LEAST_SAVING or (occupancy and occupancy[0] >= HELD_SHARE * occupancy[1]):
             return None

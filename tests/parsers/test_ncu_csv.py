@@ -90,6 +90,15 @@ def test_conclusions_of_the_profiler_are_kept(details: Trace) -> None:
     assert results["SOLFPRoofline"].kind == "info"
 
 
+@pytest.mark.parametrize("label", [DURATION, f"Duration ({DURATION})", f"Duration {DURATION}", "Duration"])
+def test_details_pages_with_labels_names_or_both(tmp_path: Path, label: str) -> None:
+    text = (
+        f'{HEADER},"Section Name","Metric Name","Metric Unit","Metric Value"\n'
+        f'{IDENTITY.format(id="0", name="k")},"GPU Speed Of Light Throughput","{label}","us","1.50"\n'
+    )
+    assert opened(tmp_path, text).kernels[0].metrics == {DURATION: 1500.0}
+
+
 def test_the_summary_page_counts_invocations(fixtures: Path) -> None:
     trace = open_trace([fixtures / "ncu" / "kernels.summary.csv.gz"])
     kernel = next(each for each in trace.kernels if each.name == "atomic_contention")

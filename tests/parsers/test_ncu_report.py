@@ -146,6 +146,17 @@ def test_an_empty_demangled_name_falls_back_to_the_function_name(tmp_path: Path)
     assert opened(tmp_path, report(result(name=b""))).kernels[0].name == "k"
 
 
+def test_ranges_and_graphs_are_measured_as_a_whole(tmp_path: Path) -> None:
+    group = block_of(4, number(1, 0) + block_of(2, number(5, 7)))
+    payload = prefixed(group) + prefixed(group)
+    data = b"NVR\0" + prefixed(number(1, 7)) + prefixed(block_of(4, block_of(1, b"a")))
+    data += prefixed(number(7, 1) + number(9, 1) + number(5, len(payload))) + payload
+    assert [(each.name, each.metrics) for each in opened(tmp_path, data).kernels] == [
+        ("range", {"a": 7}),
+        ("CUDA graph", {"a": 7}),
+    ]
+
+
 def test_unknown_fields_and_missing_values(tmp_path: Path) -> None:
     later_version = result(metric(0, double(3, float("nan"))), block_of(99, b"new"), number(98, 1))
     kernel = opened(tmp_path, report(later_version, names=("a",), extra=block_of(77, b"x"))).kernels[0]

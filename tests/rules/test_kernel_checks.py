@@ -17,7 +17,7 @@ from parsers.model.kernels import MetricValue
 from rules.analysis.kernel_result import KernelRuleResult
 from rules.analysis.kernel_rules import evaluate
 from rules.base import Category
-from tests.rules.kernel_profiles import ACHIEVED, COMPUTE, ISSUED, MEMORY, THEORETICAL, kernel, stall
+from tests.rules.kernel_profiles import ACHIEVED, COMPUTE, ISSUED, MEMORY, SOUND, THEORETICAL, kernel, stall
 
 COMPARED = frozenset(
     {
@@ -140,6 +140,15 @@ def test_idle_pipes_and_their_estimate() -> None:
     assert result.fired
     assert result.speedup_percent == pytest.approx(80.1)
     assert result.speedup_is_global is False
+
+
+def test_older_reports_know_pipes_by_executed_instructions() -> None:
+    old = kernel(
+        {"sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active": 85.0},
+        without=tuple(metric for metric in SOUND if metric.startswith("sm__pipe_")),
+    )
+    (result,) = results(old, "HighPipeUtilization")
+    assert (result.fired, result.subject) == (True, "fma")
 
 
 def test_estimates_are_capped_by_free_issue_slots() -> None:

@@ -240,8 +240,19 @@ def test_each_fault_on_both_sides_of_its_threshold(category: Category, quiet: Me
 
 def test_a_small_grid() -> None:
     slow: Metrics = {**WAITING, "launch__waves_per_multiprocessor": 0.2}
+    assert Category.LATENCY_BOUND not in categories(kernel(slow, grid=(98, 1, 1)))
     assert Category.SMALL_GRID in categories(kernel(slow, grid=(98, 1, 1)))
-    assert Category.SMALL_GRID not in categories(kernel(slow, grid=(99, 1, 1)))
+    assert Category.LATENCY_BOUND in categories(kernel(slow, grid=(99, 1, 1)))
+
+
+def test_some_idle_sms() -> None:
+    def titles(blocks: int, changes: Metrics) -> str:
+        return " ".join(each.title for each in found(trace_of(kernel(changes, grid=(blocks, 1, 1)))))
+
+    slow: Metrics = {**WAITING, "launch__waves_per_multiprocessor": 0.2}
+    assert "SMs without a block" in titles(118, slow)
+    assert "SMs without a block" not in titles(119, slow)
+    assert "SMs without a block" not in titles(118, {**slow, MEMORY: 60.0})
 
 
 def test_counted_spills_are_register_spills() -> None:

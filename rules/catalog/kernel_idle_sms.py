@@ -1,0 +1,57 @@
+"""Kernels with fewer blocks than SMs, so that a part of the GPU has nothing to do."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from parsers.model import KernelProfile
+from rules.analysis.kernel_findings import Fault, KernelRule, results_of
+from rules.analysis.kernel_speed_of_light import LOW_PERCENT, speed_of_light
+from rules.base import Category, rule
+
+LEAST_IDLE_PERCENT = 10.0
+
+
+@rule
+class KernelIdleSms(KernelRule):
+    """Some SMs get no block although the kernel is limited by nothing else."""
+
+    id: ClassVar[str] = "kernel-idle-sms"
+    category: ClassVar[Category] = Category.SMALL_GRID
+    explanation: ClassVar[str] = """
+What it found
+    The grid has fewer blocks than the GPU has SMs: at least a tenth of the GPU is idle while the kernel runs.
+
+Why it costs time
+    A block runs on one SM. SMs without a block cannot help the others.
+
+How it decides
+    From the number of blocks and SMs, for kernels that use less than 60 % of compute and memory. Kernels of which more
+    than a quarter of the SMs are idle have that as their main verdict and are not repeated here.
+
+What to try
+    More and smaller blocks, split along another dimension (split-K), several problems in one launch, or other kernels
+    on another stream at the same time.
+
+When it is wrong
+    When other kernels ran on the idle SMs, which the profiler prevents by running one kernel at a time.
+"""
+
+    def fault(self, kernel: KernelProfile) -> Fault | None:
+        sol = speed_of_light(kernel)
+        if sol is None or sol.best >= LOW_PERCENT or sol.bound is Category.SMALL_GRID:
+            return None
+        results = [
+            each for each in results_of(kernel, "LaunchConfiguration") if each.category is self.category
+        ]
+        if not results or (results[0].speedup_percent or 0.0) < LEAST_IDLE_PERCENT:
+            return None
+        return Fault(
+            title="SMs without a block",
+            explanation=results[0].text,
+            advice=(
+                "Launch at least as many blocks as there are SMs: smaller blocks, or a split along another axis.",
+            ),
+            saving=(results[0].speedup_percent or 0.0) / 100.0,
+            category=self.category,
+        )
