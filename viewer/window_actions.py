@@ -97,8 +97,7 @@ class WindowActions:
             return
         dialog = CaptureDialog(self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        if hasattr(dialog, "recorded"):
-            dialog.recorded.connect(lambda paths: self._window.open([Path(path) for path in paths]))
+        dialog.captured.connect(self._window.open)
         dialog.open()
 
     def compare(self) -> None:

@@ -45,3 +45,11 @@ class PretendTools:
         """Argument lists of every call so far, the name left out."""
         lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
         return [call[1:] for call in map(json.loads, lines) if call[0] == name]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still runs: one that is dead and waits to be collected does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False

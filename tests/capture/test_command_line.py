@@ -85,10 +85,7 @@ def test_the_command_for_another_machine_runs_with_the_saved_runner(
 
 
 @pytest.mark.usefixtures("needs_torch")
-def test_ctrl_c_finishes_an_endless_script_and_keeps_its_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PIDS_FILE", str(tmp_path / "pids"))
+def test_ctrl_c_finishes_an_endless_script_and_keeps_its_steps(tmp_path: Path) -> None:
     program = "import sys; from viewer.cli import main; sys.exit(main(sys.argv[1:]))"
     words = ["capture", "torch", "--no-diagnosis", "--out", str(tmp_path), "--active", "100000", "--"]
     process = subprocess.Popen(

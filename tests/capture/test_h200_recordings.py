@@ -55,7 +55,7 @@ def test_the_profiled_kernels_are_named_as_on_the_timeline() -> None:
 @pytest.mark.parametrize(
     ("kernel", "function"),
     [
-        ("void at::native::vectorized_elementwise_kernel<4, at::native::add<float> >(int, float*)", "vectorized_elementwise_kernel"),
+        ("void at::native::elementwise<4, at::native::add<float> >(int, float*)", "elementwise"),
         ("void (anonymous namespace)::softmax_warp<float, (int)4>(float*, int)", "softmax_warp"),
         ("void cutlass::Kernel2<cutlass_80_tensorop>(typename T::Params)", "Kernel2"),
         ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"),

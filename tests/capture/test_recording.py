@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 import threading
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 
 from parsers import open_trace
 from rules import diagnose
-from tests.capture.pretend import script_request
+from tests.capture.pretend import alive, script_request
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
@@ -77,12 +76,9 @@ def test_a_failing_script_shows_its_own_traceback_first_and_keeps_what_was_recor
 
 
 def test_steps_that_are_never_reached_are_said_not_written(tmp_path: Path) -> None:
-    request = script_request("failing.py", tmp_path / "out")
-    outcome, _, _ = record(replace(request, window=Window(skip_first=50)))
-    assert outcome.recordings == ()
-    assert outcome.problem == "The script failed: ValueError: shape mismatch in layer 3"
     request = script_request("inference.py", tmp_path / "out")
     outcome, _, _ = record(replace(request, window=Window(skip_first=50)))
+    assert outcome.recordings == ()
     assert "ended after 30 steps" in outcome.problem
     assert "--skip-first" in outcome.fix
 
@@ -136,23 +132,6 @@ class Endless:
     def outcome(self) -> Outcome:
         self.thread.join(60)
         return self.outcomes[0]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
-
-
-def test_finishing_an_endless_script_keeps_the_steps_so_far(tmp_path: Path) -> None:
-    endless = Endless(tmp_path, Window(active=100_000, skip_first=0, warmup=1))
-    time.sleep(0.3)
-    endless.recording.finish_now()
-    outcome = endless.outcome()
-    assert not outcome.killed
-    assert annotations(outcome.recordings[0])["ProfilerStep"] > 1
-    assert not any(alive(pid) for pid in endless.pids())
 
 
 def test_killing_ends_every_process_and_the_next_recording_starts_at_once(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QFont, QFontDatabase, QGuiApplication, QKeyEvent
+from PySide6.QtGui import QFont, QFontDatabase, QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
@@ -108,17 +108,12 @@ class CaptureDialog(QDialog):
         self._allow(False)
         self.run_view.start(request)
 
-    def closeEvent(self, event: QCloseEvent) -> None:
-        """Ask before a running recording is lost."""
+    def reject(self) -> None:
+        """Escape and the close button end here: ask before a running recording is lost."""
         if self.run_view.running and not self._may_kill():
-            event.ignore()
             return
         self._jobs.close(0.2)
-        super().closeEvent(event)
-
-    def reject(self) -> None:
-        """Escape does what the close button does."""
-        self.close()
+        super().reject()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Ctrl+Return records from anywhere in the form."""

@@ -1,4 +1,4 @@
-"""Infers until somebody stops it; the environment's PIDS_FILE gets the pid of a process that left the family."""
+"""Infers until somebody stops it; with PIDS_FILE set, it starts a process that leaves the family and names both."""
 
 import os
 import subprocess
@@ -7,10 +7,11 @@ import time
 
 import torch
 
-sleeper = "import time; time.sleep(600)"
-detached = subprocess.Popen([sys.executable, "-c", sleeper], start_new_session=True)
-with open(os.environ["PIDS_FILE"], "w") as file:
-    file.write(f"{os.getpid()} {detached.pid}")
+if "PIDS_FILE" in os.environ:
+    sleeper = "import time; time.sleep(600)"
+    detached = subprocess.Popen([sys.executable, "-c", sleeper], start_new_session=True)
+    with open(os.environ["PIDS_FILE"], "w") as file:
+        file.write(f"{os.getpid()} {detached.pid}")
 model = torch.nn.Linear(4, 4)
 while True:
     model(torch.randn(2, 4))

@@ -1,0 +1,253 @@
+"""The capture dialog: what is filled in is what runs, and a run can be watched, finished, killed and found again."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QMessageBox
+from pytestqt.qtbot import QtBot
+
+from tests.capture.pretend import PretendTools, alive, script_request
+from viewer import theme
+from viewer.capture.dialog import CaptureDialog
+from viewer.capture.plan import kernel_request
+from viewer.capture.request import (
+    CaptureRequest,
+    NcuOptions,
+    NsysOptions,
+    Target,
+    TargetKind,
+    Tool,
+    TorchOptions,
+    Window,
+)
+from viewer.capture.storage import History, Presets
+
+MakeDialog = Callable[[CaptureRequest | None], CaptureDialog]
+
+
+@pytest.fixture
+def make_dialog(qtbot: QtBot, qapp: QApplication) -> Iterator[MakeDialog]:
+    theme.apply(qapp, "dark")
+    made: list[CaptureDialog] = []
+
+    def make(preset: CaptureRequest | None = None) -> CaptureDialog:
+        dialog = CaptureDialog(None, preset)
+        qtbot.addWidget(dialog)
+        dialog.show()
+        qtbot.waitUntil(lambda: not dialog._jobs.busy, timeout=30_000)
+        made.append(dialog)
+        return dialog
+
+    yield make
+    for dialog in made:
+        dialog.run_view.end_now()
+        dialog.close()
+
+
+FULL = CaptureRequest(
+    tool=Tool.NSYS,
+    target=Target(
+        TargetKind.MODULE,
+        "package.train",
+        ("--name", "two words", 'say "hi"', "größe", ""),
+        sys.executable,
+        launcher=("numactl", "-N", "0"),
+        folder="/",
+        environment={"A": "b c", "D": "=e="},
+    ),
+    window=Window(
+        "region",
+        "one step",
+        skip_first=7,
+        warmup=1,
+        active=9,
+        time_limit_s=33,
+        delay_s=4,
+        phases=False,
+        modules=True,
+    ),
+    torch=TorchOptions(True, False, True),
+    nsys=NsysOptions(("cuda", "nvtx", "cudnn"), "nvtx", 12, "epoch@mine", "node", True, True),
+    ncu=NcuOptions("roofline", "regex:^gemm", "demangled", 5, 6, True, "whole", True),
+    out="/tmp",
+    host="me@far",
+)
+
+
+def test_every_field_goes_in_and_comes_out_again(make_dialog: MakeDialog) -> None:
+    assert make_dialog(FULL).request() == FULL
+    assert CaptureRequest.from_json(FULL.to_json()) == FULL
+
+
+def test_the_first_thing_asked_for_is_the_script(make_dialog: MakeDialog) -> None:
+    dialog = make_dialog(None)
+    assert dialog.problem.text() == "Pick the script or module to record."
+    assert not dialog.record.isEnabled()
+
+
+def test_the_command_shown_is_the_command_that_runs(
+    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+) -> None:
+    request = script_request("inference.py", tmp_path / "my out", "two words", "it's")
+    dialog = make_dialog(request)
+    qtbot.waitUntil(lambda: dialog.command.toPlainText() != "")
+    words = shlex.split(dialog.command.toPlainText())
+    assert words[:2] == ["cd", str(Path(request.target.program).parent)]
+    assert words[words.index("--out") + 1] == str(tmp_path / "my out")
+    assert words[-3:] == [request.target.program, "two words", "it's"]
+    dialog.target.arguments.setText("'not closed")
+    qtbot.waitUntil(lambda: "quotation mark" in dialog.problem.text())
+    assert not dialog.record.isEnabled()
+
+
+def test_a_pasted_command_fills_the_fields(make_dialog: MakeDialog, qtbot: QtBot) -> None:
+    dialog = make_dialog(None)
+    dialog.target.program.setText("torchrun --nproc_per_node=2 -m pack.train --lr 0.1")
+    dialog.target.program.editingFinished.emit()
+    target = dialog.request().target
+    assert (target.kind, target.program) == (TargetKind.MODULE, "pack.train")
+    assert (target.launcher, target.arguments) == (("torchrun", "--nproc_per_node=2"), ("--lr", "0.1"))
+
+
+def test_a_missing_tool_keeps_the_button_grey_and_says_why(
+    make_dialog: MakeDialog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, qtbot: QtBot
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("viewer.capture.tools._PLACES", {"nsys": {"linux": ()}, "ncu": {"linux": ()}})
+    monkeypatch.setattr(sys, "platform", "linux")
+    dialog = make_dialog(replace(script_request("inference.py", tmp_path), tool=Tool.NCU))
+    qtbot.waitUntil(lambda: "ncu" in dialog.problem.text())
+    assert not dialog.record.isEnabled()
+    assert "developer.nvidia.com" in dialog.options.note.text()
+    dialog.options.tools.button(0).click()
+    qtbot.waitUntil(dialog.record.isEnabled)
+
+
+def test_slow_choices_are_warned_about_before_they_start(
+    make_dialog: MakeDialog, pretend_tools: PretendTools, tmp_path: Path, qtbot: QtBot
+) -> None:
+    dialog = make_dialog(script_request("inference.py", tmp_path, "--batch-size", "2"))
+    assert "batch size" in dialog.warnings.text()
+    assert "Stacks" not in dialog.warnings.text()
+    dialog.options.stacks.setChecked(True)
+    qtbot.waitUntil(lambda: "Stacks" in dialog.warnings.text())
+    dialog.options.tools.button(2).click()
+    dialog.options.section_set.setCurrentText("full (slow)")
+    qtbot.waitUntil(lambda: "38 times" in dialog.warnings.text())
+
+
+def test_presets_are_kept_by_name(make_dialog: MakeDialog, tmp_path: Path) -> None:
+    first = make_dialog(script_request("inference.py", tmp_path))
+    first.options.shapes.setChecked(True)
+    first.save_preset("with shapes")
+    second = make_dialog(None)
+    second.presets.setCurrentText("with shapes")
+    second.presets.activated.emit(second.presets.currentIndex())
+    assert second.request().torch.shapes
+    assert list(Presets().all()) == ["with shapes"]
+
+
+def test_copying_for_another_machine_leaves_this_ones_paths_out(
+    make_dialog: MakeDialog, tmp_path: Path
+) -> None:
+    dialog = make_dialog(script_request("inference.py", tmp_path))
+    dialog._copy_portable()
+    assert "python3 stallscope_runner.pyz" in QGuiApplication.clipboard().text()
+    assert sys.executable not in QGuiApplication.clipboard().text()
+
+
+def test_a_kernel_of_the_timeline_comes_with_its_name_and_count(
+    make_dialog: MakeDialog, tmp_path: Path
+) -> None:
+    base = script_request("inference.py", tmp_path)
+    request = make_dialog(kernel_request(base, "void lib::gemm<float, 4>(int)", 3)).request()
+    assert request.tool is Tool.NCU
+    assert (request.ncu.kernel_name, request.ncu.launch_skip, request.ncu.launch_count) == ("gemm", 3, 1)
+    assert request.window.active == 1
+
+
+def test_one_button_records_and_hands_the_files_over(
+    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+) -> None:
+    dialog = make_dialog(script_request("inference.py", tmp_path / "out"))
+    phases: list[str] = []
+    with qtbot.waitSignal(dialog.captured, timeout=60_000) as caught:
+        qtbot.mouseClick(dialog.record, Qt.MouseButton.LeftButton)
+        assert dialog.tabs.currentIndex() == 1
+        dialog.run_view.progress.valueChanged.connect(lambda _: phases.append(dialog.run_view.phase.text()))
+    assert caught.args == [[tmp_path / "out" / "inference.pt.trace.json.gz"]]
+    assert any(phase.startswith("Recording step") for phase in phases)
+    qtbot.waitUntil(lambda: not dialog.isVisible())
+    again = make_dialog(None)
+    assert again.request().target.program == dialog.request().target.program, (
+        "the last used request is remembered"
+    )
+
+
+def test_a_failing_script_shows_its_traceback_first(
+    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+) -> None:
+    request = replace(script_request("failing.py", tmp_path / "out"), window=Window(skip_first=90))
+    dialog = make_dialog(request)
+    with qtbot.waitSignal(dialog.run_view.ended, timeout=60_000):
+        dialog.start()
+    assert dialog.isVisible()
+    assert dialog.run_view.phase.text() == "The script failed: ValueError: shape mismatch in layer 3"
+    assert dialog.run_view.output.toPlainText().startswith("Traceback (most recent call last)")
+    dialog.tabs.setCurrentIndex(2)
+    dialog.history.table.selectRow(0)
+    assert "shape mismatch" in dialog.history.output.toPlainText()
+    assert not dialog.history.open.isEnabled()
+
+
+def test_closing_asks_and_killing_leaves_nothing(
+    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids_file = tmp_path / "pids"
+    request = script_request("endless.py", tmp_path / "out", PIDS_FILE=str(pids_file))
+    dialog = make_dialog(replace(request, window=Window(active=100_000)))
+    dialog.start()
+    qtbot.waitUntil(lambda: "Recording step" in dialog.run_view.phase.text(), timeout=60_000)
+    monkeypatch.setattr(QMessageBox, "exec", lambda box: 0)
+    answers = iter(["keep", "kill"])
+
+    def clicked(box: QMessageBox) -> object:
+        wanted = next(answers)
+        return next(button for button in box.buttons() if button.text().lower().startswith(wanted))
+
+    monkeypatch.setattr(QMessageBox, "clickedButton", clicked)
+    dialog.close()
+    assert dialog.isVisible()
+    assert dialog.run_view.running
+    dialog.close()
+    assert not dialog.isVisible()
+    assert not any(alive(int(pid)) for pid in pids_file.read_text().split())
+
+
+def test_finishing_an_endless_script_from_the_window_keeps_its_steps(
+    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+) -> None:
+    request = script_request("endless.py", tmp_path / "out", PIDS_FILE=str(tmp_path / "pids"))
+    dialog = make_dialog(replace(request, window=Window(active=100_000, skip_first=0)))
+    dialog.start()
+    qtbot.waitUntil(lambda: "Recording step" in dialog.run_view.phase.text(), timeout=60_000)
+    with qtbot.waitSignal(dialog.captured, timeout=60_000) as caught:
+        qtbot.mouseClick(dialog.run_view.finish, Qt.MouseButton.LeftButton)
+    assert [path.name for path in caught.args[0]] == ["endless.pt.trace.json.gz"]
+    assert History().runs()[0].recordings == tuple(caught.args[0])
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_the_dialog_paints_in_both_themes(make_dialog: MakeDialog, qapp: QApplication, name: str) -> None:
+    dialog = make_dialog(FULL)
+    theme.apply(qapp, name)
+    ground = dialog.grab().toImage().pixelColor(2, dialog.height() - 3)
+    assert (ground.lightness() < 128) == (name == "dark")
