@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 SIZES = (100_000, 1_000_000)
@@ -29,7 +30,23 @@ def main() -> None:
                 f" {taken.diagnosis / taken.opening:>7.2f} {taken.peak_gzip / taken.events:>9.0f} B/event",
                 flush=True,
             )
-    print("floor: the same file decoded event by event with msgspec, nothing kept")
+        print("floor: the same file decoded event by event with msgspec, nothing kept\n")
+        _measure_databases(sizes, folder)
+
+
+def _measure_databases(sizes: Sequence[int], folder: Path) -> None:
+    from tests.benchmarks.database_loading import measure
+
+    print("Nsight Systems export")
+    print("    events    floor     open  / floor        peak")
+    for size in sizes:
+        taken = measure(size, folder)
+        print(
+            f"{taken.events:>10,} {taken.floor:>6.2f} s {taken.opening:>6.2f} s"
+            f" {taken.opening / taken.floor:>8.2f} {taken.peak / taken.events:>4.0f} B/event",
+            flush=True,
+        )
+    print("floor: the same columns read with ADBC into numpy, nothing done with them")
 
 
 if __name__ == "__main__":

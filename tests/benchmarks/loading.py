@@ -63,16 +63,16 @@ def measure(events: int, folder: Path, rounds: int = 3) -> Loading:
     for _ in range(rounds):
         taken["floor"].append(_seconds(lambda: floor.scan(path)))
         for what, recording in (("opening", path), ("opening_gzip", packed)):
-            _forget_cached()
+            forget_cached()
             taken[what].append(_seconds(lambda recording=recording: open_trace([recording])))
         trace = open_trace([path])  # anew each time: a trace keeps what analyses derived from it
         taken["diagnosis"].append(_seconds(lambda trace=trace: diagnose(trace)))
     medians = {what: statistics.median(times) for what, times in taken.items()}
-    _forget_cached()
-    return Loading(events=count, peak_gzip=_peak_of_opening(packed), **medians)
+    forget_cached()
+    return Loading(events=count, peak_gzip=peak_of_opening(packed), **medians)
 
 
-def _forget_cached() -> None:
+def forget_cached() -> None:
     """Openings are measured from the file; a cache of an earlier round would hide them."""
     shutil.rmtree(platformdirs.user_cache_path("stallscope", appauthor=False), ignore_errors=True)
 
@@ -83,7 +83,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def _peak_of_opening(path: Path) -> int:
+def peak_of_opening(path: Path) -> int:
     command = [sys.executable, "-c", PEAK_OF_OPENING, str(path)]
     result = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
     return int(result.stdout)
