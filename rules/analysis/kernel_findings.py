@@ -26,7 +26,9 @@ NOT_WALL_TIME = (
     "The times are those under Nsight Compute, which serialises kernels and, unless told otherwise, flushes caches and"
     " fixes clocks: compare them with each other, not with wall time."
 )
-FROM_THE_REPORT = "The counters are from Nsight Compute, which flushes caches and fixes clocks unless told otherwise."
+FROM_THE_REPORT = (
+    "The counters are from Nsight Compute, which flushes caches and fixes clocks unless told otherwise."
+)
 MOST_EVIDENCE = 5
 MOST_INTERVALS = 20_000
 _NO_EVENTS = np.empty(0, np.int64)

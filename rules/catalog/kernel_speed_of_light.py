@@ -57,9 +57,9 @@ Why it costs time
     as the hardware allows for the work it was given: then only less work helps.
 
 How it decides
-    From the throughput of compute and memory in percent of the GPU's peak. Both below 60 %: it waits, or its grid is too
-    small when more than a quarter of the SMs get no block. Otherwise the larger one is the limit, or both are when they
-    differ by less than 10 points. 80 % counts as reached: the ceiling is what running at 80 % would save.
+    From the throughput of compute and memory in percent of the GPU's peak. Both below 60 %: it waits, or its grid is
+    too small when more than a quarter of the SMs get no block. Otherwise the larger one is the limit, or both are when
+    they differ by less than 10 points. 80 % counts as reached: the ceiling is what running at 80 % would save.
 
 What to try
     Memory: move fewer bytes. Compute: use tensor cores or cheaper arithmetic. Waiting: more parallelism per thread

@@ -10,6 +10,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
+from rules.analysis.kernel_citation import measured_sentence
 from rules.analysis.memory_bound import MemoryBound, memory_bound
 from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, share
 from rules.base import Category, Finding, Need, rule, severity_of
@@ -67,6 +68,7 @@ When it is wrong
         if share(analysis, ceiling) < LEAST_SHARE:
             return
         attention = worst.attention_ns > worst.total_ns // 3
+        measured = measured_sentence(trace, worst.events)
         evidence = worst.attention if attention else worst.events
         yield Finding(
             rule=self.id,
@@ -77,7 +79,7 @@ When it is wrong
                 if attention
                 else f"Unfused kernels only move memory: {of_every_step(analysis, share(analysis, ceiling))}"
             ),
-            explanation=_explanation(analysis, worst, length(busy), ceiling),
+            explanation=f"{_explanation(analysis, worst, length(busy), ceiling)} {measured}".strip(),
             advice=_advice(attention),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
@@ -86,7 +88,9 @@ When it is wrong
             evidence=event_evidence(trace, evidence),
             intervals=pairs(busy),
             code=_ATTENTION_CODE if attention else _FUSE_CODE,
-            cannot_tell="How close each kernel is to the memory's bandwidth: profile the longest with Nsight Compute.",
+            cannot_tell=""
+            if measured
+            else "How close each kernel is to the memory's bandwidth: profile the longest with Nsight Compute.",
             confidence="medium",
         )
 

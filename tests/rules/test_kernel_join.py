@@ -215,3 +215,14 @@ def test_reports_pair_up_by_name_and_shape_first() -> None:
     assert {(pair.before.id, pair.after.id) for pair in pairs} == {("0", "1"), ("1", "0")}
     assert [group.name for group in only_before] == ["gone"]
     assert [group.name for group in only_after] == ["new"]
+
+
+def test_a_finding_about_memory_bound_kernels_cites_the_counters() -> None:
+    names = ["void at::native::elementwise_kernel<1>(int)", "void at::native::softmax_kernel<2>(int)"]
+    launches = [(name, "2640,1,1", 400_000) for name in names * 4]
+    report = (kernel(name=names[0]), kernel(name=names[1], ident="1"))
+    for profiles, cited in (((), False), (report, True)):
+        found = diagnose(timeline(profiles, launches)).findings
+        finding = next(each for each in found if each.category is Category.MEMORY_BOUND_KERNELS)
+        assert ("Nsight Compute measured" in finding.explanation) is cited
+        assert (finding.cannot_tell == "") is cited
