@@ -36,6 +36,7 @@ from parsers.sqlite.unpacked import unpacked
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Columns = Mapping[str, I64]
+_FARTHEST_NS = -ABSENT // 2
 _MARKER = "UserMarker"
 _IN_WORK_ITEMS = ("hipExt", "hipHcc")  # these calls state the grid in work-items, the others in blocks
 _COPIES = {"HostToDevice": CopyKind.H2D, "DeviceToHost": CopyKind.D2H, "DeviceToDevice": CopyKind.D2D}
@@ -100,7 +101,8 @@ class _Recording:
         )
 
     def _usable(self, rows: Columns, table: str) -> npt.NDArray[np.bool_]:
-        good = (rows["start"] > ABSENT) & (rows["end"] >= rows["start"])
+        start, end = rows["start"], rows["end"]
+        good = (np.abs(start) < _FARTHEST_NS) & (end >= start) & (end < _FARTHEST_NS)
         self.builder.quality.read(len(good))
         self.builder.quality.note(
             "impossible time",
@@ -215,6 +217,8 @@ class _Recording:
         series: dict[tuple[int, str], list[tuple[int, float]]] = {}
         for kind, number, what, start, _, value in self.tables.texts("rocpd_monitor", *columns):
             if kind != "gpu" or not isinstance(number, int) or not isinstance(start, int):
+                continue
+            if abs(start) >= _FARTHEST_NS:
                 continue
             with contextlib.suppress(ValueError):
                 series.setdefault((number, str(what)), []).append((start, float(str(value))))

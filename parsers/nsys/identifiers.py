@@ -13,6 +13,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 UNKNOWN = ABSENT
+FARTHEST_NS = -ABSENT // 2  # no clock of a recording is farther from its zero
 _THREAD_MASK = 0xFFFFFF
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from parsers.model import Effect, Lane, LaneKind, Progress
 from parsers.model.builder import TraceBuilder
-from parsers.nsys.identifiers import UNKNOWN
+from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN
 from parsers.sqlite.database import Batch, Database, Table, TableDamaged
 from parsers.sqlite.rows import source_rows
 
@@ -117,7 +117,7 @@ class Reading:
         missing = (start <= UNKNOWN) | (end <= UNKNOWN)
         backwards = ~missing & (end < start)
         unset = (start == 0) & (end == 0)
-        endless = ~missing & ~backwards & ((end - start > LONGEST_NS) | (np.abs(start) > -UNKNOWN // 2))
+        endless = ~missing & ~backwards & ((end - start > LONGEST_NS) | (np.abs(start) > FARTHEST_NS))
         for kind, found, reason in (
             ("no time", missing, "Rows without a start or end were left out."),
             ("ends before it starts", backwards, "Rows that end before they start were left out."),
@@ -200,8 +200,8 @@ def _all_plausible(start: I64, end: I64) -> bool:
         return True
     lasted = end - start
     return bool(
-        start.min() > UNKNOWN // 2
-        and end.max() < -UNKNOWN // 2
+        start.min() > -FARTHEST_NS
+        and end.max() < FARTHEST_NS
         and lasted.min() >= 0
         and lasted.max() <= LONGEST_NS
         and end.min() > 0

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Counter, Effect
-from parsers.nsys.identifiers import UNKNOWN
+from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN
 from parsers.nsys.metrics import HERTZ_FROM, gpu_known_as, metric_name
 from parsers.nsys.reading import Reading
 from parsers.nsys.targets import Machine
@@ -43,7 +43,11 @@ def read_generic_metrics(reading: Reading, machine: Machine, ranks: dict[int, in
     ):
         if place % _STEP_ROWS == 0:
             reading.progress.step(0.8, "reading GPU metrics")
-        values = _numbers(decode, data) if isinstance(time, int) and isinstance(kind, int) else {}
+        values = (
+            _numbers(decode, data)
+            if isinstance(time, int) and isinstance(kind, int) and abs(time) < FARTHEST_NS
+            else {}
+        )
         other += not values
         for name, value in values.items():
             times, numbers = series.setdefault((int(kind), name), (array("q"), array("d")))
@@ -110,7 +114,7 @@ def read_network_metrics(reading: Reading) -> None:
         for batch in database.batches(table, columns):
             keys = np.stack([batch["adapter"], batch["group"], batch["index"]], axis=1)
             for adapter, group, index in np.unique(keys, axis=0).tolist():
-                mine = (keys == (adapter, group, index)).all(axis=1) & (batch["time"] > UNKNOWN)
+                mine = (keys == (adapter, group, index)).all(axis=1) & (np.abs(batch["time"]) < FARTHEST_NS)
                 parts.setdefault((adapter, group, index), []).append(
                     (batch["time"][mine], batch["value"][mine])
                 )
