@@ -16,6 +16,7 @@ from parsers.model.step_names import step_number
 from parsers.nsys.host_calls import ThreadLanes, ended
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes, global_process
 from parsers.nsys.nccl_payloads import read_payloads
+from parsers.nsys.per_string import PerString
 from parsers.nsys.reading import Reading
 from parsers.nsys.step_ranges import steps_among
 from parsers.sqlite.database import Batch, Table
@@ -28,6 +29,8 @@ _OLD_RANGES = (70, 71)
 _RANGES = (PUSH_POP, START_END, *_OLD_RANGES)
 # What torch.autograd.profiler.emit_nvtx appends to an operator's name.
 OPERATOR_SUFFIX = r", (seq|op_id|sizes|input_op_ids) = .*$"
+_OPERATOR_NAMES = ("aten::", "autograd::")
+_COLLECTIVE_NAMES = ("nccl:", "c10d::", "gloo:")
 _SEQUENCE = r", seq = (?P<seq>\d{1,18})"
 _SIZES = re.compile(r", sizes = (\[.*?\])(, input_op_ids = |$)")
 _COLLECTIVE = re.compile(r"^(nccl|rccl|MPI_|nvshmem|record_param_comms)", re.IGNORECASE)
@@ -109,6 +112,11 @@ def _sequence_numbers(text: Any) -> I64 | None:
     return np.asarray(pc.cast(pc.cast(digits, pa.string()), pa.int64()))
 
 
+def _speaks_of_an_operator(name: str) -> int:
+    """1 for an operator's name, -1 for a collective's, which is a region as in other recordings, 0 for others."""
+    return 1 if name.startswith(_OPERATOR_NAMES) else -1 if name.startswith(_COLLECTIVE_NAMES) else 0
+
+
 class _Ranges:
     """Turns batches of ranges into events."""
 
@@ -125,7 +133,9 @@ class _Ranges:
         self._seen: list[_Regions] = []
         self._payloads = read_payloads(reading, table)
         reading.stated_ranks.update(self._payloads.ranks)
-        self._numbered: list[bool] = []  # for each string of the trace
+        strings = reading.builder.strings
+        self._named = PerString(strings, _speaks_of_an_operator)
+        self._numbered = PerString(strings, lambda text: step_number(text) is not None)
 
     def add(self, batch: Batch) -> None:
         reading, builder = self._reading, self._reading.builder
@@ -135,7 +145,9 @@ class _Ranges:
         end = np.where(kinds == MARK, start, batch["end"])
         end = ended(reading, self._table, start, end)
         good = reading.usable(self._table, start, end, rows)
-        name, is_operator, sequence, sizes = self._names(batch)
+        name, has_suffix, sequence, sizes = self._names(batch)
+        speaks = self._named.of(name)
+        is_operator = (has_suffix & (speaks >= 0)) | (speaks > 0)
         kind = np.where(
             kinds == MARK, EventKind.MARK, np.where(is_operator, EventKind.CPU_OP, EventKind.REGION)
         )
@@ -189,10 +201,7 @@ class _Ranges:
                 )
 
     def _may_be_steps(self, name: I32) -> npt.NDArray[np.bool_]:
-        strings = self._reading.builder.strings
-        for text in strings[len(self._numbered) :]:
-            self._numbered.append(step_number(text) is not None)
-        return np.array(self._numbered, bool)[name] if len(name) else np.empty(0, bool)
+        return self._numbered.of(name).astype(bool)
 
     def _names(self, batch: Batch) -> tuple[I32, npt.NDArray[np.bool_], I64 | None, I64 | None]:
         """Name, whether it is an operator, its autograd sequence number and its shapes, for each row."""

@@ -41,7 +41,7 @@ def test_kernel_time_and_collectives_of_a_two_gpu_run(
 def test_operators_of_emit_nvtx_lose_their_numbers_and_keep_their_sequence(shared_data: Path) -> None:
     trace = opened(shared_data, "mfu_2gpu_before")
     operators = trace.events.of_kind(EventKind.CPU_OP)
-    assert len(operators) == 18656
+    assert len(operators) == 18656 - 132, "ranges such as nccl:all_to_all stay regions"
     names = {trace.name(event) for event in operators}
     assert "aten::copy_" in names
     assert not any("op_id" in name or "seq = " in name for name in names)

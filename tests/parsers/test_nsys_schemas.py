@@ -183,13 +183,15 @@ def test_operators_of_emit_nvtx_become_operators_with_shapes(tmp_path: Path) -> 
         nvtx(1, 9, "aten::mul, seq = 12, op_id = 7, sizes = [[2, 3], []], input_op_ids = [(1,0)]"),
         nvtx(10, 19, "aten::add, op_id = 8"),
         nvtx(20, 29, "text, with a comma"),
+        nvtx(30, 35, "aten::relu"),
+        nvtx(40, 45, "nccl:all_reduce, op_id = 9"),
     ]
     trace = opened(tmp_path, NVTX_EVENTS=rows)
     operators = trace.events.of_kind(EventKind.CPU_OP)
-    assert [trace.name(event) for event in operators] == ["aten::mul", "aten::add"]
-    assert trace.attribute(Attribute.SEQUENCE, operators, -1).tolist() == [12, -1]
+    assert [trace.name(event) for event in operators] == ["aten::mul", "aten::add", "aten::relu"]
+    assert trace.attribute(Attribute.SEQUENCE, operators, -1).tolist() == [12, -1, -1]
     assert trace.text_attribute(Attribute.INPUT_DIMS, operators[0]) == "[[2, 3], []]"
-    assert of_kind(trace, EventKind.REGION) == ["forward", "text, with a comma"]
+    assert of_kind(trace, EventKind.REGION) == ["forward", "text, with a comma", "nccl:all_reduce"]
 
 
 @pytest.mark.parametrize(
