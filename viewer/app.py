@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QTimer
+from PySide6.QtCore import QCoreApplication, Qt, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 import resources
 from viewer import theme
+from viewer.document import Stage
 
 if TYPE_CHECKING:
     from viewer.main_window import MainWindow
+    from viewer.single_instance import Request
 
 GIL_SWITCH_S = 0.001  # a short turn for background work, so that painting never waits long
 _windows: list[MainWindow] = []
@@ -49,8 +51,37 @@ def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow
     return window
 
 
+def answer(request: Request) -> MainWindow:
+    """Show what a later start of the program asks for, in a window that has nothing open or in a new one."""
+    from viewer.second_recording import offer
+    from viewer.single_instance import with_tokens
+
+    _windows[:] = [each for each in _windows if each.isVisible()]
+    known = next((each for each in _windows if request.paths and each.document.paths == request.paths), None)
+    empty = next((each for each in _windows if each.document.stage is Stage.EMPTY), None)
+    earlier = next((each for each in reversed(_windows) if each.document.paths), None)
+    with with_tokens(request.tokens):
+        window = known or empty or open_window()
+        window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
+        window.raise_()
+        window.activateWindow()
+    if request.paths and window is not known:
+        window.open(request.paths, request.at)
+        if earlier is not None and earlier is not window:
+            offer(window, earlier)
+    return window
+
+
 def run(paths: Sequence[Path], at: int | None = None) -> int:
-    """Open the window and work until it is closed; ``at`` is a moment to show (ns from the start)."""
+    """Open the window and work until it is closed; ``at`` is a moment to show (ns from the start).
+
+    Returns at once where the program is running already: that one opens the window.
+    """
+    from viewer.single_instance import OpenedFiles, Request, SingleInstance, desktop_tokens
+
+    instance = SingleInstance()
+    if not instance.start(Request(tuple(path.absolute() for path in paths), at, desktop_tokens())):
+        return 0
     from viewer.preferences import Preferences
     from viewer.problem import install
 
@@ -59,6 +90,10 @@ def run(paths: Sequence[Path], at: int | None = None) -> int:
     install()
     theme.apply(app, Preferences().theme)
     open_window(paths, at)
+    instance.asked.connect(answer)
+    opened = OpenedFiles(app)
+    opened.asked.connect(answer)
+    app.aboutToQuit.connect(instance.close)
     signal.signal(signal.SIGINT, lambda *_: app.quit())
     waker = QTimer()  # lets Python see the signal while Qt sleeps
     waker.start(500)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
@@ -273,10 +273,10 @@ class MainWindow(QMainWindow):
 
     def reset_sizes(self) -> None:
         """Docks as wide and as high as they were designed."""
-        width = min(DIAGNOSIS_WIDTH, max(self.width() * 3 // 10, 280))
+        width = min(DIAGNOSIS_WIDTH, max(self.width() * 3 // 10, 326))
         self.resizeDocks([self.diagnosis_dock], [width], Qt.Orientation.Horizontal)
         self.resizeDocks(
-            [self.panels_dock], [min(BOTTOM_HEIGHT, self.height() // 3)], Qt.Orientation.Vertical
+            [self.panels_dock], [min(BOTTOM_HEIGHT, self.height() // 4)], Qt.Orientation.Vertical
         )
 
     def reset_layout(self) -> None:
@@ -292,7 +292,12 @@ class MainWindow(QMainWindow):
         state = self.preferences.bytes_of("state")
         if geometry is not None:
             self.restoreGeometry(geometry)
-        if state is None or not self.restoreState(state, LAYOUT_VERSION):
+        self._arranged = state is not None and self.restoreState(state, LAYOUT_VERSION)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if not self._arranged:
+            self._arranged = True
             self.reset_sizes()
 
     def closeEvent(self, event: QCloseEvent) -> None:

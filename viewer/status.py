@@ -123,7 +123,8 @@ class StatusBar(QStatusBar):
         self._say()
 
     def _say(self) -> None:
-        self.times.setText("    ".join(part for part in (self._cursor, self._selection, self._view) if part))
+        parts = (self._cursor, self._selection, self._view) if self._document.trace is not None else ()
+        self.times.setText("    ".join(part for part in parts if part))
 
 
 def machine_of(trace: Trace) -> str:

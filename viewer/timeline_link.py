@@ -77,6 +77,8 @@ class TimelineLink(QObject):
         steps = [step for step in analysis.steps if step.steady] or list(analysis.steps)
         around = [step for step in steps if worst is not None and step.start <= worst.start < step.end]
         middle = steps[len(steps) // 2 : len(steps) // 2 + 1]
+        if worst is not None:
+            self._timeline.highlight([worst])
         if around or middle:
             step = (around or middle)[0]
             self.show_with_margin(step.start, step.end)

@@ -200,6 +200,10 @@ class WindowActions:
         painter.end()
         return True
 
+    def export_table(self) -> None:
+        """Ask for a file and write the shown table into it."""
+        self._window.panels.export_table()
+
     def bookmark(self) -> None:
         """Keep what is selected, or what is visible."""
         self._window.bookmarks.add(self._window.timeline.visible_interval)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction, QFont
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
 from rules import Diagnosis, Finding, Severity
 from viewer import theme
 from viewer.document import Document, Stage
-from viewer.labels import Label
+from viewer.labels import ElidedLabel, Label
 from viewer.panels.finding_card import FindingCard
 
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)
@@ -27,9 +27,13 @@ class DiagnosisPanel(QWidget):
         self._which = 0
         self.cards: list[FindingCard] = []
         self.setAccessibleName("Diagnosis")
-        self._count = Label("", "secondary", pixels=12)
+        self._count = ElidedLabel("", "secondary", pixels=12)
         self.filter_button = QToolButton()
-        self.filter_button.setText("Filter")
+        self.filter_button.setText("Filter ▾")
+        self.filter_button.setStyleSheet(
+            "QToolButton { padding: 3px 8px; } QToolButton::menu-indicator { image: none; } "
+            "QToolButton:!hover:!pressed { background: transparent; }"
+        )
         self.filter_button.setAutoRaise(True)
         self.filter_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.filter_button.setToolTip("Show only some severities, categories or ranks")
@@ -141,7 +145,16 @@ class DiagnosisPanel(QWidget):
         for card in self.cards:
             card.set_current(card.finding is finding)
             if card.finding is finding:
-                self._scroll.ensureWidgetVisible(card, 0, 24)
+                QTimer.singleShot(0, card, lambda shown=card: self._reveal(shown))
+
+    def _reveal(self, card: FindingCard) -> None:
+        body = self._scroll.widget()
+        if body is not None and body.layout() is not None:
+            body.layout().activate()
+        top = self._scroll.verticalScrollBar().value()
+        if not top <= card.y() <= top + self._scroll.viewport().height() - card.height():
+            self._scroll.ensureVisible(0, card.y() + card.height(), 0, 12)
+            self._scroll.ensureVisible(0, card.y(), 0, 12)
 
     def walk(self, by: int) -> None:
         """Fly to the next or the previous evidence of the current finding."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QTabWidget, QToolButton, QVBoxLayout, QWidget
 
 from viewer.document import Document
 from viewer.panels.kernels import KernelsPanel
 from viewer.panels.panel import Panel
 from viewer.panels.selection import SelectionPanel
+
+FILTER_WIDTH = 180
+NARROW = 860
 
 
 class BottomPanels(QWidget):
@@ -22,11 +26,12 @@ class BottomPanels(QWidget):
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setExpanding(False)
-        self.tabs.setUsesScrollButtons(True)
+        self.tabs.setUsesScrollButtons(False)
+        self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
         self.filter = QLineEdit()
         self.filter.setPlaceholderText("Filter")
         self.filter.setClearButtonEnabled(True)
-        self.filter.setFixedWidth(180)
+        self.filter.setFixedWidth(FILTER_WIDTH)
         self.filter.setAccessibleName("Filter the table")
         self.filter.textChanged.connect(self._filter_current)
         self.by_family = QToolButton()
@@ -38,7 +43,7 @@ class BottomPanels(QWidget):
         self.export.setText("Export")
         self.export.setAutoRaise(True)
         self.export.setToolTip("Export the table as CSV")
-        self.export.clicked.connect(self._export)
+        self.export.clicked.connect(self.export_table)
         corner = QWidget()
         row = QHBoxLayout(corner)
         row.setContentsMargins(0, 2, 8, 2)
@@ -61,6 +66,12 @@ class BottomPanels(QWidget):
         document.analysis_changed.connect(lambda _: self.update_tabs(prefer="Kernels"))
         self._document = document
         self.update_tabs()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        narrow = self.width() < NARROW
+        self.filter.setFixedWidth(FILTER_WIDTH * 6 // 10 if narrow else FILTER_WIDTH)
+        self._on_current()
 
     def update_tabs(self, prefer: str = "") -> None:
         """Show the tabs that have data now; ``prefer`` becomes current unless something is selected."""
@@ -97,7 +108,7 @@ class BottomPanels(QWidget):
         panel = self._current()
         has_table = panel is not None and bool(panel.tables)
         self.filter.setVisible(has_table)
-        self.export.setVisible(has_table)
+        self.export.setVisible(has_table and self.width() >= NARROW)
         self.by_family.setVisible(isinstance(panel, KernelsPanel))
         self._filter_current()
 
@@ -106,7 +117,8 @@ class BottomPanels(QWidget):
         if panel is not None:
             panel.set_filter(self.filter.text())
 
-    def _export(self) -> None:
+    def export_table(self) -> None:
+        """Ask for a file and write the shown table into it."""
         panel = self._current()
         for table in panel.tables if panel is not None else ():
             if table.isVisible():

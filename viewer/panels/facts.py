@@ -9,7 +9,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from viewer import theme
-from viewer.labels import Label, tooltip
+from viewer.labels import ElidedLabel, Label, tooltip
 from viewer.statistics.event_facts import Fact
 
 LONGEST_LINK = 90
@@ -32,12 +32,9 @@ class FactList(QScrollArea):
         self.facts = tuple(facts)
         body = QWidget()
         column = QVBoxLayout(body)
-        column.setContentsMargins(14, 10, 10, 10)
-        column.setSpacing(8)
-        shown = title if len(title) <= 400 else title[:400] + " ..."
-        name = Label(shown, pixels=14, weight=QFont.Weight.DemiBold, wrap=True, selectable=True)
-        name.setToolTip(tooltip(title) if shown != title else "")
-        column.addWidget(name)
+        column.setContentsMargins(14, 8, 10, 8)
+        column.setSpacing(5)
+        column.addWidget(ElidedLabel(title, pixels=14, weight=QFont.Weight.DemiBold))
         if note:
             column.addWidget(Label(note, "secondary", wrap=True))
         grid = QGridLayout()

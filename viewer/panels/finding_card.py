@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontDatabase,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model.units import duration, percent, three_digits
@@ -12,6 +22,8 @@ from rules.base import EXPLANATION_HEADINGS
 from viewer import theme
 from viewer.category_colors import color_of
 from viewer.labels import Label, unbroken
+
+SHORT_LINES = 2
 
 
 class ShareBar(QWidget):
@@ -37,39 +49,53 @@ class ShareBar(QWidget):
 
 
 class LineClampedLabel(QLabel):
-    """Wrapped plain text of at most so many lines; the last one ends in an ellipsis."""
+    """Wrapped plain text of at most so many lines (0: all of them); the last one ends in an ellipsis."""
 
     def __init__(self, text: str, lines: int, role: str = "") -> None:
         super().__init__()
-        self._whole, self.lines = unbroken(" ".join(text.split(" "))), lines
+        self._whole, self._lines = unbroken(" ".join(text.split(" "))), lines
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(True)
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setText(self._whole)
+        policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
         if role:
             self.setProperty("role", role)
-        self._fit(320)
 
-    def resizeEvent(self, event: object) -> None:
-        super().resizeEvent(event)  # type: ignore[arg-type]
-        self._fit(self.width())
+    def set_lines(self, lines: int) -> None:
+        """Show at most so many lines."""
+        self._lines = lines
+        self.setText(self._clamped(self.width()))
+        self.updateGeometry()
 
-    def _fit(self, width: int) -> None:
-        shown = self._whole if not self.lines else self._clamped(max(width, 60))
+    def heightForWidth(self, width: int) -> int:
+        return self._height_of(self._clamped(width), width)
+
+    def sizeHint(self) -> QSize:
+        return QSize(320, self.heightForWidth(320))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(60, self.fontMetrics().lineSpacing())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        shown = self._clamped(self.width())
         if shown != self.text():
             self.setText(shown)
-        height = self.heightForWidth(max(width, 60))
-        if height != self.maximumHeight():
-            self.setFixedHeight(height)
+
+    def _height_of(self, text: str, width: int) -> int:
+        room = QRect(0, 0, max(width, 60), 100_000)
+        flags = int(Qt.TextFlag.TextWordWrap)
+        return self.fontMetrics().boundingRect(room, flags, text).height() + 2
 
     def _clamped(self, width: int) -> str:
-        metrics = self.fontMetrics()
-        room = metrics.lineSpacing() * self.lines + 2
+        most = self.fontMetrics().lineSpacing() * self._lines + 4
 
         def fits(text: str) -> bool:
-            flags = int(Qt.TextFlag.TextWordWrap)
-            return metrics.boundingRect(0, 0, width, 10_000, flags, text).height() <= room
+            return self._height_of(text, width) <= most
 
-        if fits(self._whole):
+        if not self._lines or fits(self._whole):
             return self._whole
         words = self._whole.split(" ")
         low, high = 0, len(words)
@@ -122,15 +148,15 @@ class FindingCard(QFrame):
         share = finding.ceiling_ns / finding.window_ns if finding.window_ns else 0.0
         if share > 0:
             self._layout.addWidget(ShareBar(share, self._color))
-        self._what = LineClampedLabel(finding.explanation, 2, "secondary")
+        self._what = LineClampedLabel(finding.explanation, SHORT_LINES, "secondary")
         self._layout.addWidget(self._what)
-        self._advice = LineClampedLabel(finding.advice[0] if finding.advice else "", 2)
+        self._advice = LineClampedLabel(finding.advice[0] if finding.advice else "", SHORT_LINES)
         if finding.advice:
             self._layout.addWidget(self._advice)
         self._buttons = QWidget()
         row = QHBoxLayout(self._buttons)
         row.setContentsMargins(0, 2, 0, 0)
-        row.setSpacing(8)
+        row.setSpacing(6)
         self.show_button = self._button("Show", "Fly to the longest evidence on the timeline")
         self.fix_button = self._button(
             "How to fix", "Code, limits, and the next recording to make", checkable=True
@@ -153,6 +179,8 @@ class FindingCard(QFrame):
     def _button(text: str, tip: str, *, checkable: bool = False) -> QPushButton:
         button = QPushButton(text)
         button.setProperty("link", True)
+        button.setFont(theme.font(12))
+        button.setStyleSheet("padding: 4px 7px;")
         button.setCheckable(checkable)
         button.setToolTip(tip)
         button.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -164,9 +192,8 @@ class FindingCard(QFrame):
             return
         self._current = current
         self._buttons.setVisible(current)
-        for label, lines in ((self._what, 2), (self._advice, 2)):
-            label.lines = 0 if current else lines
-            label._fit(label.width())
+        for label in (self._what, self._advice):
+            label.set_lines(0 if current else SHORT_LINES)
         if not current:
             self.fix_button.setChecked(False)
             self.why_button.setChecked(False)
@@ -192,7 +219,7 @@ class FindingCard(QFrame):
 
     def _how_to_fix(self) -> QWidget:
         body, layout = _section()
-        for advice in self.finding.advice:
+        for advice in self.finding.advice[1:]:
             layout.addWidget(Label(f"•  {advice}", wrap=True, selectable=True))
         if self.finding.code:
             layout.addWidget(_code(self.finding.code))
@@ -201,8 +228,8 @@ class FindingCard(QFrame):
                 Label("What this recording cannot tell", weight=QFont.Weight.DemiBold, pixels=12)
             )
             layout.addWidget(Label(self.finding.cannot_tell, "secondary", wrap=True, selectable=True))
-        if not self.finding.advice and not self.finding.code:
-            layout.addWidget(Label("There is nothing to change here.", "secondary"))
+        if not layout.count():
+            layout.addWidget(Label("There is nothing more to say about it.", "secondary"))
         return body
 
     def _why(self) -> QWidget:
@@ -237,9 +264,6 @@ class FindingCard(QFrame):
             self.focusNextPrevChild(event.key() == Qt.Key.Key_Down)
         else:
             super().keyPressEvent(event)
-
-    def sizeHint(self) -> QSize:
-        return QSize(320, super().sizeHint().height())
 
     def paintEvent(self, _: QPaintEvent) -> None:
         painter = QPainter(self)

@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSplitter, QStackedLayout, QVBoxLayout, QWidget
 
+from parsers.model import EventKind
 from parsers.model.units import duration
 from viewer.document import Area, Document
 from viewer.labels import Label
@@ -20,13 +21,14 @@ from viewer.panels.table_model import Column, Show
 from viewer.panels.table_view import TableView
 from viewer.search import Walk
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap
+from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from viewer.statistics.area import By
 
-ARGUMENT_COLUMNS = (Column("name", "Argument"), Column("value", "Value", width=300))
+ARGUMENT_COLUMNS = (Column("name", "Argument", width=110), Column("value", "Value", stretch=True))
 AREA_COLUMNS = (
     Column("group", "Name"),
     Column("count", "Count", Show.COUNT),
@@ -116,9 +118,13 @@ class SelectionPanel(Panel):
             if self.document.area is None:
                 self._stack.setCurrentIndex(0)
             return
-        self.facts.show_facts(trace.name(event), facts_of_event(trace, event))
+        name = trace.name(event)
+        gpu = trace.events.kind[event] == EventKind.KERNEL
+        title = kernel_name(name) if gpu else python_name(plain_name(name))
+        self.facts.show_facts(title, facts_of_event(trace, event))
         stack = [trace.name(frame) for frame in call_stack(trace, event)]
-        self._show_arguments(trace.arguments(event), stack)
+        whole = {} if title == name else {"full name": name}
+        self._show_arguments({**whole, **trace.arguments(event)}, stack)
         self._show_alike(event)
         self._side.show()
         self._stack.setCurrentIndex(1)

@@ -50,6 +50,7 @@ class Column:
     show: Show = Show.TEXT
     hint: str = ""
     width: int = 0  # px; 0: by kind
+    stretch: bool = False  # takes the room that is left; else the first column with text does
     whole: str = ""  # key of the column with the whole text, for the tooltip, the filter and exports
 
 

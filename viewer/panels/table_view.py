@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QRect, QRectF, Qt, Signal
-from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeyEvent, QKeySequence, QPainter
+from PySide6.QtGui import (
+    QAction,
+    QFontMetrics,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFileDialog,
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROW_HEIGHT = 24
+LEAST_NAME_WIDTH = 140
 BAR_WIDTH = 104
 _WIDTH = {
     Show.FAMILY: 124,
@@ -198,14 +207,26 @@ class TableView(QTableView):
             super().keyPressEvent(event)
 
     def _fit_columns(self) -> None:
-        header = self.horizontalHeader()
-        stretched = next((i for i, column in enumerate(self.rows.columns) if column.show is Show.TEXT), 0)
+        stretched = self._stretched()
         for index, column in enumerate(self.rows.columns):
-            if index == stretched:
-                header.setSectionResizeMode(index, QHeaderView.ResizeMode.Stretch)
-            else:
+            if index != stretched:
                 title = self.fontMetrics().horizontalAdvance(column.title) + 30
                 self.setColumnWidth(index, max(column.width or _WIDTH.get(column.show, 140), title))
+
+    def _stretched(self) -> int:
+        columns = list(enumerate(self.rows.columns))
+        texts = [index for index, column in columns if column.show is Show.TEXT]
+        return next((index for index, column in columns if column.stretch), texts[0] if texts else 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        header, name = self.horizontalHeader(), self._stretched()
+        others = sum(
+            header.sectionSize(i)
+            for i in range(header.count())
+            if i != name and not header.isSectionHidden(i)
+        )
+        self.setColumnWidth(name, max(self.viewport().width() - others, LEAST_NAME_WIDTH))
 
     def _on_current(self, current: Index, _: Index) -> None:
         if current.isValid():
