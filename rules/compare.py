@@ -10,6 +10,7 @@ from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.causes import Cause
+from rules.analysis.kernel_compare import KernelComparison, compare_reports
 from rules.base import Finding, Severity
 from rules.diagnosis import Diagnosis, diagnose
 
@@ -62,6 +63,7 @@ class Comparison:
     resolved: tuple[Finding, ...]
     appeared: tuple[Finding, ...]
     cautions: tuple[str, ...]
+    profiles: tuple[KernelComparison, ...] = ()  # launches that kernel reports on both sides hold
 
     def is_regression(self, at_least_percent: float) -> bool:
         """Whether a step became longer by this many percent or more."""
@@ -70,6 +72,9 @@ class Comparison:
 
 def compare(before: Trace, after: Trace) -> Comparison:
     """Compare the steady steps of two traces; where no steps were found, the analysed windows as a whole."""
+    profiles = tuple(compare_reports(before.kernels, after.kernels)[0])
+    if profiles and not len(before.gpu_operations) and not len(after.gpu_operations):
+        return _of_reports(before, after, profiles)
     sides = [_Side(trace, analyse(trace), diagnose(trace)) for trace in (before, after)]
     first, second = sides
     by_step = all(side.step_ns for side in sides)
@@ -90,6 +95,32 @@ def compare(before: Trace, after: Trace) -> Comparison:
         resolved=resolved,
         appeared=appeared,
         cautions=tuple(_cautions(first, second, by_step)),
+        profiles=profiles,
+    )
+
+
+def _of_reports(before: Trace, after: Trace, profiles: tuple[KernelComparison, ...]) -> Comparison:
+    """Two kernel reports without a timeline: the kernels that both hold, under the profiler."""
+    total_before = sum(each.before.duration_ns or 0.0 for each in profiles)
+    total_after = sum(each.after.duration_ns or 0.0 for each in profiles)
+    step = Measure("profiled kernels of both", total_before, total_after, "ns")
+    resolved, appeared = _changed_findings(diagnose(before), diagnose(after))
+    return Comparison(
+        before=_label(before),
+        after=_label(after),
+        verdict=_verdict(step, resolved, appeared),
+        step=step,
+        measures=(),
+        kernels=tuple(
+            KernelChange(
+                each.before.name, 1, 1, each.before.duration_ns or 0.0, each.after.duration_ns or 0.0
+            )
+            for each in profiles
+        ),
+        resolved=resolved,
+        appeared=appeared,
+        cautions=("times under the profiler, which serialises kernels: compare them with each other only",),
+        profiles=profiles,
     )
 
 

@@ -17,8 +17,10 @@ from rules.analysis.kernel_compare import compare_kernels, compare_reports
 from rules.analysis.kernel_join import Certainty, kernel_join, next_kernels_to_profile
 from rules.analysis.kernel_names import base_name, similarity
 from rules.base import Category
+from rules.compare import compare
 from rules.diagnosis import diagnose
-from tests.rules.kernel_profiles import DRAM, ISSUED, MEMORY, kernel, stall
+from tests.rules.kernel_profiles import DRAM, ISSUED, MEMORY, kernel, stall, trace_of
+from viewer.reports.comparison_report import as_html, as_json, as_text
 
 TIMELINE_GELU = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&,"
@@ -226,3 +228,17 @@ def test_a_finding_about_memory_bound_kernels_cites_the_counters() -> None:
         finding = next(each for each in found if each.category is Category.MEMORY_BOUND_KERNELS)
         assert ("Nsight Compute measured" in finding.explanation) is cited
         assert (finding.cannot_tell == "") is cited
+
+
+def test_two_reports_are_compared_by_their_kernels() -> None:
+    before = trace_of(kernel({"gpu__time_duration.sum": 400_000}), kernel(name="gone", ident="1"))
+    after = trace_of(kernel({"gpu__time_duration.sum": 100_000}))
+    comparison = compare(before, after)
+    assert (comparison.step.before, comparison.step.after) == (400_000, 100_000)
+    assert comparison.verdict.startswith("4.00x faster")
+    assert [profile.speedup for profile in comparison.profiles] == [4.0]
+    text = as_text(comparison)
+    assert "Profiled kernels:" in text
+    assert "some_kernel: 4 times faster (400 us -> 100 us)" in text
+    assert as_json(comparison)["profiles"][0]["speedup"] == 4.0
+    assert "4 times faster" in as_html(comparison)

@@ -38,10 +38,24 @@ def as_text(result: Comparison) -> str:
         times = f"{duration(kernel.ns_before):>10} -> {duration(kernel.ns_after):>10}"
         calls = f"{three_digits(kernel.calls_before):>7} -> {three_digits(kernel.calls_after):>7} calls"
         lines.append(f"  {times} {calls}  {kernel_name(kernel.name)[:60]}")
+    lines += _profiles_as_text(result)
     lines += ["", *(f"Gone: {finding.title}" for finding in result.resolved)]
     lines += [f"New:  {finding.title}" for finding in result.appeared]
     lines += [f"Careful: {caution}" for caution in result.cautions]
     return "\n".join(safe(line) for line in lines).rstrip() + "\n"
+
+
+def _profiles_as_text(result: Comparison) -> list[str]:
+    """Each kernel that was profiled on both sides: why it changed, and the numbers that did."""
+    lines: list[str] = []
+    for profile in result.profiles[:TEXT_KERNELS]:
+        lines += ["", f"{kernel_name(profile.after.name)[:80]}: {profile.why}"]
+        lines += [
+            f"  {row.label:<46}{row.before_text:>14} -> {row.after_text}"
+            for row in profile.rows
+            if row.is_noticeable
+        ]
+    return ["", "Profiled kernels:", *lines] if lines else []
 
 
 def as_json(result: Comparison) -> dict[str, Any]:
@@ -75,6 +89,20 @@ def as_json(result: Comparison) -> dict[str, Any]:
         "resolved": [finding.category.value for finding in result.resolved],
         "appeared": [finding.category.value for finding in result.appeared],
         "cautions": list(result.cautions),
+        "profiles": [
+            {
+                "name": profile.after.name,
+                "before": profile.before.id,
+                "after": profile.after.id,
+                "speedup": profile.speedup,
+                "why": profile.why,
+                "rows": [
+                    {"label": row.label, "before": row.before, "after": row.after, "unit": row.unit}
+                    for row in profile.rows
+                ],
+            }
+            for profile in result.profiles
+        ],
     }
 
 
@@ -90,6 +118,16 @@ def as_html(result: Comparison) -> str:
         f"<td>{three_digits(kernel.calls_before)} -> {three_digits(kernel.calls_after)}"
         for kernel in result.kernels
     )
+    profiles = "".join(
+        f"<h3>{escape(profile.after.name)}</h3><p>{escape(profile.why)}</p><table>"
+        + "".join(
+            f"<tr><td>{escape(row.label)}<td>{escape(row.before_text)}<td>{escape(row.after_text)}"
+            for row in profile.rows
+            if row.is_noticeable
+        )
+        + "</table>"
+        for profile in result.profiles
+    )
     notes = "".join(f"<li>Gone: {escape(finding.title)}" for finding in result.resolved)
     notes += "".join(f"<li>New: {escape(finding.title)}" for finding in result.appeared)
     notes += "".join(f"<li>Careful: {escape(caution)}" for caution in result.cautions)
@@ -100,5 +138,6 @@ def as_html(result: Comparison) -> str:
         "body{max-width:70rem;margin:2rem auto;padding:0 1rem}td{padding:.15rem 1rem .15rem 0;overflow-wrap:anywhere}"
         f"</style></head><body><h1>{escape(result.verdict)}</h1><p>{escape(result.before)}<br>{escape(result.after)}"
         f"</p><table><tr><th><th>before<th>after<th>change{rows}</table><ul>{notes}</ul>"
-        f"<h2>Kernels, a step</h2><table><tr><th><th>before<th>after<th>calls{kernels}</table></body></html>\n"
+        f"<h2>Kernels, a step</h2><table><tr><th><th>before<th>after<th>calls{kernels}</table>"
+        f"{'<h2>Profiled kernels</h2>' if profiles else ''}{profiles}</body></html>\n"
     )
