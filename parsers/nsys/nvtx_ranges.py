@@ -32,7 +32,7 @@ OPERATOR_SUFFIX = r", (seq|op_id|sizes|input_op_ids) = .*$"
 _OPERATOR_NAMES = ("aten::", "autograd::")
 _COLLECTIVE_NAMES = ("nccl:", "c10d::", "gloo:")
 _SEQUENCE = r", seq = (?P<seq>\d{1,18})"
-_SIZES = r", sizes = (?P<sizes>\[.*?\])(, input_op_ids = |$)"
+_SIZES = r", sizes = (?P<sizes>\[.*?\])(?:, input_op_ids = |$)"
 _COLLECTIVE = re.compile(r"^(nccl|rccl|MPI_|nvshmem|record_param_comms)", re.IGNORECASE)
 
 
@@ -233,15 +233,17 @@ class _Ranges:
 
     def _shapes(self, text: Any) -> I64 | None:
         """Index of the text of the input shapes in each row, -1 without; None when no row has any."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         found = pc.extract_regex(text, _SIZES).field(0)
         if not pc.any(pc.greater(pc.fill_null(pc.binary_length(found), 0), 0)).as_py():
             return None
-        unique = pc.fill_null(found, b"").dictionary_encode()
+        unique = pc.fill_null(found, pa.scalar(b"", found.type)).dictionary_encode()
         written = [each.decode("utf-8", "replace") for each in unique.dictionary.to_pylist()]
         index = np.array([self._reading.builder.string(each) if each else -1 for each in written], np.int64)
-        return index[unique.indices.to_numpy()]
+        shapes: I64 = index[unique.indices.to_numpy()]
+        return shapes
 
     def _domain_of(self, batch: Batch) -> I64:
         codes = self._domain_codes.of(batch["thread"] & ~np.int64(0xFFFFFF), batch["domain"])
