@@ -60,7 +60,7 @@ def _torch_warnings(request: CaptureRequest) -> list[str]:
 
 
 def _nsys_warnings(request: CaptureRequest) -> list[str]:
-    found = []
+    found = ["The report keeps the program's environment variables, secrets too: look before you share it."]
     if "osrt" in request.nsys.traces:
         found.append(
             "Operating-system calls of a Python program are millions: the report can reach gigabytes."

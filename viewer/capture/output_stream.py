@@ -11,7 +11,7 @@ from typing import Any
 
 from viewer.capture.torch_runner.stallscope_recorder.status import MARK, WORD
 
-_MARKED = re.compile(MARK + WORD + r" (\{.*?\})" + MARK + r"\r?\n?", re.DOTALL)
+_MARKED = re.compile(MARK + WORD + r" (\{[^\n]*)\n")
 _LONGEST_MESSAGE = 1 << 16
 _NCU_KERNEL = re.compile(r"==PROF== Profiling \"(?P<kernel>.+?)\".*?: (?P<percent>\d+)%")
 _NCU_PASSES = re.compile(r"100% - (\d+) pass")

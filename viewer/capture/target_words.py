@@ -10,7 +10,7 @@ from viewer.capture.request import Target, TargetKind
 
 _PYTHON = re.compile(r"^(python|pypy)(\d+(\.\d+)*)?w?(\.exe)?$", re.IGNORECASE)
 _PYTHON_OPTIONS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
-_LAUNCHERS = frozenset({"torchrun", "torchrun.exe"})
+_LAUNCHERS = frozenset({"torchrun", "torchrun.exe", "deepspeed"})
 _LAUNCHER_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
 _ACCELERATE = "accelerate"
 _FLAGS = frozenset(
@@ -34,6 +34,13 @@ _FLAGS = frozenset(
         "--use_fsdp",
         "--debug",
         "--quiet",
+        "--no_ssh",
+        "--no_ssh_check",
+        "--no_local_rank",
+        "--force_multi",
+        "--save_pid",
+        "--bind_cores_to_rank",
+        "--enable_each_rank_log",
         "-q",
     }
 )

@@ -43,6 +43,7 @@ class Hooks:
         self._ranges = ranges
         self._region = region
         self._undo: list[Callable[[], Any]] = []
+        self._off = False
         self.roots: list[Any] = []
         self.on_new_root: Any = None
 
@@ -56,7 +57,11 @@ class Hooks:
                 self._watch_region()
 
     def remove(self) -> None:
-        """Stop to watch."""
+        """Stop to watch.
+
+        The two optimizer hooks stay and do nothing: torch may be going through them right now.
+        """
+        self._off = True
         while self._undo:
             self._undo.pop()()
 
@@ -84,7 +89,9 @@ class Hooks:
     def _watch_forward(self) -> None:
         module_class = importlib.import_module("torch.nn").Module
         original = module_class.__call__
-        is_compiling = importlib.import_module("torch").compiler.is_compiling
+        is_compiling = getattr(
+            getattr(importlib.import_module("torch"), "compiler", None), "is_compiling", bool
+        )
         finder, ranges, inside, meet = self._finder, self._ranges, threading.local(), self._meet
         self._replace(
             module_class, "__call__", _watched_call(original, is_compiling, finder, ranges, inside, meet)
@@ -119,17 +126,16 @@ class Hooks:
         self._replace(module.Optimizer, "__init__", __init__)
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-            ranges.open(("optimizer", id(optimizer)), "optimizer")
+            if not self._off:
+                ranges.open(("optimizer", id(optimizer)), "optimizer")
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-            ranges.close(("optimizer", id(optimizer)))
-            finder.optimized(id(optimizer))
+            if not self._off:
+                ranges.close(("optimizer", id(optimizer)))
+                finder.optimized(id(optimizer))
 
-        for handle in (
-            module.register_optimizer_step_pre_hook(before),
-            module.register_optimizer_step_post_hook(after),
-        ):
-            self._undo.append(handle.remove)
+        module.register_optimizer_step_pre_hook(before)
+        module.register_optimizer_step_post_hook(after)
 
     def _watch_region(self) -> None:
         record_function = importlib.import_module("torch.autograd.profiler").record_function

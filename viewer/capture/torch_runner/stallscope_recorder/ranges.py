@@ -112,7 +112,7 @@ class ModuleRanges:
     def install(self) -> None:
         """Put the hooks in place; ``remove`` takes them away again."""
         hooks = importlib.import_module("torch.nn.modules.module")
-        compiling = importlib.import_module("torch").compiler.is_compiling
+        compiling = getattr(getattr(importlib.import_module("torch"), "compiler", None), "is_compiling", bool)
         ranges, names = self._ranges, self._names
 
         def before(module: Any, inputs: Any) -> None:

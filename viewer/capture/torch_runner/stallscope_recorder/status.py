@@ -30,7 +30,7 @@ class Status:
         if self.mode == "lines":
             message: dict[str, Any] = {"phase": phase, "rank": self.rank}
             message.update(more)
-            line = "{0}{1} {2}{0}\n".format(MARK, WORD, json.dumps(message))
+            line = "{}{} {}\n".format(MARK, WORD, json.dumps(message))
         elif phase == "failed":
             return
         else:
