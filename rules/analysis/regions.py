@@ -40,8 +40,9 @@ _NOT_INPUT = re.compile(
     re.IGNORECASE,
 )
 _STEP_WORDS = re.compile(
-    r"^(ProfilerStep#\d+|.*(?<![a-z])(step|steps|iter|iteration|train_?step|training_?step|train_?batch|request|"
-    r"inference|epoch|generation_?step|micro_?step)(?![a-z])[\s_#:.\-/=(\[]*\d*[)\]]*)$",
+    r"^(ProfilerStep#\d+|((train|training|eval|evaluation|test|val|validation|micro|global|"
+    r"generation|main|outer|inner)[ _-]?)?"
+    r"(step|steps|iter|iteration|loop|epoch|request|inference|train_?batch)[\s_#:.\-/=(\[]*\d*[)\]]*)$",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"^(.*?)[\s_#:.\-/=(\[]*(\d+)[)\]]*$")

@@ -7,11 +7,14 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind, Trace
+from parsers.model import Attribute, CopyKind, EventKind, Trace
+from rules.analysis.families import Family, classify
+from rules.analysis.regions import RegionRole, role_of
 
 I64 = npt.NDArray[np.int64]
 
 LEAST_REPETITIONS = 4
+LEAST_CYCLES = 3  # of regions
 LEAST_MATCH = 0.95  # share of operations that equal the one a period later
 LEAST_SPAN = 0.9  # of the recording that the repetitions must cover: less is a part of a step
 LEAST_WAIT_SHARE = 0.5  # of a cycle's idle time that must lie at its boundary: a model's layers repeat, too
@@ -50,7 +53,7 @@ def _of_busiest_device(trace: Trace, operations: I64) -> I64:
 
 
 def _cut_at_widest_gap(trace: Trace, order: I64, places: I64, period: int) -> list[tuple[int, int]]:
-    """Cut where the GPU waits longest in each cycle; nothing where neither that wait nor a copy marks a boundary."""
+    """Cut where the GPU waits longest in each cycle; nothing where no such wait, copy or optimizer marks it."""
     starts = trace.events.start[order]
     reach = np.maximum.accumulate(trace.events.end[order])
     idle = np.maximum(np.concatenate(([0], starts[1:] - reach[:-1])), 0)
@@ -58,7 +61,9 @@ def _cut_at_widest_gap(trace: Trace, order: I64, places: I64, period: int) -> li
     wait = idle[first : first + cycles * period].reshape(cycles, period).mean(axis=0)
     copies = trace.attribute(Attribute.COPY_KIND, order[first : first + period])
     with_host = np.isin(copies, (CopyKind.H2D.value, CopyKind.D2H.value)).any()
-    if wait.max() < LEAST_WAIT_SHARE * wait.sum() and not with_host:
+    names = np.unique(trace.events.name[order[first : first + period]]).tolist()
+    optimizes = any(classify(trace.strings[name]).family is Family.OPTIMIZER for name in names)
+    if wait.max() < LEAST_WAIT_SHARE * wait.sum() and not with_host and not optimizes:
         return []
     begin = (first + int(wait.argmax())) % period
     edges = np.arange(begin, len(order), period)
@@ -66,3 +71,25 @@ def _cut_at_widest_gap(trace: Trace, order: I64, places: I64, period: int) -> li
     if len(order) - int(edges[-1]) == period:
         times.append(int(reach[-1]))
     return list(pairwise(times))
+
+
+def cycles_of_regions(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I64, I64] | None:
+    """Starts and ends of cycles, where a thread's outermost regions repeat in turn: forward, backward ..."""
+    regions = trace.events.of_kind(EventKind.REGION)
+    regions = regions[lanes[trace.events.lane[regions]] & (trace.events.depth[regions] == 0)]
+    best: tuple[I64, I64] | None = None
+    for lane in np.unique(trace.events.lane[regions]).tolist():
+        mine = regions[trace.events.lane[regions] == lane]
+        own = [role_of(trace.name(event)) in (RegionRole.USER, RegionRole.INPUT) for event in mine.tolist()]
+        mine = mine[np.array(own, bool)]
+        mine = mine[np.argsort(trace.events.start[mine], kind="stable")]
+        names = trace.events.name[mine]
+        firsts = np.flatnonzero(names == names[0]) if len(mine) else mine
+        period = int(np.median(np.diff(firsts))) if len(firsts) > 1 else 0
+        if len(firsts) < LEAST_CYCLES or period < 2 or len(np.unique(names)) < 2:
+            continue
+        if np.mean(names[period:] == names[:-period]) < LEAST_MATCH or (best and len(firsts) <= len(best[0])):
+            continue
+        starts = trace.events.start[mine[firsts]]
+        best = starts, np.append(starts[1:], trace.events.end[mine].max())
+    return best

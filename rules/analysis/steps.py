@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from rules.analysis.regions import numbered
-from rules.analysis.repetition import repetitions
+from rules.analysis.repetition import cycles_of_regions, repetitions
 
 I64 = npt.NDArray[np.int64]
 
 WARM_UP_RATIO = (
     1.5  # a leading step this many times the median of the later ones is warm-up (max/median > 1.5 is uneven)
 )
+SLOW_AGAIN = 0.5  # of the slowest early step
 LEAST_COVERAGE = (
     0.5  # regions are steps when they hold at least this share of the launches between first and last
 )
@@ -75,19 +76,21 @@ def _rank_of(trace: Trace, lane: int) -> int:
 def _steps_of_rank(trace: Trace, rank: int) -> list[Step]:
     lanes = np.array([_rank_of(trace, lane) == rank for lane in range(len(trace.lanes))], bool)
     operations, launched = _operations_by_launch(trace, lanes)
-    annotations, found_by = _annotations(trace, lanes, launched)
     label = None if rank < 0 else rank
+    annotations, found_by = _annotations(trace, lanes, launched)
     if annotations is not None:
         starts, ends = trace.events.start[annotations], trace.events.end[annotations]
-        windows = _as_the_gpu_ran_them(trace, starts, ends, operations, launched)
+        names = [trace.name(event) for event in annotations.tolist()]
+        windows = _as_the_gpu_ran_them(trace, starts, ends, _follow_on(names), operations, launched)
         steps = [
-            Step(trace.name(event), label, start, end, True, found_by, event)
-            for event, (start, end) in zip(annotations.tolist(), windows, strict=True)
+            Step(name, label, start, end, True, found_by, event)
+            for name, event, (start, end) in zip(names, annotations.tolist(), windows, strict=True)
         ]
     else:
+        cycles, found_by = _cycles(trace, lanes, operations, launched)
         steps = [
-            Step(f"iteration {index + 1}", label, start, end, True, "repetition")
-            for index, (start, end) in enumerate(repetitions(trace, operations))
+            Step(f"iteration {index + 1}", label, start, end, True, found_by)
+            for index, (start, end) in enumerate(cycles)
         ]
     steps = [step for step in steps if step.end > step.start]
     return _with_warm_up_marked(steps, _has_work(trace, steps, operations))
@@ -121,8 +124,28 @@ def _operations_by_launch(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I
     return operations[order], launched[order]
 
 
+def _follow_on(names: list[str]) -> npt.NDArray[np.bool_]:
+    """Whether each step is directly followed by the next one: unless their numbers say that some are missing."""
+    counts = [numbered(name) for name in names]
+    return np.array(
+        [one is None or other is None or other[1] == one[1] + 1 for one, other in pairwise(counts)], bool
+    )
+
+
+def _cycles(
+    trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64
+) -> tuple[list[tuple[int, int]], str]:
+    """Iterations without an annotation of their own: regions that repeat in turn, else kernels that do."""
+    regions = cycles_of_regions(trace, lanes)
+    if regions is None:
+        return repetitions(trace, operations), "repetition"
+    starts, ends = regions
+    follows = np.ones(len(starts) - 1, bool)
+    return _as_the_gpu_ran_them(trace, starts, ends, follows, operations, launched), "region"
+
+
 def _as_the_gpu_ran_them(
-    trace: Trace, starts: I64, ends: I64, operations: I64, launched: I64
+    trace: Trace, starts: I64, ends: I64, follows: npt.NDArray[np.bool_], operations: I64, launched: I64
 ) -> list[tuple[int, int]]:
     done = np.maximum.accumulate(trace.events.end[operations]) if len(operations) else np.empty(0, np.int64)
 
@@ -132,9 +155,7 @@ def _as_the_gpu_ran_them(
 
     first = boundary(starts)
     last = boundary(ends)
-    last[:-1] = np.where(
-        starts[1:] - ends[:-1] < np.maximum(ends[:-1] - starts[:-1], 1), first[1:], last[:-1]
-    )
+    last[:-1] = np.where(follows, first[1:], last[:-1])
     return list(zip(first.tolist(), np.maximum(last, first).tolist(), strict=True))
 
 
@@ -220,4 +241,12 @@ def _with_warm_up_marked(steps: list[Step], has_work: list[bool]) -> list[Step]:
     usual = float(np.median(times[len(times) // 2 :]))
     early = np.flatnonzero(times[: (len(times) + 1) // 2] > WARM_UP_RATIO * usual)
     last_warm = working[int(early[-1])] if len(early) and len(early) < len(times) else -1
+    if last_warm >= 0 and _is_slow_again(times, int(early[-1]), usual):
+        last_warm = -1
     return [replace(step, steady=has_work[index] and index > last_warm) for index, step in enumerate(steps)]
+
+
+def _is_slow_again(times: I64, last_early: int, usual: float) -> bool:
+    """Whether a later step is about as slow as the early ones: then it is no warm-up."""
+    later, early = int(times[last_early + 1 :].max()), int(times[: last_early + 1].max())
+    return later > WARM_UP_RATIO * usual and later >= SLOW_AGAIN * early

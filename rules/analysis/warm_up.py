@@ -20,6 +20,7 @@ COMPILING = re.compile(
     r"dynamo|inductor|torch.?compile|CompiledFxGraph|compile_fx|async_compile|autotune|triton_compile|aot_"
 )
 NOTEWORTHY_SHARE = 0.01  # of the slow step
+BEYOND_RECORDER = 5.0  # times a steady step: starting a recorder costs less
 LEAST_COMPILE_SHARE = 0.05
 LEAST_LOADING_SHARE = 0.2
 
@@ -62,6 +63,7 @@ def warm_up(analysis: Analysis) -> WarmUp | None:
     contains, one_off = _start_up_work(analysis, max(warm, key=lambda step: step.duration))
     count = numbered(warm[0].name)
     begins_at_zero = count is not None and count[1] == 0
+    much_slower = max(step.duration for step in warm) > BEYOND_RECORDER * usual
     return WarmUp(
         warm=tuple(warm),
         steady=tuple(steady),
@@ -69,7 +71,7 @@ def warm_up(analysis: Analysis) -> WarmUp | None:
         extra_ns=extra,
         recorded_ns=max(analysis.trace.duration, extra),
         contains=contains,
-        starts_up=one_off or begins_at_zero,
+        starts_up=one_off or begins_at_zero or much_slower,
     )
 
 

@@ -10,11 +10,13 @@ import numpy as np
 from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.idle_time import any_stream, event_evidence
-from rules.analysis.phrases import device_name, share, shortened
+from rules.analysis.causes import Cause
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.phrases import device_name, listed, share, shortened
 from rules.analysis.steps import Step
+from rules.analysis.warm_up import step_evidence
 from rules.analysis.work import operations
-from rules.base import Category, Evidence, Finding, Need, Severity, rule, severity_of
+from rules.base import Category, Finding, Need, Severity, rule, severity_of
 
 LEAST_RATIO = 1.5  # longest step over the median (nsys-ai)
 LEAST_STEPS = 3
@@ -61,51 +63,29 @@ When it is wrong
         yield from self._kernels(analysis)
 
     def _steps(self, analysis: Analysis) -> Iterable[Finding]:
-        best: tuple[int, list[Step], float] | None = None
-        for rank in {step.rank for step in analysis.steady_steps}:
-            steps = [step for step in analysis.steady_steps if step.rank == rank]
-            if len(steps) < LEAST_STEPS:
-                continue
-            usual = float(np.median([step.duration for step in steps]))
-            if max(step.duration for step in steps) <= LEAST_RATIO * usual:
-                continue
-            extra = int(sum(max(step.duration - usual, 0) for step in steps))
-            if best is None or extra > best[0]:
-                best = (extra, [step for step in steps if step.duration > LEAST_RATIO * usual], usual)
-        if best is None or share(analysis, best[0]) < LEAST_SHARE:
+        uneven = _most_uneven(analysis)
+        if uneven is None:
             return
-        extra, slow, usual = best
+        slow, usual, extra, explained, reasons = uneven
+        ceiling = max(extra - explained, 0)
+        if share(analysis, extra) < LEAST_SHARE:
+            return
         longest = max(slow, key=lambda step: step.duration)
-        lane = any_stream(analysis.trace, analysis.active_devices[0]) if analysis.active_devices else 0
         yield Finding(
             rule=self.id,
             category=self.category,
-            severity=severity_of(extra, analysis.window_ns),
+            severity=severity_of(ceiling, analysis.window_ns),
             title=f"Steps take unequal time: {percent(share(analysis, extra))} above the median",
-            explanation=(
-                f"{longest.name} takes {duration(longest.duration)}, "
-                f"{three_digits(longest.duration / max(usual, 1))} times the median "
-                f"({duration(usual)}); {len(slow)} of {analysis.steps_in_window} steps are more than "
-                f"{LEAST_RATIO} times as long."
-            ),
+            explanation=_explanation(analysis, slow, usual, reasons),
             advice=(
                 f"Compare {longest.name} with its neighbours: what runs only there?",
                 "Batch inputs of similar length together, and move logging and saving out of the loop.",
             ),
-            ceiling_ns=min(extra, analysis.window_ns),
+            ceiling_ns=min(ceiling, analysis.window_ns),
             window_ns=analysis.window_ns,
             culprit=longest.name,
             rank=longest.rank,
-            evidence=tuple(
-                Evidence(
-                    int(analysis.trace.events.lane[step.event]) if step.event >= 0 else lane,
-                    step.start,
-                    step.end,
-                    step.name,
-                    step.event,
-                )
-                for step in slow
-            ),
+            evidence=step_evidence(analysis, tuple(slow)),
             intervals=tuple((step.start, step.end) for step in slow),
             code=_CODE,
             cannot_tell="Whether this repeats: record more steps.",
@@ -155,3 +135,50 @@ When it is wrong
                 confidence="low",
             )
             return
+
+
+def _most_uneven(analysis: Analysis) -> tuple[list[Step], float, int, int, list[str]] | None:
+    """Of the rank that loses most: slow steps, median, time above it, what other findings count of that, and which."""
+    best: tuple[list[Step], float, int, int, list[str]] | None = None
+    for rank in {step.rank for step in analysis.steady_steps}:
+        steps = [step for step in analysis.steady_steps if step.rank == rank]
+        if len(steps) < LEAST_STEPS:
+            continue
+        usual = float(np.median([step.duration for step in steps]))
+        slow = [step for step in steps if step.duration > LEAST_RATIO * usual]
+        extra = int(sum(max(step.duration - usual, 0) for step in steps))
+        if slow and (best is None or extra > best[2]):
+            typical = [step for step in steps if step.duration <= LEAST_RATIO * usual]
+            explained, reasons = _explained(analysis, slow, typical)
+            best = (slow, usual, extra, explained, reasons)
+    return best
+
+
+def _explained(analysis: Analysis, slow: list[Step], typical: list[Step]) -> tuple[int, list[str]]:
+    """Idle time by named causes that the slow steps have beyond the typical ones, ns, and these causes."""
+    devices = [each for each in analysis.active_devices if analysis.trace.devices[each].rank == slow[0].rank]
+    if not devices or not typical:
+        return 0, []
+    time = analysis.time(devices[0])
+    whole, reasons = 0, []
+    for cause in Cause:
+        usual = float(np.median([time.idle_within(cause, step.start, step.end) for step in typical]))
+        beyond = int(sum(max(time.idle_within(cause, step.start, step.end) - usual, 0) for step in slow))
+        whole += beyond
+        if share(analysis, beyond) >= LEAST_SHARE:
+            reasons.append(f"{cause.label} ({percent(share(analysis, beyond))})")
+    return whole, reasons
+
+
+def _explanation(analysis: Analysis, slow: list[Step], usual: float, reasons: list[str]) -> str:
+    longest = max(slow, key=lambda step: step.duration)
+    text = (
+        f"{longest.name} takes {duration(longest.duration)}, "
+        f"{three_digits(longest.duration / max(usual, 1))} times the "
+        f"median ({duration(usual)}); {len(slow)} of {analysis.steps_in_window} steps are more than "
+        f"{LEAST_RATIO} times as "
+        "long."
+    )
+    if reasons:
+        text += f" The slow steps spend it {listed(reasons)}, which other findings count."
+    return text

@@ -66,7 +66,8 @@ def one_rank(case: Case, rank: int | None = None) -> Trace:
         trace.shift = at
         if case.get("annotated", True):
             trace.step(0, each, f"ProfilerStep#{case.get('first_step', 1) + index}")
-        one_step(trace, index, case if index or "first" not in case else {**case, **case["first"]})
+        special = case.get("first", {}) if index == 0 else case.get("fifth", {}) if index == 4 else {}
+        one_step(trace, index, {**case, **special})
         at += each
     trace.shift = 0.0
     for name, unit, samples in case.get("counters", []):
