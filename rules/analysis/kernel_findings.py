@@ -18,7 +18,7 @@ from rules.analysis.kernel_join import kernel_join
 from rules.analysis.kernel_result import KernelRuleResult
 from rules.analysis.kernel_rules import evaluate
 from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, speed_of_light
-from rules.base import Category, Evidence, Finding, Need, Severity, severity_of
+from rules.base import Category, Evidence, Finding, Need, Severity, rules, severity_of
 
 I64 = npt.NDArray[np.int64]
 LONGEST_NAME = 70
@@ -48,6 +48,7 @@ class Fault:
     cannot_tell: str = ""
     confidence: str = "medium"
     severity: Severity | None = None
+    is_verdict: bool = False
 
 
 def short_name(name: str) -> str:
@@ -108,7 +109,7 @@ def findings(rule: str, trace: Trace, groups: Iterable[tuple[KernelGroup, Fault]
             category=fault.category,
             severity=fault.severity or severity_of(ceiling, weight.window_ns),
             title=f"{short_name(group.name)}: {fault.title}",
-            explanation=f"{fault.explanation}{weight.text}",
+            explanation=f"{_verdict_first(group.representative, fault)}{fault.explanation}{weight.text}",
             advice=fault.advice,
             ceiling_ns=ceiling,
             window_ns=weight.window_ns,
@@ -122,6 +123,11 @@ def findings(rule: str, trace: Trace, groups: Iterable[tuple[KernelGroup, Fault]
             cannot_tell=" ".join(note for note in notes if note),
             confidence=fault.confidence,
         )
+
+
+def _verdict_first(kernel: KernelProfile, fault: Fault) -> str:
+    sol = None if fault.is_verdict else speed_of_light(kernel)
+    return "" if sol is None else f"{sol.verdict[0].upper()}{sol.verdict[1:]}. "
 
 
 def _in_the_report(trace: Trace, group: KernelGroup) -> Weight:
@@ -184,6 +190,7 @@ class KernelRule:
 
     id: ClassVar[str]
     needs: ClassVar[frozenset[Need]] = frozenset({Need.KERNEL_COUNTERS})
+    is_verdict: ClassVar[bool] = False
 
     def fault(self, kernel: KernelProfile) -> Fault | None:
         """What is wrong with the launch that speaks for its group; None when nothing is."""
@@ -193,6 +200,12 @@ class KernelRule:
         """One finding for each group of equal launches that has the fault."""
         found = ((group, self.fault(group.representative)) for group in groups_worth_reading(trace))
         yield from findings(self.id, trace, ((group, fault) for group, fault in found if fault is not None))
+
+
+def other_faults(kernel: KernelProfile) -> list[Fault]:
+    """What every rule but the main verdict finds wrong with a kernel, costliest first."""
+    found = [each.fault(kernel) for each in rules() if isinstance(each, KernelRule) and not each.is_verdict]
+    return sorted((each for each in found if each is not None), key=lambda each: -each.saving)
 
 
 def runs_at_the_compute_limit(kernel: KernelProfile) -> bool:

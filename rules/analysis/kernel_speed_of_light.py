@@ -56,6 +56,13 @@ _UNITS = {
     "ltc": "the L2 cache",
 }
 MANY_SMS_BUSY = 0.75
+VERDICTS = {
+    Category.MEMORY_BOUND: "limited by memory",
+    Category.COMPUTE_BOUND: "limited by compute",
+    Category.LATENCY_BOUND: "mostly waits",
+    Category.SMALL_GRID: "too few blocks for the GPU",
+    Category.BALANCED: "compute and memory are balanced",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,11 @@ class SpeedOfLight:
     @property
     def best(self) -> float:
         return max(self.compute, self.memory)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as a phrase with its two numbers."""
+        return f"{VERDICTS[self.bound]} ({self.compute:.0f} % compute, {self.memory:.0f} % memory)"
 
 
 def memory_percent(kernel: KernelProfile) -> float | None:

@@ -6,11 +6,12 @@ from typing import ClassVar
 
 from parsers.model import KernelProfile
 from rules.analysis.kernel_compute import instruction_pipes, pipes
-from rules.analysis.kernel_findings import Fault, KernelRule
+from rules.analysis.kernel_findings import Fault, KernelRule, other_faults
 from rules.analysis.kernel_occupancy import occupancy_verdict
 from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, SpeedOfLight, speed_of_light
 from rules.base import Category, Severity, rule
 
+EXPLAINING_SHARE = 0.5
 _ADVICE: dict[Category, tuple[str, ...]] = {
     Category.MEMORY_BOUND: (
         "Move fewer bytes: fuse this kernel with its neighbours (torch.compile), use bf16 or fp8 instead of fp32.",
@@ -32,13 +33,6 @@ _ADVICE: dict[Category, tuple[str, ...]] = {
         "Reduce both arithmetic and traffic: a better algorithm or fusion; tuning gives little here.",
     ),
 }
-_TITLES = {
-    Category.MEMORY_BOUND: "limited by memory",
-    Category.COMPUTE_BOUND: "limited by compute",
-    Category.LATENCY_BOUND: "mostly waits",
-    Category.SMALL_GRID: "too few blocks for the GPU",
-    Category.BALANCED: "compute and memory are balanced",
-}
 
 
 @rule
@@ -47,6 +41,7 @@ class KernelSpeedOfLight(KernelRule):
 
     id: ClassVar[str] = "kernel-speed-of-light"
     category: ClassVar[Category] = Category.LATENCY_BOUND
+    is_verdict: ClassVar[bool] = True
     explanation: ClassVar[str] = """
 What it found
     What sets the pace of a kernel: the memory system, the arithmetic units, both, plain waiting, or a grid with
@@ -59,7 +54,8 @@ Why it costs time
 How it decides
     From the throughput of compute and memory in percent of the GPU's peak. Both below 60 %: it waits, or its grid is
     too small when more than a quarter of the SMs get no block. Otherwise the larger one is the limit, or both are when
-    they differ by less than 10 points. 80 % counts as reached: the ceiling is what running at 80 % would save.
+    they differ by less than 10 points. 80 % counts as reached: the ceiling is what running at 80 % would save. Where
+    another finding explains at least half of that, it carries the ceiling.
 
 What to try
     Memory: move fewer bytes. Compute: use tensor cores or cheaper arithmetic. Waiting: more parallelism per thread
@@ -80,14 +76,17 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
         return None
     saving = max(0.0, 1 - sol.best / HIGH_PERCENT)
     at_the_limit = sol.best >= HIGH_PERCENT
+    causes = [fault.title for fault in other_faults(kernel) if fault.saving >= EXPLAINING_SHARE * saving > 0]
     return Fault(
-        title=f"{_TITLES[sol.bound]} ({sol.compute:.0f} % compute, {sol.memory:.0f} % memory)",
-        explanation=_explanation(kernel, sol),
+        title=sol.verdict,
+        explanation=_explanation(kernel, sol)
+        + (f" What makes it so: {'; '.join(causes)}." if causes else ""),
         advice=_ADVICE[sol.bound],
-        saving=saving,
+        saving=0.0 if causes else saving,
         category=sol.bound,
         confidence="high" if at_the_limit else "medium",
-        severity=Severity.INFO if at_the_limit else None,
+        severity=Severity.INFO if at_the_limit or causes else None,
+        is_verdict=True,
     )
 
 

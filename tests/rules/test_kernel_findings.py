@@ -307,3 +307,15 @@ def test_every_stall_and_section_of_a_real_report_is_explained(fixtures: Path) -
         for text in (explanation.meaning, explanation.cost, explanation.fix, explanation.harmless):
             assert text.endswith(".")
     assert explain_metric("dram__bytes.sum") == "the GPU's memory"
+
+
+def test_the_main_verdict_leaves_the_ceiling_to_the_fault_that_explains_it() -> None:
+    explained = kernel(WAITING, LOADS, {HITS: 20.0})
+    findings = {each.category: each for each in found(trace_of(explained))}
+    assert findings[Category.LATENCY_BOUND].severity is Severity.INFO
+    assert findings[Category.LATENCY_BOUND].ceiling_ns == 0
+    assert "waits for one cache miss after another" in findings[Category.LATENCY_BOUND].explanation
+    assert findings[Category.CACHE_MISSES].explanation.startswith("Mostly waits (30 % compute, 20 % memory). ")
+    alone = found(trace_of(kernel(WAITING, LOADS)))
+    assert [each.category for each in alone] == [Category.LATENCY_BOUND]
+    assert alone[0].ceiling_ns == pytest.approx((1 - 30 / 80) * 100_000)
