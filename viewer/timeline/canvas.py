@@ -12,6 +12,7 @@ from viewer import theme
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.geometry.picking import event_at
+from viewer.timeline.labels import painting
 from viewer.timeline.names_column import NAMES_WIDTH, NamesColumn
 from viewer.timeline.overlays import Overlays
 from viewer.timeline.pixels import Shown
@@ -119,8 +120,10 @@ class LaneCanvas(QWidget):
         super().resizeEvent(event)
 
     def paintEvent(self, _: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        with painting(self) as painter:
+            self._paint(painter)
+
+    def _paint(self, painter: QPainter) -> None:
         colors, scene = theme.current(), self.state.scene
         if scene is None:
             painter.fillRect(self.rect(), colors.window)
@@ -161,14 +164,12 @@ class LaneCanvas(QWidget):
                 round(NAMES_WIDTH * ratio), round(self.height() * ratio), QImage.Format.Format_RGB32
             )
             image.setDevicePixelRatio(ratio)
-            painter = QPainter(image)
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            self._names.draw(painter, scene, shown, self.height(), cursor, self.hovered)
-            if pinned:
-                height = self.state.layout.pinned_height
-                painter.setClipRect(QRectF(0, 0, NAMES_WIDTH, height))
-                self._names.draw(painter, scene, pinned, height, cursor, self.hovered)
-            painter.end()
+            with painting(image) as painter:
+                self._names.draw(painter, scene, shown, self.height(), cursor, self.hovered)
+                if pinned:
+                    height = self.state.layout.pinned_height
+                    painter.setClipRect(QRectF(0, 0, NAMES_WIDTH, height))
+                    self._names.draw(painter, scene, pinned, height, cursor, self.hovered)
             self._names_image = image
         return self._names_image
 

@@ -14,7 +14,7 @@ from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import Columns, grid
 from viewer.timeline.geometry.layout import FOOT
 from viewer.timeline.geometry.scale import Scale
-from viewer.timeline.labels import LEAST_WIDTH, TextCache
+from viewer.timeline.labels import LEAST_WIDTH, TextCache, painting
 from viewer.timeline.pixels import (
     Picture,
     Shown,
@@ -106,12 +106,10 @@ class FramePainter:
         self._gap_labels.begin()
         for each in shown:
             self._track(picture, scene, each, options, names)
-        painter = QPainter(self._image)
-        painter.setClipRect(clip)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        self._draw_names(painter, names)
-        self._gap_labels.draw(painter)
-        painter.end()
+        with painting(self._image) as painter:
+            painter.setClipRect(clip)
+            self._draw_names(painter, names)
+            self._gap_labels.draw(painter)
 
     def _track(
         self, picture: Picture, scene: Scene, shown: Shown, options: Options, names: list[_Name]

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QStaticText
+from PySide6.QtGui import QFont, QFontMetricsF, QPaintDevice, QPainter, QStaticText
 
 LEAST_WIDTH = 26.0
 STEP = 6.0  # widths are rounded down to this, so that a zoom reuses texts
 KEPT = 6000
+
+
+@contextmanager
+def painting(device: QPaintDevice) -> Iterator[QPainter]:
+    """A smooth painter that ends in any case: one that is left active when something fails brings Qt down."""
+    painter = QPainter(device)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    try:
+        yield painter
+    finally:
+        painter.end()
 
 
 class TextCache:

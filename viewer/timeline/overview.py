@@ -13,7 +13,7 @@ from viewer.timeline.geometry.columns import columns, grid
 from viewer.timeline.geometry.raster import density_table, paint_row
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.scale import Scale
-from viewer.timeline.labels import TextCache
+from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
 from viewer.timeline.scene import Scene, rgb
 from viewer.timeline.state import TimelineState
@@ -64,8 +64,10 @@ class Overview(QWidget):
         return QRectF(NAMES_WIDTH + left, 2, right - left, HEIGHT - 5)
 
     def paintEvent(self, _: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        with painting(self) as painter:
+            self._paint(painter)
+
+    def _paint(self, painter: QPainter) -> None:
         colors = theme.current()
         painter.fillRect(self.rect(), colors.window)
         scene = self._state.scene

@@ -13,6 +13,7 @@ from viewer import theme
 from viewer.theme import Theme
 from viewer.timeline.geometry.columns import Columns, Grid, columns
 from viewer.timeline.geometry.counters import bounds, counter_columns
+from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.layout import FOOT, Placed
 from viewer.timeline.geometry.raster import (
     GapColors,
@@ -154,10 +155,9 @@ def _paint_gaps(
     picture: Picture, row: Row, seen: Columns, block: U32, colors: GapColors, foot: int, top: float
 ) -> None:
     scale = picture.view.scale
-    phase = round(scale.t0 / scale.ns_per_pixel) + max(-round(top * picture.ratio), 0)
-    paint_gaps(
-        block, seen, row.name[np.maximum(seen.event, 0)].astype(np.uint8), colors, foot, phase, picture.line
-    )
+    phase = round(scale.t0 / scale.ns_per_pixel), max(-round(top * picture.ratio), 0)
+    classes = row.name[np.maximum(seen.event, 0)].astype(np.uint8)
+    paint_gaps(block, seen, classes, colors, hatching(picture.line), foot, phase)
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ from viewer import theme
 from viewer.labels import tooltip
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.ticks import exact, ticks
-from viewer.timeline.labels import TextCache
+from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
 from viewer.timeline.state import TimelineState
 
@@ -49,8 +49,10 @@ class Ruler(QWidget):
         self.update()
 
     def paintEvent(self, _: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        with painting(self) as painter:
+            self._paint(painter)
+
+    def _paint(self, painter: QPainter) -> None:
         colors = theme.current()
         painter.fillRect(self.rect(), colors.window)
         painter.save()

@@ -54,7 +54,7 @@ class TimelineView(QWidget):
         self.ruler = Ruler(self.state)
         self.canvas = LaneCanvas(self.state)
         self._bar = QScrollBar(Qt.Orientation.Vertical)
-        self._gestures = Gestures(self.canvas, self.state, self.lane_commands)
+        self.gestures = Gestures(self.canvas, self.state, self.lane_commands)
         self._put_together()
         self._connect()
         self._keys = self._key_table()

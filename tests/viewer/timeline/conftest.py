@@ -31,8 +31,20 @@ def small_run() -> Trace:
     for step in range(3):
         t = step * 10.0
         builder.add(times(t), times(t + 10), name(f"ProfilerStep#{step}"), steps, EventKind.STEP)
-        builder.add(times(t, t + 6), times(t + 6, t + 10), np.array([name("prepare"), name("forward")]), regions, EventKind.REGION)
-        builder.add(times(t + 6, t + 6.1), times(t + 9, t + 8), np.array([name("aten::linear"), name("aten::addmm")]), operators, EventKind.CPU_OP)
+        builder.add(
+            times(t, t + 6),
+            times(t + 6, t + 10),
+            np.array([name("prepare"), name("forward")]),
+            regions,
+            EventKind.REGION,
+        )
+        builder.add(
+            times(t + 6, t + 6.1),
+            times(t + 9, t + 8),
+            np.array([name("aten::linear"), name("aten::addmm")]),
+            operators,
+            EventKind.CPU_OP,
+        )
         launches = builder.add(
             times(*(t + 6.2 + 0.2 * n for n in range(4))),
             times(*(t + 6.3 + 0.2 * n for n in range(4))),

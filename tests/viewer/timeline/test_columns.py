@@ -22,7 +22,10 @@ def made_row(gaps: list[int], lengths: list[int], names: list[int] | None = None
 
 def random_row(count: int, seed: int, names: int = 5) -> Row:
     random = np.random.default_rng(seed)
-    gaps = random.integers(0, 2000, count) * (random.random(count) < 0.5) + (random.random(count) < 0.01) * 100_000
+    gaps = (
+        random.integers(0, 2000, count) * (random.random(count) < 0.5)
+        + (random.random(count) < 0.01) * 100_000
+    )
     lengths = random.integers(1, 3000, count)
     return made_row(gaps.tolist(), lengths.tolist(), random.integers(0, names, count).tolist())
 
@@ -83,13 +86,17 @@ def test_every_event_at_least_two_columns_wide_is_listed_with_its_edges(
         if visible_whole_column:
             assert event in listed
     if seen is not None:
-        np.testing.assert_allclose(seen.left, (row.start[seen.wide] - scale.t0) / scale.ns_per_pixel, atol=1e-6)
+        np.testing.assert_allclose(
+            seen.left, (row.start[seen.wide] - scale.t0) / scale.ns_per_pixel, atol=1e-6
+        )
         assert np.all(seen.right - seen.left >= 2)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(SHORT, 3 * SHORT), st.integers(0, 1000), st.floats(0, 0.9), st.floats(0.001, 1.0))
-def test_the_index_of_a_long_row_agrees_with_the_events(count: int, seed: int, at: float, share: float) -> None:
+def test_the_index_of_a_long_row_agrees_with_the_events(
+    count: int, seed: int, at: float, share: float
+) -> None:
     row = random_row(count, seed)
     whole = float(row.end[-1])
     view = grid(Scale(at * whole, at * whole + share * whole, 400.0))
@@ -114,7 +121,9 @@ def test_a_row_that_is_always_busy_looks_evenly_busy_from_far_away() -> None:
 
 def test_where_many_events_share_a_column_the_name_with_the_most_time_stands_for_it() -> None:
     count = 64 * 200
-    names = ([1] * 48 + [2] * 16) * 200  # of each 64 events 48 are short ones of name 1, 16 longer ones of name 2
+    names = (
+        [1] * 48 + [2] * 16
+    ) * 200  # of each 64 events 48 are short ones of name 1, 16 longer ones of name 2
     lengths = ([10] * 48 + [15] * 16) * 200
     row = made_row([5] * count, lengths, names)
     seen = columns(row, grid(Scale(0.0, float(row.end[-1]), 50.0)))

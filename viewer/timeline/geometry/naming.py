@@ -9,7 +9,8 @@ _LONGEST = 400
 _RETURN = re.compile(r"^(?:void|static|inline|__global__)\s+")
 _WRAPPER = re.compile(
     r"(?:unrolled_|vectorized_)?elementwise_kernel(?:_with_index|_unrolled)?|vectorized_layer_norm_kernel|reduce_kernel|"
-    r"vectorized_elementwise_kernel|multi_tensor_apply_kernel|index_elementwise_kernel|distribution_elementwise_grid_stride_kernel|Kernel2?|device_kernel"
+    r"vectorized_elementwise_kernel|multi_tensor_apply_kernel|index_elementwise_kernel|Kernel2?|device_kernel|"
+    r"distribution_elementwise_grid_stride_kernel"
 )
 _CARRIED = re.compile(
     r"(?P<cuda>[A-Za-z]\w*?)(?:_kernel_cuda|_cuda_kernel|_kernel_impl)\b|launch_(?P<launch>[A-Za-z]\w*)|"
@@ -19,12 +20,15 @@ _CARRIED = re.compile(
 _HOLLOW = frozenset(
     {"AUnary", "BUnary", "Binary", "CUDA", "Reduce", "func", "gpu", "legacy_kernel_impl", "gpu_kernel"}
 )
+_PLAIN = re.compile(r"\[?(?:CUDA )?mem(?:cpy|set)\b", re.IGNORECASE)
 _PYTHON = re.compile(r"^(?P<file>[^()]+)\((?P<line>\d+)\): (?P<what>.+)$")
 
 
 @lru_cache(maxsize=20_000)
 def kernel_name(name: str) -> str:
     """A kernel's own name; for PyTorch's generic wrappers the operation they carry, too."""
+    if _PLAIN.match(name):
+        return plain_name(name)
     text = _RETURN.sub("", name[:_LONGEST].strip())
     bare = _without(_without(_without(text, "<", ">"), "(", ")"), "[", "]")
     words = (word.lstrip(":") for word in reversed(bare.split()))

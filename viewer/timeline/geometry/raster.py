@@ -13,14 +13,13 @@ U32 = npt.NDArray[np.uint32]
 U8 = npt.NDArray[np.uint8]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
+Tiles = npt.NDArray[np.bool_]
 
 LEVELS = 24
 FAINTEST = 0.38  # opacity of a column that is hardly busy: what is there is never invisible
 SEPARATED = 4.0  # columns: events at least this wide are set apart from their neighbour
 ROUNDED = 7.0  # columns: events at least this wide lose their corner pixels
 ROUNDED_ROW = 13  # pixels: in rows at least this high
-HATCH = 8  # period of the hatching, pixels
-LINE = 2  # of these are painted
 STEPS = 4  # shares of a column that can be told apart in a gap
 TINT, HATCHING = 0.20, 0.42  # opacity
 
@@ -100,11 +99,17 @@ def gap_colors(colors: U32, ground: int) -> GapColors:
 
 
 def paint_gaps(
-    block: U32, columns: Columns, classes: U8, colors: GapColors, foot: int, phase: int, line: int = 1
+    block: U32,
+    columns: Columns,
+    classes: U8,
+    colors: GapColors,
+    tiles: Tiles,
+    foot: int,
+    phase: tuple[int, int] = (0, 0),
 ) -> None:
     """Hatch the idle columns of a lane in the colour of their cause, over a tint, with a solid line of ``foot`` pixels.
 
-    ``phase`` moves the hatching with the picture; ``line`` is the width of a fine line.
+    ``tiles`` says for every class which pixels are hatched; ``phase`` (columns, rows) moves them with the picture.
     """
     present = np.flatnonzero(columns.event >= 0)
     height = block.shape[0]
@@ -114,9 +119,12 @@ def paint_gaps(
     kind = classes[present].astype(np.int64)
     plain, dark = colors.plain[kind, share], colors.dark[kind, share]
     painted = np.empty((height, len(present)), np.uint32)
-    period = HATCH * line
+    period = tiles.shape[1]
+    place = kind * (period * period) + (present + phase[0]) % period
     for row in range(min(period, height)):
-        painted[row::period] = np.where((present + (phase + row)) % period < LINE * line, dark, plain)
+        painted[row::period] = np.where(
+            tiles.ravel()[place + (row + phase[1]) % period * period], dark, plain
+        )
     painted[height - foot :] = colors.foot[kind, share]
     if len(present) == block.shape[1]:
         block[:] = painted

@@ -302,7 +302,7 @@ def _thread_title(lane: Lane) -> tuple[str, str]:
     title = _TITLES.get(lane.kind)
     if title is None:
         return who or "Other", _SUBTITLES.get(lane.kind, "")
-    return title, "" if who.casefold() == title.casefold() else who
+    return title, "" if title.casefold() in (who.casefold(), lane.name.casefold()) else who
 
 
 def _stream_title(trace: Trace, lane: Lane) -> tuple[str, str]:

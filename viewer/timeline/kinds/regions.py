@@ -26,7 +26,7 @@ _WORDS = (
     ("optimizer", re.compile(r"optimi[sz]er|\bopt\b|zero_grad|clip_grad", re.IGNORECASE)),
     ("loss", re.compile(r"\bloss\b|criterion", re.IGNORECASE)),
     ("communication", re.compile(r"nccl|all_?reduce|all_?gather|reduce_?scatter|broadcast", re.IGNORECASE)),
-    ("input", re.compile(r"dataloader|(?<![a-z])data(?![a-z])|load_|_load(?![a-z])|batch|fetch|collate", re.IGNORECASE)),
+    ("input", re.compile(r"dataloader|(?<![a-z])(?:data|load)(?![a-z])|batch|fetch|collate", re.IGNORECASE)),
 )
 
 

@@ -1,0 +1,280 @@
+"""Lanes by mouse, menu and command; colours; what is drawn of a selection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor, QImage
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from parsers.model import EventKind, LaneKind, Trace
+from rules.analysis.analysis import analyse
+from rules.analysis.causes import Cause
+from rules.base import Evidence
+from tests.viewer.timeline.test_layout import several_ranks
+from tests.viewer.timeline.test_view import LEFT, MS, NONE, drag, kernel
+from viewer import theme
+from viewer.timeline.geometry.arrangement import GroupState
+from viewer.timeline.geometry.layout import Placed
+from viewer.timeline.kinds.base import style_of
+from viewer.timeline.names_column import NAMES_WIDTH
+from viewer.timeline.scene import COLOR_MODES
+from viewer.timeline.view import TimelineView
+
+
+def shown(qtbot: QtBot, trace: Trace, height: int = 600) -> TimelineView:
+    timeline = TimelineView()
+    qtbot.addWidget(timeline)
+    timeline.set_animated(False)
+    timeline.resize(1000, height)
+    timeline.show()
+    qtbot.waitExposed(timeline)
+    timeline.set_trace(trace)
+    timeline.set_analysis(analyse(trace))
+    return timeline
+
+
+@pytest.fixture
+def view(qtbot: QtBot, small_run: Trace) -> Iterator[TimelineView]:
+    timeline = shown(qtbot, small_run)
+    yield timeline
+    timeline.close()
+
+
+def titles(view: TimelineView) -> list[str]:
+    return [placed.track.title for placed in view.state.layout.scrolled]
+
+
+def placed(view: TimelineView, title: str) -> Placed:
+    return next(each for each in view.state.layout.scrolled if each.track.title == title)
+
+
+def name_at(view: TimelineView, title: str) -> QPoint:
+    each = placed(view, title)
+    return QPoint(60, view.canvas.top_of(each) + each.height // 2)
+
+
+def pixels(image: QImage) -> np.ndarray:
+    image = image.convertToFormat(QImage.Format.Format_RGB32)
+    flat = np.frombuffer(image.constBits(), np.uint32)
+    return flat.reshape(image.height(), image.bytesPerLine() // 4)[:, : image.width()] & 0xFFFFFF
+
+
+def picture(view: TimelineView) -> np.ndarray:
+    return pixels(view.picture())
+
+
+def rgb(color: QColor) -> int:
+    return color.rgb() & 0xFFFFFF
+
+
+def test_a_click_on_a_name_folds_and_unfolds_the_lane(view: TimelineView) -> None:
+    QTest.mouseClick(view.canvas, LEFT, NONE, name_at(view, "Main thread"))
+    assert placed(view, "Main thread").collapsed
+    QTest.mouseClick(view.canvas, LEFT, NONE, name_at(view, "Main thread"))
+    assert not placed(view, "Main thread").collapsed
+
+
+def test_dragging_a_name_moves_the_lane(view: TimelineView) -> None:
+    drag(view.canvas, name_at(view, "GPU 0 · stream 7"), name_at(view, "Regions"))
+    assert titles(view)[0] == "GPU 0 · stream 7"
+
+
+def test_dragging_the_lower_edge_of_a_name_resizes_the_lane(view: TimelineView) -> None:
+    lane = placed(view, "Main thread")
+    edge = QPoint(60, view.canvas.top_of(lane) + lane.height - 1)
+    drag(view.canvas, edge, edge + QPoint(0, 80))
+    assert placed(view, "Main thread").height == lane.height + 80
+
+
+def test_the_menu_pins_hides_and_shows_again(view: TimelineView) -> None:
+    def choose(title: str, text: str) -> None:
+        menu = view.lane_commands.menu(placed(view, title), view)
+        action = next(action for action in menu.actions() if action.text().startswith(text))
+        assert action.isEnabled()
+        action.trigger()
+
+    choose("GPU 0 · stream 7", "Pin")
+    assert [each.track.title for each in view.state.layout.pinned] == ["GPU 0 · stream 7"]
+    choose("Main thread", "Hide")
+    assert "Main thread" not in titles(view)
+    choose("Regions", "Show hidden")
+    assert "Main thread" in titles(view)
+    choose("Regions", "Reset")
+    assert view.state.layout.pinned == ()
+
+
+def test_a_pinned_lane_stays_on_top_and_can_be_clicked_there(qtbot: QtBot, small_run: Trace) -> None:
+    view = shown(qtbot, small_run, 300)
+    view.lane_commands.pin(placed(view, "GPU 0 · stream 7"))
+    view.canvas.scroll_to(1000)
+    assert view.canvas.offset > 0
+    row = view.state.layout.pinned[0].rows[0]
+    x = round(NAMES_WIDTH + view.state.scale.x(6.7 * MS))
+    QTest.mouseClick(view.canvas, LEFT, NONE, QPoint(x, row.top + row.height // 2))
+    assert view.state.selected == kernel(small_run, 0)
+    assert not view.picture().isNull()
+
+
+def test_an_arrangement_is_kept_and_restored(view: TimelineView, small_run: Trace, qtbot: QtBot) -> None:
+    view.lane_commands.pin(placed(view, "CUDA API"))
+    view.lane_commands.toggle(placed(view, "Main thread"))
+    kept = view.arrangement()
+    other = shown(qtbot, small_run)
+    other.set_arrangement(kept)
+    assert titles(other) == titles(view)
+    assert placed(other, "Main thread").collapsed
+
+
+def test_filtering_shows_matching_lanes(view: TimelineView) -> None:
+    view.set_lane_filter("cuda")
+    assert titles(view) == ["CUDA API"]
+    view.set_lane_filter("")
+    assert len(titles(view)) == 6
+
+
+def test_a_click_on_a_rank_opens_it(qtbot: QtBot) -> None:
+    view = shown(qtbot, several_ranks(6))
+    assert titles(view) == [f"Rank {rank}" for rank in range(6)]
+    QTest.mouseClick(view.canvas, LEFT, NONE, name_at(view, "Rank 2"))
+    assert "Main thread" in titles(view)
+    view.lane_commands.set_all_groups(GroupState.BRIEF)
+    assert titles(view).count("Communication") == 6
+    view.set_compact(True)
+    assert titles(view) == [f"Rank {rank}" for rank in range(6)]
+
+
+def test_evidence_in_a_folded_rank_is_uncovered(qtbot: QtBot) -> None:
+    trace = several_ranks(6)
+    view = shown(qtbot, trace)
+    lane = next(
+        n for n, each in enumerate(trace.lanes) if each.rank == 4 and each.kind is LaneKind.CPU_THREAD
+    )
+    view.highlight([Evidence(lane, 0, 100, "op", trace.events.lane_slice(lane).start)])
+    assert view.state.layout.of_lane(lane) is not None
+    view.clear_highlight()
+    assert view.state.evidence == ()
+
+
+def test_idle_time_is_painted_in_the_colour_of_its_cause_and_can_be_turned_off(
+    view: TimelineView, small_run: Trace
+) -> None:
+    idle = analyse(small_run).idle
+    color = rgb(theme.current().cause(int(idle.cause[np.argmax(idle.end - idle.start)])))
+    view.show_interval(9.6 * MS, 16.2 * MS)
+    lane = placed(view, "GPU 0 · stream 7")
+    bottom = view.canvas.mapTo(view, QPoint(0, view.canvas.top_of(lane) + lane.height)).y()
+    assert (picture(view)[bottom - 3, NAMES_WIDTH + 40 : -40] == color).mean() > 0.9
+    view.set_gaps_visible(False)
+    assert not (picture(view)[bottom - 3, NAMES_WIDTH + 40 : -40] == color).any()
+
+
+def test_a_wide_gap_names_its_cause(view: TimelineView) -> None:
+    view.show_interval(9.6 * MS, 16.2 * MS)
+    labelled = picture(view)
+    view.set_gaps_visible(False)
+    assert (labelled != picture(view)).any()
+    assert view.state.scene is not None
+    assert set(view.state.scene.culprits.values()) <= set(Cause)
+
+
+@pytest.mark.parametrize("mode", COLOR_MODES)
+def test_every_colour_mode_paints_and_other_names_fall_back(view: TimelineView, mode: str) -> None:
+    view.set_colour_mode(mode)
+    assert view.state.scene is not None
+    assert view.state.scene.color_mode == mode
+    picture(view)
+    view.set_colour_mode("nonsense")
+    assert view.state.scene.color_mode == COLOR_MODES[0]
+
+
+def test_kernels_of_one_family_have_the_colour_of_the_family(view: TimelineView, small_run: Trace) -> None:
+    assert view.state.scene is not None
+    color = view.state.scene.color_of(kernel(small_run, 0))
+    assert color == theme.current().family("gemm")
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_a_theme_changes_every_part(view: TimelineView, name: str, qtbot: QtBot) -> None:
+    from PySide6.QtWidgets import QApplication
+
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    try:
+        theme.apply(app, name)
+        seen = picture(view)
+        ground = rgb((theme.DARK if name == "dark" else theme.LIGHT).window)
+        assert seen[-3, NAMES_WIDTH + 300] == ground
+        assert seen[-3, 30] == ground
+    finally:
+        theme.apply(app, "dark")
+
+
+def test_a_selected_kernel_is_joined_to_its_launch_from_either_side(
+    view: TimelineView, small_run: Trace
+) -> None:
+    view.show_interval(6 * MS, 10 * MS)
+    plain = picture(view)
+    accent = rgb(theme.current().accent)
+    assert not (plain[100:] == accent).any()
+    view.select_event(kernel(small_run, 3), reveal=False)
+    from_kernel = (picture(view)[100:] == accent).sum()
+    launch = int(small_run.links.launch_of(np.array([kernel(small_run, 3)]))[0])
+    view.select_event(launch, reveal=False)
+    assert from_kernel > 20
+    assert (picture(view)[100:] == accent).sum() > 20
+
+
+def test_every_kind_of_lane_has_a_style_and_its_colours_can_be_read() -> None:
+    for kind in LaneKind:
+        style = style_of(kind)
+        key = style.key("some name", {})
+        from parsers.model import Lane
+        from viewer.timeline.kinds.base import Place
+
+        color = style.color(key, Place(Lane(kind, "x"), 0, 0), theme.DARK)
+        assert theme.contrast(theme.text_on(color), color) >= theme.LEAST_CONTRAST
+        assert style.shown("a\nb") in ("a b", "a\nb", "b", "a")
+
+
+def test_a_culprit_region_is_painted_in_the_colour_of_what_it_causes() -> None:
+    style = style_of(LaneKind.REGION)
+    assert style.key("tokenize", {"tokenize": Cause.HOST}) != style.key("tokenize", {})
+    from parsers.model import Lane
+    from viewer.timeline.kinds.base import Place
+
+    place = Place(Lane(LaneKind.REGION, "x"), 0, 0)
+    color = style.color(style.key("tokenize", {"tokenize": Cause.HOST}), place, theme.DARK)
+    assert color == theme.DARK.cause(Cause.HOST)
+
+
+def test_steps_differ_by_number_only_and_have_one_colour() -> None:
+    style = style_of(LaneKind.REGION)
+    assert style.key("step_1", {}) == style.key("step_27", {}) == "step"
+    assert style.key("layer 3", {}) == style.key("layer 12", {})
+
+
+def test_an_empty_recording_is_drawn(qtbot: QtBot) -> None:
+    from parsers.model.builder import TraceBuilder
+
+    view = shown(qtbot, TraceBuilder().build())
+    assert not view.picture().isNull()
+    for key in "wasdf.,[]m":
+        QTest.keyClicks(view, key)
+    QTest.keyClick(view, Qt.Key.Key_Escape)
+
+
+def test_an_operation_without_a_launch_can_be_selected(qtbot: QtBot) -> None:
+    from parsers.model import Device, Lane
+    from parsers.model.builder import TraceBuilder
+
+    builder = TraceBuilder()
+    lane = builder.lane(Lane(LaneKind.GPU_STREAM, "s", device=builder.device(Device(0)), stream=1))
+    builder.add(np.array([0, 50]), np.array([40, 90]), builder.string("k"), lane, EventKind.KERNEL)
+    view = shown(qtbot, builder.build())
+    view.select_event(1)
+    assert not view.picture().isNull()

@@ -1,0 +1,101 @@
+"""Colours of both themes: readable, and told apart by people who do not see red or green."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from rules.analysis.causes import Cause
+from rules.analysis.families import Family
+from rules.base import Severity
+from viewer import theme
+from viewer.theme import DARK, LIGHT, Theme
+from viewer.timeline.geometry.hatching import hatching
+
+BOTH = pytest.mark.parametrize("colors", [DARK, LIGHT], ids=["dark", "light"])
+# Viénot, Brettel and Mollon 1999: how linear RGB looks without one kind of cone.
+DEUTERANOPE = ((0.29275, 0.70725, 0.0), (0.29275, 0.70725, 0.0), (-0.02234, 0.02234, 1.0))
+NORMAL = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+PROTANOPE = ((0.11238, 0.88762, 0.0), (0.11238, 0.88762, 0.0), (0.00401, -0.00401, 1.0))
+
+
+def linear(channel: float) -> float:
+    return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+
+
+def seen(color: QColor, matrix: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
+    channels = [linear(value) for value in (color.redF(), color.greenF(), color.blueF())]
+    mixed = (sum(weight * value for weight, value in zip(row, channels, strict=True)) for row in matrix)
+    return tuple(max(value, 0.0) ** (1 / 2.2) for value in mixed)
+
+
+@BOTH
+def test_text_can_be_read_on_every_ground(colors: Theme) -> None:
+    for ground in (colors.window, colors.panel, colors.strip):
+        for text in (colors.text, colors.text_secondary, colors.text_faint, colors.accent):
+            assert theme.contrast(text, ground) >= theme.LEAST_CONTRAST
+    assert theme.contrast(colors.text, colors.step) >= theme.LEAST_CONTRAST
+
+
+@BOTH
+def test_text_on_a_fill_can_be_read(colors: Theme) -> None:
+    fills = [*colors.families.values(), *colors.causes.values(), *colors.regions.values(), *colors.series]
+    fills += [
+        *colors.severities.values(),
+        colors.accent_fill,
+        QColor("#777777"),
+        QColor("#ffffff"),
+        QColor("#000000"),
+    ]
+    for fill in fills:
+        assert theme.contrast(theme.text_on(fill), fill) >= theme.LEAST_CONTRAST
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "matrix", [NORMAL, DEUTERANOPE, PROTANOPE], ids=["normal", "deuteranope", "protanope"]
+)
+def test_two_causes_of_similar_colour_are_hatched_differently(
+    colors: Theme, matrix: tuple[tuple[float, ...], ...]
+) -> None:
+    tiles = hatching(1)
+    for one, other in itertools.combinations(Cause, 2):
+        pairs = zip(seen(colors.cause(one), matrix), seen(colors.cause(other), matrix), strict=True)
+        if max(abs(a - b) for a, b in pairs) < 0.15:
+            assert np.mean(tiles[one] != tiles[other]) > 0.05, (one, other)
+
+
+@BOTH
+def test_every_family_cause_and_severity_has_a_colour(colors: Theme) -> None:
+    for family in Family:
+        if family is not Family.OTHER:
+            assert colors.family(family.label) != colors.families["other"], family
+    assert colors.family("never heard of") == colors.families["other"]
+    assert all(colors.cause(cause).isValid() for cause in Cause)
+    assert all(colors.severities[severity].isValid() for severity in Severity)
+
+
+def test_mixing_gives_the_ends_and_the_middle() -> None:
+    black, white = QColor("#000000"), QColor("#ffffff")
+    assert theme.mixed(white, black, 1.0) == white
+    assert theme.mixed(white, black, 0.0) == black
+    assert theme.mixed(white, black, 0.5).red() == 128
+
+
+def test_changing_the_theme_tells_everybody(qtbot: QtBot) -> None:
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    try:
+        with qtbot.waitSignal(theme.changed) as told:
+            theme.apply(app, "light")
+        assert told.args == [LIGHT]
+        assert theme.current() is LIGHT
+        assert theme.mode() == "light"
+        assert "$" not in app.styleSheet()
+    finally:
+        theme.apply(app, "dark")

@@ -1,0 +1,501 @@
+"""The timeline under mouse and keyboard: every gesture and every key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QMouseEvent, QNativeGestureEvent, QPointingDevice, QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from parsers.model import EventKind, LaneKind, Trace
+from rules.analysis.analysis import analyse
+from rules.analysis.causes import Cause
+from rules.base import Evidence
+from viewer.timeline.geometry.picking import AreaSelection
+from viewer.timeline.names_column import NAMES_WIDTH
+from viewer.timeline.ruler import RULER_HEIGHT
+from viewer.timeline.view import TimelineView
+
+MS = 1_000_000
+LEFT = Qt.MouseButton.LeftButton
+NONE = Qt.KeyboardModifier.NoModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+
+
+@pytest.fixture
+def view(qtbot: QtBot, small_run: Trace) -> Iterator[TimelineView]:
+    """A shown timeline of the small run with its analysis, without animations."""
+    timeline = TimelineView()
+    qtbot.addWidget(timeline)
+    timeline.set_animated(False)
+    timeline.resize(1000, 500)
+    timeline.show()
+    qtbot.waitExposed(timeline)
+    timeline.set_trace(small_run)
+    timeline.set_analysis(analyse(small_run))
+    timeline.setFocus()
+    yield timeline
+    timeline.close()
+
+
+def track_y(view: TimelineView, title: str) -> int:
+    """The middle of a track's first row, in pixels of the canvas."""
+    placed = next(each for each in view.state.layout.scrolled if each.track.title == title)
+    row = placed.rows[0]
+    return view.canvas.top_of(placed) + row.top + row.height // 2
+
+
+def x_of(view: TimelineView, ms: float) -> int:
+    return round(NAMES_WIDTH + view.state.scale.x(ms * MS))
+
+
+def at(view: TimelineView, ms: float, title: str = "GPU 0 · stream 7") -> QPoint:
+    return QPoint(x_of(view, ms), track_y(view, title))
+
+
+def span(view: TimelineView) -> int:
+    t0, t1 = view.visible_interval
+    return t1 - t0
+
+
+def drag(
+    widget: QWidget,
+    start: QPoint,
+    end: QPoint,
+    button: Qt.MouseButton = LEFT,
+    modifiers: Qt.KeyboardModifier = NONE,
+) -> None:
+    QTest.mousePress(widget, button, modifiers, start)
+    for part in (0.3, 0.7, 1.0):
+        place = start + (end - start) * part
+        moved = QMouseEvent(
+            QEvent.Type.MouseMove,
+            QPointF(place),
+            QPointF(widget.mapToGlobal(place)),
+            Qt.MouseButton.NoButton,
+            button,
+            modifiers,
+        )
+        QApplication.sendEvent(widget, moved)
+    QTest.mouseRelease(widget, button, modifiers, end)
+
+
+def wheel(
+    widget: QWidget,
+    place: QPoint,
+    notches: float,
+    modifiers: Qt.KeyboardModifier = NONE,
+    pixels: QPoint | None = None,
+) -> None:
+    event = QWheelEvent(
+        QPointF(place),
+        QPointF(widget.mapToGlobal(place)),
+        pixels or QPoint(),
+        QPoint(0, round(notches * 120)),
+        Qt.MouseButton.NoButton,
+        modifiers,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(widget, event)
+
+
+def kernel(trace: Trace, number: int) -> int:
+    return int(trace.events.of_kind(EventKind.KERNEL)[number])
+
+
+# The view
+
+
+def test_opening_shows_the_whole_run(view: TimelineView, small_run: Trace) -> None:
+    t0, t1 = view.visible_interval
+    assert t0 <= 0
+    assert t1 >= small_run.duration
+
+
+@pytest.mark.parametrize(("key", "grows"), [("w", False), ("s", True), ("+", False), ("-", True)])
+def test_w_and_s_zoom_at_the_cursor(view: TimelineView, key: str, grows: bool) -> None:
+    view.show_interval(10 * MS, 20 * MS)
+    QTest.mouseMove(view.canvas, at(view, 13))
+    view.state.set_cursor(13.0 * MS)
+    before = view.state.scale.x(13 * MS)
+    QTest.keyClicks(view, key)
+    assert (span(view) > 10 * MS) is grows
+    assert view.state.scale.x(13 * MS) == pytest.approx(before, abs=0.5)
+
+
+@pytest.mark.parametrize(("key", "forwards"), [("a", False), ("d", True)])
+def test_a_and_d_move_the_view(view: TimelineView, key: str, forwards: bool) -> None:
+    view.show_interval(10 * MS, 14 * MS)
+    QTest.keyClicks(view, key)
+    assert (view.visible_interval[0] > 10 * MS) is forwards
+    assert span(view) == pytest.approx(4 * MS, abs=2)
+
+
+@pytest.mark.parametrize(("key", "forwards"), [(Qt.Key.Key_Left, False), (Qt.Key.Key_Right, True)])
+def test_arrows_move_the_view(view: TimelineView, key: Qt.Key, forwards: bool) -> None:
+    view.show_interval(10 * MS, 14 * MS)
+    QTest.keyClick(view, key)
+    assert (view.visible_interval[0] > 10 * MS) is forwards
+
+
+def test_home_and_end_go_to_the_edges_at_the_same_zoom(view: TimelineView, small_run: Trace) -> None:
+    view.show_interval(10 * MS, 14 * MS)
+    QTest.keyClick(view, Qt.Key.Key_End)
+    assert view.visible_interval[1] >= small_run.duration
+    assert span(view) == pytest.approx(4 * MS, abs=2)
+    QTest.keyClick(view, Qt.Key.Key_Home)
+    assert view.visible_interval[0] <= 0
+
+
+def test_the_wheel_zooms_at_the_cursor(view: TimelineView) -> None:
+    view.show_interval(5 * MS, 25 * MS)
+    place = at(view, 12)
+    before = view.state.scale.time(place.x() - NAMES_WIDTH)
+    wheel(view.canvas, place, 2)
+    assert span(view) < 20 * MS
+    assert view.state.scale.time(place.x() - NAMES_WIDTH) == pytest.approx(before, abs=span(view) / 500)
+    wheel(view.canvas, place, -4, Qt.KeyboardModifier.ControlModifier)
+    assert span(view) > 20 * MS
+
+
+def test_the_wheel_with_shift_moves_the_view(view: TimelineView) -> None:
+    view.show_interval(10 * MS, 14 * MS)
+    wheel(view.canvas, at(view, 12), -1, SHIFT)
+    assert view.visible_interval[0] > 10 * MS
+    assert span(view) == pytest.approx(4 * MS, abs=2)
+
+
+def test_the_wheel_over_the_names_scrolls_the_lanes(view: TimelineView) -> None:
+    view.resize(1000, 260)
+    QApplication.processEvents()
+    assert view.canvas.most_offset > 0
+    before = view.visible_interval
+    wheel(view.canvas, QPoint(40, 40), -1)
+    assert view.canvas.offset > 0
+    assert view.visible_interval == before
+    QTest.keyClick(view, Qt.Key.Key_PageUp)
+    assert view.canvas.offset == 0
+    QTest.keyClick(view, Qt.Key.Key_Down)
+    assert view.canvas.offset > 0
+
+
+def test_two_fingers_on_a_touchpad_scroll_and_pan(view: TimelineView) -> None:
+    view.show_interval(10 * MS, 14 * MS)
+    wheel(view.canvas, at(view, 12), 0.1, NONE, QPoint(-50, 0))
+    assert view.visible_interval[0] > 10 * MS
+    assert span(view) == pytest.approx(4 * MS, abs=2)
+
+
+def test_pinching_zooms(view: TimelineView) -> None:
+    view.show_interval(10 * MS, 14 * MS)
+    place = QPointF(at(view, 12))
+    pinch = QNativeGestureEvent(
+        Qt.NativeGestureType.ZoomNativeGesture,
+        QPointingDevice.primaryPointingDevice(),
+        2,
+        place,
+        place,
+        place,
+        0.25,
+        QPointF(),
+    )
+    QApplication.sendEvent(view.canvas, pinch)
+    assert span(view) == pytest.approx(4 * MS / 1.25, rel=0.01)
+
+
+@pytest.mark.parametrize(("button", "modifiers"), [(LEFT, SHIFT), (Qt.MouseButton.MiddleButton, NONE)])
+def test_shift_drag_and_middle_drag_move_what_is_under_the_cursor(
+    view: TimelineView, button: Qt.MouseButton, modifiers: Qt.KeyboardModifier
+) -> None:
+    view.show_interval(10 * MS, 14 * MS)
+    start = at(view, 12)
+    drag(view.canvas, start, start + QPoint(-100, 0), button, modifiers)
+    assert view.state.scale.time(start.x() - 100 - NAMES_WIDTH) == pytest.approx(
+        12 * MS, abs=span(view) / 300
+    )
+    assert view.state.area is None
+
+
+def test_history_goes_back_and_forward(view: TimelineView) -> None:
+    whole = view.visible_interval
+    view.show_interval(10 * MS, 14 * MS)
+    QTest.keyClick(view, Qt.Key.Key_Left, Qt.KeyboardModifier.AltModifier)
+    assert view.visible_interval == whole
+    QTest.keyClick(view, Qt.Key.Key_Right, Qt.KeyboardModifier.AltModifier)
+    assert view.visible_interval == (10 * MS, 14 * MS)
+    QTest.keyClick(view, Qt.Key.Key_Backspace)
+    assert view.visible_interval == whole
+
+
+def test_one_cannot_leave_the_recording(view: TimelineView, small_run: Trace) -> None:
+    view.show_interval(-1000 * MS, -900 * MS)
+    assert view.visible_interval[1] > 0
+    view.show_interval(0, 1e15)
+    assert span(view) < small_run.duration * 1.1
+
+
+def test_a_flight_ends_where_it_should(view: TimelineView, qtbot: QtBot) -> None:
+    view.set_animated(True)
+    view.show_interval(10 * MS, 14 * MS)
+    qtbot.waitUntil(lambda: view.visible_interval == (10 * MS, 14 * MS), timeout=2000)
+
+
+def test_the_view_says_what_it_shows(view: TimelineView, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(view.view_changed) as told:
+        view.show_interval(10 * MS, 14 * MS)
+    assert told.args == [(10 * MS, 14 * MS)]
+
+
+# Events
+
+
+def test_a_click_selects_the_event_under_it(view: TimelineView, small_run: Trace, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(view.event_selected) as told:
+        QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 6.7))
+    assert told.args == [kernel(small_run, 0)]
+    QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 3, "CUDA API"))
+    assert view.state.selected == -1
+
+
+def test_a_click_on_idle_time_selects_the_gap(view: TimelineView, small_run: Trace, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(view.gap_selected) as told:
+        QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 13))
+    idle = analyse(small_run).idle
+    row = told.args[0]
+    assert idle.start[row] <= 13 * MS < idle.end[row]
+    assert idle.cause[row] in list(Cause)
+
+
+def test_hidden_gaps_cannot_be_clicked(view: TimelineView) -> None:
+    view.set_gaps_visible(False)
+    QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 13))
+    assert view.state.gap == -1
+
+
+def test_a_double_click_zooms_to_the_event(view: TimelineView) -> None:
+    QTest.mouseDClick(view.canvas, LEFT, NONE, at(view, 6.7))
+    t0, t1 = view.visible_interval
+    assert 6 * MS < t0 < 6.4 * MS
+    assert 7.1 * MS < t1 < 7.5 * MS
+
+
+def test_a_double_click_zooms_to_the_gap(view: TimelineView) -> None:
+    QTest.mouseDClick(view.canvas, LEFT, NONE, at(view, 13))
+    t0, t1 = view.visible_interval
+    assert 8 * MS < t0 < 13 * MS < t1 < 18 * MS
+
+
+def test_dot_and_comma_walk_along_the_row(view: TimelineView, small_run: Trace) -> None:
+    view.select_event(kernel(small_run, 0))
+    QTest.keyClicks(view, ".")
+    assert view.state.selected == kernel(small_run, 1)
+    QTest.keyClicks(view, ",,")
+    assert view.state.selected == kernel(small_run, 0)
+
+
+def test_walking_begins_on_the_first_stream_when_nothing_is_selected(
+    view: TimelineView, small_run: Trace
+) -> None:
+    view.show_interval(16 * MS, 20 * MS)
+    QTest.keyClicks(view, ".")
+    assert view.state.selected == kernel(small_run, 4)
+
+
+def test_selecting_from_elsewhere_moves_the_event_into_view(view: TimelineView, small_run: Trace) -> None:
+    view.show_interval(0, 2 * MS)
+    view.select_event(kernel(small_run, 11))
+    t0, t1 = view.visible_interval
+    assert t0 <= small_run.events.start[kernel(small_run, 11)]
+    assert small_run.events.end[kernel(small_run, 11)] <= t1
+    view.show_interval(0, 2 * MS)
+    view.select_event(kernel(small_run, 10), reveal=False)
+    assert view.visible_interval == (0, 2 * MS)
+
+
+def test_selecting_a_nested_event_of_a_folded_lane_unfolds_it(view: TimelineView, small_run: Trace) -> None:
+    lane = next(index for index, each in enumerate(small_run.lanes) if each.kind is LaneKind.CPU_THREAD)
+    folded = view.state.layout.of_lane(lane)
+    assert folded is not None
+    view.lane_commands.toggle(folded)
+    view.select_event(small_run.events.rows(lane)[1].start)
+    placed = view.state.layout.of_lane(lane)
+    assert placed is not None
+    assert not placed.collapsed
+
+
+def test_f_fits_the_selection(view: TimelineView, small_run: Trace) -> None:
+    view.select_event(kernel(small_run, 5))
+    QTest.keyClicks(view, "f")
+    assert span(view) < 1 * MS
+    view.clear_selection()
+    QTest.keyClicks(view, "f")
+    assert span(view) > small_run.duration
+
+
+def test_return_fits_the_selected_gap(view: TimelineView) -> None:
+    QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 13))
+    QTest.keyClick(view, Qt.Key.Key_Return)
+    assert 5 * MS < span(view) < 9 * MS
+
+
+# Areas
+
+
+def test_dragging_selects_an_area_with_its_lanes(view: TimelineView, small_run: Trace, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(view.area_selected) as told:
+        drag(view.canvas, at(view, 6), at(view, 9))
+    area = told.args[0]
+    assert area.t0 == pytest.approx(6 * MS, abs=0.1 * MS)
+    assert area.t1 == pytest.approx(9 * MS, abs=0.1 * MS)
+    assert [small_run.lanes[lane].kind for lane in area.lanes] == [LaneKind.GPU_STREAM]
+
+
+def test_dragging_across_lanes_takes_all_of_them(view: TimelineView, small_run: Trace) -> None:
+    drag(view.canvas, at(view, 6, "Main thread"), at(view, 9))
+    assert view.state.area is not None
+    kinds = [small_run.lanes[lane].kind for lane in view.state.area.lanes]
+    assert kinds == [LaneKind.CPU_THREAD, LaneKind.CUDA_API, LaneKind.GPU_STREAM]
+
+
+def test_a_click_takes_the_area_away(view: TimelineView, qtbot: QtBot) -> None:
+    drag(view.canvas, at(view, 6), at(view, 9))
+    with qtbot.waitSignal(view.area_selected) as told:
+        QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 3, "CUDA API"))
+    assert told.args == [None]
+
+
+def test_dragging_on_the_ruler_measures_over_all_lanes(view: TimelineView) -> None:
+    y = RULER_HEIGHT // 2
+    drag(view.ruler, QPoint(x_of(view, 2), y), QPoint(x_of(view, 12), y))
+    assert view.state.area is not None
+    assert view.state.area.duration == pytest.approx(10 * MS, abs=0.1 * MS)
+    assert view.state.area.lanes == ()
+
+
+def test_m_measures_the_selected_event_and_again_takes_it_away(view: TimelineView, small_run: Trace) -> None:
+    view.select_event(kernel(small_run, 2))
+    QTest.keyClicks(view, "m")
+    assert view.state.area is not None
+    assert view.state.area.duration == small_run.events.duration[kernel(small_run, 2)]
+    QTest.keyClicks(view, "m")
+    assert view.state.area is None
+
+
+def test_escape_clears_everything(view: TimelineView, small_run: Trace) -> None:
+    view.select_event(kernel(small_run, 2))
+    view.select_area(AreaSelection(0, MS))
+    view.highlight([Evidence(0, 0, MS, "x")])
+    QTest.keyClick(view, Qt.Key.Key_Escape)
+    state = view.state
+    assert (state.selected, state.gap, state.area, state.evidence) == (-1, -1, None, ())
+
+
+# Steps
+
+
+def test_a_click_on_a_step_fits_it(view: TimelineView, qtbot: QtBot) -> None:
+    place = QPoint(x_of(view, 15), RULER_HEIGHT + 10)
+    with qtbot.waitSignal(view.step_selected) as told:
+        QTest.mouseClick(view.ruler, LEFT, NONE, place)
+    step = view.state.scene.steps[told.args[0]] if view.state.scene else None
+    assert step is not None
+    t0, t1 = view.visible_interval
+    assert t0 < step.start < 15 * MS < step.end < t1
+    assert t1 - t0 < 1.2 * (step.end - step.start)
+
+
+def test_brackets_go_to_the_next_and_the_previous_step(view: TimelineView) -> None:
+    steps = [step for _, step in view.state.shown_steps]
+    view.show_interval(steps[0].start, steps[0].end)
+    QTest.keyClicks(view, "]")
+    assert view.visible_interval[0] < steps[1].start < steps[1].end < view.visible_interval[1]
+    QTest.keyClicks(view, "[")
+    assert view.visible_interval[0] < steps[0].end < view.visible_interval[1]
+
+
+# Overview
+
+
+def test_dragging_the_window_of_the_overview_moves_the_view(view: TimelineView) -> None:
+    view.show_interval(5 * MS, 10 * MS)
+    middle = view.overview.window_rect().center().toPoint()
+    drag(view.overview, middle, middle + QPoint(150, 0))
+    assert view.visible_interval[0] > 8 * MS
+    assert span(view) == pytest.approx(5 * MS, rel=0.01)
+
+
+def test_dragging_an_edge_of_the_window_changes_its_length(view: TimelineView) -> None:
+    view.show_interval(5 * MS, 10 * MS)
+    window = view.overview.window_rect()
+    edge = QPoint(round(window.right()), round(window.center().y()))
+    drag(view.overview, edge, edge + QPoint(100, 0))
+    assert view.visible_interval[0] == pytest.approx(5 * MS, abs=0.2 * MS)
+    assert span(view) > 7 * MS
+
+
+def test_dragging_beside_the_window_makes_a_new_one_and_a_click_moves_it(view: TimelineView) -> None:
+    view.show_interval(1 * MS, 3 * MS)
+    x = NAMES_WIDTH + 500
+    drag(view.overview, QPoint(x, 20), QPoint(x + 100, 20))
+    assert view.visible_interval[0] > 15 * MS
+    view.show_interval(1 * MS, 3 * MS)
+    QTest.mouseClick(view.overview, LEFT, NONE, QPoint(x, 20))
+    assert view.visible_interval[0] > 10 * MS
+    assert span(view) == pytest.approx(2 * MS, rel=0.01)
+
+
+# Several things
+
+
+def test_moving_the_mouse_tells_the_time_and_leaving_ends_it(view: TimelineView, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(view.cursor_moved) as told:
+        QTest.mouseMove(view.canvas, at(view, 12))
+    assert told.args[0] == pytest.approx(12 * MS, abs=0.1 * MS)
+    QApplication.sendEvent(view.canvas, QEvent(QEvent.Type.Leave))
+    assert view.state.cursor is None
+
+
+def test_a_resting_cursor_shows_a_card_of_plain_text(view: TimelineView, qtbot: QtBot) -> None:
+    QTest.mouseMove(view.canvas, at(view, 6.7))
+    card = view.gestures.card
+    qtbot.waitUntil(card.isVisible, timeout=2000)
+    assert "gemm" in card.text.replace("\u200b", "")
+    assert "<float>" in card.text.replace("\u200b", "")
+    assert "700 us" in card.text
+    QTest.mouseMove(view.canvas, at(view, 6.8))
+    assert not card.isVisible()
+
+
+def test_events_before_the_analysis_are_drawn_and_the_analysis_may_come_first(
+    qtbot: QtBot, small_run: Trace
+) -> None:
+    timeline = TimelineView()
+    qtbot.addWidget(timeline)
+    timeline.resize(800, 400)
+    timeline.set_trace(small_run)
+    assert not timeline.picture().isNull()
+    timeline.set_analysis(None)
+    assert not timeline.picture().isNull()
+    timeline.set_trace(None)
+    assert not timeline.picture().isNull()
+
+
+def test_a_large_recording_is_indexed_in_the_background(
+    qtbot: QtBot, small_run: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewer.timeline.view.AT_ONCE", 1)
+    timeline = TimelineView()
+    qtbot.addWidget(timeline)
+    with qtbot.waitSignal(timeline.ready):
+        timeline.set_trace(small_run)
+        timeline.set_analysis(analyse(small_run))
+        timeline.show_interval(10 * MS, 14 * MS, animate=False)
+        assert timeline.state.scene is None
+    assert timeline.state.scene is not None
+    assert timeline.state.scene.idle is not None
+    assert timeline.visible_interval == (10 * MS, 14 * MS)
