@@ -13,7 +13,6 @@ from parsers.model import (
     SOURCE_BITS,
     Attribute,
     Capture,
-    Counter,
     Device,
     Effect,
     EventTable,
@@ -108,8 +107,8 @@ def merge(traces: Sequence[Trace]) -> Trace:
         links=Links.of(place[np.concatenate(operations)], place[np.concatenate(launches)]),
         attributes=_merged_attributes(traces, name_maps, offsets.tolist(), place),
         counters=tuple(
-            Counter(each.name, each.unit, each.time + shift, each.value, each.rank, each.device)
-            for trace, shift in zip(traces, shifts, strict=True)
+            replace(each, time=each.time + shift, device=None if each.device is None else each.device + first)
+            for trace, shift, first in zip(traces, shifts, _first_device(traces), strict=True)
             for each in trace.counters
         ),
         kernels=distinct_kernels([trace.kernels for trace in traces]),
@@ -119,6 +118,11 @@ def merge(traces: Sequence[Trace]) -> Trace:
         epoch_ns=zero if known else None,
         sources=tuple(source for trace in traces for source in trace.sources),
     )
+
+
+def _first_device(traces: Sequence[Trace]) -> list[int]:
+    firsts: list[int] = np.cumsum([0, *(len(trace.devices) for trace in traces)])[:-1].tolist()
+    return firsts
 
 
 def _first_source(traces: Sequence[Trace]) -> list[int]:

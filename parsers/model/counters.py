@@ -12,7 +12,7 @@ import numpy.typing as npt
 class Counter:
     """One sampled quantity; ``time`` is int64 ns from the trace start, sorted; ``value`` float64 in ``unit``.
 
-    A value holds from its sample to the next one.
+    A value holds from its sample to the next one. ``device`` is the index into ``Trace.devices``.
     """
 
     name: str

@@ -141,9 +141,9 @@ def _add(
     time: I64,
     value: npt.NDArray[np.float64],
     rank: int | None,
-    device: int,
+    number: int,
 ) -> None:
-    """Add a counter; counters sampled at the same moments share one array of times."""
+    """Add a counter of the GPU that a rank calls ``number``; those sampled together share one array of times."""
     if not len(time):
         return
     if np.any(np.diff(time) < 0):
@@ -153,4 +153,5 @@ def _add(
         if len(known.time) == len(time) and np.array_equal(known.time, time):
             time = known.time
             break
+    device = reading.device_index(rank, number)
     reading.builder.counters.append(Counter(name, unit, time, value, rank, device))

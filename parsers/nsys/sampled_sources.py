@@ -136,8 +136,9 @@ def _add(
     time: I64,
     value: npt.NDArray[np.float64],
     rank: int | None,
-    device: int | None,
+    number: int | None,
 ) -> None:
     if len(time):
+        device = None if number is None else reading.device_index(rank, number)
         order = np.argsort(time, kind="stable")
         reading.builder.counters.append(Counter(name, unit, time[order], value[order], rank, device))

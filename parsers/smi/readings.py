@@ -75,7 +75,5 @@ class Readings:
                 order = np.argsort(time, kind="stable")
                 time, value = time[order], value[order]
             time = shared.setdefault(time.tobytes(), time)
-            made.append(
-                Counter(f"GPU {gpu} {series.quantity.name}", series.quantity.unit, time, value, device=gpu)
-            )
+            made.append(Counter(f"GPU {gpu} {series.quantity.name}", series.quantity.unit, time, value))
         return made

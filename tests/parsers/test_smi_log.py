@@ -49,7 +49,7 @@ def opened(
 def test_dmon_columns_become_counters_in_base_units(tmp_path: Path) -> None:
     counters = opened(tmp_path, DMON)
     power = counters["GPU 0 power"]
-    assert (power.unit, power.device) == ("W", 0)
+    assert (power.unit, power.device) == ("W", None)
     assert power.time.tolist() == [0, NS, 2 * NS]
     assert power.value.tolist() == [100, 150, 160]
     assert counters["GPU 0 PCIe received"].value.tolist() == [12e6, 14e6, 15e6]
@@ -193,6 +193,17 @@ def test_a_log_is_cut_to_the_recording_it_is_opened_with(tmp_path: Path) -> None
     assert power.value.tolist() == [100, 150]
     assert trace.duration == NS
     assert trace.epoch_ns == FIRST * NS + NS // 2
+
+
+def test_counters_of_joined_recordings_stay_with_their_gpus(tmp_path: Path) -> None:
+    metrics = {
+        "GPU_METRICS": [{"timestamp": 5, "typeId": 0, "metricId": 0, "value": 50}],
+        "TARGET_INFO_GPU_METRICS": [{"typeId": 0, "metricId": 0, "metricName": "SM Active"}],
+        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(5, 9)],
+        "TARGET_INFO_SESSION_START_TIME": [{"utcEpochNs": FIRST * NS}],
+    }
+    trace = open_trace([export(tmp_path / f"rank{rank}.sqlite", metrics) for rank in (0, 1)])
+    assert [(counter.rank, counter.device) for counter in trace.counters] == [(0, 0), (1, 1)]
 
 
 def test_a_log_of_another_time_is_left_out_and_said_so(tmp_path: Path) -> None:
