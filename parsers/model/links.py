@@ -39,4 +39,5 @@ class Links:
 
     def operations_of(self, launch: int) -> I64:
         """The GPU operations that one launch started, in event order."""
-        return self.operation[self.launch == launch]
+        started: I64 = self.operation[self.launch == launch]
+        return started

@@ -62,7 +62,7 @@ class Trace:
         return self.strings[index] if index >= 0 else ""
 
     def name(self, event: int) -> str:
-        return self.strings[self.events.name[event]]
+        return self.strings[int(self.events.name[event])]
 
     def arguments(self, event: int) -> Mapping[str, Any]:
         """Everything the file says about one event, read from it now.
@@ -90,13 +90,15 @@ class Trace:
         """Kernels of a communication library, by name, in table order."""
         kernels = self.events.of_kind(EventKind.KERNEL)
         named = np.fromiter((is_collective_kernel(text) for text in self.strings), bool, len(self.strings))
-        return kernels[named[self.events.name[kernels]]]
+        collective: I64 = kernels[named[self.events.name[kernels]]]
+        return collective
 
     def operations_of_device(self, device: int) -> I64:
         """GPU operations of one device (index into ``devices``), sorted by start."""
         operations = self.gpu_operations
         mine = operations[self.lane_device[self.events.lane[operations]] == device]
-        return mine[np.argsort(self.events.start[mine], kind="stable")]
+        by_start: I64 = mine[np.argsort(self.events.start[mine], kind="stable")]
+        return by_start
 
     @cached_property
     def duration(self) -> int:
