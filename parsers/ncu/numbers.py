@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from parsers.model.kernels import MetricValue
 
+_SIMPLE = re.compile(r"\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 _PLAIN = re.compile(r"[+-]?\d+")
 _DOT_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)\.\d+(?!\d|[.,])")
 _COMMA_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+(?!\d|[.,])")
@@ -29,6 +30,8 @@ class NumberStyle:
 
     def number(self, text: str) -> int | float | None:
         """The number that ``text`` states, int where it has no decimals; None when it states none."""
+        if self.decimal == "." and _SIMPLE.fullmatch(text):
+            return int(text) if text.isdecimal() else float(text)
         text = text.strip().translate(_SPACES_IN_NUMBERS)
         if _PLAIN.fullmatch(text):
             return int(text) if len(text) < 40 else None
@@ -62,6 +65,9 @@ def is_missing(text: str) -> bool:
 
 def metric_value(text: str, style: NumberStyle) -> tuple[MetricValue | None, Instances]:
     """A cell's value and its instances ("2338 (8; 8; 16)"); None when there is no value."""
+    value = style.number(text)
+    if value is not None:
+        return value, ()
     text = _without_mark(text)
     if text.lower() in _NO_VALUE:
         return None, ()

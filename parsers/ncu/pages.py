@@ -46,10 +46,14 @@ class Launch:
 
     def take(self, metric: str, text: str, unit: str, style: NumberStyle) -> None:
         """Add one metric as printed, converted to its base unit."""
+        factor, name = base_unit(unit)
+        self.store(metric, text, factor, name, style)
+
+    def store(self, metric: str, text: str, factor: float, name: str, style: NumberStyle) -> None:
+        """Add one metric as printed, given the factor and the name of its base unit."""
         value, instances = metric_value(text, style)
         if value is None:
             return
-        factor, name = base_unit(unit)
         if factor != 1.0 and not isinstance(value, str):
             value = value * factor
             instances = tuple((key, each * factor) for key, each in instances)
@@ -150,7 +154,7 @@ class Page:
             for at, name in enumerate(header)
             if name and name not in IDENTITY_COLUMNS and not _NVTX_COLUMN.search(name)
         ]
-        self._units: list[str] = []
+        self._columns = [(at, name, 1.0, "") for at, name in self._metrics]
         self._style = NumberStyle()
         self._waiting: list[list[str]] | None = []
         self._launches: dict[tuple[object, ...], Launch] = {}
@@ -184,7 +188,8 @@ class Page:
     def _take_raw(self, cells: list[str]) -> None:
         row = Row(cells, self._index)
         if row.states_units:
-            self._units = cells
+            units = (base_unit(cells[at]) if at < len(cells) else (1.0, "") for at, _ in self._metrics)
+            self._columns = [(at, name, *unit) for (at, name), unit in zip(self._metrics, units, strict=True)]
             return
         launch = row.launch()
         if len(cells) < len(self._header):
@@ -194,9 +199,9 @@ class Page:
                 "A row of the CSV has fewer fields than the header; what is there was kept.",
                 f"launch {launch.number}: {len(cells)} of {len(self._header)} fields",
             )
-        for at, name in self._metrics:
+        for at, name, factor, unit in self._columns:
             if at < len(cells):
-                launch.take(name, cells[at], self._units[at] if at < len(self._units) else "", self._style)
+                launch.store(name, cells[at], factor, unit, self._style)
         self._launches[len(self._launches), *launch.identity] = launch
 
     def _take_details(self, cells: list[str]) -> None:
