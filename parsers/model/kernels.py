@@ -26,7 +26,7 @@ class KernelProfile:
     """One profiled launch.
 
     ``metrics`` maps a metric's own name to its value in base units (ns, byte, cycle, percent, per second);
-    ``instances`` maps it to (correlation, value) pairs where the report has them per opcode or address.
+    ``instances`` maps it to (key, value) pairs where the report has them per opcode, block size and the like.
     """
 
     id: str

@@ -54,7 +54,7 @@ class Result:
             name = names[name_id]
             if value is not None:
                 metrics[name] = value
-            if series and not is_time_series(name):
+            if series and keeps_instances(name):
                 instances[name] = series
         device = _whole(metrics.get("launch__device_id", metrics.get("device__attribute_device_index")))
         shown = metrics.get("device__attribute_display_name")
@@ -87,9 +87,13 @@ def units_of(metrics: tuple[str, ...]) -> dict[str, str]:
     return {name: unit for name in metrics if (unit := unit_of_metric(name))}
 
 
-def is_time_series(metric: str) -> bool:
-    """Whether the instances of a metric are samples over time instead of opcodes or addresses."""
-    return ".Triage" in metric or metric.startswith("pmsampling:")
+def keeps_instances(metric: str) -> bool:
+    """Whether the parts of a metric are kept: opcodes and occupancy curves.
+
+    Samples over time and counts per instruction address are not: they are most of a report, and without the code
+    beside them they say nothing.
+    """
+    return metric.startswith(("sass__", "launch__occupancy_per"))
 
 
 def _whole(value: MetricValue | None) -> int | None:
@@ -99,7 +103,7 @@ def _whole(value: MetricValue | None) -> int | None:
 def read_result(data: memoryview, names: Sequence[str] = ()) -> Result:
     """A launch; parts of it that are damaged are left out and counted. Raises ``Damaged`` when all is.
 
-    Samples over time are not read where ``names``, as far as it is known, already tells them.
+    Instances that are not kept are not even read where ``names``, as far as it is known, already tells so.
     """
     result = Result()
     for number, _, value in fields(data):
@@ -164,7 +168,7 @@ def _metric(data: memoryview, names: Sequence[str]) -> tuple[int, MetricValue | 
             name_id = integer(part)
         elif number == 2:
             value = _value(message(part))
-            if name_id < len(names) and is_time_series(names[name_id]):
+            if name_id < len(names) and not keeps_instances(names[name_id]):
                 break
         elif number == 3 and len(series) < MOST_INSTANCES:
             key: MetricValue | None = None
