@@ -14,7 +14,6 @@ from PySide6.QtWidgets import QApplication
 
 import resources
 from viewer import theme
-from viewer.document import Stage
 
 if TYPE_CHECKING:
     from viewer.main_window import MainWindow
@@ -53,6 +52,7 @@ def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow
 
 def answer(request: Request) -> MainWindow:
     """Show what a later start of the program asks for, in a window that has nothing open or in a new one."""
+    from viewer.document import Stage
     from viewer.second_recording import offer
     from viewer.single_instance import with_tokens
 
@@ -72,15 +72,15 @@ def answer(request: Request) -> MainWindow:
     return window
 
 
-def run(paths: Sequence[Path], at: int | None = None) -> int:
+def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) -> int:
     """Open the window and work until it is closed; ``at`` is a moment to show (ns from the start).
 
-    Returns at once where the program is running already: that one opens the window.
+    Returns at once where the program is running already and this one is not to be ``separate``: that one opens the window.
     """
     from viewer.single_instance import OpenedFiles, Request, SingleInstance, desktop_tokens
 
     instance = SingleInstance()
-    if not instance.start(Request(tuple(path.absolute() for path in paths), at, desktop_tokens())):
+    if not separate and not instance.start(Request(tuple(path.absolute() for path in paths), at, desktop_tokens())):
         return 0
     from viewer.preferences import Preferences
     from viewer.problem import install

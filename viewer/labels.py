@@ -29,6 +29,15 @@ def unbroken(text: str) -> str:
     return _VALUE.sub("\u00a0", text)
 
 
+_LONG_WORD = re.compile(r"\S{23,}")
+_BREAK_AFTER = re.compile(r"(::|[_<,/.\-])(?=\w)")
+
+
+def breakable(text: str) -> str:
+    """``text`` in which very long words, such as kernel names, may be broken at a line's end."""
+    return _LONG_WORD.sub(lambda word: _BREAK_AFTER.sub("\\1\u200b", word[0]), text)
+
+
 class Label(QLabel):
     """A plain-text label; ``role`` is "", "secondary" or "faint"."""
 
@@ -45,7 +54,8 @@ class Label(QLabel):
     ) -> None:
         super().__init__(parent)
         self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setText(unbroken(text) if wrap else text)
+        shown = unbroken(text) if wrap else text
+        self.setText(breakable(shown) if wrap and not selectable else shown)
         self.setWordWrap(wrap)
         if role:
             self.setProperty("role", role)

@@ -27,6 +27,7 @@ from viewer.jobs import Jobs
 from viewer.lines import HorizontalLine
 from viewer.opening import remember
 from viewer.panels.bookmarks import BookmarksPanel
+from viewer.panels.counters import CountersPanel, RooflinePanel
 from viewer.panels.diagnosis import DiagnosisPanel
 from viewer.panels.dock import BottomPanels
 from viewer.panels.kernels import KernelsPanel
@@ -121,6 +122,8 @@ class MainWindow(QMainWindow):
             RanksPanel(document),
             CollectivesPanel(document),
             MemoryPanel(document),
+            CountersPanel(document),
+            RooflinePanel(document),
             self.bookmarks,
         ]
 

@@ -17,7 +17,9 @@ from parsers.model import Trace
 from rules import Category, Finding, Severity
 from rules.base import EXPLANATION_HEADINGS, Evidence
 from viewer.commands import keys_text
+from viewer.comparing import ComparisonDialog, compare_with
 from viewer.document import Area
+from viewer.labels import breakable, unbroken
 from viewer.main_window import MainWindow
 from viewer.palette import Mode
 from viewer.panels.finding_card import FindingCard, explained
@@ -420,3 +422,49 @@ def test_evidence_outside_any_lane_is_no_problem(window: MainWindow) -> None:
     window.document.show_evidence([Evidence(-1, 5 * MS, 6 * MS, "somewhere")])
     t0, t1 = window.timeline.visible_interval
     assert t0 <= 5 * MS < 6 * MS <= t1
+
+
+def test_two_recordings_are_compared_in_a_window_of_their_own(window: MainWindow, qtbot: QtBot) -> None:
+    compare_with(window, [resources.path("samples/elementwise_chain.pt.trace.json.gz")])
+    qtbot.waitUntil(lambda: not window.jobs.busy, timeout=20_000)
+    dialog = next(iter(window.findChildren(ComparisonDialog)))
+    assert [dialog.tabs.tabText(index) for index in range(dialog.tabs.count())] == [
+        "Time",
+        "Kernels",
+        "Findings",
+    ]
+    times = dialog.tabs.widget(0)
+    assert times.rows.rowCount() >= 1
+    dialog.close()
+
+
+def test_a_recording_that_cannot_be_compared_gives_a_banner(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
+    compare_with(window, [tmp_path / "absent.json"])
+    qtbot.waitUntil(window.banner.isVisible)
+    assert window.banner.problem.text()
+
+
+def test_counters_are_shown_for_a_kernel_that_was_profiled_too(
+    empty_window: MainWindow, qtbot: QtBot
+) -> None:
+    sample = resources.path("samples")
+    empty_window.open([sample / "elementwise_chain.pt.trace.json.gz", sample / "kernels.raw.csv.gz"])
+    wait_until_ready(qtbot, empty_window)
+    assert {"Counters", "Roofline"} <= set(empty_window.panels.titles())
+    assert empty_window.pages.currentWidget() is empty_window.timeline
+    show_tab(empty_window, qtbot, "Counters")
+    assert "Select a kernel" in empty_window.panels.tabs.currentWidget()._note.text()
+
+
+@pytest.mark.parametrize(
+    ("name", "breaks"), [("short_name", 0), ("ampere_sgemm_128x64_a_very_long_name_indeed", 7), ("x" * 40, 0)]
+)
+def test_only_long_words_may_be_broken(name: str, breaks: int) -> None:
+    assert breakable(name).count("\u200b") == breaks
+    assert breakable(name).replace("\u200b", "") == name
+
+
+def test_values_stay_with_their_units() -> None:
+    assert unbroken("28.5 of 46.4 ms, 26 % in 3 steps") == "28.5 of 46.4\u00a0ms, 26\u00a0% in 3 steps"

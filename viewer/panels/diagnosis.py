@@ -26,6 +26,7 @@ class DiagnosisPanel(QWidget):
         self._rank: int | None = None
         self._which = 0
         self.cards: list[FindingCard] = []
+        self._body_layout: QVBoxLayout | None = None
         self.setAccessibleName("Diagnosis")
         self._count = ElidedLabel("", "secondary", pixels=12)
         self.filter_button = QToolButton()
@@ -98,6 +99,7 @@ class DiagnosisPanel(QWidget):
             self._fill_rest(diagnosis, layout)
             self._count.setText(_summary(diagnosis, len(self.cards)))
         layout.addStretch(1)
+        self._body_layout = layout
         self._scroll.setWidget(body)
         self.filter_button.setVisible(diagnosis is not None and len(diagnosis.findings) > 1)
         current = self._document.finding
@@ -148,9 +150,8 @@ class DiagnosisPanel(QWidget):
                 QTimer.singleShot(0, card, lambda shown=card: self._reveal(shown))
 
     def _reveal(self, card: FindingCard) -> None:
-        body = self._scroll.widget()
-        if body is not None and body.layout() is not None:
-            body.layout().activate()
+        if self._body_layout is not None:
+            self._body_layout.activate()
         top = self._scroll.verticalScrollBar().value()
         if not top <= card.y() <= top + self._scroll.viewport().height() - card.height():
             self._scroll.ensureVisible(0, card.y() + card.height(), 0, 12)

@@ -21,7 +21,7 @@ from rules import Finding
 from rules.base import EXPLANATION_HEADINGS
 from viewer import theme
 from viewer.category_colors import color_of
-from viewer.labels import Label, unbroken
+from viewer.labels import Label, breakable, unbroken
 
 SHORT_LINES = 2
 
@@ -53,7 +53,7 @@ class LineClampedLabel(QLabel):
 
     def __init__(self, text: str, lines: int, role: str = "") -> None:
         super().__init__()
-        self._whole, self._lines = unbroken(" ".join(text.split(" "))), lines
+        self._whole, self._lines = breakable(unbroken(" ".join(text.split()))), lines
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(True)
         self.setText(self._whole)
