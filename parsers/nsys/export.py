@@ -6,6 +6,7 @@ import contextlib
 import re
 from pathlib import Path
 
+from parsers.memory_limit import require_memory
 from parsers.model import Effect, LaneKind, Malformed, Progress, Trace, UnknownFormat
 from parsers.model.builder import TraceBuilder
 from parsers.nsys import gpu_work, host_calls, metrics, sampled_sources, targets
@@ -20,6 +21,11 @@ from parsers.sqlite.read_only import read_only_uri
 _OF_NSYS = re.compile(
     r"CUPTI_ACTIVITY_KIND_|TARGET_INFO_|(NVTX|COMPOSITE|SCHED|CUDNN|CUBLAS|MPI\w*|UC[PX]\w*)_EVENTS|OSRT_API|GPU_METRICS|"
     r"ANALYSIS_DETAILS|META_DATA_EXPORT|EXPORT_META_DATA"
+)
+_BYTES_AN_EVENT = 170
+_LEAST_ROW_BYTES = 16
+_HOW_TO_SHORTEN = (
+    "Record a shorter part, or export one: nsys export --type sqlite --times START/END REPORT.nsys-rep"
 )
 _LARGE_TABLES = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -52,7 +58,10 @@ def read_export(path: Path, shown_path: str, format_name: str, progress: Progres
                 "The file is damaged or cut off; what is left of it is shown.",
             )
         reading = Reading(database, builder, progress)
-        reading.expect(_LARGE_TABLES)
+        events = reading.expect(_LARGE_TABLES) - reading.rows_in("GPU_METRICS")
+        require_memory(
+            path, min(events, path.stat().st_size // _LEAST_ROW_BYTES), _BYTES_AN_EVENT, _HOW_TO_SHORTEN
+        )
         _read_events(reading, shown_path, format_name)
     if database.damaged and not reading.lanes and not builder.counters:
         raise Malformed(

@@ -54,10 +54,16 @@ class Reading:
     _rows_done: int = 0
     _rows_in_all: int = 1
 
-    def expect(self, names: Iterable[str]) -> None:
-        """Count the rows of these tables, for the progress."""
-        tables = [table for name in names if (table := self.database.table(name)) is not None]
-        self._rows_in_all = max(sum(self.database.size(table) for table in tables), 1)
+    def expect(self, names: Iterable[str]) -> int:
+        """About how many rows these tables have; the progress is told by them."""
+        rows = sum(self.rows_in(name) for name in names)
+        self._rows_in_all = max(rows, 1)
+        return rows
+
+    def rows_in(self, name: str) -> int:
+        """About how many rows a table has; none when it is absent."""
+        table = self.database.table(name)
+        return self.database.size(table) if table is not None else 0
 
     def lane(self, key: LaneKey) -> int:
         """The number of a lane, created on first use."""

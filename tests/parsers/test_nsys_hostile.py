@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parsers import open_trace
+from parsers.memory_limit import available_bytes
 from parsers.model import Cancelled, Malformed, Progress, TraceError, UnknownFormat
 from parsers.sqlite import private_copy
 from tests.parsers.nsys_exports import call, export, kernel, nvtx, write_table
@@ -218,6 +219,23 @@ def test_progress_never_goes_back_and_ends_near_one(folder: Path) -> None:
     open_trace([path], Progress(lambda fraction, _: seen.append(fraction)))
     assert seen == sorted(seen)
     assert seen[-1] > 0.8
+
+
+def test_an_export_that_cannot_fit_in_memory_is_refused_with_both_numbers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = recording(folder, 2000)
+    monkeypatch.setattr("parsers.memory_limit.available_bytes", lambda: 4000 * 170 * 10 // 9 + 2)
+    assert len(open_trace([path]).gpu_operations) == 2000
+    monkeypatch.setattr("parsers.memory_limit.available_bytes", lambda: 4000 * 170 * 10 // 9 - 2)
+    with pytest.raises(TraceError, match=r"about 4,000 events, which need 0\.0 GB of memory; 0\.0 GB are free"):
+        open_trace([path])
+
+
+def test_the_memory_of_this_computer_is_known() -> None:
+    free = available_bytes()
+    assert free is not None
+    assert 10**7 < free < 10**15
 
 
 def test_names_of_any_kind_stay_text(folder: Path) -> None:
