@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
@@ -214,13 +215,12 @@ class LaneCanvas(QWidget):
         devices: tuple[int, ...] = (placed.track.device,) if placed.track.first_of_device else ()
         if placed.track.is_heading:
             devices = next(each.devices for each in scene.index.groups if each.key == placed.track.group)
+        idle = scene.idle
         for device in devices:
-            row = scene.gaps.get(device)
-            if row is not None:
-                low, high = row.window(when, when)
-                inside = [gap for gap in range(low, high) if row.start[gap] <= when < row.end[gap]]
-                if inside:
-                    return row.first + inside[0]
+            low, high = np.searchsorted(idle.device, (device, device + 1)).tolist()
+            row = int(low) + int(np.searchsorted(idle.start[low:high], when, side="right")) - 1
+            if row >= low and when < idle.end[row]:
+                return row
         return -1
 
     def _pixels_of_gap(self, gap: int) -> float:

@@ -128,14 +128,14 @@ class FramePainter:
                     self._collect(picture, scene, shown, row.depth, seen, names)
 
     def _gaps(self, picture: Picture, scene: Scene, shown: Shown) -> None:
-        row = scene.gaps.get(shown.placed.track.device)
+        gaps = scene.gaps.get(shown.placed.track.device)
         height = shown.placed.height - 1
-        seen = paint_lane_gaps(picture, row, shown.top, height) if row is not None else None
-        if row is not None and seen is not None and scene.idle is not None and height >= LEAST_LABELLED:
+        seen = paint_lane_gaps(picture, gaps.row, shown.top, height) if gaps is not None else None
+        if gaps is not None and seen is not None and scene.idle is not None and height >= LEAST_LABELLED:
             area = QRectF(0, shown.top, picture.view.width / picture.ratio, height - FOOT)
             rows = shown.placed.rows
             below = height - FOOT - (rows[-1].top + rows[-1].height) if rows else 0
-            self._gap_labels.collect(scene.idle, row, seen, area, below, picture.ratio)
+            self._gap_labels.collect(scene.idle, gaps, seen, area, below, picture.ratio)
 
     def _collect(
         self, picture: Picture, scene: Scene, shown: Shown, depth: int, seen: Columns, names: list[_Name]

@@ -12,8 +12,8 @@ from parsers.model.units import duration, percent
 from rules.analysis.causes import Cause, IdleTable
 from viewer import theme
 from viewer.timeline.geometry.columns import Columns
+from viewer.timeline.geometry.gaps import Gaps
 from viewer.timeline.geometry.naming import kernel_name
-from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.stretches import dense_stretches
 from viewer.timeline.labels import TextCache
 
@@ -54,7 +54,7 @@ class GapLabels:
         self._notes.clear()
 
     def collect(
-        self, idle: IdleTable, row: Row, seen: Columns, area: QRectF, below: float, ratio: float
+        self, idle: IdleTable, gaps: Gaps, seen: Columns, area: QRectF, below: float, ratio: float
     ) -> None:
         """Take the gaps of one lane: boxes for wide ones, notes for stretches of many small ones.
 
@@ -64,14 +64,13 @@ class GapLabels:
         right = np.minimum(seen.right / ratio, area.width())
         roomy = np.flatnonzero(right - left >= LEAST_BOX)
         for place in roomy[np.argsort(-(right - left)[roomy])][:MOST].tolist():
-            gap = row.first + int(seen.wide[place])
+            gap = int(seen.wide[place])
             rect = QRectF(left[place], area.top(), right[place] - left[place], area.height())
-            taken = int(idle.end[gap] - idle.start[gap])
-            self._labels.append(
-                _Label(rect, Cause(int(idle.cause[gap])), idle.culprit_of(gap), duration(taken))
-            )
+            taken = int(gaps.row.end[gap] - gaps.row.start[gap])
+            culprit = idle.culprits[gaps.culprit[gap]] + (" and others" if gaps.several[gap] else "")
+            self._labels.append(_Label(rect, Cause(int(gaps.row.name[gap])), culprit, duration(taken)))
         if below >= 15:
-            causes = row.name[np.maximum(seen.event, 0)]
+            causes = gaps.row.name[np.maximum(seen.event, 0)]
             for stretch in dense_stretches(seen, causes, max(round(BIN * ratio), 1)):
                 rect = QRectF(
                     stretch.first / ratio,

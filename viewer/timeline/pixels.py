@@ -115,13 +115,13 @@ def paint_strip(picture: Picture, scene: Scene, shown: Shown, gaps: bool) -> Non
     for number, device in enumerate(group.devices):
         first, last = round(number * place.height / count), round((number + 1) * place.height / count)
         top, height = shown.top + place.top + first, max(last - first - (count > 1), 1)
-        row = scene.gaps.get(device)
-        seen = columns(row, picture.view) if gaps and row is not None else None
-        if row is not None and seen is not None:
+        idle = scene.gaps.get(device)
+        seen = columns(idle.row, picture.view) if gaps and idle is not None else None
+        if idle is not None and seen is not None:
             footed = height >= LEAST_FOOTED and count == 1
             block = picture.block(top, height + (FOOT if footed else 0))
             foot = min(round(FOOT * picture.ratio), len(block)) if footed else 0
-            _paint_gaps(picture, row, seen, block, _gap_colors(colors, rgb(colors.strip)), foot, top)
+            _paint_gaps(picture, idle.row, seen, block, _gap_colors(colors, rgb(colors.strip)), foot, top)
         busy = scene.index.busy.get(device)
         seen = columns(busy, picture.view) if busy is not None else None
         block = picture.block(top, height)

@@ -79,6 +79,7 @@ class Ruler(QWidget):
         painter.setFont(self._text.font)
         y = round((RULER_HEIGHT - self._text.height) / 2)
         free = float(NAMES_WIDTH)
+        covered = self._cursor_box()
         if marks.anchor:
             painter.setPen(colors.text)
             self._text.draw(painter, marks.anchor, NAMES_WIDTH + 8, y, 200)
@@ -87,7 +88,9 @@ class Ruler(QWidget):
         for when, label in zip(marks.times, marks.labels, strict=True):
             x = NAMES_WIDTH + state.scale.x(when)
             left = x - self._text.width(label) / 2
-            if left >= free and left + self._text.width(label) <= self.width() - 2:
+            right = left + self._text.width(label)
+            hidden = covered is not None and right > covered.left() - 4 and left < covered.right() + 4
+            if left >= free and right <= self.width() - 2 and not hidden:
                 self._text.draw(painter, label, round(left), y, 200)
             painter.fillRect(QRectF(round(x), RULER_HEIGHT - 5, 1, 4), colors.line_strong)
 
@@ -145,21 +148,30 @@ class Ruler(QWidget):
                     self._text.draw(painter, taken, start + used, top + (height - self._text.height) / 2, 100)
                 painter.setFont(self._names.font)
 
+    def _cursor_text(self) -> str:
+        when = self._state.cursor
+        return "" if when is None else exact(when - self._state.origin, self._state.scale.ns_per_pixel)
+
+    def _cursor_box(self) -> QRectF | None:
+        """Where the time of the cursor is written."""
+        if self._state.cursor is None:
+            return None
+        width = self._text.width(self._cursor_text()) + 12
+        middle = NAMES_WIDTH + self._state.scale.x(self._state.cursor)
+        left = min(max(middle - width / 2, NAMES_WIDTH), self.width() - width)
+        return QRectF(left, 3, width, RULER_HEIGHT - 7)
+
     def _draw_cursor(self, painter: QPainter) -> None:
-        state, colors = self._state, theme.current()
-        if state.cursor is None:
+        colors, box = theme.current(), self._cursor_box()
+        if box is None:
             return
-        x = NAMES_WIDTH + state.scale.x(state.cursor)
-        label = exact(state.cursor - state.origin, state.scale.ns_per_pixel)
-        width = self._text.width(label) + 12
-        left = min(max(x - width / 2, NAMES_WIDTH), self.width() - width)
-        box = QRectF(left, 3, width, RULER_HEIGHT - 7)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(colors.text)
         painter.drawRoundedRect(box, 3, 3)
         painter.setPen(colors.window)
         painter.setFont(self._text.font)
-        self._text.draw(painter, label, left + 6, (RULER_HEIGHT - self._text.height) / 2 - 0.5, width)
+        y = (RULER_HEIGHT - self._text.height) / 2 - 0.5
+        self._text.draw(painter, self._cursor_text(), box.left() + 6, y, box.width())
 
     def step_at(self, x: float) -> int:
         """Index of the step at a pixel of this widget; -1 where there is none."""

@@ -15,7 +15,8 @@ from rules.analysis.causes import Cause, IdleTable
 from rules.analysis.steps import Step
 from viewer import theme
 from viewer.theme import Theme
-from viewer.timeline.geometry.drawing_index import DrawingIndex, gap_rows
+from viewer.timeline.geometry.drawing_index import DrawingIndex
+from viewer.timeline.geometry.gaps import Gaps, device_gaps
 from viewer.timeline.geometry.raster import density_table
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.kinds.base import Place, stable_number, style_of
@@ -62,7 +63,7 @@ class Scene:
     analysis: Analysis | None = None
     color_mode: str = "family"
     idle: IdleTable | None = None
-    gaps: Mapping[int, Row] = field(default_factory=dict)
+    gaps: Mapping[int, Gaps] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     culprits: Mapping[str, Cause] = field(default_factory=dict)
     _classes: dict[LaneKind, tuple[U8, tuple[str, ...]]] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class Scene:
         if analysis is None:
             self.idle, self.gaps, self.steps, self.culprits = None, {}, (), {}
         else:
-            self.idle, self.gaps = analysis.idle, gap_rows(analysis.idle)
+            self.idle, self.gaps = analysis.idle, device_gaps(analysis.idle)
             self.steps, self.culprits = tuple(analysis.steps), heavy_culprits(analysis.idle)
         self.forget_colors()
 

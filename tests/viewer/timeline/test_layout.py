@@ -191,7 +191,7 @@ def test_a_counter_of_a_device_stands_in_the_group_of_its_rank() -> None:
     trace = several_ranks(2)
     counter = Counter("power", "W", np.array([0], np.int64), np.array([300.0]), device=1)
     found = groups(replace(trace, counters=(counter,)))
-    assert [track.title for track in found[1].tracks if track.counter >= 0] == ["power"]
+    assert [track.title for track in found[1].tracks if track.counter >= 0] == ["Power"]
     assert not any(track.counter >= 0 for track in found[0].tracks)
 
 
@@ -200,5 +200,5 @@ def test_counters_without_any_lane_make_a_group_of_their_own() -> None:
     builder.counters.append(Counter("utilisation", "%", np.array([0, 5], np.int64), np.array([10.0, 90.0])))
     found = groups(builder.build())
     assert [(group.title, [track.title for track in group.tracks]) for group in found] == [
-        ("Counters", ["utilisation"])
+        ("Counters", ["Utilisation"])
     ]

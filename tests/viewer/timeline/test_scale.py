@@ -78,7 +78,7 @@ def test_ruler_marks_are_inside_far_enough_apart_and_differ(scale: Scale, origin
     ("t0", "t1", "labels"),
     [
         (0, 50e6, ["0 ms", "5 ms", "10 ms"]),
-        (0, 5e6, ["0 us", "500 us", "1,000 us"]),
+        (0, 5e6, ["0.0 ms", "0.5 ms", "1.0 ms"]),
         (0, 20e9, ["0 s", "2 s", "4 s"]),
     ],
 )

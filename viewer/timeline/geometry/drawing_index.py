@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import LaneKind, Progress, Trace
-from rules.analysis.causes import IdleTable
 from rules.analysis.intervals import union
 from viewer.timeline.geometry.row_index import Row, lane_rows, row_index
 from viewer.timeline.geometry.tracks import Group, groups
@@ -55,17 +54,3 @@ def build_index(trace: Trace, progress: Progress | None = None) -> DrawingIndex:
             busy[device] = row_index(start, end, np.zeros(len(start), np.int32))
     found = {kind: np.flatnonzero(names) for kind, names in seen.items()}
     return DrawingIndex(tuple(rows), groups(trace), found, busy)
-
-
-def gap_rows(idle: IdleTable) -> dict[int, Row]:
-    """For every device its idle intervals as a row of causes; ``first`` plus an offset is a row of the table."""
-    found = {}
-    edges = (
-        np.concatenate(([0], np.flatnonzero(np.diff(idle.device)) + 1, [len(idle)]))
-        if len(idle)
-        else np.zeros(1, int)
-    )
-    for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        start, end = idle.start[first:last], idle.end[first:last]
-        found[int(idle.device[first])] = row_index(start, end, idle.cause[first:last].astype(np.int32), first)
-    return found

@@ -209,7 +209,7 @@ def _wishes(track: Track) -> tuple[int, int, int]:
 
 
 def _brief_wishes(track: Track) -> tuple[int, int, int]:
-    """The same while its group is brief: one row, so that all ranks fit on a screen."""
+    """The same while its group is brief: few rows, so that all ranks fit on a screen."""
     if track.kind in GPU_LANES:
         return (BRIEF_GPU_LANE if track.first_of_device else BRIEF_LANE), 18, 2
-    return BRIEF_LANE, 20, 1
+    return BRIEF_LANE, 16, 2

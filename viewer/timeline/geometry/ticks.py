@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from parsers.model.units import three_digits
 from viewer.timeline.geometry.scale import Scale
 
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
-LARGEST_PLAIN_RATIO = 20_000  # beyond this value/step a mark would need too many digits
+MOST_DECIMALS = 3  # of a mark; finer ones count from an anchor
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +40,26 @@ def ticks(scale: Scale, origin: float = 0.0, least_pixels: float = 88.0) -> Tick
     first = math.ceil((scale.t0 - origin) / step - 1e-9)
     last = math.floor((scale.t1 - origin) / step + 1e-9)
     numbers = range(first, min(last, first + 400) + 1)
+    farthest = max((abs(number) for number in (first, last)), default=0) * step
+    size, unit = unit_of(max(farthest, step))
+    decimals = _decimals(size, step)
+    times = tuple(origin + number * step for number in numbers)
+    if decimals <= MOST_DECIMALS:
+        labels = tuple(f"{number * step / size:,.{decimals}f} {unit}" for number in numbers)
+        return Ticks(times, labels, step)
     size, unit = unit_of(step)
-    farthest = max((abs(number) for number in (first, last)), default=0)
-    if farthest <= LARGEST_PLAIN_RATIO or not numbers:
-        labels = tuple(f"{_plain(number * step / size)} {unit}" for number in numbers)
-        return Ticks(tuple(origin + number * step for number in numbers), labels, step)
     coarse = step * 1000
     base = math.floor((scale.t0 - origin) / coarse) * coarse
-    labels = tuple(f"+{_plain(round((number * step - base) / size, 3))} {unit}" for number in numbers)
-    return Ticks(tuple(origin + number * step for number in numbers), labels, step, exact(base, coarse))
+    relative = tuple(f"+{round((number * step - base) / size):,} {unit}" for number in numbers)
+    return Ticks(times, relative, step, exact(base, coarse))
+
+
+def _decimals(size: float, resolution: float) -> int:
+    """How many decimals a value in units of ``size`` needs to show steps of ``resolution``."""
+    return max(0, math.ceil(math.log10(size / max(resolution, 1.0)) - 1e-9)) if size > resolution else 0
 
 
 def exact(when: float, resolution: float) -> str:
     """A time written so that two times ``resolution`` ns apart look different: "31.204 ms"."""
     size, unit = next((unit for unit in _UNITS if abs(when) >= unit[0]), _UNITS[-1])
-    decimals = max(0, math.ceil(math.log10(size / max(resolution, 1.0)) - 1e-9)) if size > resolution else 0
-    return f"{when / size:,.{min(decimals, 9)}f} {unit}"
-
-
-def _plain(value: float) -> str:
-    return f"{value:,.0f}" if value == round(value) else three_digits(value)
+    return f"{when / size:,.{min(_decimals(size, resolution), 9)}f} {unit}"

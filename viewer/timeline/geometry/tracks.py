@@ -298,7 +298,7 @@ _TITLES = {
 
 def _thread_title(lane: Lane) -> tuple[str, str]:
     """What a lane that is not a stream is called, and its second line."""
-    who = _SUFFIX.sub("", lane.name)
+    who = f"stream {lane.stream}" if lane.stream is not None else _SUFFIX.sub("", lane.name)
     title = _TITLES.get(lane.kind)
     if title is None:
         return who or "Other", _SUBTITLES.get(lane.kind, "")
@@ -340,8 +340,10 @@ def _counter_track(trace: Trace, index: int, group: str) -> Track:
         if counter.device is None or counter.device >= len(trace.devices)
         else f"GPU {trace.devices[counter.device].id}"
     )
-    if where and where in counter.name:
-        where = ""
+    title = counter.name.removeprefix(f"{where} ") if where else counter.name
+    title = title[:1].upper() + title[1:]
+    flat = not len(counter.value) or bool(np.all(counter.value == counter.value[0]))
     key = f"counter/{counter.rank}/{counter.device}/{counter.name}"
     device = -1 if counter.device is None else counter.device
-    return Track(key, group, counter.name, where, -1, index, None, 1, Place.COUNTER, device)
+    place = Place.COUNTER if not flat else Place.ASIDE
+    return Track(key, group, title, where, -1, index, None, 1, place, device, small=flat)
