@@ -22,7 +22,7 @@ FUSABLE = (
     Family.REDUCTION,
     Family.RANDOM,
 )
-SIMPLE = (Family.ELEMENTWISE, Family.COPY_CAST, Family.RANDOM)
+POINTWISE = (Family.ELEMENTWISE, Family.COPY_CAST, Family.RANDOM, Family.COPY)  # fuse into their neighbours
 SHORTEST_NS = 3_000  # a shorter kernel is over before memory bandwidth matters
 
 
@@ -30,8 +30,9 @@ SHORTEST_NS = 3_000  # a shorter kernel is over before memory bandwidth matters
 class MemoryBound:
     """Kernels of one device inside the window, in order of start on their streams.
 
-    ``saved_ns`` is what fusing could save at most: of a chain all but its longest kernel, of written-out attention
-    everything between the two matrix products.
+    ``saved_ns`` is what fusing could save at most: the pointwise kernels of a chain with a reduction, normalisation or
+    softmax to fuse them into; all but the longest of a chain without; of written-out attention everything between
+    the two matrix products. Copies among themselves save nothing: each moves a tensor of its own.
     """
 
     device: int
@@ -63,9 +64,10 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     time = np.bincount(run[inside], duration[inside], minlength=count).astype(np.int64)
     longest = np.zeros(count, np.int64)
     np.maximum.at(longest, run[inside], duration[inside])
+    fused = _saved_by_fusing(family[inside], duration[inside], run[inside], count)
     scores = _attention_runs(analysis, kernels, family, run, count)
-    saved = np.where(scores, time, time - longest)
-    worth = (size >= 2) & (longest >= SHORTEST_NS) | scores
+    saved = np.where(scores, time, fused)
+    worth = (size >= 2) & (longest >= SHORTEST_NS) & (fused > 0) | scores
     chosen = inside & worth[np.maximum(run, 0)] if count else inside
     in_scores = inside & scores[np.maximum(run, 0)] if count else inside
     by_family = np.bincount(family[chosen], duration[chosen], minlength=len(Family))
@@ -79,6 +81,18 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
         chains=int(np.count_nonzero(worth)),
         families=tuple((Family(index), int(by_family[index])) for index in order),
     )
+
+
+def _saved_by_fusing(family: npt.NDArray[np.uint8], duration: I64, run: I64, count: int) -> I64:
+    """What each run could save at most if its pointwise kernels became part of their neighbours, ns."""
+    pointwise = np.isin(family, POINTWISE)
+    time = np.bincount(run[pointwise], duration[pointwise], minlength=count).astype(np.int64)
+    longest = np.zeros(count, np.int64)
+    np.maximum.at(longest, run[pointwise], duration[pointwise])
+    has_anchor = np.bincount(run[~pointwise], minlength=count) > 0
+    copies = np.isin(family, (Family.COPY_CAST, Family.COPY))
+    only_copies = np.bincount(run[~copies], minlength=count) == 0
+    return np.where(only_copies, 0, np.where(has_anchor, time, time - longest))
 
 
 def _on_device(analysis: Analysis, events: I64) -> npt.NDArray[np.bool_]:
