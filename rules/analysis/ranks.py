@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rules.analysis.analysis import Analysis
+from rules.analysis.causes import Cause
 from rules.analysis.collective_kernels import (
     CollectiveColumns,
     bus_factor,
@@ -20,6 +21,7 @@ from rules.analysis.intervals import Intervals, clip, intersect, length, measure
 I64 = npt.NDArray[np.int64]
 
 MISSING = -1
+OF_THE_CPU = (Cause.LAUNCH, Cause.INPUT, Cause.HOST, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
 LEAST_BLAME = 0.5  # more than this part of all waiting must be for one rank: else they take turns
 
 
@@ -158,11 +160,8 @@ class Ranks:
 
     def waiting_intervals(self, column: int) -> Intervals:
         """Where one device waits inside collectives, exposed, inside the window."""
-        here = np.flatnonzero(self.present[:, column])
-        start = self.columns.start[self.row[here, column]]
-        until = start + self.duration[here, column] - self.transfer[here]
         time = self.analysis.time(self.devices[column])
-        return clip(intersect(union(start, until), time.communication), *self.analysis.window)
+        return clip(intersect(union(*self._waits(column)), time.communication), *self.analysis.window)
 
     @cached_property
     def exposed(self) -> I64:
@@ -182,17 +181,42 @@ class Ranks:
 
     @cached_property
     def lost_to_late(self) -> int:
-        """What the others expose beyond the late rank, mean over them, as far as it is to blame (ns).
+        """What the lateness of one rank costs the others (ns): the larger of two views of it.
 
-        The late rank waits for nobody, so what it exposes is the transfers alone. Transfers that queue behind a wait
-        are delayed by it, too.
+        What the others expose beyond the late rank, as far as it is to blame: it waits for nobody, so what it exposes
+        is the transfers alone. And the late rank's own idle time beyond theirs, as far as they wait for it at all: a
+        waiting collective takes multiprocessors, so that compute beside it becomes slower instead of waiting visibly.
         """
-        if self.late == MISSING:
+        if self.late == MISSING or len(self.devices) < 2:
             return 0
         caused = self.caused.sum(axis=0)
-        others = np.delete(self.exposed, self.late)
-        beyond = np.maximum(others - self.exposed[self.late], 0).mean() if len(others) else 0.0
-        return int(beyond * caused[self.late] / caused.sum())
+        beyond = np.maximum(np.delete(self.exposed, self.late) - self.exposed[self.late], 0).mean()
+        visible = int(beyond * caused[self.late] / caused.sum())
+        waited = np.delete(self._waiting_in_window, self.late).mean()
+        return max(visible, int(min(self._idle_beyond_others, waited)))
+
+    @cached_property
+    def _idle_beyond_others(self) -> float:
+        budgets = [self.analysis.budgets(device) for device in self.devices]
+        idle = np.array(
+            [sum(budget.idle_ns[cause] for cause in OF_THE_CPU) for budget in budgets], np.float64
+        )
+        return max(float(idle[self.late] - np.median(np.delete(idle, self.late))), 0.0)
+
+    @cached_property
+    def _waiting_in_window(self) -> I64:
+        """Waiting of each device inside the window, also where computation covers it, ns."""
+        found = []
+        for column in range(len(self.devices)):
+            start, until = self._waits(column)
+            found.append(length(clip(union(start, until), *self.analysis.window)))
+        return np.array(found, np.int64)
+
+    def _waits(self, column: int) -> tuple[I64, I64]:
+        """Start and end of the waiting part of each collective of one device."""
+        here = np.flatnonzero(self.present[:, column])
+        start = self.columns.start[self.row[here, column]]
+        return start, start + self.duration[here, column] - self.transfer[here]
 
     @cached_property
     def transfers_alone(self) -> int:

@@ -45,8 +45,9 @@ Why it costs time
 
 How it decides
     It matches collectives across ranks by process group, sequence, kind and size. The transfer takes about as long
-    as the shortest participant; the rest of each longer one is waiting. The shortest came last. It fires when
-    waiting that nothing covers is more than 1 % of the step and more than half of it is for one rank.
+    as the shortest participant; the rest of each longer one is waiting, and the shortest came last. It fires when
+    more than half of all waiting is for one rank and costs more than 1 % of the step. The ceiling is what the
+    others expose beyond the late rank, or the late rank's own idle time beyond theirs, whichever is more.
 
 What to try
     Look at what the late rank does in that time: more GPU work (uneven batches, padding, an extra evaluation), more
@@ -95,11 +96,12 @@ def _explanation(analysis: Analysis, ranks: Ranks, late: int, ceiling: int) -> s
     name = ranks.table[late].name
     others = [row for column, row in enumerate(ranks.table) if column != late]
     lasts, every = int((ranks.last[ranks.in_window] == late).sum()), int(ranks.in_window.sum())
-    longest = int(ranks.exposed.max() - ranks.exposed[late])
+    waiting = max(row.waiting_ns for row in others)
     text = (
-        f"{name} comes last to {lasts} of {every} collectives; the other {len(others)} sit inside them, with "
-        "nothing else to do, for "
-        f"{part_of_step(analysis, ceiling)} on average, up to {percent(share(analysis, longest))}."
+        f"{name} comes last to {lasts} of {every} collectives; the other {len(others)} wait for it inside "
+        "their communication "
+        f"kernels, up to {percent(share(analysis, waiting))} of the time with nothing else to do. It costs up to "
+        f"{part_of_step(analysis, ceiling)}."
     )
     if since := _since(ranks, late):
         text += f" {since}"
