@@ -15,6 +15,7 @@ from rules.analysis.analysis import analyse
 from rules.analysis.intervals import union
 from rules.analysis.kernel_groups import KernelGroup, groups_worth_reading, profiled_ns
 from rules.analysis.kernel_join import kernel_join
+from rules.analysis.kernel_names import readable_name
 from rules.analysis.kernel_result import KernelRuleResult
 from rules.analysis.kernel_rules import evaluate
 from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, speed_of_light
@@ -52,26 +53,9 @@ class Fault:
 
 
 def short_name(name: str) -> str:
-    """A kernel's name without its template arguments and parameters, so that it fits into a title."""
-    if len(name) <= LONGEST_NAME and "(" not in name and "<" not in name:
-        return name
-    plain = name.removeprefix("void ")
-    plain = plain.replace("<unnamed>::", "").replace("(anonymous namespace)::", "")
-    text = (_outside_of_angles(plain).partition("(")[0]).strip() or plain
+    """A kernel's name, short enough for a title."""
+    text = readable_name(name)
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
-
-
-def _outside_of_angles(name: str) -> str:
-    depth = 0
-    kept: list[str] = []
-    for letter in name:
-        if letter == "<":
-            depth += 1
-        elif letter == ">":
-            depth = max(depth - 1, 0)
-        elif depth == 0:
-            kept.append(letter)
-    return "".join(kept)
 
 
 def results_of(kernel: KernelProfile, rule: str) -> list[KernelRuleResult]:

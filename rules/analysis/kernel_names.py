@@ -10,6 +10,14 @@ _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namesp
 ONE_IS_SHORT = 0.8  # one spelling is the function name alone
 _SPELLING = frozenset({"void", "at", "native", "const", "std", "array", "char", "instance", "lambda"})
 _SAME = {"false": "0", "true": "1"}
+_GENERIC = re.compile(
+    r"elementwise|reduce_kernel|multi_tensor_apply|index_|scan|DeviceReduce|for_each", re.IGNORECASE
+)
+_ONLY_WRAPPERS = frozenset({"Kernel", "Kernel2", "device_kernel"})
+_PURPOSE = re.compile(r"\w(Functor|functor|Impl|Ops|_cuda|_kernel_cuda)|^(cutlass|nvjet|sm\d+)_\w|Functor_\w")
+_WRAPPERS = re.compile(
+    r"(A|B)UnaryFunctor|BinaryFunctor|ReduceOp|func_wrapper_t|std|array|TensorListMetadata\w*"
+)
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+")
 
 
@@ -23,6 +31,20 @@ def base_name(name: str) -> str:
     plain = plain.split("[")[0].strip().removesuffix("::")
     last = plain.rpartition("::")[2].strip()
     return last.rpartition(" ")[2] or last or name.strip()
+
+
+def readable_name(name: str) -> str:
+    """The function's own name, with what a generic kernel was made for: "reduce_kernel (sum_functor)"."""
+    base = base_name(name)
+    inside = [
+        each
+        for each in _WORD.findall(name.partition("<")[2])
+        if each != base and not _WRAPPERS.fullmatch(each)
+    ]
+    purpose = [each for each in inside if _PURPOSE.search(each)]
+    if base in _ONLY_WRAPPERS and purpose:
+        return purpose[0]
+    return f"{base} ({purpose[0]})" if purpose and _GENERIC.search(base) else base
 
 
 def _outside_of_parameters(name: str) -> list[tuple[str, int]]:

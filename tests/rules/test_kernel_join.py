@@ -15,7 +15,7 @@ from parsers.model.kernels import distinct_kernels
 from rules.analysis.kernel_citation import measured_sentence
 from rules.analysis.kernel_compare import compare_kernels, compare_reports
 from rules.analysis.kernel_join import Certainty, kernel_join, next_kernels_to_profile
-from rules.analysis.kernel_names import base_name, similarity
+from rules.analysis.kernel_names import base_name, readable_name, similarity
 from rules.base import Category
 from rules.compare import compare
 from rules.diagnosis import diagnose
@@ -73,6 +73,20 @@ def timeline(kernels: tuple[KernelProfile, ...], launches: list[tuple[str, str, 
 )
 def test_base_names(name: str, base: str) -> None:
     assert base_name(name) == base
+
+
+@pytest.mark.parametrize(
+    ("name", "readable"),
+    [
+        (TIMELINE_GELU, "vectorized_elementwise_kernel (GeluCUDAKernelImpl)"),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128>(T1::Params)", "cutlass_80_simt_sgemm_256x128"),
+        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>(T3)",
+         "reduce_kernel (ArgMaxOps)"),
+        ("void ns::plain<float, 4>(float *, int)", "plain"),
+    ],
+)  # fmt: skip
+def test_readable_names_say_what_a_generic_kernel_was_made_for(name: str, readable: str) -> None:
+    assert readable_name(name) == readable
 
 
 def test_spellings_of_two_tools_are_alike_and_other_instances_are_not() -> None:
