@@ -27,9 +27,11 @@ class Correlated:
     events: list[I64] = field(default_factory=list)
     lanes: list[I32] = field(default_factory=list)
     correlations: list[I64] = field(default_factory=list)
+    starts: list[I64] = field(default_factory=list)
 
-    def add(self, events: I64, lanes: I32, correlations: I64) -> None:
+    def add(self, events: I64, starts: I64, lanes: I32, correlations: I64) -> None:
         self.events.append(events)
+        self.starts.append(starts)
         self.lanes.append(lanes)
         self.correlations.append(correlations)
 
@@ -105,16 +107,17 @@ def read_kernels(reading: Reading, launched: Correlated) -> None:
             new = reading.names(names.values[len(name_of) :])
             name_of = np.append(name_of, new)
             collectives = np.append(collectives, _collectives(reading, new))
+        start = taken(batch["start"], good)
         lane = lanes.of(batch, good)
         events = builder.add(
-            taken(batch["start"], good),
+            start,
             taken(batch["end"], good),
             name_of[code[good]],
             lane,
             EventKind.KERNEL,
             rows[good],
         )
-        launched.add(events, lane, taken(batch["correlation"], good))
+        launched.add(events, start, lane, taken(batch["correlation"], good))
         for size, text, codes, column in (
             (Attribute.GRID, Attribute.GRID_SHAPE, grids, "grid"),
             (Attribute.BLOCK, Attribute.BLOCK_SHAPE, blocks, "block"),
@@ -223,16 +226,17 @@ def _read_transfers(
         new = [describe(*key) for key in codes.keys[len(described) :]]
         if new:
             described = np.concatenate((described, np.array(new, np.int64)))
+        start = taken(batch["start"], good)
         lane = lanes.of(batch, good)
         events = builder.add(
-            taken(batch["start"], good),
+            start,
             taken(batch["end"], good),
             described[code, 0],
             lane,
             kind,
             rows[good],
         )
-        launched.add(events, lane, taken(batch["correlation"], good))
+        launched.add(events, start, lane, taken(batch["correlation"], good))
         if "bytes" in table:
             builder.attribute(Attribute.BYTES, events, taken(batch["bytes"], good))
         for place, attribute in enumerate(attributes, 1):
@@ -254,16 +258,17 @@ def read_graphs(reading: Reading, launched: Correlated) -> bool:
         code = codes.of(batch["graph"])
         texts = [f"CUDA graph {value}" if value > UNKNOWN else "CUDA graph" for value in codes.values]
         names = np.array([reading.builder.string(text) for text in texts], np.int32)
+        start = taken(batch["start"], good)
         lane = lanes.of(batch, good)
         events = reading.builder.add(
-            taken(batch["start"], good),
+            start,
             taken(batch["end"], good),
             names[code[good]],
             lane,
             EventKind.GRAPH,
             rows[good],
         )
-        launched.add(events, lane, taken(batch["correlation"], good))
+        launched.add(events, start, lane, taken(batch["correlation"], good))
         count += len(events)
     return count > 0
 

@@ -117,15 +117,16 @@ def read_api_calls(reading: Reading) -> Correlated:
         if len(names.values) > len(name_of):
             name_of = np.append(name_of, reading.names(names.values[len(name_of) :], call_name))
         lane = lanes.of(batch["thread"][good])
+        start = taken(batch["start"], good)
         events = reading.builder.add(
-            taken(batch["start"], good),
+            start,
             taken(end, good),
             name_of[code[good]],
             lane,
             EventKind.API,
             rows[good],
         )
-        calls.add(events, lane, taken(batch["correlation"], good))
+        calls.add(events, start, lane, taken(batch["correlation"], good))
     return calls
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute
+from parsers.model import Attribute, Effect
+from parsers.model.units import duration
 from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.identifiers import UNKNOWN
 from parsers.nsys.reading import Reading
@@ -24,6 +25,7 @@ def link_launches(reading: Reading, launched: Correlated, calls: Correlated) -> 
     if not calls.events:
         return
     call, caller_number = np.concatenate(calls.events), np.concatenate(calls.correlations)
+    started_at, called_at = np.concatenate(launched.starts), np.concatenate(calls.starts)
     process_of_lane = np.array([lane.process for lane in reading.lanes], np.int64)
     of_operation, of_call = np.concatenate(launched.lanes), np.concatenate(calls.lanes)
     for process in sorted({reading.lanes[lane].process for lane in np.unique(of_operation).tolist()}):
@@ -32,6 +34,19 @@ def link_launches(reading: Reading, launched: Correlated, calls: Correlated) -> 
         found = _matches(caller_number[theirs], number[mine])
         linked = found >= 0
         reading.builder.link(operation[mine][linked], call[theirs][found[linked]])
+        early = called_at[theirs][found[linked]] - started_at[mine][linked]
+        _note_causality(reading, early[early > 0])
+
+
+def _note_causality(reading: Reading, early: I64) -> None:
+    if len(early):
+        reading.builder.quality.note(
+            "before-launch",
+            Effect.NOTED,
+            "GPU operations begin before the call that launched them: the clocks of CPU and GPU disagree.",
+            f"by up to {duration(float(early.max()))}",
+            len(early),
+        )
 
 
 def _chosen(lanes: npt.NDArray[np.bool_], lane: I32) -> npt.NDArray[np.bool_] | slice:

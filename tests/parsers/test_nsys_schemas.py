@@ -139,6 +139,14 @@ def test_correlation_numbers_far_apart_and_zero(tmp_path: Path) -> None:
     assert trace.links.launch_of(trace.gpu_operations)[2] == -1
 
 
+def test_operations_before_their_own_launch_are_reported(tmp_path: Path) -> None:
+    kernels = [kernel(100, 110, 1), kernel(120, 130, 2), kernel(140, 150, 3)]
+    calls = [call(10, 20, 1), call(120, 125, 2), call(2140, 2150, 3)]
+    trace = opened(tmp_path, **{KERNELS: kernels, CALLS: calls})
+    (note,) = trace.quality.notes
+    assert (note.kind, note.count, note.example) == ("before-launch", 1, "by up to 2.00 us")
+
+
 def test_ids_of_a_negative_process_keep_their_parts(tmp_path: Path) -> None:
     prefix = -144115188075855872
     trace = opened(
