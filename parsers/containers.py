@@ -93,7 +93,11 @@ def _zip_members(path: Path) -> Iterator[Member]:
 
 def _tar_members(source: Source) -> Iterator[Member]:
     with open_bytes(source) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        room = _room(source.path)
         for member in archive:
+            room -= member.size
+            if room < 0:
+                raise _too_large(source.path)
             if member.isreg() and (file := archive.extractfile(member)) is not None:
                 yield member.name, file
 
@@ -103,7 +107,7 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
     found = Contents(is_container=True, folder=PrivateFolder())
     assert found.folder is not None
     folder = found.folder.path
-    budget = min(MOST_UNPACKED, max(path.stat().st_size * MOST_GROWTH, _FREE_GROWTH))
+    budget = _room(path)
     try:
         for number, (name, file) in enumerate(members):
             if number >= MOST_MEMBERS:
@@ -134,13 +138,22 @@ def _copied(path: Path, name: str, file: IO[bytes], copy: Path, budget: int, pro
             progress.step(0.0, f"unpacking {name}")
             total += len(block)
             if total > budget:
-                raise Malformed(
-                    path,
-                    f"This archive unpacks to more than {MOST_GROWTH} times its size.",
-                    "Unpack it yourself if you trust it, and open the recordings.",
-                )
+                raise _too_large(path)
             target.write(block)
     return total
+
+
+def _room(path: Path) -> int:
+    """Bytes that the members of an archive may have together."""
+    return min(MOST_UNPACKED, max(path.stat().st_size * MOST_GROWTH, _FREE_GROWTH))
+
+
+def _too_large(path: Path) -> Malformed:
+    return Malformed(
+        path,
+        f"This archive unpacks to more than {MOST_GROWTH} times its size.",
+        "Unpack it yourself if you trust it, and open the recordings.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import msgspec
 
 from parsers.base import Source
 from parsers.chrome.records import RAW_EVENTS
-from parsers.chrome.recovery import recover
+from parsers.chrome.recovery import mended, recover
 from parsers.chrome.stream import Chunk, EventStream
 from parsers.model import QualityRecorder
 from parsers.source import open_bytes
@@ -61,9 +61,9 @@ class ChromeArguments:
 
 
 def _texts(chunk: Chunk) -> list[bytes]:
-    if not chunk.last:
+    for text in (chunk.data, mended(chunk)[0]) if not chunk.last else ():
         try:
-            return [bytes(each) for each in RAW_EVENTS.decode(b"[" + chunk.data + b"]")]
+            return [bytes(each) for each in RAW_EVENTS.decode(b"[" + text + b"]")]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass
-    return recover(chunk.data, chunk.offset, chunk.last, QualityRecorder()).texts
+            continue
+    return recover(chunk, QualityRecorder()).texts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from parsers.chrome.records import EVENT, Event
-from parsers.chrome.stream import BOUNDARY
+from parsers.chrome.stream import Chunk, is_event
 from parsers.model import Effect, QualityRecorder
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|[{}\[\]]', re.DOTALL)
@@ -22,6 +23,12 @@ _REPAIRABLE = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _END_OF_LIST = re.compile(rb"\s*+(?:,\s*+)?+(?:\{\s*+\}\s*+(?:,\s*+)?+)*+\]")
+_BARE_NUMBER = re.compile(rb'((?<!\\)":\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}])', re.IGNORECASE)
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
+_BACKSLASH = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+REPAIRED_TEXT = ("repaired-text", Effect.REPAIRED, "an event held text that is no JSON")
+MOST_JOINED = 8
+MOST_FAILED_JOINS = 4  # in a row; then the text is damaged, and its events are not such
 MOST_PIECE_BYTES = 16 << 20
 
 
@@ -44,10 +51,51 @@ class Recovered:
     rest: bytes | None = None
 
 
-def recover(data: bytes, offset: int, last: bool, quality: QualityRecorder) -> Recovered:
+def mended(chunk: Chunk) -> tuple[bytes, int]:
+    """A chunk without the mistakes that some writers make in every event, and how many events had them.
+
+    These are bytes that are no text, bare ``nan`` and ``inf``, and backslashes of file names that are not escaped.
+    """
+    data = chunk.data
+    places = _undecodable(data)
+    if places:
+        data = data.decode("utf-8", "replace").encode()
+    numbers = [found.start() for found in _BARE_NUMBER.finditer(chunk.data)]
+    if numbers:
+        data = _BARE_NUMBER.sub(rb"\1null", data)
+        places += numbers
+    if b"\\" in data:
+        stray = [found.start() for found in _BACKSLASH.finditer(chunk.data) if found[1] is None]
+        data = _BACKSLASH.sub(lambda found: found[0] if found[1] else b"\\\\", data) if stray else data
+        places += stray
+    if not places:
+        return data, 0
+    bounds = [found.start() for found in chunk.boundary.finditer(chunk.data)]
+    return data, len({bisect_right(bounds, place) for place in places})
+
+
+def _undecodable(data: bytes) -> list[int]:
+    """Where bytes are that are no UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return [found.start() for found in _BEYOND_ASCII.finditer(data) if not _is_text(found[0])]
+    return []
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def recover(chunk: Chunk, quality: QualityRecorder) -> Recovered:
     """Events of a chunk that the strict decoder refused, or of the last chunk, which ends outside the list."""
+    data, offset, last = chunk.data, chunk.offset, chunk.last
     found = Recovered()
-    for piece in _pieces(data):
+    for piece in _pieces(chunk):
         at = piece.offset + offset
         event, text, repaired = _event(piece.data)
         rest = None
@@ -63,9 +111,7 @@ def recover(data: bytes, offset: int, last: bool, quality: QualityRecorder) -> R
             found.events.append(event)
             found.texts.append(text)
             if repaired:
-                quality.note(
-                    "repaired-text", Effect.REPAIRED, "an event held text that is no JSON", f"byte {at}"
-                )
+                quality.note(*REPAIRED_TEXT, f"byte {at}")
         elif piece.data.strip(b" \t\r\n,"):
             _lost(piece.data, at, last, quality)
         if rest is not None:
@@ -87,12 +133,26 @@ def _lost(data: bytes, at: int, last: bool, quality: QualityRecorder) -> None:
         quality.note("unreadable", Effect.QUARANTINED, "an event could not be read as JSON", example)
 
 
-def _pieces(data: bytes) -> Iterator[Piece]:
-    start = 0
-    for boundary in BOUNDARY.finditer(data):
-        yield Piece(start, data[start : boundary.start(1)])
-        start = boundary.end(1)
-    yield Piece(start, data[start:])
+def _pieces(chunk: Chunk) -> Iterator[Piece]:
+    """The chunk cut at its boundaries; parts of one event, whose arguments hold objects like events, are joined."""
+    data = chunk.data
+    places = [found.span(1) for found in chunk.boundary.finditer(data)]
+    ends = [start for start, _ in places] + [len(data)]
+    begins = [0] + [end for _, end in places]
+    number = failures = 0
+    while number < len(begins):
+        begin, last = begins[number], number
+        if failures < MOST_FAILED_JOINS and _end_of_first_value(data[begin : ends[number]]) is None:
+            joined = range(number + 1, min(number + MOST_JOINED, len(ends)))
+            last = next((each for each in joined if _begins_with_event(data[begin : ends[each]])), number)
+            failures = 0 if last > number else failures + 1
+        yield Piece(begin, data[begin : ends[last]])
+        number = last + 1
+
+
+def _begins_with_event(data: bytes) -> bool:
+    end = _end_of_first_value(data)
+    return end is not None and is_event(data[:end])
 
 
 def _event(data: bytes) -> tuple[Event | None, bytes, bool]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
+import msgspec
 import zstandard
+
+from parsers.chrome.records import EVENT
 
 CHUNK_BYTES = 2 << 20  # the objects of one chunk then stay in the processor's cache
 MOST_HEADER_BYTES = 128 << 20
@@ -17,11 +19,15 @@ MOST_EVENT_BYTES = 64 << 20
 
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BARE_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
-BOUNDARY = re.compile(
-    rb'\}(\s*,\s*)(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|sf|tts|cname|id2|scope|tdur|esf)")'
+_FIRST_KEYS = (
+    rb"ph|name|cat|pid|tid|ts|dur|id|args|s|bp|sf|tts|cname|id2|scope|tdur|esf"  # of the trace event format
 )
+_FIRST_KEY = re.compile(rb'[\s,{}]*?\{\s*"((?:[^"\\]|\\.){1,64})"')
 _BOM = b"\xef\xbb\xbf"
 _TAIL_BYTES = 1 << 16
+_DAMAGED_BYTES = 8 << 20
+_MOST_PLACES = 32
+_MOST_PARTS = 8  # of one event, between places that look like boundaries
 
 
 @dataclass(slots=True)
@@ -31,6 +37,7 @@ class Chunk:
     number: int
     offset: int
     data: bytes
+    boundary: re.Pattern[bytes]
     last: bool = False  # the rest of the file: an event, the end of the list, and what follows it
 
 
@@ -56,6 +63,7 @@ class EventStream:
         if start < 0:
             return
         buffer = self._rest[start:]
+        boundary = boundary_of(buffer)
         offset = start
         number = 0
         while True:
@@ -65,23 +73,22 @@ class EventStream:
             buffer += block
             if len(buffer) < CHUNK_BYTES:
                 continue
-            cut = last_boundary(buffer)
+            cut = last_boundary(buffer, boundary)
             if cut is None:
                 if len(buffer) > MOST_EVENT_BYTES:
-                    self.damage = f"no event ends within {MOST_EVENT_BYTES >> 20} MB"
                     break
                 continue
-            yield Chunk(number, offset, buffer[: cut[0]])
+            yield Chunk(number, offset, buffer[: cut[0]], boundary)
             number += 1
             offset += cut[1]
             buffer = buffer[cut[1] :]
-        cut = last_boundary(buffer)
+        cut = last_boundary(buffer, boundary)
         if cut is not None:
-            yield Chunk(number, offset, buffer[: cut[0]])
+            yield Chunk(number, offset, buffer[: cut[0]], boundary)
             number += 1
             offset += cut[1]
             buffer = buffer[cut[1] :]
-        yield Chunk(number, offset, buffer, last=True)
+        yield Chunk(number, offset, buffer, boundary, last=True)
 
     def _find_list(self) -> int:
         buffer = b""
@@ -122,13 +129,42 @@ class EventStream:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def last_boundary(buffer: bytes) -> tuple[int, int] | None:
-    """(end of an event, start of the next one) for the last place where one ends and another begins."""
+def boundary_of(events: bytes) -> re.Pattern[bytes]:
+    """Matches where one event ends and another begins; group 1 is what stands between them.
+
+    An event is told from an object inside another event by its first key: one of the format's own, or the first key
+    of the first event.
+    """
+    first = _FIRST_KEY.match(events[:4096])
+    keys = _FIRST_KEYS + (b"|" + re.escape(first[1]) if first else b"")
+    return re.compile(rb'\}(\s*,\s*)(?=\{\s*"(?:' + keys + rb')")')
+
+
+def last_boundary(buffer: bytes, boundary: re.Pattern[bytes]) -> tuple[int, int] | None:
+    """(end of an event, start of the next one) for the last place where one ends and another begins.
+
+    Objects in an event's arguments may look like events, so what stands before the place must be an event, unless
+    the text is damaged over such a length that any likely place will do. None when there is no such place.
+    """
     span = _TAIL_BYTES
     while True:
         first = max(0, len(buffer) - span)
-        if found := deque(BOUNDARY.finditer(buffer, first), maxlen=1):
-            return found[0].start(1), found[0].end(1)
+        places = [found.span(1) for found in boundary.finditer(buffer, first)]
+        begins = [*((0,) if first == 0 else ()), *(end for _, end in places)]
+        for place in reversed(places[-_MOST_PLACES:]):
+            before = [begin for begin in begins if begin <= place[0]][-_MOST_PARTS:]
+            if any(is_event(buffer[begin : place[0]]) for begin in reversed(before)):
+                return place
+        if places and len(buffer) > _DAMAGED_BYTES:
+            return places[-1]
         if first == 0:
             return None
         span *= 16
+
+
+def is_event(text: bytes) -> bool:
+    """Whether this is exactly one event."""
+    try:
+        return EVENT.decode(text).ph is not None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False

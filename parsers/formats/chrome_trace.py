@@ -12,10 +12,10 @@ from parsers.chrome.assemble import assemble
 from parsers.chrome.exchange import unpack_into
 from parsers.chrome.header import parse_header
 from parsers.chrome.pairs import add_instants
-from parsers.chrome.reading import Reading
+from parsers.chrome.reading import Reading, TooManyEvents
 from parsers.chrome.second_process import USUAL_GROWTH, SecondProcess
 from parsers.chrome.stream import EventStream
-from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, UnknownFormat
+from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceError, UnknownFormat
 from parsers.source import open_bytes
 
 _JSON_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")
@@ -44,6 +44,12 @@ class ChromeTrace:
         second = second_process.start(source, most_bytes)
         try:
             reading, stream = _read(source, most_bytes, second, progress.part(0.0, 0.7))
+        except TooManyEvents as error:
+            raise TraceError(
+                source.path,
+                f"This trace holds more than {error.most:,} events, more than this machine's memory can hold.",
+                "Record fewer steps, or without Python stacks.",
+            ) from error
         finally:
             if second is not None:
                 second.stop()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parsers import open_trace
-from parsers.chrome import assemble
+from parsers.chrome import assemble, reading, stream
 from parsers.formats import chrome_trace
 from parsers.model import Effect, Malformed, TraceError, UnknownFormat
 from tests.parsers.chrome.traces import balanced, complete, names, note, opened, packed, text_of, trace_of
@@ -245,3 +245,51 @@ def test_an_export_of_exactly_the_limit_is_called_truncated(
     monkeypatch.setattr(assemble, "_LIMITS_OF_EXPORTERS", (40,))
     trace = trace_of(tmp_path, [complete("a", number, 0) for number in range(count)])
     assert any(each.kind == "truncated" for each in trace.quality.notes) is told
+
+
+def test_mistakes_in_every_event_are_mended_and_counted(tmp_path: Path) -> None:
+    events = [
+        complete(f"C:/q{number}", number, 1, args={"occupancy": 0.5, "value": number}) for number in range(50)
+    ]
+    text = text_of(events).replace("0.5", "inf").replace("C:/q", "C:\\q")
+    trace = opened(tmp_path, text)
+    assert names(trace) == [f"C:\\q{number}" for number in range(50)]
+    assert note(trace, "repaired-text") == (50, Effect.REPAIRED)
+    assert [trace.arguments(event)["value"] for event in range(50)] == list(range(50))
+
+
+def test_events_that_begin_with_an_unusual_key_are_told_apart(tmp_path: Path) -> None:
+    text = TEXT.replace('{"ph"', '{"level":1,"ph"').replace('"op4"', '"op"4"')
+    trace = opened(tmp_path, text)
+    assert len(trace.events) == 9
+    assert note(trace, "unreadable") == (1, Effect.QUARANTINED)
+
+
+def test_more_events_than_memory_holds_are_refused_with_the_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "most_events", lambda: 5)
+    monkeypatch.setattr(stream, "CHUNK_BYTES", 200)
+    with pytest.raises(TraceError, match="more than 5 events"):
+        opened(tmp_path, TEXT)
+
+
+def test_the_list_may_end_long_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "CHUNK_BYTES", 300)
+    files = [{"name": f"file{number}", "text": "x" * 50} for number in range(40)]
+    text = TEXT[:-1] + f',"files":{json.dumps(files)},"schemaVersion":1,"distributedInfo":{{"rank":5}}}}'
+    trace = opened(tmp_path, text)
+    assert names(trace) == [f"op{number}" for number in range(10)]
+    assert trace.ranks[0].rank == 5
+
+
+def test_chunks_of_any_size_give_the_same_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [
+        complete(f"op{number}", number, 1, args={"list": [{"a": 1}, {"name": 2}], "n": number})
+        for number in range(99)
+    ]
+    for size in (1, 7, 100, 333, 5000):
+        monkeypatch.setattr(stream, "CHUNK_BYTES", size)
+        trace = trace_of(tmp_path, many)
+        assert [trace.arguments(event)["n"] for event in range(99)] == list(range(99))
+        assert trace.quality.quarantined == 0
