@@ -75,12 +75,14 @@ def answer(request: Request) -> MainWindow:
 def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) -> int:
     """Open the window and work until it is closed; ``at`` is a moment to show (ns from the start).
 
-    Returns at once where the program is running already and this one is not to be ``separate``: that one opens the window.
+    Where the program is running already, that one opens the window and this one returns, unless ``separate``.
     """
     from viewer.single_instance import OpenedFiles, Request, SingleInstance, desktop_tokens
 
     instance = SingleInstance()
-    if not separate and not instance.start(Request(tuple(path.absolute() for path in paths), at, desktop_tokens())):
+    if not separate and not instance.start(
+        Request(tuple(path.absolute() for path in paths), at, desktop_tokens())
+    ):
         return 0
     from viewer.preferences import Preferences
     from viewer.problem import install

@@ -50,6 +50,16 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             "paths", nargs="*", metavar="PATH", help="a recording, ranks of one run, or a folder"
         )
         parser.add_argument("--at", metavar="TIME", help="show this moment, such as 31.2ms from the start")
+        parser.add_argument(
+            "--separate", action="store_true", help="do not hand the files to a window that is open already"
+        )
+        desktop = parser.add_mutually_exclusive_group()
+        desktop.add_argument(
+            "--install-desktop-files",
+            action="store_true",
+            help="add the program and its file types to your desktop (for pipx and uv; packages do it themselves)",
+        )
+        desktop.add_argument("--remove-desktop-files", action="store_true", help="take them away again")
         parser.set_defaults(run=_open_window)
     else:
         declare(parser.add_subparsers(required=True))
@@ -118,6 +128,12 @@ def _version() -> str:
 
 
 def _open_window(options: argparse.Namespace) -> int:
+    if options.install_desktop_files or options.remove_desktop_files:
+        from viewer import desktop_files
+
+        done = desktop_files.install() if options.install_desktop_files else desktop_files.remove()
+        print("\n".join(done))
+        return DONE
     from viewer.opening import has_display
 
     if not has_display():
@@ -128,6 +144,7 @@ def _open_window(options: argparse.Namespace) -> int:
         )
         return BAD_INPUT
     from viewer.app import run
+    from viewer.file_names import local_path
 
     at = None
     if options.at:
@@ -137,7 +154,7 @@ def _open_window(options: argparse.Namespace) -> int:
         if at is None:
             print(f"stallscope: {options.at!r} is not a time. Write it like 31.2ms.", file=sys.stderr)
             return BAD_INPUT
-    return run([Path(path) for path in options.paths], at)
+    return run([local_path(word) for word in options.paths], at, options.separate)
 
 
 def _diagnose(options: argparse.Namespace) -> int:

@@ -1,0 +1,261 @@
+"""A second start hands its files to the running program."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+import viewer.app
+from viewer.document import Stage
+from viewer.file_names import local_path
+from viewer.main_window import MainWindow
+from viewer.second_recording import SecondRecordingOffer
+from viewer.single_instance import Request, SingleInstance, runtime_folder, session_key
+
+KEY = "test"
+
+
+@pytest.fixture
+def make_instance(qtbot: QtBot, fresh_home: Path) -> Iterator[Callable[[], SingleInstance]]:
+    """Makes instances that share one folder, and closes them."""
+    made: list[SingleInstance] = []
+
+    def make() -> SingleInstance:
+        instance = SingleInstance(fresh_home / ".run", KEY)
+        made.append(instance)
+        return instance
+
+    yield make
+    for instance in reversed(made):
+        instance.close()
+
+
+@pytest.fixture
+def asked(make_instance: Callable[[], SingleInstance]) -> list[Request]:
+    """What the first program hears."""
+    first, heard = make_instance(), list[Request]()
+    first.asked.connect(heard.append)
+    assert first.start(Request())
+    assert first.is_first
+    return heard
+
+
+def hand_over_elsewhere(request: Request, folder: Path) -> threading.Thread:
+    """A later start; in a thread of its own, so that the first can answer."""
+    thread = threading.Thread(target=lambda: SingleInstance(folder, KEY).start(request))
+    thread.start()
+    return thread
+
+
+def test_a_later_start_hands_its_files_over(asked: list[Request], fresh_home: Path, qtbot: QtBot) -> None:
+    wanted = Request((Path("/tmp/a b/ränk 0.json"), Path(os.fsdecode(b"/tmp/\xff.gz"))), 31_200_000)
+    thread = hand_over_elsewhere(wanted, fresh_home / ".run")
+    qtbot.waitUntil(lambda: bool(asked))
+    thread.join()
+    assert asked == [wanted]
+
+
+def test_relative_paths_are_those_of_the_later_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    request = Request.unpacked(Request((Path("x.json"),)).packed())
+    assert request is not None
+    assert request.paths == (tmp_path / "x.json",)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"hello\n",
+        b"[]\n",
+        b'{"protocol": 99, "paths": [], "at": null, "tokens": {}}\n',
+        b'{"protocol": 1}\n',
+        b'{"protocol": 1, "paths": 3, "at": null, "tokens": {}}\n',
+        b'{"protocol": 1, "paths": [], "at": null, "tokens": []}\n',
+    ],
+)
+def test_what_is_no_request_is_refused(line: bytes) -> None:
+    assert Request.unpacked(line) is None
+
+
+def test_only_the_desktops_own_variables_are_taken_over() -> None:
+    request = Request((), None, {"XDG_ACTIVATION_TOKEN": "t", "LD_PRELOAD": "x"})
+    unpacked = Request.unpacked(request.packed())
+    assert unpacked is not None
+    assert unpacked.tokens == {"XDG_ACTIVATION_TOKEN": "t"}
+
+
+def test_a_refused_request_gets_no_answer(asked: list[Request], fresh_home: Path, qtbot: QtBot) -> None:
+    answers: list[bytes] = []
+
+    def talk() -> None:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
+            client.connect(str(fresh_home / ".run" / KEY))
+            client.sendall(b"hello\n")
+            answers.append(client.recv(64))
+
+    thread = threading.Thread(target=talk)
+    thread.start()
+    qtbot.waitUntil(lambda: bool(answers))
+    thread.join()
+    assert answers == [b""]
+    assert asked == []
+
+
+def test_what_a_killed_program_left_does_not_matter(
+    make_instance: Callable[[], SingleInstance], fresh_home: Path
+) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from viewer.single_instance import Request, SingleInstance;"
+        "from PySide6.QtCore import QCoreApplication; application = QCoreApplication([]);"
+        f"first = SingleInstance(Path(sys.argv[1]), {KEY!r}); assert first.start(Request()); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(fresh_home / ".run")], check=True)
+    assert (fresh_home / ".run" / KEY).exists()
+    instance = make_instance()
+    assert instance.start(Request())
+    assert instance.is_first
+
+
+def test_a_program_that_does_not_answer_is_not_waited_for_long(
+    make_instance: Callable[[], SingleInstance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewer.single_instance.ANSWER_MS", 50)
+    monkeypatch.setattr("viewer.single_instance.START_MS", 100)
+    first, later = make_instance(), make_instance()
+    assert first.start(Request())
+    assert later.start(Request((Path("/x"),)))  # nobody runs the event loop of the first meanwhile
+    assert not later.is_first
+
+
+def test_where_no_folder_can_be_had_each_start_opens_its_own_window(
+    fresh_home: Path, monkeypatch: pytest.MonkeyPatch, qapp: object
+) -> None:
+    blocked = fresh_home / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "")
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(blocked))
+    assert SingleInstance().start(Request())
+
+
+def test_the_folder_is_the_users_alone(fresh_home: Path) -> None:
+    assert runtime_folder().stat().st_mode & 0o077 == 0
+
+
+def test_displays_are_told_apart() -> None:
+    assert session_key({"DISPLAY": ":0"}) != session_key({"DISPLAY": ":1"})
+    assert session_key({"DISPLAY": ":0", "TERM": "x"}) == session_key({"DISPLAY": ":0"})
+
+
+@pytest.mark.parametrize(
+    ("word", "path"),
+    [
+        ("file:///tmp/a%20b/r%C3%A4nk.json", "/tmp/a b/ränk.json"),
+        ("file://localhost/tmp/x.json", "/tmp/x.json"),
+        ("FILE:///tmp/x.json", "/tmp/x.json"),
+        ("/tmp/100%25.json", "/tmp/100%25.json"),
+        ("a b.json", "a b.json"),
+        ("file://elsewhere.invalid/x.json", "file:/elsewhere.invalid/x.json"),
+        ("https://somewhere.invalid/x.json", "https:/somewhere.invalid/x.json"),
+    ],
+)
+def test_file_urls_are_paths(word: str, path: str) -> None:
+    assert local_path(word) == Path(path)
+
+
+@pytest.fixture
+def windows(make_window: Callable[..., MainWindow], monkeypatch: pytest.MonkeyPatch) -> list[MainWindow]:
+    """The windows of the program: one empty one at first."""
+    listed = [make_window()]
+
+    def open_window() -> MainWindow:
+        listed.append(make_window())
+        viewer.app._windows.append(listed[-1])
+        return listed[-1]
+
+    monkeypatch.setattr(viewer.app, "_windows", list(listed))
+    monkeypatch.setattr(viewer.app, "open_window", open_window)
+    return listed
+
+
+def read(window: MainWindow, qtbot: QtBot) -> None:
+    qtbot.waitUntil(lambda: window.document.stage is Stage.READY and not window.jobs.busy, timeout=20_000)
+
+
+SAMPLES = Path(viewer.app.__file__).parent.parent / "resources" / "samples"
+ONE, OTHER = SAMPLES / "elementwise_chain.pt.trace.json.gz", SAMPLES / "pageable_copy.pt.trace.json.gz"
+
+
+def test_the_empty_window_takes_the_file_and_the_next_file_gets_a_window_with_an_offer(
+    windows: list[MainWindow], qtbot: QtBot
+) -> None:
+    assert viewer.app.answer(Request((ONE,))) is windows[0]
+    read(windows[0], qtbot)
+    second = viewer.app.answer(Request((OTHER,)))
+    read(second, qtbot)
+    assert len(windows) == 2
+    assert windows[0].document.paths == (ONE,)
+    assert second.document.paths == (OTHER,)
+    offered = second.findChild(SecondRecordingOffer)
+    assert offered is not None
+    assert offered.isVisible()
+
+
+def test_a_file_that_is_open_already_comes_to_the_front(windows: list[MainWindow], qtbot: QtBot) -> None:
+    viewer.app.answer(Request((ONE,)))
+    read(windows[0], qtbot)
+    assert viewer.app.answer(Request((ONE,))) is windows[0]
+    assert len(windows) == 1
+
+
+def test_the_offer_reads_both_as_one_run(windows: list[MainWindow], qtbot: QtBot) -> None:
+    ranks = SAMPLES / "straggler_four_ranks"
+    viewer.app.answer(Request((ranks / "rank0.pt.trace.json.gz",)))
+    read(windows[0], qtbot)
+    second = viewer.app.answer(Request((ranks / "rank2.pt.trace.json.gz",)))
+    read(second, qtbot)
+    offered = second.findChild(SecondRecordingOffer)
+    assert offered is not None
+    offered.join_button.click()
+    qtbot.waitUntil(lambda: len(windows[0].document.paths) == 2)
+    read(windows[0], qtbot)
+    trace = windows[0].document.trace
+    assert trace is not None
+    assert len(trace.ranks) == 2
+    assert not second.isVisible()
+
+
+def test_the_offer_compares_in_the_earlier_window(
+    windows: list[MainWindow], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[tuple[MainWindow, tuple[Path, ...]]] = []
+    monkeypatch.setattr(
+        "viewer.comparing.compare_with", lambda window, paths: compared.append((window, tuple(paths)))
+    )
+    viewer.app.answer(Request((ONE,)))
+    read(windows[0], qtbot)
+    second = viewer.app.answer(Request((OTHER,)))
+    read(second, qtbot)
+    offered = second.findChild(SecondRecordingOffer)
+    assert offered is not None
+    offered.compare_button.click()
+    assert compared == [(windows[0], (OTHER,))]
+
+
+def test_a_start_without_files_shows_a_window_with_the_start_page(
+    windows: list[MainWindow], qtbot: QtBot
+) -> None:
+    assert viewer.app.answer(Request()) is windows[0]
+    viewer.app.answer(Request((ONE,)))
+    read(windows[0], qtbot)
+    assert viewer.app.answer(Request()).document.stage is Stage.EMPTY
+    assert len(windows) == 2

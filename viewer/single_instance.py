@@ -1,0 +1,229 @@
+"""One running program for each desktop session: a later start hands its files to the first and ends."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication, QDeadlineTimer, QEvent, QLockFile, QObject, QThread, Signal
+from PySide6.QtGui import QFileOpenEvent
+from PySide6.QtNetwork import QLocalServer, QLocalSocket
+
+PROTOCOL = 1
+ANSWER = b"taken\n"
+LONGEST_REQUEST = 1 << 20
+ANSWER_MS = 3000  # a first program that is busy for longer is not waited for
+START_MS = 5000  # how long a first program may need from its start to its first answer
+_RETRY_MS = 30
+_TOKENS = ("XDG_ACTIVATION_TOKEN", "DESKTOP_STARTUP_ID")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a later start wants shown: files (none: the start page), a moment, the desktop's leave to take the focus."""
+
+    paths: tuple[Path, ...] = ()
+    at: int | None = None
+    tokens: Mapping[str, str] = field(default_factory=dict)
+
+    def packed(self) -> bytes:
+        """One line of JSON; a path that is no valid Unicode survives."""
+        paths = [str(path.absolute()) for path in self.paths]
+        stated = {"protocol": PROTOCOL, "paths": paths, "at": self.at, "tokens": dict(self.tokens)}
+        return json.dumps(stated).encode("ascii") + b"\n"
+
+    @classmethod
+    def unpacked(cls, line: bytes) -> Request | None:
+        """The request of such a line; None when it is none."""
+        try:
+            stated = json.loads(line)
+            if stated["protocol"] != PROTOCOL:
+                return None
+            at, tokens = stated["at"], stated["tokens"]
+            paths = tuple(Path(path) for path in stated["paths"] if isinstance(path, str))
+            kept = {name: tokens[name] for name in _TOKENS if isinstance(tokens.get(name), str)}
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+        return cls(paths, at if isinstance(at, int) else None, kept)
+
+
+def session_key(environment: Mapping[str, str] | None = None) -> str:
+    """What tells one user's desktop session from another: the user and the display."""
+    environment = os.environ if environment is None else environment
+    display = environment.get("WAYLAND_DISPLAY") or environment.get("DISPLAY", "")
+    user = str(os.getuid()) if hasattr(os, "getuid") else environment.get("USERNAME", "")
+    return hashlib.sha256(f"{PROTOCOL}\0{user}\0{display}".encode()).hexdigest()[:16]
+
+
+def runtime_folder() -> Path:
+    """A folder that only this user can enter; made when missing, ``OSError`` when it cannot be."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and Path(runtime).is_dir():
+        folder = Path(runtime) / "stallscope"
+    elif hasattr(os, "getuid"):
+        folder = Path(tempfile.gettempdir()) / f"stallscope-{os.getuid()}"
+    else:
+        folder = Path(tempfile.gettempdir()) / "stallscope"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if hasattr(os, "getuid"):
+        status = folder.lstat()
+        if status.st_uid != os.getuid() or folder.is_symlink():
+            raise PermissionError(f"{folder} belongs to somebody else")
+        folder.chmod(0o700)
+    return folder
+
+
+class SingleInstance(QObject):
+    """Either the first program, which hears ``asked``, or a later one, which may ``hand_over``."""
+
+    asked = Signal(object)  # Request
+
+    def __init__(
+        self, folder: Path | None = None, key: str | None = None, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._server: QLocalServer | None = None
+        self._lock: QLockFile | None = None
+        self._requests: dict[QLocalSocket, bytes] = {}
+        key = session_key() if key is None else key
+        try:
+            folder = runtime_folder() if folder is None else folder
+        except OSError:
+            self._name = ""
+            return
+        self._name = f"stallscope-{key}" if sys.platform == "win32" else str(folder / key)
+        self._lock = QLockFile(str(folder / f"{key}.lock"))
+        self._lock.setStaleLockTime(0)  # only the end of its process frees it, never its age
+
+    def start(self, request: Request) -> bool:
+        """Whether this program is to open its own window: it is the first, or the first does not answer.
+
+        False: the first program has taken the request.
+        """
+        deadline = QDeadlineTimer(START_MS)
+        while self._lock is not None and not self._become_first():
+            if self.hand_over(request):
+                return False
+            if deadline.hasExpired():
+                return True
+            QThread.msleep(_RETRY_MS)
+        return True
+
+    @property
+    def is_first(self) -> bool:
+        """Whether later starts come here."""
+        return self._server is not None
+
+    def hand_over(self, request: Request) -> bool:
+        """Give a request to the first program; False when there is none, or it does not answer in time."""
+        socket = QLocalSocket()
+        socket.connectToServer(self._name)
+        if not socket.waitForConnected(ANSWER_MS):
+            return False
+        socket.write(request.packed())
+        answer = b""
+        deadline = QDeadlineTimer(ANSWER_MS)
+        while len(answer) < len(ANSWER) and not deadline.hasExpired():
+            if socket.waitForReadyRead(max(1, int(deadline.remainingTime()))):
+                answer += bytes(socket.readAll().data())
+            elif socket.state() != QLocalSocket.LocalSocketState.ConnectedState:
+                break
+        return answer == ANSWER
+
+    def close(self) -> None:
+        """Let another program be the first."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._lock is not None:
+            self._lock.unlock()
+
+    def _become_first(self) -> bool:
+        assert self._lock is not None
+        if not self._lock.tryLock(0):
+            return (
+                self._lock.error() != QLockFile.LockError.LockFailedError
+            )  # no lock to be had: a window of its own
+        server = QLocalServer(self)
+        server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
+        QLocalServer.removeServer(self._name)  # left by a program that was killed
+        if server.listen(self._name):
+            server.newConnection.connect(self._accept)
+            self._server = server
+        return True
+
+    def _accept(self) -> None:
+        assert self._server is not None
+        while (socket := self._server.nextPendingConnection()) is not None:
+            self._requests[socket] = b""
+            # No closures: a cycle with a socket in it could be collected on another thread.
+            socket.readyRead.connect(self._on_bytes)
+            socket.disconnected.connect(self._on_disconnected)
+            if socket.bytesAvailable():
+                self._read(socket)
+
+    def _on_bytes(self) -> None:
+        socket = self.sender()
+        if isinstance(socket, QLocalSocket):
+            self._read(socket)
+
+    def _on_disconnected(self) -> None:
+        socket = self.sender()
+        if isinstance(socket, QLocalSocket):
+            self._requests.pop(socket, None)
+            socket.deleteLater()
+
+    def _read(self, socket: QLocalSocket) -> None:
+        if socket not in self._requests:
+            return
+        received = self._requests[socket] + bytes(socket.readAll().data())
+        self._requests[socket] = received
+        if b"\n" not in received and len(received) < LONGEST_REQUEST:
+            return
+        del self._requests[socket]
+        request = Request.unpacked(received.partition(b"\n")[0])
+        if request is not None:
+            socket.write(ANSWER)
+            socket.flush()
+        socket.disconnectFromServer()
+        if request is not None:
+            self.asked.emit(request)
+
+
+class OpenedFiles(QObject):
+    """Files that macOS hands to the running program, one by one, as events."""
+
+    asked = Signal(object)  # Request
+
+    def __init__(self, application: QCoreApplication) -> None:
+        super().__init__(application)
+        application.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QFileOpenEvent) and event.file():
+            self.asked.emit(Request((Path(event.file()),)))
+            return True
+        return super().eventFilter(watched, event)
+
+
+def desktop_tokens() -> dict[str, str]:
+    """The desktop's leave to take the focus, which goes with a request."""
+    return {name: os.environ[name] for name in _TOKENS if name in os.environ}
+
+
+@contextlib.contextmanager
+def with_tokens(tokens: Mapping[str, str]) -> Iterator[None]:
+    """While a window is shown, Qt finds the leave of the start that asked for it."""
+    os.environ.update(tokens)
+    try:
+        yield
+    finally:
+        for name in tokens:
+            os.environ.pop(name, None)
