@@ -20,7 +20,9 @@ from parsers.source import open_bytes
 
 MOST_SHOWN_MESSAGES = 3
 _TOOL_LINE = re.compile(r"^\ufeff?==(PROF|ERROR|WARNING)== ", re.MULTILINE)
-_OTHER_PAGE = re.compile(r'^"?(Kernel Name"?,|(Session|Launch|Device) Attribute)|^\s*Section: ', re.MULTILINE)
+_OTHER_PAGE = re.compile(
+    r'^"?(Kernel Name"?,|(Session|Launch|Device) Attribute)|^[ \t]*Section: ', re.MULTILINE
+)
 _HOW_TO_EXPORT = "Export it with: ncu --import REPORT.ncu-rep --csv --page raw, or open the .ncu-rep itself."
 
 
@@ -43,7 +45,7 @@ class NsightComputeCsv:
             or any(header_of(line.lstrip("\ufeff")) for line in head.splitlines())
             or ("Nsight Compute" in head and _OTHER_PAGE.search(head))
             or re.match(r'\ufeff?"Kernel Name","', head)
-            or re.search(r"^\s*Section: GPU Speed Of Light", head, re.MULTILINE)
+            or re.search(r"^[ \t]*Section: GPU Speed Of Light", head, re.MULTILINE)
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:

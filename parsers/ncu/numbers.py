@@ -16,7 +16,6 @@ _COMMA_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 _DOT_THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})+")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _SPACES_IN_NUMBERS = str.maketrans("", "", "\u00a0\u202f\u2009'\u2019")
-_INSTANCES = re.compile(r"(?P<total>[^()]*?)\s*\((?P<list>.*)\)", re.DOTALL)
 _NO_VALUE = frozenset({"", "nan", "-nan", "n/a", "na", "inf", "-inf", "no data", "none", "<error>"})
 
 Instances = tuple[tuple[int | str, float], ...]
@@ -74,10 +73,11 @@ def metric_value(text: str, style: NumberStyle) -> tuple[MetricValue | None, Ins
     value = style.number(text)
     if value is not None:
         return value, ()
-    if (parts := _INSTANCES.fullmatch(text)) and (total := style.number(parts["total"])) is not None:
-        instances = _instances(parts["list"], style)
+    total, opening, listed = text.partition("(")
+    if opening and text.endswith(")") and (value := style.number(total)) is not None:
+        instances = _instances(listed[:-1], style)
         if instances is not None:
-            return total, instances
+            return value, instances
     return text, ()
 
 

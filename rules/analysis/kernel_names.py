@@ -36,7 +36,7 @@ def base_name(name: str) -> str:
 def readable_name(name: str) -> str:
     """The function's own name, with what a generic kernel was made for: "reduce_kernel (sum_functor)"."""
     base = base_name(name)
-    inside = [
+    inside: list[str] = [
         each
         for each in _WORD.findall(name.partition("<")[2])
         if each != base and not _WRAPPERS.fullmatch(each)

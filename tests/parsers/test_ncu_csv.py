@@ -316,3 +316,24 @@ def test_files_of_other_people_open(shared_data: Path) -> None:
 def test_gzip_and_plain_say_the_same(tmp_path: Path, fixtures: Path, raw: Trace) -> None:
     plain = opened(tmp_path, gzip.decompress((fixtures / "ncu" / "kernels.raw.csv.gz").read_bytes()))
     assert by_id(plain)["34"].metrics == by_id(raw)["34"].metrics
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        " " * 200_000,
+        "1" + " " * 200_000 + "(",
+        "(" * 100_000,
+        "a" * 100_000 + "__ " + "b" * 100_000,
+        "1," * 100_000,
+    ],
+)
+def test_very_long_cells_take_no_long_time(tmp_path: Path, cell: str) -> None:
+    text = (
+        f'{HEADER},"Section Name","Metric Name","Metric Unit","Metric Value"\n'
+        f'{IDENTITY.format(id="0", name="k")},"Occupancy","{cell}","%","1.50"\n'
+        f'{IDENTITY.format(id="0", name="k")},"Occupancy","Achieved Occupancy","%","{cell}"\n'
+        f'{IDENTITY.format(id="1", name=cell)},"Occupancy","Achieved Occupancy","%","1.50"\n'
+    )
+    trace = opened(tmp_path, "\n" * 60_000 + text)
+    assert trace.kernels[1].number("sm__warps_active.avg.pct_of_peak_sustained_active") == 1.5
