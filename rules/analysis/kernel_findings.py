@@ -13,6 +13,7 @@ from parsers.model import KernelProfile, Trace
 from parsers.model.units import duration
 from rules.analysis.analysis import analyse
 from rules.analysis.intervals import union
+from rules.analysis.kernel_conditions import caution
 from rules.analysis.kernel_groups import KernelGroup, groups_worth_reading, profiled_ns
 from rules.analysis.kernel_join import kernel_join
 from rules.analysis.kernel_names import readable_name
@@ -87,7 +88,8 @@ def findings(rule: str, trace: Trace, groups: Iterable[tuple[KernelGroup, Fault]
         if weight is None:
             continue
         ceiling = round(min(max(fault.saving, 0.0), 1.0) * weight.total_ns)
-        notes = [weight.note, ONE_LAUNCH if group.only_first_launch else "", fault.cannot_tell]
+        once = ONE_LAUNCH if group.only_first_launch else ""
+        notes = [weight.note, once, caution(group.representative), fault.cannot_tell]
         yield Finding(
             rule=rule,
             category=fault.category,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from parsers import open_trace
 from parsers.model import KernelProfile, Trace
 from parsers.model.kernels import MetricValue
+from rules.analysis.kernel_conditions import conditions
 from rules.analysis.kernel_explanations import SECTIONS, STALLS, explain_metric
 from rules.analysis.kernel_groups import kernel_groups
 from rules.analysis.kernel_occupancy import Advice, occupancy_verdict
@@ -315,7 +317,24 @@ def test_the_main_verdict_leaves_the_ceiling_to_the_fault_that_explains_it() -> 
     assert findings[Category.LATENCY_BOUND].severity is Severity.INFO
     assert findings[Category.LATENCY_BOUND].ceiling_ns == 0
     assert "waits for one cache miss after another" in findings[Category.LATENCY_BOUND].explanation
-    assert findings[Category.CACHE_MISSES].explanation.startswith("Mostly waits (30 % compute, 20 % memory). ")
+    assert findings[Category.CACHE_MISSES].explanation.startswith(
+        "Mostly waits (30 % compute, 20 % memory). "
+    )
     alone = found(trace_of(kernel(WAITING, LOADS)))
     assert [each.category for each in alone] == [Category.LATENCY_BOUND]
     assert alone[0].ceiling_ns == pytest.approx((1 - 30 / 80) * 100_000)
+
+
+def test_the_conditions_of_a_measurement_are_stated() -> None:
+    assert conditions(kernel()) == ()
+    clocks: Metrics = {"device__attribute_max_gpu_frequency_khz": 1_980_000}
+    assert conditions(kernel(clocks, {"gpc__cycles_elapsed.avg.per_second": 1.5e9})) == ()
+    (note,) = conditions(kernel(clocks, {"gpc__cycles_elapsed.avg.per_second": 1.4e9}))
+    assert "1.40 of at most 1.98 GHz" in note
+    (note,) = conditions(kernel({"profiler__replayer_passes": 38}))
+    assert "38 times" in note
+    (note,) = conditions(replace(kernel(), invocations=3))
+    assert "averages of 3 launches" in note
+    short = trace_of(kernel({"gpu__time_duration.sum": 4_999}), kernel({"gpu__time_duration.sum": 4_999}))
+    assert all("percentages mean little" in each.cannot_tell for each in found(short))
+    assert not any("percentages" in each.cannot_tell for each in found(trace_of(kernel(), kernel())))
