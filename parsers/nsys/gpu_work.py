@@ -13,7 +13,7 @@ from parsers.model.collectives import collective_of, is_collective_kernel
 from parsers.nsys.enumerations import COPY_KINDS, copy_text, memory_kinds, memory_text
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes
 from parsers.nsys.reading import LaneKey, Mask, Reading, taken
-from parsers.sqlite.database import Batch, Table
+from parsers.sqlite.database import Batch, Table, quote
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -84,12 +84,10 @@ def read_kernels(reading: Reading, launched: Correlated) -> None:
     if table is None:
         return
     builder = reading.builder
-    name = next(
-        (each for each in ("demangledName", "shortName", "mangledName", "nameId") if each in table), ""
-    )
+    named = [each for each in ("demangledName", "shortName", "mangledName", "nameId") if each in table]
     columns = {
         **_common(table),
-        "name": table.expression(name, UNKNOWN),
+        "name": f"coalesce({', '.join([*map(quote, named), str(UNKNOWN)])}, {UNKNOWN})",
         "registers": table.expression("registersPerThread", UNKNOWN),
         "node": table.expression("graphNodeId", 0),
         "grid": _packed(table, "grid"),

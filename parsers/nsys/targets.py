@@ -9,11 +9,12 @@ from typing import Any
 from parsers.model import Device, Effect, Lane, LaneKind, Rank, TraceInput
 from parsers.nsys.identifiers import UNKNOWN, process_id, thread_id
 from parsers.nsys.reading import LaneKey, Reading
-from parsers.sqlite.database import Database
+from parsers.sqlite.database import Database, quote
 
 _ALL_STREAMS = 0xFFFFFFFF
 _MPI_RANK = re.compile(r"^MPI Rank (\d+)$")
 _WARNING, _ERROR = 2, 3
+_PROCESSES_IN_ONE_QUERY = 500
 _SUFFIX = {
     LaneKind.REGION: "regions",
     LaneKind.CUDA_API: "CUDA calls",
@@ -220,16 +221,17 @@ def _thread_text(key: LaneKey, name: str, process: str) -> str:
 
 def _process_names(reading: Reading) -> dict[int, str]:
     """Names of the processes that have lanes, and of no others of the machine."""
-    shown = {key.process for key in reading.lanes}
+    shown = sorted({key.process for key in reading.lanes})
+    table = reading.database.table("PROCESSES")
+    if table is None or not {"globalPid", "name"} <= table.columns.keys():
+        return {}
     found: dict[int, str] = {}
-    if (table := reading.database.table("PROCESSES")) is not None and {
-        "globalPid",
-        "name",
-    } <= table.columns.keys():
-        for process in shown:
-            sql = f'SELECT name FROM "{table.name}" WHERE globalPid = {process} LIMIT 1'
-            for (name,) in reading.optional_rows(sql):
-                found[process] = re.split(r"[/\\]", str(name or "").strip())[-1]
+    for first in range(0, len(shown), _PROCESSES_IN_ONE_QUERY):
+        chosen = ", ".join(map(str, shown[first : first + _PROCESSES_IN_ONE_QUERY]))
+        sql = f"SELECT globalPid, name FROM {quote(table.name)} WHERE globalPid IN ({chosen})"
+        for process, name in reading.optional_rows(sql):
+            if isinstance(process, int):
+                found.setdefault(process, re.split(r"[/\\]", str(name or "").strip())[-1])
     return found
 
 

@@ -56,6 +56,23 @@ def test_changes_that_lie_in_a_wal_are_read_from_a_private_copy(folder: Path) ->
     assert {file.name: file.stat().st_mtime_ns for file in copies.iterdir()} == before
 
 
+def test_a_write_that_was_interrupted_is_rolled_back_in_a_private_copy(folder: Path) -> None:
+    path = recording(folder, 5000)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA cache_size = 2")
+    connection.execute(f'UPDATE {KERNELS} SET "end" = start - 1')
+    copies = folder.parent / "copy"
+    copies.mkdir()
+    for name in ("run.sqlite", "run.sqlite-journal"):
+        (copies / name).write_bytes((folder / name).read_bytes())
+    connection.rollback()
+    connection.close()
+    before = {file.name: file.stat().st_mtime_ns for file in copies.iterdir()}
+    trace = open_trace([copies / "run.sqlite"])
+    assert (len(trace.gpu_operations), trace.quality.quarantined) == (5000, 0)
+    assert {file.name: file.stat().st_mtime_ns for file in copies.iterdir()} == before
+
+
 def test_a_database_in_wal_mode_without_its_wal_opens(folder: Path) -> None:
     path = recording(folder)
     connection = sqlite3.connect(path)
@@ -228,7 +245,9 @@ def test_an_export_that_cannot_fit_in_memory_is_refused_with_both_numbers(
     monkeypatch.setattr("parsers.memory_limit.available_bytes", lambda: 4000 * 170 * 10 // 9 + 2)
     assert len(open_trace([path]).gpu_operations) == 2000
     monkeypatch.setattr("parsers.memory_limit.available_bytes", lambda: 4000 * 170 * 10 // 9 - 2)
-    with pytest.raises(TraceError, match=r"about 4,000 events, which need 0\.0 GB of memory; 0\.0 GB are free"):
+    with pytest.raises(
+        TraceError, match=r"about 4,000 events, which need 0\.0 GB of memory; 0\.0 GB are free"
+    ):
         open_trace([path])
 
 

@@ -69,6 +69,14 @@ def test_a_column_that_is_missing_costs_only_what_it_holds(tmp_path: Path, colum
     assert (Attribute.GRID in trace.attributes) == (column != "gridX")
 
 
+def test_a_kernel_without_a_long_name_has_its_short_one(tmp_path: Path) -> None:
+    trace = opened(
+        tmp_path,
+        **{KERNELS: [kernel(1, 2, demangledName=None), kernel(3, 4, demangledName=None, shortName=None)]},
+    )
+    assert of_kind(trace, EventKind.KERNEL) == ["gemm", "(no name)"]
+
+
 def test_rows_without_times_cannot_be_shown_and_are_counted(tmp_path: Path) -> None:
     rows = [{key: value for key, value in kernel(10, 20).items() if key != "start"}]
     trace = opened(tmp_path, **{KERNELS: rows})
