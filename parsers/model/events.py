@@ -74,8 +74,8 @@ class EventTable:
     def lane_slice(self, lane: int) -> slice:
         """All events of one lane (they are contiguous)."""
         return slice(
-            int(np.searchsorted(self.lane, lane, side="left")),
-            int(np.searchsorted(self.lane, lane, side="right")),
+            int(np.searchsorted(self.lane, np.int32(lane), side="left")),
+            int(np.searchsorted(self.lane, np.int32(lane), side="right")),
         )
 
     def window(self, lane: int, depth: int, t0: int, t1: int) -> slice:

@@ -135,7 +135,7 @@ class FramePainter:
             area = QRectF(0, shown.top, picture.view.width / picture.ratio, height - FOOT)
             rows = shown.placed.rows
             below = height - FOOT - (rows[-1].top + rows[-1].height) if rows else 0
-            self._gap_labels.collect(scene.idle, gaps, seen, area, below, picture.ratio)
+            self._gap_labels.collect(scene.idle, gaps, seen, area, below, picture.ratio, picture.view.step)
 
     def _collect(
         self, picture: Picture, scene: Scene, shown: Shown, depth: int, seen: Columns, names: list[_Name]

@@ -22,6 +22,8 @@ PADDING = 9.0
 LEAST_BOX = 56.0  # pixels: narrower gaps say nothing
 LEAST_CULPRIT = 44.0
 LONGEST_CULPRIT = 220.0
+ALL_IDLE = 0.97  # share of a stretch: nothing else is to be seen there
+LEAST_NOTE = 15  # pixels below the events
 BIN = 16.0  # pixels: stretches of small gaps are found in steps of this
 
 
@@ -54,11 +56,18 @@ class GapLabels:
         self._notes.clear()
 
     def collect(
-        self, idle: IdleTable, gaps: Gaps, seen: Columns, area: QRectF, below: float, ratio: float
+        self,
+        idle: IdleTable,
+        gaps: Gaps,
+        seen: Columns,
+        area: QRectF,
+        below: float,
+        ratio: float,
+        step: float,
     ) -> None:
         """Take the gaps of one lane: boxes for wide ones, notes for stretches of many small ones.
 
-        ``area`` is the lane, ``below`` the height left under its events.
+        ``area`` is the lane, ``below`` the height left under its events, ``step`` the ns in a column.
         """
         left = np.maximum(seen.left / ratio, 0.0)
         right = np.minimum(seen.right / ratio, area.width())
@@ -69,16 +78,17 @@ class GapLabels:
             taken = int(gaps.row.end[gap] - gaps.row.start[gap])
             culprit = idle.culprits[gaps.culprit[gap]] + (" and others" if gaps.several[gap] else "")
             self._labels.append(_Label(rect, Cause(int(gaps.row.name[gap])), culprit, duration(taken)))
-        if below >= 15:
-            causes = gaps.row.name[np.maximum(seen.event, 0)]
-            for stretch in dense_stretches(seen, causes, max(round(BIN * ratio), 1)):
-                rect = QRectF(
-                    stretch.first / ratio,
-                    area.bottom() - below,
-                    (stretch.last - stretch.first) / ratio,
-                    below - 1,
-                )
-                self._notes.append(_Note(rect, Cause(stretch.cause), f"{percent(stretch.share)} idle"))
+        causes = gaps.row.name[np.maximum(seen.event, 0)]
+        for stretch in dense_stretches(seen, causes, max(round(BIN * ratio), 1), LEAST_BOX * ratio):
+            left_edge, width = stretch.first / ratio, (stretch.last - stretch.first) / ratio
+            cause = Cause(stretch.cause)
+            if stretch.share >= ALL_IDLE:
+                rect = QRectF(left_edge, area.top(), width, area.height())
+                taken = int(stretch.share * (stretch.last - stretch.first) * step)
+                self._labels.append(_Label(rect, cause, "", duration(taken)))
+            elif below >= LEAST_NOTE:
+                rect = QRectF(left_edge, area.bottom() - below, width, below - 1)
+                self._notes.append(_Note(rect, cause, f"{percent(stretch.share)} idle"))
 
     def draw(self, painter: QPainter) -> None:
         """Draw what fits: cause, culprit and time; else cause and time; else the time."""

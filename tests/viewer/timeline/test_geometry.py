@@ -199,8 +199,8 @@ def test_many_small_gaps_of_one_cause_make_a_stretch_and_one_long_gap_does_not()
     small = row_index(start, start + 4, np.full(len(start), 2, np.int32))
     seen = columns(small, grid(Scale(0, 4000, 800)))
     assert seen is not None
-    (stretch,) = dense_stretches(seen, small.name[np.maximum(seen.event, 0)], 16)
+    (stretch,) = dense_stretches(seen, small.name[np.maximum(seen.event, 0)], 16, 50)
     assert (stretch.first, stretch.last, stretch.cause) == (0, 800, 2)
     assert stretch.share == pytest.approx(0.4, abs=0.01)
     long = one_event(0, 800, 800)
-    assert dense_stretches(long, np.zeros(800, np.int32), 16) == []
+    assert dense_stretches(long, np.zeros(800, np.int32), 16, 50) == []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +11,6 @@ import numpy.typing as npt
 from viewer.timeline.geometry.columns import Columns
 
 LEAST_SHARE = 0.15  # of the time of a stretch that is idle
-LEAST_CHANGES = (
-    0.2  # of the columns of a bin begin another gap than the column before: it is not one long gap
-)
 LEAST_BINS = 6
 
 
@@ -27,10 +24,13 @@ class Stretch:
     share: float
 
 
-def dense_stretches(seen: Columns, causes: npt.NDArray[np.int32], width: int) -> list[Stretch]:
-    """Runs of bins, each ``width`` columns wide, whose idle time has one main cause and is spread over many gaps.
+def dense_stretches(
+    seen: Columns, causes: npt.NDArray[np.int32], width: int, labelled: float
+) -> list[Stretch]:
+    """Runs of bins, each ``width`` columns wide, whose idle time has one main cause.
 
-    ``causes`` is the cause of every column's event, at most 15.
+    ``causes`` is the cause of every column's event, at most 15. Bins that hold part of a gap at least ``labelled``
+    columns wide do not count: such a gap is told by itself.
     """
     bins = len(seen.coverage) // width
     if bins < LEAST_BINS:
@@ -40,11 +40,12 @@ def dense_stretches(seen: Columns, causes: npt.NDArray[np.int32], width: int) ->
     number = np.repeat(np.arange(bins), width)
     weight = np.bincount(number * 16 + causes[:used], weights=coverage, minlength=bins * 16).reshape(bins, 16)
     idle = weight.sum(axis=1) / width
-    changes = np.bincount(number[1:], weights=np.diff(seen.event[:used]) != 0, minlength=bins) / width
-    main = np.where((idle >= LEAST_SHARE) & (changes >= LEAST_CHANGES), weight.argmax(axis=1), -1)
+    main = np.where(idle >= LEAST_SHARE, weight.argmax(axis=1), -1)
+    for gap in np.flatnonzero(seen.right - seen.left >= labelled):
+        main[max(int(seen.left[gap]) // width, 0) : int(seen.right[gap]) // width + 1] = -1
     edges = np.concatenate(([0], np.flatnonzero(np.diff(main)) + 1, [bins]))
     return [
         Stretch(int(first) * width, int(last) * width, int(main[first]), float(idle[first:last].mean()))
-        for first, last in itertools.pairwise(edges)
+        for first, last in pairwise(edges)
         if main[first] >= 0 and last - first >= LEAST_BINS
     ]

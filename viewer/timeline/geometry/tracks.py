@@ -311,7 +311,8 @@ def _stream_title(trace: Trace, lane: Lane) -> tuple[str, str]:
     stream = f" · stream {lane.stream}" if lane.stream is not None else ""
     where = f"GPU {device.id}{stream}"
     what = {LaneKind.NCCL: "Communication", LaneKind.COPY: "Copies"}.get(lane.kind)
-    return (what, where) if what else (where, device.name)
+    alone = lane.rank is not None or len(trace.devices) == 1
+    return (what, stream.removeprefix(" · ") if alone else where) if what else (where, device.name)
 
 
 def _counters_by_group(trace: Trace, members: dict[str, list[int]]) -> dict[str, list[int]]:
