@@ -12,7 +12,7 @@ import numpy as np
 
 from parsers.chrome.collect import Columns
 from parsers.chrome.lanes import LaneMaker, as_integer
-from parsers.chrome.records import Event
+from parsers.chrome.records import SAMPLE, SAMPLES, Event
 from parsers.chrome.times import INVALID, nanoseconds
 from parsers.model import Counter
 
@@ -28,19 +28,22 @@ class Series:
         default_factory=lambda: defaultdict(list)
     )
 
-    def add(self, event: Event, text: bytes) -> None:
-        """One counter event; ``text`` is its JSON, whose arguments have any names."""
-        time = int(nanoseconds([event.ts])[0])
-        whole = msgspec.json.decode(text)
-        arguments = whole.get("args") if isinstance(whole, dict) else None
-        if time == INVALID or not isinstance(arguments, dict):
-            return
-        name = event.name if event.id is None else f"{event.name} {event.id}"
-        for series, value in arguments.items():
-            number = _number(value)
-            key = (event.pid, name, series)
-            if number is not None and (key in self.samples or len(self.samples) < MOST_SERIES):
-                self.samples[key].append((time, number))
+    def add(self, events: list[Event], arguments: list[Any]) -> int:
+        """Counter events and their arguments, which have any names; returns how many hold nothing to show."""
+        useless = 0
+        for event, time, stated in zip(
+            events, nanoseconds([event.ts for event in events]).tolist(), arguments, strict=True
+        ):
+            if time == INVALID or not isinstance(stated, dict):
+                useless += 1
+                continue
+            name = event.name if event.id is None else f"{event.name} {event.id}"
+            for series, value in stated.items():
+                number = _number(value)
+                key = (event.pid, name, series)
+                if number is not None and (key in self.samples or len(self.samples) < MOST_SERIES):
+                    self.samples[key].append((time, number))
+        return useless
 
     def counters(self, maker: LaneMaker, span: tuple[int, int] | None) -> Iterator[Counter]:
         """One counter for each series; samples far outside of ``span`` (ns) are left out."""
@@ -82,9 +85,21 @@ def _number(value: Any) -> float | None:
 
 def take_counters(columns: Columns, series: Series, texts: list[bytes], first_row: int) -> None:
     """Move the counter events of one chunk into ``series``; ``texts`` is the JSON of its events."""
-    for row, event in columns.counter_rows:
-        try:
-            series.add(event, texts[row - first_row])
-        except (msgspec.DecodeError, RecursionError):
-            columns.ignored["C"] += 1
+    if not columns.counter_rows:
+        return
+    events = [event for _, event in columns.counter_rows]
+    mine = [texts[row - first_row] for row, _ in columns.counter_rows]
     columns.counter_rows.clear()
+    try:
+        arguments = [sample.args for sample in SAMPLES.decode(b"[" + b",".join(mine) + b"]")]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        arguments = [_arguments(text) for text in mine]
+    if useless := series.add(events, arguments):
+        columns.ignored["C"] += useless
+
+
+def _arguments(text: bytes) -> Any:
+    try:
+        return SAMPLE.decode(text).args
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

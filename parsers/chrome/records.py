@@ -70,5 +70,6 @@ class Sample(msgspec.Struct, gc=False):
 
 EVENTS = msgspec.json.Decoder(list[Event])
 EVENT = msgspec.json.Decoder(Event)
+SAMPLE = msgspec.json.Decoder(Sample)
 SAMPLES = msgspec.json.Decoder(list[Sample])
 RAW_EVENTS = msgspec.json.Decoder(list[Raw])
