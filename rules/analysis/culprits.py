@@ -23,6 +23,16 @@ _FOREIGN_FRAME = re.compile(
 )
 
 
+_NAME_BITS = 29
+_CAUSE_BIT = 2 * _NAME_BITS
+
+
+def _unpacked(key: int) -> tuple[int, int, int]:
+    """Cause, and the names (or -1) of culprit and place, out of one number."""
+    mask = (1 << _NAME_BITS) - 1
+    return key >> _CAUSE_BIT, (key >> _NAME_BITS & mask) - 1, (key & mask) - 1
+
+
 class Culprits:
     """Interns culprit names; an index stands for a name."""
 
@@ -59,15 +69,15 @@ class Culprits:
         where[bare] = self._threads.activity(main).regions.at(start[bare])
         bare = bare[where[bare] < 0]
         where[bare] = operator[bare]
-        names = self._trace.events.name
+        names = self._trace.events.name.astype(np.int64)
 
         def name(events: I64) -> I64:
             return np.where(events < 0, -1, names[np.maximum(events, 0)]) if len(names) else events
 
-        key = np.stack((cause.astype(np.int64), name(event), name(where)), axis=1)
-        distinct, inverse = np.unique(key, axis=0, return_inverse=True)
-        made = np.array([self.named(self._text(*row)) for row in distinct.tolist()], np.int32)
-        return made[inverse.reshape(-1)] if len(made) else np.empty(0, np.int32)
+        key = (cause.astype(np.int64) << _CAUSE_BIT) + ((name(event) + 1) << _NAME_BITS) + name(where) + 1
+        distinct, inverse = np.unique(key, return_inverse=True)
+        made = np.array([self.named(self._text(*_unpacked(each))) for each in distinct.tolist()], np.int32)
+        return made[inverse] if len(made) else np.empty(0, np.int32)
 
     def _text(self, cause: int, event: int, where: int) -> str:
         place = self._name(where)

@@ -18,20 +18,14 @@ from rules.analysis.threads import Threads
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-HOST_STRETCH_NS = (
-    500_000  # no launch for longer than this is not the cost of launching (10 us a launch, 50 us an operator)
-)
+HOST_STRETCH_NS = 500_000  # a longer pause is not the cost of launching (10 us a launch, 50 us an operator)
 MOST_STRETCH_NS = 2_000_000
 ENOUGH_LAUNCHES = 20  # fewer do not tell what is usual
 HOST_STRETCH_LAUNCHES = 10  # ... unless the program's launches are usually far apart
 OWN_REGION_NS = 100_000  # a region that launches nothing and lasts longer is a cause of its own
-INPUT_STRETCH_NS = (
-    50_000  # shorter pauses inside an input region that launches work are the cost of launching
-)
+INPUT_STRETCH_NS = 50_000  # shorter pauses in an input region that launches work are the cost of launching
 LONG_CALL_NS = 1_000_000  # a launch or query that takes longer loads code or waits for the driver
-START_UP_NS = (
-    100_000  # from the launch call's end to the operation's start; longer: it waited for something else
-)
+START_UP_NS = 100_000  # from the launch call to the operation's start; longer: it waited for something else
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +104,8 @@ def _pieces(threads: Threads, gaps: _Gaps, waits: Blockers, drivers: list[int], 
     inside = (gaps.start, gaps.end)
     edges = np.concatenate([*(activity.edges() for activity in activities.values()), waits.until])
     edges = edges[contains(inside, edges)]
-    cuts = np.unique(np.concatenate((edges, gaps.start, gaps.arrival, gaps.end)))
+    cuts = np.sort(np.concatenate((edges, gaps.start, gaps.arrival, gaps.end)))
+    cuts = cuts[np.append(cuts[1:] != cuts[:-1], True)] if len(cuts) else cuts
     cuts = np.append(cuts, cuts[-1:] + 1)
     start, end = cuts[:-1], cuts[1:]
     kept = contains(inside, start)

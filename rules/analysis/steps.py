@@ -16,12 +16,10 @@ from rules.analysis.repetition import cycles_of_regions, repetitions
 I64 = npt.NDArray[np.int64]
 
 WARM_UP_RATIO = (
-    1.5  # a leading step this many times the median of the later ones is warm-up (max/median > 1.5 is uneven)
+    1.5  # a leading step this many times the median of the later ones is warm-up (nsys-ai's max/median)
 )
 SLOW_AGAIN = 0.5  # of the slowest early step
-LEAST_COVERAGE = (
-    0.5  # regions are steps when they hold at least this share of the launches between first and last
-)
+LEAST_COVERAGE = 0.5  # regions are steps when they hold this share of the launches between first and last
 STEP_WORD = re.compile(
     r"(?<![a-z])(step|iter|iteration|batch|request|inference|token|decode|prefill|generate|generation|sample|frame|"
     r"epoch|train|training|trainstep|microbatch|query|episode)s?(?![a-z])",

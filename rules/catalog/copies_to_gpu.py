@@ -14,9 +14,7 @@ from rules.analysis.intervals import pairs
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share
 from rules.base import Category, Finding, Need, rule, severity_of
 
-LEAST_SHARE = (
-    0.01  # copies matter above 5 % of the step or 10 a step (TraceLens); below 1 % they are not mentioned
-)
+LEAST_SHARE = 0.01  # copies matter above 5 % of the step (TraceLens); below 1 % they are not mentioned
 
 _CODE = """loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=True)
 copies = torch.cuda.Stream()

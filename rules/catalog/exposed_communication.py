@@ -19,10 +19,8 @@ from rules.base import Category, Finding, Need, rule, severity_of
 
 I64 = npt.NDArray[np.int64]
 
-LEAST_SHARE = (
-    0.01  # exposed communication matters above 5 % of the step (TraceLens); below 1 % it is not mentioned
-)
-GOOD_OVERLAP = 0.7  # less overlap than this deserves a word (TraceLens)
+LEAST_SHARE = 0.01  # above 5 % of the step it matters (TraceLens); below 1 % it is not mentioned
+SMALL_BYTES = 1_000_000  # below this the latency is most of a collective
 FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there
 
 _CODE = """model = torch.nn.parallel.DistributedDataParallel(
@@ -162,6 +160,12 @@ def _culprit(trace: Trace, ranks: Ranks, events: I64) -> str:
 
 def _advice(analysis: Analysis, ranks: Ranks) -> tuple[str, ...]:
     names = {row.collective for row in ranks.collectives} or set(ranks.columns.collective)
+    sizes = ranks.columns.bytes[ranks.columns.bytes > 0]
+    if len(sizes) and float(np.median(sizes)) < SMALL_BYTES:
+        return (
+            "The messages are small: join them (larger buckets, one flattened tensor), or hide them in computation.",
+            "Capture computation and communication as one CUDA graph, so that no rank is late in launching them.",
+        )
     if any(name.startswith(("allgather", "reducescatter")) for name in names):
         return (
             "Let FSDP fetch the next layer's parameters earlier: forward_prefetch=True, "

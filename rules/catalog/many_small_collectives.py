@@ -16,9 +16,7 @@ from rules.analysis.phrases import counted, of_every_step, part_of_step, share
 from rules.analysis.ranks import ranks_of
 from rules.base import Category, Finding, Need, rule, severity_of
 
-SMALL_BYTES = (
-    1_000_000  # below about 1 MB a ring all-reduce over NVLink is bound by latency, not by bandwidth
-)
+SMALL_BYTES = 1_000_000  # below this a ring all-reduce over NVLink is bound by latency, not by bandwidth
 MANY_A_STEP = 20
 LEAST_SHARE = 0.01
 

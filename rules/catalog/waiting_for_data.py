@@ -15,9 +15,7 @@ from rules.analysis.phrases import listed, of_every_step, part_of_step, share
 from rules.analysis.regions import is_loader
 from rules.base import Category, Finding, Need, rule, severity_of
 
-LEAST_SHARE = (
-    0.01  # of the window; loading is a problem above 5 % of the step (Kineto's plugin) or 10 % (XProf)
-)
+LEAST_SHARE = 0.01  # loading is a problem above 5 % of the step (Kineto's plugin) or 10 % (XProf)
 
 _LOADER_CODE = """loader = DataLoader(
     dataset,

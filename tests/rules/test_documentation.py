@@ -22,7 +22,9 @@ def test_a_rule_explains_itself_under_the_five_headings(rule: Rule) -> None:
 
 
 def test_the_page_of_rules_is_fresh(repository: Path) -> None:
-    assert (repository / "docs" / "rules.md").read_text("utf-8") == page(), "run python -m rules.documentation"
+    assert (repository / "docs" / "rules.md").read_text("utf-8") == page(), (
+        "run python -m rules.documentation"
+    )
 
 
 def test_an_explanation_without_all_headings_is_refused() -> None:

@@ -178,7 +178,7 @@ def test_no_finding_claims_more_than_the_time_it_rests_on(judged: list[Judged]) 
             "copy-d2h": copies,
             "exposed-communication": communication,
             "communication-latency": communication,
-            "straggler": communication,
+            "straggler": communication + max(idle.values()),
             "no-tensor-cores": compute,
             "layout-conversion": compute,
             "gemm-shape": compute,
