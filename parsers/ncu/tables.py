@@ -125,7 +125,7 @@ def _is_row(cells: list[str], header: list[str], identity: int) -> bool:
 
 def _cells(line: str, delimiter: str) -> list[str] | None:
     try:
-        rows = list(csv.reader([line], delimiter=delimiter))
+        rows = list(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
     except csv.Error:
         return None
     return rows[0] if len(rows) == 1 else None

@@ -337,3 +337,45 @@ def test_very_long_cells_take_no_long_time(tmp_path: Path, cell: str) -> None:
     )
     trace = opened(tmp_path, "\n" * 60_000 + text)
     assert trace.kernels[1].number("sm__warps_active.avg.pct_of_peak_sustained_active") == 1.5
+
+
+OLD_HEADER = (
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Kernel Time","Context","Stream",'
+    '"Section Name","Metric Name","Metric Unit","Metric Value"'
+)
+
+
+@pytest.mark.parametrize("separator", ['","', '", "'])
+def test_details_of_2020_with_its_labels_and_units(tmp_path: Path, separator: str) -> None:
+    identity = '"0","21524","cfd","127.0.0.1","step","2020-Apr-07 17:01:05","1","7"'
+    rows = [
+        ("GPU Speed Of Light", "SOL SM", "%", "35.10"),
+        ("GPU Speed Of Light", "SOL Memory", "%", "62.40"),
+        ("GPU Speed Of Light", "SOL FB", "%", "39.60"),
+        ("GPU Speed Of Light", "Memory Frequency", "cycle/nsecond", "0.77"),
+        ("GPU Speed Of Light", "Duration", "usecond", "11.20"),
+        ("Launch Statistics", "Grid Size", "", "1,212"),
+        ("Launch Statistics", "Block Size", "", "128"),
+        ("Occupancy", "Achieved Occupancy", "%", "71.00"),
+    ]
+    lines = [
+        OLD_HEADER,
+        *(f'{identity},"{section}","{label}","{unit}","{value}"' for section, label, unit, value in rows),
+    ]
+    text = "\n".join(lines).replace('","', separator)
+    kernel = opened(tmp_path, f"==PROF== Connected to process 21524\n{text}\n").kernels[0]
+    assert kernel.number("sm__throughput.avg.pct_of_peak_sustained_elapsed") == 35.1
+    assert kernel.number(MEMORY) == 62.4
+    assert kernel.number("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed") == 39.6
+    assert kernel.number("dram__cycles_elapsed.avg.per_second") == pytest.approx(0.77e9)
+    assert kernel.duration_ns == pytest.approx(11_200)
+    assert (kernel.grid, kernel.block) == ((1212, 1, 1), (128, 1, 1))
+
+
+def test_a_table_with_an_index_column_that_another_program_added(tmp_path: Path) -> None:
+    text = (
+        ",ID,Process ID,Kernel Name,Metric Name,Metric Unit,Metric Value\n"
+        f"0,0,7,k,{DURATION},us,1.5\n"
+        f"1,1,7,k,{DURATION},us,2.5\n"
+    )
+    assert [kernel.duration_ns for kernel in opened(tmp_path, text).kernels] == [1500.0, 2500.0]
