@@ -23,6 +23,7 @@ _FREE_GROWTH = 256 << 20
 _COPY_BYTES = 4 << 20
 _ZIP = b"PK\x03\x04"
 _TAR_MAGIC = slice(257, 262)
+_CONVERTIBLE = (".nsys-rep", ".qdrep")  # nsys writes the export of a report beside it, with the same name
 _HIDDEN = ("__MACOSX", ".")
 
 
@@ -47,13 +48,24 @@ class Contents:
 def contents(path: Path, progress: Progress) -> Contents:
     """The sources under ``path``: the file itself, the files of a folder, or the members of a zip or tar."""
     if path.is_dir():
-        return _folder(path)
+        return _without_exported(_folder(path))
     source = identify(path)
     if source.head.startswith(_ZIP):
-        return _unpacked(path, _zip_members(path), progress)
+        return _without_exported(_unpacked(path, _zip_members(path), progress))
     if source.head[_TAR_MAGIC] == b"ustar":
-        return _unpacked(path, _tar_members(source), progress)
+        return _without_exported(_unpacked(path, _tar_members(source), progress))
     return Contents([source])
+
+
+def _without_exported(found: Contents) -> Contents:
+    """Leave out the reports whose SQLite export lies beside them: they are the same recording."""
+    names = {source.name for source in found.sources}
+    for source in list(found.sources):
+        stem, dot, suffix = source.name.rpartition(".")
+        if dot + suffix in _CONVERTIBLE and f"{stem}.sqlite" in names:
+            found.sources.remove(source)
+            found.skipped.append((source.name, "Its export beside it was read instead."))
+    return found
 
 
 def _folder(path: Path) -> Contents:

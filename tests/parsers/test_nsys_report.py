@@ -122,3 +122,11 @@ def test_the_newest_of_several_installations_is_taken(
         program.touch(0o755)
     monkeypatch.setattr(conversion, "_PLACES", ((str(tmp_path), "*/bin/nsys"),))
     assert conversion.find_nsys() == tmp_path / "2024.10.1" / "bin" / "nsys"
+
+
+@pytest.mark.usefixtures("no_nsys")
+def test_in_a_folder_the_export_beside_a_report_is_read_instead(report: Path) -> None:
+    export(report.with_suffix(".sqlite"), {"CUPTI_ACTIVITY_KIND_KERNEL": [kernel(1, 9)]})
+    trace = open_trace([report.parent])
+    assert (len(trace.gpu_operations), len(trace.inputs), trace.ranks) == (1, 1, ())
+    assert "run.nsys-rep: Its export beside it" in str(trace.quality.notes)
