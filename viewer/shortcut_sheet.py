@@ -12,11 +12,15 @@ from viewer.labels import Label
 TIMELINE_KEYS = (
     ("W  S", "zoom in, out at the cursor"),
     ("A  D", "move left, right"),
-    ("Wheel", "scroll lanes; with Ctrl zoom, with Shift move"),
+    ("Wheel", "zoom at the cursor; with Shift move; over the names scroll the lanes"),
     ("Drag", "select an area; on the ruler: measure"),
-    ("Shift drag", "move"),
+    ("Shift drag", "move; also with the middle button"),
     ("Double click", "zoom to an event or a gap"),
-    ("Click", "select an event or a gap"),
+    ("Click", "select an event or a gap; on a step: fit it"),
+    ("Page Up  Down", "scroll the lanes"),
+    ("M", "measure the selected event"),
+    ("L", "legend"),
+    ("Right click", "on a lane: pin, fold, hide; drag its name to move it, its lower edge to resize it"),
 )
 PANEL_KEYS = (
     ("Left  Right", "on a card: previous, next evidence"),
