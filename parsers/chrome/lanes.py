@@ -101,9 +101,9 @@ class LaneMaker:
             return f"Autograd thread {tid}"
         if isinstance(tid, str) and as_integer(tid) is None:
             return known or tid
-        generic = not known or known == self.names.processes.get(pid)
-        if generic and as_integer(tid) == as_integer(pid) and as_integer(pid) is not None:
+        if as_integer(tid) == as_integer(pid) and as_integer(pid):
             return "Main thread"
+        generic = not known or known == self.names.processes.get(pid)
         return f"Thread {tid}" if generic else known
 
 

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from parsers import open_trace
 from parsers.chrome import assemble, reading, stream
@@ -137,12 +138,24 @@ def test_a_cut_in_the_first_event_is_refused(tmp_path: Path, length: int) -> Non
         opened(tmp_path, TEXT[:length])
 
 
-def test_a_cut_gzip_stream_shows_everything_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["gzip", "zstd"])
+def test_a_cut_packed_stream_shows_everything_before(tmp_path: Path, form: str) -> None:
     many = text_of([complete(f"op{number % 97}", number * 7919 % 100_000, 5) for number in range(5000)])
-    data = packed(many)
+    data = packed(many) if form == "gzip" else zstandard.compress(many.encode())
     trace = opened(tmp_path, data[: len(data) // 2])
     assert 1000 < len(trace.events) < 4000
     assert any(each.kind == "cut" for each in trace.quality.notes)
+
+
+@pytest.mark.parametrize("form", ["gzip", "zstd"])
+def test_damage_inside_packed_data_shows_everything_before(tmp_path: Path, form: str) -> None:
+    events = [complete(f"op{number % 97}", number * 7919 % 100_000, 5) for number in range(20_000)]
+    text = text_of(events)
+    data = bytearray(packed(text) if form == "gzip" else zstandard.compress(text.encode()))
+    data[len(data) // 2 : len(data) // 2 + 40] = b"\xa5" * 40
+    trace = opened(tmp_path, bytes(data))
+    assert 1000 < len(trace.events) < 20_000
+    assert {each.kind for each in trace.quality.notes} & {"cut", "unreadable"}
 
 
 @pytest.mark.parametrize("arguments", [[], None, "text", 5, {"correlation": []}, {"stream": {"a": 1}}])
@@ -211,8 +224,6 @@ def test_a_named_pipe_a_missing_file_and_an_empty_folder_are_refused(tmp_path: P
 @pytest.mark.parametrize("name", ["trace.json", "trace.pb", "trace.gz", "trace.sqlite", "trace"])
 @pytest.mark.parametrize("form", ["plain", "gzip", "zstd"])
 def test_files_are_recognised_by_content(tmp_path: Path, name: str, form: str) -> None:
-    import zstandard
-
     content = {"plain": TEXT.encode(), "gzip": packed(TEXT), "zstd": zstandard.compress(TEXT.encode())}[form]
     assert len(opened(tmp_path, content, name).events) == 10
 
