@@ -56,8 +56,14 @@ class Codes:
         return codes[encoded.indices.to_numpy()] if len(codes) else np.empty(0, np.int32)
 
 
+_MOST = 0xFFFFF
+
+
 class RowCodes:
-    """The same for rows of several values: ``keys[code]`` is the tuple."""
+    """The same for rows of several values: ``keys[code]`` is the tuple.
+
+    Beyond a million different values in one column, the further ones count as one.
+    """
 
     def __init__(self, width: int) -> None:
         self._columns = [Codes() for _ in range(width)]
@@ -68,12 +74,12 @@ class RowCodes:
         """The number of each row of equally long columns."""
         packed = np.zeros(len(columns[0]), np.int64)
         for codes, column in zip(self._columns, columns, strict=True):
-            packed = packed << 20 | codes.of(column)
+            packed = packed << 20 | np.minimum(codes.of(column), _MOST)
         numbers = self._rows.of(packed)
         for row in self._rows.values[len(self.keys) :]:
             parts = []
             for codes in reversed(self._columns):
-                parts.append(codes.values[row & 0xFFFFF])
+                parts.append(codes.values[row & _MOST])
                 row >>= 20
             self.keys.append(tuple(reversed(parts)))
         return numbers
