@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from parsers.model import Progress, Trace, TraceError
 from viewer.jobs import Jobs
@@ -111,6 +111,8 @@ class Document(QObject):
             progress.step(0.0, "finding steps and idle time")
             analysis = analyse(trace)
             _ = analysis.steps, analysis.window, analysis.families, analysis.idle
+            import viewer.statistics.kernels  # noqa: F401  loads pandas here, before the tables are asked for
+
             for device in range(len(trace.devices)):
                 progress.step(0.4, "finding what each GPU did")
                 analysis.time(device)
@@ -202,10 +204,17 @@ class Document(QObject):
         self._enter(self._before[1])
 
     def _on_analysed(self, result: tuple[Analysis, Diagnosis]) -> None:
-        self.analysis, self.diagnosis = result
+        self.analysis, diagnosis = result
         self.analysis_changed.emit(self.analysis)
-        self.diagnosis_changed.emit(self.diagnosis)
-        self._ready()
+        trace = self.trace
+
+        def show_diagnosis() -> None:  # in a turn of its own, so that the window never stops for long
+            if self.trace is trace:
+                self.diagnosis = diagnosis
+                self.diagnosis_changed.emit(diagnosis)
+                self._ready()
+
+        QTimer.singleShot(0, self, show_diagnosis)
         self._keep_for_reopening()
 
     def _keep_for_reopening(self) -> None:

@@ -30,6 +30,7 @@ from viewer.panels.bookmarks import BookmarksPanel
 from viewer.panels.counters import CountersPanel, RooflinePanel
 from viewer.panels.diagnosis import DiagnosisPanel
 from viewer.panels.dock import BottomPanels
+from viewer.panels.icicle import FlamePanel
 from viewer.panels.kernels import KernelsPanel
 from viewer.panels.memory import MemoryPanel
 from viewer.panels.operators import OperatorsPanel
@@ -118,6 +119,7 @@ class MainWindow(QMainWindow):
             SelectionPanel(document),
             KernelsPanel(document),
             OperatorsPanel(document),
+            FlamePanel(document),
             StepsPanel(document),
             RanksPanel(document),
             CollectivesPanel(document),

@@ -1,4 +1,4 @@
-"""One session as a user has it, with real mouse and key events on the window: from opening to finding a bookmark again."""
+"""One session as a user has it, with real mouse and key events: from opening to finding a bookmark again."""
 
 from __future__ import annotations
 

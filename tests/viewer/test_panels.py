@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
@@ -253,7 +253,7 @@ def test_rows_are_copied_with_a_key(window: MainWindow, qtbot: QtBot) -> None:
 
 
 def test_only_tabs_with_data_are_shown(window: MainWindow) -> None:
-    assert window.panels.titles() == ["Selection", "Kernels", "Operators", "Steps"]
+    assert window.panels.titles() == ["Selection", "Kernels", "Operators", "Flame", "Steps"]
 
 
 # Selection
@@ -468,3 +468,27 @@ def test_only_long_words_may_be_broken(name: str, breaks: int) -> None:
 
 def test_values_stay_with_their_units() -> None:
     assert unbroken("28.5 of 46.4 ms, 26 % in 3 steps") == "28.5 of 46.4\u00a0ms, 26\u00a0% in 3 steps"
+
+
+def test_a_click_in_the_flame_graph_widens_a_call_and_backspace_goes_back(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    show_tab(window, qtbot, "Flame")
+    panel = window.panels.tabs.currentWidget()
+    panel.kind.setCurrentText("Regions")
+    wait_until_ready(qtbot, window)
+    assert panel.view.tree is not None
+    nodes, left, width = panel.view.boxes()
+    qtbot.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=QPoint(int(left[0] + width[0] / 2), 8))
+    assert panel.view.focus_node == nodes[0]
+    assert panel.view.boxes()[2][0] == panel.view.width()
+    qtbot.keyClick(panel.view, Qt.Key.Key_Backspace)
+    assert panel.view.focus_node == -1
+    qtbot.mouseClick(
+        panel.view,
+        Qt.MouseButton.LeftButton,
+        Qt.KeyboardModifier.ControlModifier,
+        QPoint(int(left[0]) + 2, 8),
+    )
+    assert window.document.trace is not None
+    assert window.document.trace.name(window.document.selected_event) == "tokenize"

@@ -11,6 +11,7 @@ from parsers.model import Device, EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from rules.analysis.analysis import analyse
 from viewer.statistics.area import area_table, events_in, instances
+from viewer.statistics.call_tree import call_tree
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap, stack_at
 from viewer.statistics.grouping import clipped, grouped
 from viewer.statistics.kernels import family_table, kernel_table
@@ -195,3 +196,41 @@ def test_the_steps_table_counts_gpu_work(trace: Trace) -> None:
     table = step_table(trace, analyse(trace))
     assert table["operations"].tolist() == [KERNELS] * STEPS
     assert (table["busy"] > 0.3).all()
+
+
+def test_calls_of_one_name_under_one_caller_are_added_up() -> None:
+    trace = nested_operators()
+    lanes = [index for index, lane in enumerate(trace.lanes) if lane.kind is LaneKind.CPU_THREAD]
+    tree = call_tree(trace, lanes, 0, 10**9)
+    rows = {
+        tuple(trace.strings[tree.name[each]] for each in tree.path(node)): (
+            int(tree.total[node]),
+            int(tree.own[node]),
+        )
+        for node in range(len(tree))
+    }
+    assert rows == {("outer",): (100, 30), ("outer", "inner"): (30, 30), ("outer", "outer"): (40, 40)}
+    assert tree.whole == 100
+    assert tree.left[tree.depth == 1].tolist() in ([0, 40], [40, 0])
+
+
+def test_the_call_tree_of_an_area_is_clipped_to_it() -> None:
+    trace = nested_operators()
+    lanes = [index for index, lane in enumerate(trace.lanes) if lane.kind is LaneKind.CPU_THREAD]
+    tree = call_tree(trace, lanes, 20, 60)
+    by_path = {len(tree.path(node)) * 1000 + int(tree.total[node]) for node in range(len(tree))}
+    assert by_path == {1040, 2020, 2010}
+
+
+def test_children_of_the_call_tree_lie_in_their_parents(trace: Trace) -> None:
+    lanes = [index for index, lane in enumerate(trace.lanes) if lane.kind is LaneKind.CPU_THREAD]
+    tree = call_tree(trace, lanes, *EVERYTHING)
+    inner = np.flatnonzero(tree.parent >= 0)
+    parent = tree.parent[inner]
+    assert (tree.left[inner] >= tree.left[parent]).all()
+    assert (tree.left[inner] + tree.total[inner] <= tree.left[parent] + tree.total[parent]).all()
+    assert tree.count.sum() == STEPS * KERNELS
+
+
+def test_an_empty_call_tree_is_no_problem(trace: Trace) -> None:
+    assert len(call_tree(trace, [], 0, 1)) == 0

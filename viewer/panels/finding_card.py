@@ -53,6 +53,7 @@ class LineClampedLabel(QLabel):
 
     def __init__(self, text: str, lines: int, role: str = "") -> None:
         super().__init__()
+        self._fitted: dict[tuple[int, int], str] = {}
         self._whole, self._lines = breakable(unbroken(" ".join(text.split()))), lines
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(True)
@@ -90,6 +91,12 @@ class LineClampedLabel(QLabel):
         return self.fontMetrics().boundingRect(room, flags, text).height() + 2
 
     def _clamped(self, width: int) -> str:
+        known = self._fitted.get((width, self._lines))
+        if known is None:
+            known = self._fitted[width, self._lines] = self._clamp(width)
+        return known
+
+    def _clamp(self, width: int) -> str:
         most = self.fontMetrics().lineSpacing() * self._lines + 4
 
         def fits(text: str) -> bool:
