@@ -9,13 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Trace
+from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.calls import WORK_CALLS
 from rules.analysis.causes import Cause
 from rules.analysis.intervals import Intervals, clip, union
+from rules.analysis.phrases import device_name, share
 from rules.base import Evidence
 
 I64 = npt.NDArray[np.int64]
 
+CLEARLY_WORST = 1.5  # times the mean
 MOST_EVIDENCE = 20
 MOST_INTERVALS = 20_000
 
@@ -98,6 +102,34 @@ class IdleTime:
         return clip(
             union(self.analysis.idle.start[rows], self.analysis.idle.end[rows]), *self.analysis.window
         )
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that idles clearly longer for this cause than the others; None when all are alike."""
+        alone = len(self.by_device) < 2 or self.worst_ns < CLEARLY_WORST * self.ns
+        return None if alone else self.analysis.trace.devices[self.device].rank
+
+    @property
+    def spread(self) -> str:
+        """With several GPUs: that the numbers are a mean, and which GPU is worst, as a sentence; else empty."""
+        if len(self.by_device) < 2:
+            return ""
+        worst = device_name(self.analysis.trace, self.device)
+        worst_share = percent(share(self.analysis, self.worst_ns))
+        return f" This is the mean of {len(self.by_device)} GPUs; {worst} idles most: {worst_share}."
+
+    def inside_culprit(self) -> int:
+        """How many launches the first culprit's longest instance contains; 0 when it launches nothing itself."""
+        idle, trace = self.analysis.idle, self.analysis.trace
+        names = [idle.culprit_of(row) == self.culprit for row in self.rows.tolist()]
+        mine = self.rows[np.array(names, bool)] if len(names) else self.rows
+        if not len(mine) or int(idle.event[mine[0]]) < 0:
+            return 0
+        event = int(idle.event[mine[0]])
+        drivers, _ = self.analysis.threads.drivers(self.device)
+        starts = trace.events.start[self.analysis.threads.calls(drivers, *WORK_CALLS)]
+        low, high = np.searchsorted(starts, (trace.events.start[event], trace.events.end[event]))
+        return int(high - low)
 
     def evidence(self, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
         """The longest instances, drawn on the stream whose next operation ended the gap."""

@@ -65,7 +65,7 @@ When it is wrong
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
             title=f"Allocating memory stalls the GPU: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=_explanation(analysis, waiting),
+            explanation=_explanation(analysis, waiting) + waiting.spread,
             advice=(
                 "Remove torch.cuda.empty_cache() (and del followed by it) from the training loop.",
                 "Keep tensor shapes the same from step to step, or set "
@@ -75,6 +75,7 @@ When it is wrong
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=waiting.culprit,
+            rank=waiting.rank,
             device=waiting.device,
             evidence=waiting.evidence(),
             intervals=pairs(waiting.intervals),
@@ -89,8 +90,8 @@ When it is wrong
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     calls = api_calls(analysis, waiting.device, Call.ALLOCATE)
     text = (
-        f"{counted(analysis, len(calls), 'allocation or release', 'allocations and releases')} of memory, "
-        f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average, leave the GPU idle for "
+        f"Memory is asked for and given back: {counted(analysis, len(calls), 'call')}, "
+        f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average. Meanwhile the GPU idles: "
         f"{part_of_step(analysis, waiting.ns)}."
     )
     where = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:4]]

@@ -101,9 +101,8 @@ When it is wrong
             severity=severity_of(ceiling, analysis.window_ns),
             title=f"Matrix shapes are misaligned: {of_every_step(analysis, share(analysis, length(busy)))}",
             explanation=(
-                f"{counted(analysis, len(events), 'matrix product')} in 16 bits take "
-                f"{part_of_step(analysis, length(busy))} in kernels "
-                f"for unaligned data, such as {shortened(trace.name(longest), 80)}: a dimension is no "
+                f"Kernels for unaligned data do {counted(analysis, len(events), 'matrix product')} in 16 bits, such as "
+                f"{shortened(trace.name(longest), 80)}: {part_of_step(analysis, length(busy))}. A dimension is no "
                 f"multiple of {ALIGNMENT}." + (f" The longest multiplies {shapes}." if shapes else "")
             ),
             advice=(

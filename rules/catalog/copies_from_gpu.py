@@ -85,14 +85,13 @@ When it is wrong
 
 
 def _explanation(analysis: Analysis, copies: Copies) -> str:
-    text = counted(analysis, len(copies.events), "copy from GPU to host", "copies from GPU to host")
-    if copies.bytes:
-        text += (
-            f", {size(copies.bytes / max(analysis.steps_in_window, 1))} in all at {rate(copies.bandwidth)},"
-        )
-    text += f" run while nothing else does: {part_of_step(analysis, copies.exposed_ns)}."
+    number = counted(analysis, len(copies.events), "copy from GPU to host", "copies from GPU to host")
+    amount = size(copies.bytes / max(analysis.steps_in_window, 1))
+    text = f"Nothing else runs on the GPU during {number}"
+    text += f", {amount} in all at {rate(copies.bandwidth)}" if copies.bytes else ""
+    text += f": {part_of_step(analysis, copies.exposed_ns)}."
     if copies.regions:
-        text += f" They are launched in {copies.regions[0]}."
+        text += f" The code that asks for them: {copies.regions[0]}."
     if len(copies.pageable):
         text += (
             " They go to pageable memory, so the CPU waits for each and the driver copies everything twice."

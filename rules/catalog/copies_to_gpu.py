@@ -106,13 +106,13 @@ def _culprit(trace: Trace, copies: Copies) -> str:
 
 
 def _explanation(analysis: Analysis, copies: Copies) -> str:
-    text = counted(analysis, len(copies.events), "copy from host to GPU", "copies from host to GPU")
-    if copies.bytes:
-        steps = max(analysis.steps_in_window, 1)
-        text += f", {size(copies.bytes / steps)} in all at {rate(copies.bandwidth)},"
-    text += f" run while nothing else does: {part_of_step(analysis, copies.exposed_ns)}."
+    number = counted(analysis, len(copies.events), "copy from host to GPU", "copies from host to GPU")
+    amount = size(copies.bytes / max(analysis.steps_in_window, 1))
+    text = f"Nothing else runs on the GPU during {number}"
+    text += f", {amount} in all at {rate(copies.bandwidth)}" if copies.bytes else ""
+    text += f": {part_of_step(analysis, copies.exposed_ns)}."
     if copies.regions:
-        text += f" They are launched in {copies.regions[0]}."
+        text += f" The code that asks for them: {copies.regions[0]}."
     if len(copies.pageable):
         part = float(analysis.trace.events.duration[copies.pageable].sum()) / max(copies.time_ns, 1)
         text += (

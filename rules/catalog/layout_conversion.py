@@ -73,7 +73,8 @@ When it is wrong
             severity=severity_of(ceiling, analysis.window_ns),
             title=f"Tensors change layout back and forth: {of_every_step(analysis, share(analysis, ceiling))}",
             explanation=(
-                f"{counted(analysis, len(events), 'kernel')} only rearrange tensors, such as {shortened(longest, 70)}: "
+                f"Tensors are only rearranged in {counted(analysis, len(events), 'kernel')} such as "
+                f"{shortened(longest, 70)}: "
                 f"{part_of_step(analysis, ceiling)}, {percent(total(analysis, events) / max(kernels, 1))} of "
                 "the kernels' time."
             ),

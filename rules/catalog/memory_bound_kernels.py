@@ -45,8 +45,9 @@ Why it costs time
 
 How it decides
     By kernel family and order on the stream. A chain is two or more such kernels in a row, the longest above 3 us.
-    The ceiling counts all of a chain but its longest kernel, and all of what lies between the two matrix products
-    of an attention with a softmax in between.
+    The ceiling counts the pointwise kernels of a chain that has a reduction, normalisation or softmax to fuse them
+    into, all but the longest of a chain without, and all of what lies between the two matrix products of an
+    attention with a softmax in between. Copies among themselves save nothing.
 
 What to try
     torch.compile, or a fused kernel (scaled_dot_product_attention, fused LayerNorm, fused optimizers). Keep tensors
@@ -98,9 +99,9 @@ When it is wrong
 def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int) -> str:
     kinds = [f"{family.label} ({percent(share(analysis, ns))})" for family, ns in worst.families[:4]]
     text = (
-        f"{counted(analysis, len(worst.events), 'kernel')} in {counted(analysis, worst.chains, 'chain')} "
-        f"take {part_of_step(analysis, busy)} and only "
-        f"move data: {listed(kinds)}. Fused, they could save up to {part_of_step(analysis, ceiling)}."
+        f"Data is only moved in {counted(analysis, len(worst.events), 'kernel')} that follow each other in "
+        f"{worst.chains / max(analysis.steps_in_window, 1):,.0f} chains: {part_of_step(analysis, busy)}, "
+        f"{listed(kinds)}. Fused, they could save up to {part_of_step(analysis, ceiling)}."
     )
     if worst.attention_ns:
         text += (

@@ -80,11 +80,12 @@ When it is wrong
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
             title=f"Waiting for results stalls the GPU: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=_explanation(analysis, waiting),
+            explanation=_explanation(analysis, waiting) + waiting.spread,
             advice=_advice(read_back),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=culprit,
+            rank=waiting.rank,
             device=waiting.device,
             evidence=waiting.evidence(),
             intervals=pairs(waiting.intervals),
@@ -102,9 +103,8 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     if len(items):
         found.append(counted(analysis, len(items), "scalar read-back"))
     text = (
-        f"{' and '.join(found) or 'Blocking copies'} make the CPU wait for the GPU; afterwards the GPU idles "
-        "until new work arrives: "
-        f"{part_of_step(analysis, waiting.ns)}."
+        f"The CPU waits for the GPU because of {' and '.join(found) or 'blocking copies'}; afterwards the GPU idles "
+        f"until new work arrives: {part_of_step(analysis, waiting.ns)}."
     )
     where = [
         f"{each.culprit} ({percent(share(analysis, each.ns))}, {each.count:,} gaps)"

@@ -70,13 +70,13 @@ When it is wrong
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
             title=f"The GPU waits for {host_code(trace)}: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=_explanation(analysis, waiting),
-            advice=_advice(culprit),
+            explanation=_explanation(analysis, waiting) + waiting.spread,
+            advice=_advice(culprit, waiting.inside_culprit()),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=culprit,
+            rank=waiting.rank,
             device=waiting.device,
-            rank=trace.devices[waiting.device].rank if len(waiting.by_device) > 1 else None,
             evidence=waiting.evidence(),
             intervals=pairs(waiting.intervals),
             code=_CODE,
@@ -100,7 +100,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     return f"{text} Also: {listed(others)}." if others else text
 
 
-def _advice(culprit: str) -> tuple[str, ...]:
+def _advice(culprit: str, launches: int) -> tuple[str, ...]:
     lower = culprit.lower()
     if "optimizer" in lower:
         return (
@@ -111,6 +111,11 @@ def _advice(culprit: str) -> tuple[str, ...]:
         return (
             "The driver loads kernels on first use: run a few warm-up steps before measuring, or set "
             "CUDA_MODULE_LOADING=EAGER.",
+        )
+    if launches:
+        return (
+            f"Find what {culprit} does between its launches: hooks, bookkeeping, graph breaks, conversions on the CPU.",
+            "Compile it (torch.compile) or capture it as a CUDA graph, so that Python is not in between.",
         )
     return (
         f"Run {culprit} in a worker process or a thread that prepares the next step, off the critical path.",
