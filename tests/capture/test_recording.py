@@ -103,6 +103,21 @@ def test_torchrun_gives_one_recording_per_rank_that_open_as_one_run(tmp_path: Pa
     assert len(open_trace(outcome.recordings).ranks) == 2
 
 
+def test_ranks_that_are_told_to_finish_end_at_the_same_step(tmp_path: Path) -> None:
+    torchrun = shutil.which("torchrun", path=str(Path(sys.executable).parent)) or "torchrun"
+    script = script_request("distributed.py", tmp_path).target.program
+    launcher = (torchrun, "--nproc_per_node=2", "--standalone")
+    target = Target(TargetKind.SCRIPT, script, ("1000000",), launcher=launcher)
+    window = Window(active=1_000_000, time_limit_s=1.0)
+    outcome, _, _ = record(CaptureRequest(target=target, out=str(tmp_path / "out"), window=window))
+    steps = [annotations(path)["ProfilerStep"] for path in outcome.recordings]
+    assert len(steps) == 2
+    assert steps[0] == steps[1] > 1
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        path.name for path in outcome.recordings
+    ]
+
+
 def test_processes_that_torch_spawns_record_themselves(tmp_path: Path) -> None:
     outcome, _, _ = record(script_request("spawning.py", tmp_path / "out"))
     names = [path.name for path in outcome.recordings]

@@ -102,6 +102,8 @@ class ThisMachine:
     def clean_up(self, plan: Plan) -> None:
         """See ``Place``."""
         Path(plan.control).unlink(missing_ok=True)
+        for left in Path(plan.out).glob(f".{plan.name}.*"):
+            left.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             Path(plan.out).rmdir()
 

@@ -20,6 +20,8 @@ from .status import Status
 POLL = 0.2
 BOUNDARY_GRACE = 3.0
 """Seconds a stop request waits for the end of a step before it ends the recording wherever the script is."""
+RANK_GRACE = 30.0
+"""The same for a rank of a distributed run."""
 EXIT_GRACE = 20.0
 """Seconds the script may take to end once it is told to; then the process ends without it."""
 NO_STEPS_FOR = 120.0
@@ -122,7 +124,7 @@ def _watch(session: Session, wake: int, main_thread: int) -> None:
             session.request()
         whole = options.steps == "whole"
         if asked_at is not None:
-            if whole or now - asked_at > BOUNDARY_GRACE:
+            if now - asked_at > _grace(session):
                 _wake(wake, main_thread)
         elif torch_since is not None and not session.recording:
             late = whole and now - began >= options.delay
@@ -133,6 +135,13 @@ def _watch(session: Session, wake: int, main_thread: int) -> None:
             ):
                 session.request(start=True)
                 _wake(wake, main_thread)
+
+
+def _grace(session: Session) -> float:
+    """How long a request to finish may wait for a boundary: ranks that stop anywhere would wait for each other."""
+    if session.rank >= 0 and session.finder.source:
+        return RANK_GRACE
+    return 0.0 if session.options.steps == "whole" else BOUNDARY_GRACE
 
 
 def _wake(number: Any, main_thread: int) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from typing import Any, List
 
+from .agreement import agreement_for
 from .hooks import Hooks
 from .options import Options
 from .ranges import ModuleRanges
@@ -14,6 +16,9 @@ from .recorders import CudaRangeRecorder, TorchRecorder
 from .status import Status
 from .steps import StepFinder
 
+FEW_STEPS = 20
+SAY_EVERY = 0.25
+"""Steps beyond the first few are reported at most every so many seconds: writing costs time of the program."""
 NOTHING_FOUND = (
     "no steps found: the script called no optimizer, DataLoader, model or backward pass of torch in this process. "
     "Record the whole run (--steps whole), or name the range that begins a step (--steps region --region NAME)."
@@ -27,7 +32,8 @@ class Session:
         self.options = options
         self.status = status
         self.rank = rank
-        self.finder = StepFinder(options.steps, self._on_boundary)
+        self.finder = StepFinder("auto" if options.steps == "whole" else options.steps, self._on_boundary)
+        self._agreement = agreement_for(options.out, options.name, rank)
         self.recorder: Any = None
         self.hooks: Hooks | None = None
         self.modules: ModuleRanges | None = None
@@ -44,6 +50,8 @@ class Session:
         self._busy = False
         self._thread: int | None = None
         self._stops = 0
+        self._said = ""
+        self._said_at = 0.0
 
     @property
     def written(self) -> List[str]:
@@ -82,7 +90,14 @@ class Session:
         if self.over:
             self._stop_script()
             return
-        if self.options.steps == "whole" or self._thread not in (None, threading.get_ident()):
+        if self._thread not in (None, threading.get_ident()):
+            return
+        if self._agreement is not None:
+            self._agreement.note(ended)
+        if self.options.steps == "whole":
+            if self.recording and self._agreement is not None and self._is_last(ended):
+                self.finish()
+                self._stop_script()
             return
         self._thread = threading.get_ident()
         self._busy = True
@@ -105,23 +120,34 @@ class Session:
         else:
             self.recorder.step()
         done = ended - self._started_at
-        if self._wants_finish or done >= self._steps_needed:
+        if done >= self._steps_needed or self._is_last(ended):
             self.finish()
             return True
         self._report(options.all_steps - self._steps_needed + done)
         return False
+
+    def _is_last(self, ended: int) -> bool:
+        """Whether a request to finish takes effect here; the ranks of one run agree on where."""
+        if self._agreement is None:
+            return self._wants_finish
+        if self._wants_finish:
+            self._agreement.propose()
+        last = self._agreement.last_step()
+        return last is not None and ended >= last
 
     def _report(self, step: int) -> None:
         options = self.options
         self.finder.locked = step >= options.skip_first
         cycle = options.wait + options.warmup + options.active
         into = (step - options.skip_first) % cycle - options.wait - options.warmup
-        if step >= options.skip_first and into >= 0:
-            self.recording = True
-            self.status.say("recording", step=into + 1, of=options.active)
-        else:
-            self.recording = False
-            self.status.say("warming-up", step=step + 1, of=options.before_recording)
+        self.recording = step >= options.skip_first and into >= 0
+        phase = "recording" if self.recording else "warming-up"
+        number = into + 1 if self.recording else step + 1
+        of = options.active if self.recording else options.before_recording
+        now = time.monotonic()
+        if number <= FEW_STEPS or phase != self._said or now - self._said_at >= SAY_EVERY:
+            self._said, self._said_at = phase, now
+            self.status.say(phase, step=number, of=of)
 
     def request(self, start: bool = False) -> None:
         """Ask, from any thread, that recording starts or finishes at the next chance."""
@@ -186,6 +212,8 @@ class Session:
             return
         self._stops += 1
         self.finish()
+        if self._agreement is not None:
+            self._agreement.leave()
         if self.handed_over or self.options.recorder != "torch":
             self.status.say("done")
         elif self.written:
