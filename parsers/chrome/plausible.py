@@ -47,6 +47,8 @@ def judge(start: I64, duration: I64, good: Mask) -> Verdict:
 
 def main_cluster(start: I64) -> tuple[int, int]:
     """First and last start of the events that belong together; strays are cut off at both ends."""
+    if int(start.max()) - int(start.min()) <= LEAST_GAP_NS:
+        return int(start.min()), int(start.max())
     ordered = np.sort(start)
     gaps = np.diff(ordered)
     breaks = np.flatnonzero(gaps > LEAST_GAP_NS)

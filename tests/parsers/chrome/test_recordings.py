@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections import Counter as Tally
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -113,3 +116,29 @@ def summary(trace: Trace) -> dict[str, object]:
 @pytest.mark.parametrize("name", sorted(json.loads(GOLDEN.read_text())))
 def test_our_recordings_read_as_they_always_did(fixtures: Path, name: str) -> None:
     assert summary(open_trace([fixtures / name])) == json.loads(GOLDEN.read_text())[name]
+
+
+@pytest.mark.parametrize("name", sorted(json.loads(GOLDEN.read_text())))
+def test_every_complete_event_is_there_with_its_exact_times(fixtures: Path, name: str) -> None:
+    with gzip.open(fixtures / name) as file:
+        told = json.load(file, parse_float=Decimal)["traceEvents"]
+    trace = open_trace([fixtures / name])
+    zero = min(_ns(each["ts"]) for each in told if each["ph"] == "X" and each["cat"] != "Trace")
+    expected = Tally(
+        (each["name"], _ns(each["ts"]) - zero, _ns(each["dur"]))
+        for each in told
+        if each["ph"] == "X" and each["cat"] != "Trace"
+    )
+    events = trace.events
+    moved = int(events.start.min()) if trace.counters else 0  # counters may begin before the first event
+    found = Tally(
+        (trace.strings[text], start - moved, length)
+        for text, start, length in zip(
+            events.name.tolist(), events.start.tolist(), events.duration.tolist(), strict=True
+        )
+    )
+    assert found == expected
+
+
+def _ns(us: Decimal | int) -> int:
+    return int((us * 1000).to_integral_value()) if isinstance(us, Decimal) else us * 1000
