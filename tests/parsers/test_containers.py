@@ -213,3 +213,15 @@ def test_four_real_ranks_are_one_run(fixtures: Path) -> None:
     assert len(trace.operations_of_device(2)) == len(alone.gpu_operations)
     assert (trace.epoch_ns or 0) <= (alone.epoch_ns or 0)
     assert trace.epoch_ns is not None
+
+
+def test_a_tar_of_mixed_formats_is_one_run(tmp_path: Path, fixtures: Path) -> None:
+    timeline = (fixtures / "torch" / "elementwise_chain.pt.trace.json.gz").read_bytes()
+    kernels = next(iter(sorted((fixtures / "ncu").glob("*.raw.csv*")))).read_bytes()
+    path = tmp_path / "mixed.tar"
+    path.write_bytes(tarred({"a.json": timeline, "b.csv": kernels, "c.md": "# notes"}, "w"))
+    trace = open_trace([path])
+    assert len(trace.gpu_operations) == 209
+    assert len(trace.kernels) > 0
+    assert len(trace.inputs) == 2
+    assert note(trace, "file-not-read") == (1, Effect.NOTED)
