@@ -163,7 +163,10 @@ def _note_oddities(columns: Columns, header: Header, table: Table, quality: Qual
 
 def _steps_to_their_lane(columns: Columns, strings: list[str], table: Table) -> None:
     is_step = np.fromiter((_STEP.match(text) is not None for text in strings), bool, len(strings))
-    steps = np.flatnonzero((table.kind == EventKind.REGION) & is_step[table.name])
+    ranges = (table.kind == EventKind.REGION) | (
+        table.kind == EventKind.CPU_OP
+    )  # the latter until PyTorch 1.9
+    steps = np.flatnonzero(ranges & is_step[table.name])
     if not len(steps):
         return
     table.kind[steps] = EventKind.STEP

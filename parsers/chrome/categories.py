@@ -46,6 +46,7 @@ _FAMILIES = {
     "user_annotation": REGION,
     "python_function": PYTHON,
     "python": PYTHON,
+    "fee": PYTHON,  # VizTracer: function entry and exit
     "runtime": API,
     "cuda_runtime": API,
     "cuda_driver": API,

@@ -245,6 +245,7 @@ class Columns:
         self._integers(Attribute.SEQUENCE, numbers, [each.sequence for each in arguments])
         self._integers(Attribute.FORWARD_THREAD, numbers, [each.forward_thread for each in arguments])
         self._raw_texts(Attribute.INPUT_DIMS, numbers, [each.input_dims for each in arguments])
+        self._raw_texts(Attribute.INPUT_DIMS, numbers, [each.input_dims_of_2020 for each in arguments])
         self._raw_texts(Attribute.INPUT_TYPES, numbers, [each.input_types for each in arguments])
         self._collectives(numbers, arguments)
 

@@ -21,6 +21,7 @@ class Arguments(msgspec.Struct, gc=False):
     forward_thread: Number = msgspec.field(name="Fwd thread id", default=None)
     input_types: Raw = msgspec.field(name="Input type", default=NO_TEXT)
     input_dims: Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
+    input_dims_of_2020: Raw = msgspec.field(name="Input dims", default=NO_TEXT)
     device: Number = None
     stream: Number = None
     correlation: Number = None

@@ -42,6 +42,7 @@ def only(trace, kind: EventKind) -> int:  # type: ignore[no-untyped-def]
         ("mtia_runtime", EventKind.API, LaneKind.CUDA_API),
         ("privateuse1_runtime", EventKind.API, LaneKind.CUDA_API),
         ("overhead", EventKind.OVERHEAD, LaneKind.OVERHEAD),
+        ("FEE", EventKind.PYTHON, LaneKind.PYTHON),
         ("kernel", EventKind.KERNEL, LaneKind.GPU_STREAM),
         ("Kernel", EventKind.KERNEL, LaneKind.GPU_STREAM),
         ("gpu_memcpy", EventKind.MEMCPY, LaneKind.COPY),
@@ -209,6 +210,21 @@ def test_shapes_of_operators_are_kept_as_text(tmp_path: Path) -> None:
     )
     assert trace.text_attribute(Attribute.INPUT_DIMS, 0) == "[[2,3],[3,4]]"
     assert trace.text_attribute(Attribute.INPUT_TYPES, 0) == '["float","float"]'
+
+
+@pytest.mark.parametrize("category", ["user_annotation", "Operator", "cpu_op"])
+def test_steps_are_found_in_every_generation(tmp_path: Path, category: str) -> None:
+    trace = trace_of(
+        tmp_path, [complete("ProfilerStep#12", 0, 50, category), complete("aten::add", 1, 2, category)]
+    )
+    step = only(trace, EventKind.STEP)
+    assert trace.lanes[trace.events.lane[step]].kind is LaneKind.STEPS
+    assert trace.name(step) == "ProfilerStep#12"
+
+
+def test_shapes_under_the_name_of_2020_are_kept(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, [complete("aten::mm", 0, 5, "Operator", args={"Input dims": [[2, 3]]})])
+    assert trace.text_attribute(Attribute.INPUT_DIMS, 0) == "[[2,3]]"
 
 
 def test_allocator_samples_become_counters(tmp_path: Path) -> None:
