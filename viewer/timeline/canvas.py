@@ -14,6 +14,7 @@ from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.geometry.picking import event_at
 from viewer.timeline.labels import painting
+from viewer.timeline.legend import Legend
 from viewer.timeline.names_column import NAMES_WIDTH, NamesColumn
 from viewer.timeline.overlays import Overlays
 from viewer.timeline.pixels import Shown
@@ -52,6 +53,8 @@ class LaneCanvas(QWidget):
         self._painter = FramePainter()
         self._names = NamesColumn()
         self._overlays = Overlays(state)
+        self._legend = Legend()
+        self.legend_visible = False
         self._picture: QImage | None = None
         self._names_image: QImage | None = None
         self._names_state: tuple[object, ...] = ()
@@ -143,6 +146,8 @@ class LaneCanvas(QWidget):
         painter.setClipRect(QRectF(NAMES_WIDTH, 0, self.width() - NAMES_WIDTH, self.height()))
         painter.translate(NAMES_WIDTH, 0)
         self._overlays.draw(painter, [*shown, *pinned], self.height())
+        if self.legend_visible:
+            self._legend.draw(painter, scene, self.width() - NAMES_WIDTH, self.height())
         painter.restore()
         painter.drawImage(QPointF(0, 0), self._names_picture(scene, shown, pinned, ratio))
 

@@ -76,7 +76,7 @@ class GapLabels:
             gap = int(seen.wide[place])
             rect = QRectF(left[place], area.top(), right[place] - left[place], area.height())
             taken = int(gaps.row.end[gap] - gaps.row.start[gap])
-            culprit = idle.culprits[gaps.culprit[gap]] + (" and others" if gaps.several[gap] else "")
+            culprit = idle.culprits[gaps.culprit[gap]]
             self._labels.append(_Label(rect, Cause(int(gaps.row.name[gap])), culprit, duration(taken)))
         causes = gaps.row.name[np.maximum(seen.event, 0)]
         for stretch in dense_stretches(seen, causes, max(round(BIN * ratio), 1), LEAST_BOX * ratio):

@@ -70,13 +70,13 @@ class Scene:
     _shades: dict[tuple[int, int], Shades] = field(default_factory=dict)
     _numbers: dict[int, int] = field(default_factory=dict)
 
-    def set_analysis(self, analysis: Analysis | None) -> None:
-        """Take over the idle table, the steps and the culprits."""
+    def set_analysis(self, analysis: Analysis | None, gaps: Mapping[int, Gaps] | None = None) -> None:
+        """Take over the idle table, the steps and the culprits; ``gaps`` where they are known already."""
         self.analysis = analysis
         if analysis is None:
             self.idle, self.gaps, self.steps, self.culprits = None, {}, (), {}
         else:
-            self.idle, self.gaps = analysis.idle, device_gaps(analysis.idle)
+            self.idle, self.gaps = analysis.idle, device_gaps(analysis.idle) if gaps is None else gaps
             self.steps, self.culprits = tuple(analysis.steps), heavy_culprits(analysis.idle)
         self.forget_colors()
 
@@ -127,6 +127,10 @@ class Scene:
             return []
         keys = self._classes_of(kind)[1]
         return list(zip(keys, self._colors(lane, 0, theme.current()), strict=True))
+
+    def duration_colors(self) -> list[QColor]:
+        """The colours of decades of duration, from below a microsecond on."""
+        return [QColor(value) for value in _DURATIONS]
 
     def shown_name(self, lane: int, name: int) -> str:
         """What is written into a box of an event with this name."""

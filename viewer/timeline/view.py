@@ -17,6 +17,7 @@ from viewer.jobs import Jobs
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index
+from viewer.timeline.geometry.gaps import Gaps, device_gaps
 from viewer.timeline.geometry.picking import AreaSelection, neighbour
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.gestures import Gestures
@@ -26,10 +27,11 @@ from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
-AT_ONCE = 200_000  # events: so few are indexed without a job
+AT_ONCE = 100_000  # events or gaps: so few are prepared without a job
 KEY_ZOOM = 0.7
 KEY_PAN = 0.15  # of the width
 INDEXING = "timeline"
+JOINING = "timeline gaps"
 
 
 class TimelineView(QWidget):
@@ -121,8 +123,22 @@ class TimelineView(QWidget):
     def set_analysis(self, analysis: Analysis | None) -> None:
         """Add idle time and its causes, steps and culprits."""
         self._pending = analysis
-        if self.state.scene is not None:
-            self.state.scene.set_analysis(analysis)
+        self._jobs.forget(JOINING)
+        scene = self.state.scene
+        if scene is None:
+            return
+        if analysis is None or len(analysis.idle) <= AT_ONCE:
+            self._take_analysis(scene, analysis, None)
+            return
+
+        def work(_: Progress) -> dict[int, Gaps]:
+            return device_gaps(analysis.idle)
+
+        self._jobs.ask(JOINING, work, answer=lambda gaps: self._take_analysis(scene, analysis, gaps))
+
+    def _take_analysis(self, scene: Scene, analysis: Analysis | None, gaps: dict[int, Gaps] | None) -> None:
+        if scene is self.state.scene:
+            scene.set_analysis(analysis, gaps)
             self.state.content_changed.emit()
 
     # The view
@@ -298,6 +314,11 @@ class TimelineView(QWidget):
         self.state.gaps_visible = visible
         self.state.content_changed.emit()
 
+    def set_legend_visible(self, visible: bool) -> None:
+        """Whether a panel over the lanes says what the colours mean."""
+        self.canvas.legend_visible = visible
+        self.canvas.update()
+
     def set_compact(self, compact: bool) -> None:
         """Thin lanes, and one busy strip for each rank."""
         self.state.arrangement.compact = compact
@@ -335,6 +356,7 @@ class TimelineView(QWidget):
             "[": self.previous_step,
             "]": self.next_step,
             "m": self.measure_selection,
+            "l": lambda: self.set_legend_visible(not self.canvas.legend_visible),
         }
 
     def _zoom_at_cursor(self, factor: float) -> None:

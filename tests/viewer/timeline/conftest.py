@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
+from pytestqt.qtbot import QtBot
 
 from parsers.model import Counter, Device, EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
+from rules.analysis.analysis import analyse
+from viewer.timeline.view import TimelineView
 
 MS = 1_000_000
 
@@ -64,3 +69,19 @@ def small_run() -> Trace:
     at = times(0, 5, 12, 20)
     builder.counters.append(Counter("GPU memory", "bytes", at, np.array([1e9, 2e9, 1.5e9, 3e9]), device=0))
     return builder.build()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, small_run: Trace) -> Iterator[TimelineView]:
+    """A shown timeline of the small run with its analysis, without animations."""
+    timeline = TimelineView()
+    qtbot.addWidget(timeline)
+    timeline.set_animated(False)
+    timeline.resize(1000, 500)
+    timeline.show()
+    qtbot.waitExposed(timeline)
+    timeline.set_trace(small_run)
+    timeline.set_analysis(analyse(small_run))
+    timeline.setFocus()
+    yield timeline
+    timeline.close()

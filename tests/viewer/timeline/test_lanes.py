@@ -15,8 +15,8 @@ from parsers.model import EventKind, LaneKind, Trace
 from rules.analysis.analysis import analyse
 from rules.analysis.causes import Cause
 from rules.base import Evidence
+from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, kernel
 from tests.viewer.timeline.test_layout import several_ranks
-from tests.viewer.timeline.test_view import LEFT, MS, NONE, drag, kernel
 from viewer import theme
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.layout import Placed
@@ -278,3 +278,20 @@ def test_an_operation_without_a_launch_can_be_selected(qtbot: QtBot) -> None:
     view = shown(qtbot, builder.build())
     view.select_event(1)
     assert not view.picture().isNull()
+
+
+def test_l_shows_and_hides_the_legend_of_what_occurs(view: TimelineView) -> None:
+    from viewer.timeline.legend import entries
+
+    plain = picture(view)
+    QTest.keyClicks(view, "l")
+    assert (picture(view) != plain).any()
+    QTest.keyClicks(view, "l")
+    assert (picture(view) == plain).all()
+    assert view.state.scene is not None
+    told = entries(view.state.scene)
+    assert [entry.label for entry in told["GPU operations"]] == ["matrix product"]
+    assert [entry.label for entry in told["CUDA API calls"]] == ["launch"]
+    assert all(entry.cause is not None for entry in told["Idle GPU"])
+    view.set_colour_mode("duration")
+    assert len(entries(view.state.scene)["Duration"]) == 8

@@ -2,111 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QMouseEvent, QNativeGestureEvent, QPointingDevice, QWheelEvent
+from PySide6.QtGui import QNativeGestureEvent, QPointingDevice
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from parsers.model import EventKind, LaneKind, Trace
+from parsers.model import LaneKind, Trace
 from rules.analysis.analysis import analyse
 from rules.analysis.causes import Cause
 from rules.base import Evidence
+from tests.viewer.timeline.mouse import LEFT, MS, NONE, SHIFT, at, drag, kernel, span, wheel
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.names_column import NAMES_WIDTH
-from viewer.timeline.ruler import RULER_HEIGHT
 from viewer.timeline.view import TimelineView
-
-MS = 1_000_000
-LEFT = Qt.MouseButton.LeftButton
-NONE = Qt.KeyboardModifier.NoModifier
-SHIFT = Qt.KeyboardModifier.ShiftModifier
-
-
-@pytest.fixture
-def view(qtbot: QtBot, small_run: Trace) -> Iterator[TimelineView]:
-    """A shown timeline of the small run with its analysis, without animations."""
-    timeline = TimelineView()
-    qtbot.addWidget(timeline)
-    timeline.set_animated(False)
-    timeline.resize(1000, 500)
-    timeline.show()
-    qtbot.waitExposed(timeline)
-    timeline.set_trace(small_run)
-    timeline.set_analysis(analyse(small_run))
-    timeline.setFocus()
-    yield timeline
-    timeline.close()
-
-
-def track_y(view: TimelineView, title: str) -> int:
-    """The middle of a track's first row, in pixels of the canvas."""
-    placed = next(each for each in view.state.layout.scrolled if each.track.title == title)
-    row = placed.rows[0]
-    return view.canvas.top_of(placed) + row.top + row.height // 2
-
-
-def x_of(view: TimelineView, ms: float) -> int:
-    return round(NAMES_WIDTH + view.state.scale.x(ms * MS))
-
-
-def at(view: TimelineView, ms: float, title: str = "GPU 0 · stream 7") -> QPoint:
-    return QPoint(x_of(view, ms), track_y(view, title))
-
-
-def span(view: TimelineView) -> int:
-    t0, t1 = view.visible_interval
-    return t1 - t0
-
-
-def drag(
-    widget: QWidget,
-    start: QPoint,
-    end: QPoint,
-    button: Qt.MouseButton = LEFT,
-    modifiers: Qt.KeyboardModifier = NONE,
-) -> None:
-    QTest.mousePress(widget, button, modifiers, start)
-    for part in (0.3, 0.7, 1.0):
-        place = start + (end - start) * part
-        moved = QMouseEvent(
-            QEvent.Type.MouseMove,
-            QPointF(place),
-            QPointF(widget.mapToGlobal(place)),
-            Qt.MouseButton.NoButton,
-            button,
-            modifiers,
-        )
-        QApplication.sendEvent(widget, moved)
-    QTest.mouseRelease(widget, button, modifiers, end)
-
-
-def wheel(
-    widget: QWidget,
-    place: QPoint,
-    notches: float,
-    modifiers: Qt.KeyboardModifier = NONE,
-    pixels: QPoint | None = None,
-) -> None:
-    event = QWheelEvent(
-        QPointF(place),
-        QPointF(widget.mapToGlobal(place)),
-        pixels or QPoint(),
-        QPoint(0, round(notches * 120)),
-        Qt.MouseButton.NoButton,
-        modifiers,
-        Qt.ScrollPhase.NoScrollPhase,
-        False,
-    )
-    QApplication.sendEvent(widget, event)
-
-
-def kernel(trace: Trace, number: int) -> int:
-    return int(trace.events.of_kind(EventKind.KERNEL)[number])
-
 
 # The view
 
@@ -369,14 +279,6 @@ def test_a_click_takes_the_area_away(view: TimelineView, qtbot: QtBot) -> None:
     assert told.args == [None]
 
 
-def test_dragging_on_the_ruler_measures_over_all_lanes(view: TimelineView) -> None:
-    y = RULER_HEIGHT // 2
-    drag(view.ruler, QPoint(x_of(view, 2), y), QPoint(x_of(view, 12), y))
-    assert view.state.area is not None
-    assert view.state.area.duration == pytest.approx(10 * MS, abs=0.1 * MS)
-    assert view.state.area.lanes == ()
-
-
 def test_m_measures_the_selected_event_and_again_takes_it_away(view: TimelineView, small_run: Trace) -> None:
     view.select_event(kernel(small_run, 2))
     QTest.keyClicks(view, "m")
@@ -393,60 +295,6 @@ def test_escape_clears_everything(view: TimelineView, small_run: Trace) -> None:
     QTest.keyClick(view, Qt.Key.Key_Escape)
     state = view.state
     assert (state.selected, state.gap, state.area, state.evidence) == (-1, -1, None, ())
-
-
-# Steps
-
-
-def test_a_click_on_a_step_fits_it(view: TimelineView, qtbot: QtBot) -> None:
-    place = QPoint(x_of(view, 15), RULER_HEIGHT + 10)
-    with qtbot.waitSignal(view.step_selected) as told:
-        QTest.mouseClick(view.ruler, LEFT, NONE, place)
-    step = view.state.scene.steps[told.args[0]] if view.state.scene else None
-    assert step is not None
-    t0, t1 = view.visible_interval
-    assert t0 < step.start < 15 * MS < step.end < t1
-    assert t1 - t0 < 1.2 * (step.end - step.start)
-
-
-def test_brackets_go_to_the_next_and_the_previous_step(view: TimelineView) -> None:
-    steps = [step for _, step in view.state.shown_steps]
-    view.show_interval(steps[0].start, steps[0].end)
-    QTest.keyClicks(view, "]")
-    assert view.visible_interval[0] < steps[1].start < steps[1].end < view.visible_interval[1]
-    QTest.keyClicks(view, "[")
-    assert view.visible_interval[0] < steps[0].end < view.visible_interval[1]
-
-
-# Overview
-
-
-def test_dragging_the_window_of_the_overview_moves_the_view(view: TimelineView) -> None:
-    view.show_interval(5 * MS, 10 * MS)
-    middle = view.overview.window_rect().center().toPoint()
-    drag(view.overview, middle, middle + QPoint(150, 0))
-    assert view.visible_interval[0] > 8 * MS
-    assert span(view) == pytest.approx(5 * MS, rel=0.01)
-
-
-def test_dragging_an_edge_of_the_window_changes_its_length(view: TimelineView) -> None:
-    view.show_interval(5 * MS, 10 * MS)
-    window = view.overview.window_rect()
-    edge = QPoint(round(window.right()), round(window.center().y()))
-    drag(view.overview, edge, edge + QPoint(100, 0))
-    assert view.visible_interval[0] == pytest.approx(5 * MS, abs=0.2 * MS)
-    assert span(view) > 7 * MS
-
-
-def test_dragging_beside_the_window_makes_a_new_one_and_a_click_moves_it(view: TimelineView) -> None:
-    view.show_interval(1 * MS, 3 * MS)
-    x = NAMES_WIDTH + 500
-    drag(view.overview, QPoint(x, 20), QPoint(x + 100, 20))
-    assert view.visible_interval[0] > 15 * MS
-    view.show_interval(1 * MS, 3 * MS)
-    QTest.mouseClick(view.overview, LEFT, NONE, QPoint(x, 20))
-    assert view.visible_interval[0] > 10 * MS
-    assert span(view) == pytest.approx(2 * MS, rel=0.01)
 
 
 # Several things
@@ -497,5 +345,5 @@ def test_a_large_recording_is_indexed_in_the_background(
         timeline.show_interval(10 * MS, 14 * MS, animate=False)
         assert timeline.state.scene is None
     assert timeline.state.scene is not None
-    assert timeline.state.scene.idle is not None
+    qtbot.waitUntil(lambda: timeline.state.scene is not None and timeline.state.scene.idle is not None)
     assert timeline.visible_interval == (10 * MS, 14 * MS)

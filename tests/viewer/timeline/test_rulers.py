@@ -1,0 +1,75 @@
+"""The ruler, the steps and the overview under the mouse."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, span, x_of
+from viewer.timeline.names_column import NAMES_WIDTH
+from viewer.timeline.ruler import RULER_HEIGHT
+from viewer.timeline.view import TimelineView
+
+
+def test_dragging_on_the_ruler_measures_over_all_lanes(view: TimelineView) -> None:
+    y = RULER_HEIGHT // 2
+    drag(view.ruler, QPoint(x_of(view, 2), y), QPoint(x_of(view, 12), y))
+    assert view.state.area is not None
+    assert view.state.area.duration == pytest.approx(10 * MS, abs=0.1 * MS)
+    assert view.state.area.lanes == ()
+
+
+# Steps
+
+
+def test_a_click_on_a_step_fits_it(view: TimelineView, qtbot: QtBot) -> None:
+    place = QPoint(x_of(view, 15), RULER_HEIGHT + 10)
+    with qtbot.waitSignal(view.step_selected) as told:
+        QTest.mouseClick(view.ruler, LEFT, NONE, place)
+    step = view.state.scene.steps[told.args[0]] if view.state.scene else None
+    assert step is not None
+    t0, t1 = view.visible_interval
+    assert t0 < step.start < 15 * MS < step.end < t1
+    assert t1 - t0 < 1.2 * (step.end - step.start)
+
+
+def test_brackets_go_to_the_next_and_the_previous_step(view: TimelineView) -> None:
+    steps = [step for _, step in view.state.shown_steps]
+    view.show_interval(steps[0].start, steps[0].end)
+    QTest.keyClicks(view, "]")
+    assert view.visible_interval[0] < steps[1].start < steps[1].end < view.visible_interval[1]
+    QTest.keyClicks(view, "[")
+    assert view.visible_interval[0] < steps[0].end < view.visible_interval[1]
+
+
+# Overview
+
+
+def test_dragging_the_window_of_the_overview_moves_the_view(view: TimelineView) -> None:
+    view.show_interval(5 * MS, 10 * MS)
+    middle = view.overview.window_rect().center().toPoint()
+    drag(view.overview, middle, middle + QPoint(150, 0))
+    assert view.visible_interval[0] > 8 * MS
+    assert span(view) == pytest.approx(5 * MS, rel=0.01)
+
+
+def test_dragging_an_edge_of_the_window_changes_its_length(view: TimelineView) -> None:
+    view.show_interval(5 * MS, 10 * MS)
+    window = view.overview.window_rect()
+    edge = QPoint(round(window.right()), round(window.center().y()))
+    drag(view.overview, edge, edge + QPoint(100, 0))
+    assert view.visible_interval[0] == pytest.approx(5 * MS, abs=0.2 * MS)
+    assert span(view) > 7 * MS
+
+
+def test_dragging_beside_the_window_makes_a_new_one_and_a_click_moves_it(view: TimelineView) -> None:
+    view.show_interval(1 * MS, 3 * MS)
+    x = NAMES_WIDTH + 500
+    drag(view.overview, QPoint(x, 20), QPoint(x + 100, 20))
+    assert view.visible_interval[0] > 15 * MS
+    view.show_interval(1 * MS, 3 * MS)
+    QTest.mouseClick(view.overview, LEFT, NONE, QPoint(x, 20))
+    assert view.visible_interval[0] > 10 * MS
+    assert span(view) == pytest.approx(2 * MS, rel=0.01)

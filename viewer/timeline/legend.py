@@ -1,0 +1,116 @@
+"""The legend: what colours and hatchings on the lanes mean, as a panel over their lower right corner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPen
+
+from parsers.model import LaneKind
+from rules.analysis.causes import Cause
+from viewer import theme
+from viewer.timeline.geometry.hatching import hatching
+from viewer.timeline.geometry.raster import HATCHING, TINT, blended
+from viewer.timeline.labels import TextCache
+from viewer.timeline.scene import Scene, rgb
+
+LINE = 20.0
+COLUMN = 196.0
+SWATCH = 14
+PADDING = 12.0
+_KINDS = (
+    (LaneKind.GPU_STREAM, "GPU operations"),
+    (LaneKind.NCCL, "GPU operations"),
+    (LaneKind.COPY, "GPU operations"),
+    (LaneKind.CUDA_API, "CUDA API calls"),
+)
+_DURATION_LABELS = (
+    "below 1 us", "below 10 us", "below 100 us", "below 1 ms", "below 10 ms", "below 100 ms", "below 1 s", "longer",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line: a swatch in ``color``, hatched like ``cause`` where there is one."""
+
+    label: str
+    color: QColor
+    cause: Cause | None = None
+
+
+def entries(scene: Scene) -> dict[str, list[Entry]]:
+    """The headings of the legend with their entries: only what occurs in the recording."""
+    found: dict[str, list[Entry]] = {}
+    if scene.color_mode == "duration":
+        colors = scene.duration_colors()
+        found["Duration"] = [
+            Entry(label, color) for label, color in zip(_DURATION_LABELS, colors, strict=True)
+        ]
+    for kind, heading in _KINDS:
+        known = found.setdefault(heading, [])
+        labels = {entry.label for entry in known}
+        known += [Entry(key, color) for key, color in scene.legend(kind) if key not in labels]
+    if scene.idle is not None and len(scene.idle):
+        causes = sorted(set(np.unique(scene.idle.cause).tolist()))
+        found["Idle GPU"] = [
+            Entry(Cause(each).label, theme.current().cause(each), Cause(each)) for each in causes
+        ]
+    return {heading: lines for heading, lines in found.items() if lines}
+
+
+class Legend:
+    """Draws the entries in columns."""
+
+    def __init__(self) -> None:
+        self._bold = TextCache(theme.font(theme.SECONDARY_PX, QFont.Weight.DemiBold))
+        self._text = TextCache(theme.font(theme.SECONDARY_PX))
+
+    def draw(self, painter: QPainter, scene: Scene, width: float, height: float) -> None:
+        """Draw into the lower right corner of ``width`` x ``height``."""
+        groups = entries(scene)
+        if not groups:
+            return
+        colors = theme.current()
+        longest = max(len(lines) for lines in groups.values())
+        size = QRectF(0, 0, COLUMN * len(groups) + PADDING, LINE * (longest + 1) + PADDING * 1.5)
+        size.moveBottomRight(QPointF(width - 10, height - 10))
+        painter.setPen(QPen(colors.line_strong, 1))
+        painter.setBrush(colors.panel)
+        painter.drawRoundedRect(size.adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
+        for number, (heading, lines) in enumerate(groups.items()):
+            x, y = size.left() + PADDING + number * COLUMN, size.top() + PADDING
+            painter.setPen(colors.text_secondary)
+            painter.setFont(self._bold.font)
+            self._bold.draw(painter, heading, x, y, COLUMN - 20)
+            painter.setFont(self._text.font)
+            for line, entry in enumerate(lines, 1):
+                self._draw_entry(painter, entry, x, y + line * LINE)
+
+    def _draw_entry(self, painter: QPainter, entry: Entry, x: float, y: float) -> None:
+        box = QRectF(round(x), round(y), SWATCH, SWATCH)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if entry.cause is None:
+            painter.setBrush(entry.color)
+            painter.drawRoundedRect(box, 2, 2)
+        else:
+            painter.drawImage(box.topLeft(), swatch(entry.cause, painter.device().devicePixelRatioF()))
+        painter.setPen(theme.current().text)
+        y = round(y + (SWATCH - self._text.height) / 2)
+        self._text.draw(painter, entry.label, x + SWATCH + 8, y, COLUMN - SWATCH - 20)
+
+
+def swatch(cause: Cause, ratio: float) -> QImage:
+    """A small picture of how idle time of this cause looks."""
+    colors, line = theme.current(), max(round(ratio), 1)
+    size = round(SWATCH * ratio)
+    tile = np.tile(hatching(line)[cause], (1 + size // 24, 1 + size // 24))[:size, :size]
+    shades = blended(
+        np.array([rgb(colors.cause(cause))], np.uint32), rgb(colors.window), np.array([TINT, HATCHING, 1.0])
+    )[0]
+    pixels = np.where(tile, shades[1], shades[0])
+    pixels[-2 * line :] = shades[2]
+    image = QImage(np.ascontiguousarray(pixels).data, size, size, 4 * size, QImage.Format.Format_RGB32).copy()
+    image.setDevicePixelRatio(ratio)
+    return image
