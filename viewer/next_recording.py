@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from rules import Category, Finding
@@ -33,15 +34,41 @@ def recording_for(finding: Finding, trace: Trace) -> tuple[str, CaptureRequest] 
 def kernel_recording(trace: Trace, event: int) -> CaptureRequest:
     """Nsight Compute on one kernel of the timeline: its name, and how many launches of it come before.
 
-    The skip counts launches inside this recording; a program that ran longer before it needs a larger one.
+    ncu compares the function's name, so every instance of a template counts, in the order of the launches. It counts
+    from where it is switched on: from the beginning of the step, or from that of the program where there are no steps.
     """
     events = trace.events
-    same = events.of_kind(EventKind.KERNEL)
-    same = same[events.name[same] == events.name[event]]
-    before = int(np.count_nonzero(events.start[same] < events.start[event]))
-    name = base_name(trace.name(event)).rsplit("::", 1)[-1]
-    options = NcuOptions(kernel_name=name, launch_skip=before, launch_count=PROFILED_LAUNCHES, range="whole")
-    return CaptureRequest(tool=Tool.NCU, ncu=options)
+    kernels = events.of_kind(EventKind.KERNEL)
+    kernels = kernels[_same_process(trace, event)[events.lane[kernels]]]
+    name = base_name(trace.name(event))
+    names = np.unique(events.name[kernels])
+    alike = names[[base_name(trace.strings[each]) == name for each in names]]
+    same = kernels[np.isin(events.name[kernels], alike)]
+    launched = _launch_times(trace, same)
+    own = _launch_times(trace, np.array([event]))[0]
+    steps = events.start[events.of_kind(EventKind.STEP)]
+    begun = steps[steps <= own]
+    before = int(np.count_nonzero((launched < own) & (launched >= begun.max(initial=0))))
+    options = NcuOptions(
+        kernel_name=name,
+        launch_skip=before,
+        launch_count=PROFILED_LAUNCHES,
+        range="steps" if len(begun) else "whole",
+    )
+    return CaptureRequest(tool=Tool.NCU, ncu=options, window=Window(active=1))
+
+
+def _same_process(trace: Trace, event: int) -> npt.NDArray[np.bool_]:
+    """Whether each lane belongs to the rank and device of the event's lane."""
+    own = trace.lanes[trace.events.lane[event]]
+    return np.array([(lane.rank, lane.device) == (own.rank, own.device) for lane in trace.lanes])
+
+
+def _launch_times(trace: Trace, operations: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """When each operation was launched; when it began where that was not recorded."""
+    launch = trace.links.launch_of(operations)
+    times: npt.NDArray[np.int64] = trace.events.start[np.where(launch >= 0, launch, operations)]
+    return times
 
 
 def _is_kernel(trace: Trace, event: int) -> bool:

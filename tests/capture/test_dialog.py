@@ -17,7 +17,6 @@ from pytestqt.qtbot import QtBot
 from tests.capture.pretend import PretendTools, alive, script_request
 from viewer import theme
 from viewer.capture.dialog import CaptureDialog
-from viewer.capture.plan import kernel_request
 from viewer.capture.request import (
     CaptureRequest,
     NcuOptions,
@@ -28,7 +27,7 @@ from viewer.capture.request import (
     TorchOptions,
     Window,
 )
-from viewer.capture.storage import History, Presets
+from viewer.capture.storage import LAST_USED, History, Presets
 
 MakeDialog = Callable[[CaptureRequest | None], CaptureDialog]
 
@@ -164,14 +163,15 @@ def test_copying_for_another_machine_leaves_this_ones_paths_out(
     assert sys.executable not in QGuiApplication.clipboard().text()
 
 
-def test_a_kernel_of_the_timeline_comes_with_its_name_and_count(
+def test_options_from_a_finding_are_for_the_script_recorded_last(
     make_dialog: MakeDialog, tmp_path: Path
 ) -> None:
-    base = script_request("inference.py", tmp_path)
-    request = make_dialog(kernel_request(base, "void lib::gemm<float, 4>(int)", 3)).request()
-    assert request.tool is Tool.NCU
-    assert (request.ncu.kernel_name, request.ncu.launch_skip, request.ncu.launch_count) == ("gemm", 3, 1)
-    assert request.window.active == 1
+    last = script_request("inference.py", tmp_path)
+    Presets().save(LAST_USED, last)
+    offered = CaptureRequest(tool=Tool.NCU, ncu=NcuOptions(kernel_name="gemm", launch_skip=3))
+    request = make_dialog(offered).request()
+    assert (request.tool, request.ncu.kernel_name, request.ncu.launch_skip) == (Tool.NCU, "gemm", 3)
+    assert request.target.program == last.target.program
 
 
 def test_one_button_records_and_hands_the_files_over(

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tests.capture.pretend import PretendTools, script_request
 from viewer.capture import advice, commands, storage
-from viewer.capture.follow_up import request_for
 from viewer.capture.gpu_use import gpu_use
 from viewer.capture.interpreters import found_interpreters, probe
 from viewer.capture.output_stream import Event, OutputStream
@@ -81,34 +80,6 @@ def test_gpu_use_is_read_where_nvidia_smi_is(
     assert sentences == ["GPU 0: 87 % busy, 12.3 of 140 GiB", "GPU 1: use unknown, 0 of 140 GiB"]
     monkeypatch.setenv("PATH", "")
     assert gpu_use() == []
-
-
-@pytest.mark.parametrize(
-    ("missing", "tool", "extra"),
-    [
-        ("Which line calls it: record with stacks (with_stack=True).", Tool.TORCH, "stacks"),
-        ("tensor shapes were not recorded", Tool.TORCH, "shapes"),
-        ("memory use was not recorded", Tool.TORCH, "memory"),
-        (
-            "How close each kernel is to the memory's bandwidth: profile the longest with Nsight Compute.",
-            Tool.NCU,
-            "",
-        ),
-        ("no Nsight Compute counters", Tool.NCU, ""),
-        ("no CUDA API calls were recorded", Tool.NSYS, ""),
-    ],
-)
-def test_what_a_trace_cannot_tell_names_the_next_recording(missing: str, tool: Tool, extra: str) -> None:
-    base = CaptureRequest(window=Window(active=7))
-    request = request_for(missing, base)
-    assert request is not None
-    assert request.tool is tool
-    assert not extra or getattr(request.torch, extra)
-    assert request.window.active == (1 if tool is Tool.NCU else 7)
-
-
-def test_what_no_recording_answers_offers_none() -> None:
-    assert request_for("one rank only", CaptureRequest()) is None
 
 
 @pytest.mark.parametrize(

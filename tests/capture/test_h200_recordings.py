@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from parsers import open_trace
-from viewer.capture.kernel_names import function_name
+from parsers.model import EventKind
+from rules.analysis.kernel_names import base_name
 from viewer.cli import main
+from viewer.next_recording import kernel_recording
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "capture"
 TIMELINES = ("h200_train.pt.trace.json.gz", "h200_train.nsys.sqlite.gz")
@@ -45,24 +47,31 @@ def test_both_timelines_ran_the_same_kernels() -> None:
 
 def test_the_profiled_kernels_are_named_as_on_the_timeline() -> None:
     profiled = {
-        function_name(kernel.name) for kernel in open_trace([FIXTURES / "h200_train.ncu.raw.csv.gz"]).kernels
+        base_name(kernel.name) for kernel in open_trace([FIXTURES / "h200_train.ncu.raw.csv.gz"]).kernels
     }
-    timeline = {function_name(text) for text in open_trace([FIXTURES / TIMELINES[0]]).strings}
+    timeline = {base_name(text) for text in open_trace([FIXTURES / TIMELINES[0]]).strings}
     assert len(profiled) > 3
     assert profiled <= timeline
 
 
-@pytest.mark.parametrize(
-    ("kernel", "function"),
-    [
-        ("void at::native::elementwise<4, at::native::add<float> >(int, float*)", "elementwise"),
-        ("void (anonymous namespace)::softmax_warp<float, (int)4>(float*, int)", "softmax_warp"),
-        ("void cutlass::Kernel2<cutlass_80_tensorop>(typename T::Params)", "Kernel2"),
-        ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"),
-        ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
-        ("reduce(float const*, float*)", "reduce"),
-        ("", ""),
-    ],
-)  # fmt: skip
-def test_function_names_are_what_ncu_compares(kernel: str, function: str) -> None:
-    assert function_name(kernel) == function
+def test_a_kernel_is_profiled_by_its_place_in_the_step_whichever_step_it_was_picked_in() -> None:
+    trace = open_trace([FIXTURES / TIMELINES[0]])
+    kernels = trace.events.of_kind(EventKind.KERNEL)
+    named = [int(event) for event in kernels if "layer_norm_kernel" in trace.name(int(event))]
+    requests = [kernel_recording(trace, event) for event in named]
+    assert [request.ncu.launch_skip for request in requests] == 3 * list(range(len(named) // 3))
+    assert {request.ncu.range for request in requests} == {"steps"}
+    assert {request.ncu.kernel_name for request in requests} == {"vectorized_layer_norm_kernel"}
+
+
+def test_every_instance_of_a_template_counts_because_ncu_compares_the_functions_name() -> None:
+    trace = open_trace([FIXTURES / TIMELINES[0]])
+    kernels = trace.events.of_kind(EventKind.KERNEL)
+    picked = [
+        int(each) for each in kernels if base_name(trace.name(int(each))) == "vectorized_elementwise_kernel"
+    ]
+    assert len({trace.name(each) for each in picked}) > 1
+    first_step = picked[: len(picked) // 3]
+    assert [kernel_recording(trace, each).ncu.launch_skip for each in first_step] == list(
+        range(len(first_step))
+    )

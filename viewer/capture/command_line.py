@@ -47,7 +47,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def _add_tool(tools: Any, tool: Tool) -> None:
-    parser: argparse.ArgumentParser = tools.add_parser(tool.value, help=f"record with the {tool.title}")
+    parser: argparse.ArgumentParser = tools.add_parser(tool.value, help=f"record with {tool.title}")
     parser.add_argument(
         "--out", default="", metavar="DIR", help="folder for the recordings (default: the user's data folder)"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -77,7 +78,7 @@ class CaptureDialog(QDialog):
         self._refresh_soon.timeout.connect(self._refresh)
         self._lay_out()
         self._connect()
-        self.show_request(preset or self._presets.last_used() or CaptureRequest())
+        self.show_request(self._with_target(preset))
         self._fill_presets()
         self._jobs.ask("tools", _find_tools, self._show_tools, lambda _: None)
 
@@ -87,6 +88,15 @@ class CaptureDialog(QDialog):
             target=self.target.target(), out=self._out, host=self.target.host.text().strip()
         )
         return self.options.apply_to(filled)
+
+    def _with_target(self, preset: CaptureRequest | None) -> CaptureRequest:
+        """What to show first: options without a program, from a finding, are for the program recorded last."""
+        last = self._presets.last_used() or CaptureRequest()
+        if preset is None:
+            return last
+        if preset.target.program:
+            return preset
+        return replace(preset, target=last.target, host=last.host, out=last.out)
 
     def show_request(self, request: CaptureRequest) -> None:
         """Fill the form in."""

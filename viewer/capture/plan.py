@@ -12,9 +12,8 @@ from pathlib import Path
 from viewer.capture import commands, tools
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.interpreters import default_interpreter, probe
-from viewer.capture.kernel_names import function_name
 from viewer.capture.portable_runner import FILE_NAME
-from viewer.capture.request import CaptureRequest, NcuOptions, Target, TargetKind, Tool
+from viewer.capture.request import CaptureRequest, Target, TargetKind, Tool
 from viewer.capture.storage import captures_folder
 from viewer.capture.target_words import starts_python_itself
 
@@ -200,15 +199,3 @@ def _free_name(out: Path, wanted: str) -> str:
         if not any(existing.startswith(f"{name}.") for existing in taken):
             return name
     raise CaptureProblem(f"The folder {out} is full of recordings.", "Choose another.")
-
-
-def kernel_request(base: CaptureRequest, kernel: str, launches_before: int) -> CaptureRequest:
-    """Profile one launch of a kernel seen on a timeline.
-
-    ``kernel`` is its full name; ``launches_before`` counts earlier launches of the same function since the step
-    began, because ncu counts from where the runner starts it.
-    """
-    options = NcuOptions(
-        kernel_name=function_name(kernel), launch_skip=launches_before, launch_count=1, range="steps"
-    )
-    return replace(base, tool=Tool.NCU, ncu=options, window=replace(base.window, active=1, repeat=1))
