@@ -236,15 +236,22 @@ def _with_warm_up_marked(steps: list[Step], has_work: list[bool]) -> list[Step]:
     times = np.array([steps[index].duration for index in working], np.int64)
     if len(times) < 2:
         return [replace(step, steady=works) for step, works in zip(steps, has_work, strict=True)]
-    usual = float(np.median(times[len(times) // 2 :]))
-    early = np.flatnonzero(times[: (len(times) + 1) // 2] > WARM_UP_RATIO * usual)
-    last_warm = working[int(early[-1])] if len(early) and len(early) < len(times) else -1
-    if last_warm >= 0 and _is_slow_again(times, int(early[-1]), usual):
-        last_warm = -1
+    last_warm = working[last] if (last := _last_warm(times)) >= 0 else -1
     return [replace(step, steady=has_work[index] and index > last_warm) for index, step in enumerate(steps)]
 
 
-def _is_slow_again(times: I64, last_early: int, usual: float) -> bool:
-    """Whether a later step is about as slow as the early ones: then it is no warm-up."""
-    later, early = int(times[last_early + 1 :].max()), int(times[: last_early + 1].max())
-    return later > WARM_UP_RATIO * usual and later >= SLOW_AGAIN * early
+def _last_warm(times: I64) -> int:
+    """The last of the leading slow steps, among them at most one fast one at a time; -1 without any.
+
+    A program may compile again in its third step. Where a later step is about as slow, it is no warm-up.
+    """
+    usual = float(np.median(times[len(times) // 2 :]))
+    last = -1
+    for index in np.flatnonzero(times[: (len(times) + 1) // 2] > WARM_UP_RATIO * usual).tolist():
+        if index - last > 2:
+            break
+        last = index
+    if last < 0 or last + 1 >= len(times):
+        return -1
+    later, early = int(times[last + 1 :].max()), int(times[: last + 1].max())
+    return -1 if later > WARM_UP_RATIO * usual and later >= SLOW_AGAIN * early else last

@@ -1,0 +1,202 @@
+"""Kernels of the libraries in use are recognised by name: family, tensor cores, data type."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.analysis.families import Family, classify
+
+NAMES = [
+    ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", Family.GEMM, True, "bf16"),
+    ("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN", Family.GEMM, True, "bf16"),
+    ("nvjet_hsh_128x256_64x4_2x1_v_bz_TNT", Family.GEMM, True, "fp16"),
+    (
+        "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize256x128x8_stage3_warpsize4x2x1_ffma_aligna4",
+        Family.GEMM,
+        False,
+        "fp32",
+    ),
+    (
+        "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_stage3_warpsize2x2x1_tensor16x8x8",
+        Family.GEMM,
+        True,
+        "tf32",
+    ),
+    (
+        "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(Params)",
+        Family.GEMM,
+        False,
+        "fp32",
+    ),
+    (
+        "void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_f16_256x128_32x3_nn_align2>(Params)",
+        Family.GEMM,
+        True,
+        "fp16",
+    ),
+    (
+        "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_16x6_tn_align4>(Params)",
+        Family.GEMM,
+        True,
+        "tf32",
+    ),
+    ("volta_sgemm_64x64_nt", Family.GEMM, False, "fp32"),
+    ("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_64x3_nn", Family.GEMM, True, "fp16"),
+    (
+        "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>(args)",
+        Family.GEMM,
+        None,
+        "bf16",
+    ),
+    (
+        "void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>(args)",
+        Family.GEMM,
+        None,
+        "fp32",
+    ),
+    (
+        "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1_SN_LDSB1",
+        Family.GEMM,
+        True,
+        "bf16",
+    ),
+    (
+        "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_warpgroupsize1x1x1_g1_execute",
+        Family.CONVOLUTION,
+        True,
+        "fp16",
+    ),
+    ("cudnn_infer_volta_scudnn_128x64_relu_medium_nn_v1", Family.CONVOLUTION, False, "fp32"),
+    (
+        "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int)",
+        Family.CONVOLUTION,
+        False,
+        "fp32",
+    ),
+    (
+        "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(params)",
+        Family.CONVOLUTION,
+        False,
+        "fp32",
+    ),
+    ("miopenSp3AsmConv_v30_3_1_gfx9_fp32_f3x2_stride1", Family.CONVOLUTION, None, "fp32"),
+    (
+        "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, cutlass::bfloat16_t>>(params)",
+        Family.ATTENTION,
+        None,
+        "bf16",
+    ),
+    (
+        "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128_4x1x1",
+        Family.ATTENTION,
+        None,
+        "fp16",
+    ),
+    ("fmha_cutlassF_f32_aligned_32x128_gmem_sm80(Params)", Family.ATTENTION, None, "fp32"),
+    ("attn_fwd", Family.ATTENTION, None, None),
+    (
+        "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float, false>(int)",
+        Family.NORMALISATION,
+        None,
+        "bf16",
+    ),
+    (
+        "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>(args)",
+        Family.NORMALISATION,
+        None,
+        "fp32",
+    ),
+    ("void vllm::rms_norm_kernel<c10::BFloat16>(args)", Family.NORMALISATION, None, "bf16"),
+    (
+        "void (anonymous namespace)::softmax_warp_forward<float, float, float, 11, false, false>(args)",
+        Family.SOFTMAX,
+        None,
+        "fp32",
+    ),
+    (
+        "void at::native::vectorized_elementwise_kernel<8, at::native::GeluCUDAKernelImpl(Iterator&)>(int)",
+        Family.ELEMENTWISE,
+        None,
+        None,
+    ),
+    (
+        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float> > >(args)",
+        Family.REDUCTION,
+        None,
+        "fp32",
+    ),
+    (
+        "void at::native::vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda(Iterator&)>(int)",
+        Family.COPY_CAST,
+        None,
+        None,
+    ),
+    (
+        "void at::native::(anonymous namespace)::CatArrayBatchedCopy<OpaqueType<2u>, unsigned int, 4, 64, 64>(args)",
+        Family.COPY_CAST,
+        None,
+        None,
+    ),
+    (
+        "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>(args)",
+        Family.LAYOUT,
+        None,
+        "fp32",
+    ),
+    ("batched_transpose_32x32_half", Family.LAYOUT, None, "fp16"),
+    ("SubTensorOpWithCastTensor1d", Family.LAYOUT, None, None),
+    (
+        "void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16, long>(args)",
+        Family.EMBEDDING,
+        None,
+        "bf16",
+    ),
+    ("void at::native::vectorized_gather_kernel<16, long>(char*)", Family.EMBEDDING, None, None),
+    (
+        "void at::native::radixSortKVInPlace<2, -1, 128, 32, float, long, unsigned int>(args)",
+        Family.SORT,
+        None,
+        "fp32",
+    ),
+    (
+        "void at::native::(anonymous namespace)::distribution_elementwise_grid_stride_kernel<float, 4, normal_>(args)",
+        Family.RANDOM,
+        None,
+        "fp32",
+    ),
+    (
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedOptimizerTensorListMetadata<4>>(args)",
+        Family.OPTIMIZER,
+        None,
+        None,
+    ),
+    (
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        Family.COLLECTIVE,
+        None,
+        "bf16",
+    ),
+    ("triton_poi_fused_gelu_view_2", Family.TRITON, None, None),
+    ("triton_tem_fused_mm_3", Family.GEMM, None, None),
+    ("Memcpy HtoD (Pageable -> Device)", Family.COPY, None, None),
+    ("[CUDA memset]", Family.MEMSET, None, None),
+    ("Memset (Device)", Family.MEMSET, None, None),
+    ("saxpy(double *, double *, double *, double, int)", Family.OTHER, None, "fp64"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "tensor_core", "dtype"), NAMES, ids=[name[:60] for name, *_ in NAMES]
+)
+def test_a_kernel_s_name_tells_what_it_is(
+    name: str, family: Family, tensor_core: bool | None, dtype: str | None
+) -> None:
+    known = classify(name)
+    assert known.family is family
+    assert known.tensor_core is tensor_core
+    if dtype is not None:
+        assert known.dtype == dtype
+
+
+def test_every_family_has_a_label_of_its_own() -> None:
+    assert len({family.label for family in Family}) == len(Family)

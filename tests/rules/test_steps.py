@@ -1,0 +1,156 @@
+"""Steps are found from annotations, from regions, or from what repeats; warm-up is told from steady state."""
+
+from __future__ import annotations
+
+import pytest
+
+from parsers.model import Trace
+from rules.analysis.analysis import analyse
+from rules.analysis.steps import find_steps
+from tests.rules.builder import TinyTrace, ns, steps
+
+
+def train(trace: TinyTrace, index: int) -> None:
+    trace.operation(10, 400, "gemm", 0)
+    trace.operation(400, 800, "void multi_tensor_apply_kernel<FusedOptimizer>", 20)
+
+
+def found(trace: Trace) -> list[tuple[str, float, float]]:
+    return [(step.name, step.start / 1000, step.end / 1000) for step in find_steps(trace)]
+
+
+def test_profiler_steps_are_taken_as_they_are() -> None:
+    names = [name for name, _, _ in found(steps(4, 1000, train).build())]
+    assert names == ["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]
+
+
+def test_a_step_reaches_to_the_start_of_the_next_one() -> None:
+    trace = TinyTrace()
+    for index in range(3):
+        trace.shift = index * 1000
+        trace.step(0, 300, f"ProfilerStep#{index}")
+        train(trace, index)
+    assert [(start, end) for _, start, end in found(trace.build())] == [(0, 1000), (1000, 2000), (2000, 2800)]
+
+
+def test_a_host_that_runs_ahead_does_not_cut_off_the_gpu_s_work() -> None:
+    trace = TinyTrace()
+    for index in range(3):
+        trace.step(index * 100, index * 100 + 100, f"ProfilerStep#{index}")
+        trace.operation(10 + index * 1000, 1010 + index * 1000, "gemm", index * 100)
+    assert [(start, end) for _, start, end in found(trace.build())] == [(0, 1010), (1010, 2010), (2010, 3010)]
+
+
+def test_work_launched_before_the_recording_is_not_part_of_the_first_step() -> None:
+    trace = TinyTrace()
+    trace.operation(0, 500, "gemm")
+    for index in range(3):
+        trace.step(index * 100 + 10, index * 100 + 110, f"ProfilerStep#{index}")
+        trace.operation(500 + index * 1000, 1500 + index * 1000, "gemm", index * 100 + 20)
+    assert found(trace.build())[0][1] == 500
+
+
+@pytest.mark.parametrize(
+    "name", ["step_{}", "iteration {}", "request_{}", "decode_{}", "Train Batch #{}", "micro_step[{}]"]
+)
+def test_numbered_regions_are_steps(name: str) -> None:
+    trace = TinyTrace()
+    for index in range(4):
+        trace.shift = index * 1000
+        trace.region(0, 990, name.format(index))
+        train(trace, index)
+    every = find_steps(trace.build())
+    assert [step.name for step in every] == [name.format(index) for index in range(4)]
+    assert {step.found_by for step in every} == {"region"}
+
+
+@pytest.mark.parametrize("name", ["train_step", "token", "inference"])
+def test_regions_of_one_name_with_a_word_for_a_step_are_steps(name: str) -> None:
+    trace = TinyTrace()
+    for index in range(4):
+        trace.shift = index * 1000
+        trace.region(0, 990, name)
+        train(trace, index)
+    assert len(find_steps(trace.build())) == 4
+
+
+def test_layers_are_no_steps() -> None:
+    trace = TinyTrace()
+    for step in range(3):
+        trace.shift = step * 1000
+        trace.step(0, 1000, f"ProfilerStep#{step}")
+        for layer in range(4):
+            trace.region(layer * 200, layer * 200 + 190, f"layer_{layer}")
+            trace.operation(10 + layer * 200, 150 + layer * 200, "gemm", layer * 200)
+    assert len(find_steps(trace.build())) == 3
+
+
+def test_regions_that_take_turns_make_cycles() -> None:
+    trace = TinyTrace()
+    for index in range(5):
+        trace.shift = index * 1000
+        for place, name in enumerate(("forward", "backward", "optimizer")):
+            trace.region(place * 300, place * 300 + 290, name)
+            trace.operation(10 + place * 300, 280 + place * 300, name, place * 300)
+    every = find_steps(trace.build())
+    assert [step.name for step in every] == [f"iteration {number}" for number in range(1, 6)]
+    assert {round(step.duration / 1000) for step in every[:-1]} == {1000}
+
+
+def test_iterations_without_any_annotation_are_found_by_repetition() -> None:
+    trace = TinyTrace()
+    for index in range(6):
+        trace.shift = index * 1000
+        train(trace, index)
+    every = find_steps(trace.build())
+    assert {step.found_by for step in every} == {"repetition"}
+    assert len(every) >= 5
+    assert {step.duration for step in every[:-1]} == {ns(1000)}
+
+
+def test_a_single_run_has_no_steps_and_its_window_is_the_gpu_s() -> None:
+    trace = TinyTrace()
+    for index in range(10):
+        trace.operation(10 + index * 100, 60 + index * 100, f"kernel_{'abcdefghij'[index]}", index * 100)
+    built = trace.build()
+    assert find_steps(built) == ()
+    assert analyse(built).window == (ns(10), ns(960))
+    assert analyse(built).window_text == "first to last GPU operation"
+
+
+@pytest.mark.parametrize(("first", "steady"), [(1490, True), (1510, False)])
+def test_warm_up_is_more_than_one_and_a_half_times_the_median(first: float, steady: bool) -> None:
+    trace = TinyTrace()
+    start = 0.0
+    for index, length in enumerate([first, 1000, 1000, 1000, 1000]):
+        trace.shift = start
+        trace.step(0, length, f"ProfilerStep#{index}")
+        trace.operation(10, length - 10, "gemm", 5)
+        start += length
+    assert find_steps(trace.build())[0].steady is steady
+
+
+def test_slowness_that_comes_back_is_no_warm_up() -> None:
+    trace = TinyTrace()
+    start = 0.0
+    for index, length in enumerate([5000, 1000, 1000, 5000, 1000, 1000, 1000]):
+        trace.shift = start
+        trace.step(0, length, f"ProfilerStep#{index}")
+        trace.operation(10, length - 10, "gemm", 5)
+        start += length
+    assert all(step.steady for step in find_steps(trace.build()))
+
+
+def test_a_step_without_gpu_work_is_not_steady() -> None:
+    trace = steps(3, 1000, train)
+    trace.step(3000, 3050, "ProfilerStep#4")
+    assert [step.steady for step in find_steps(trace.build())] == [True, True, True, False]
+
+
+def test_each_rank_has_its_own_steps() -> None:
+    from parsers.merge import merge
+
+    traces = [steps(3, 1000, train, into=TinyTrace(rank=rank)).build() for rank in range(3)]
+    every = find_steps(merge(traces))
+    assert [step.rank for step in every] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert analyse(merge(traces)).steps_in_window == 3
