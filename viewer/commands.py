@@ -63,6 +63,12 @@ class Commands:
                 self.actions[command.id].setEnabled(is_open)
 
 
+def all_keys(action: QAction) -> str:
+    """Every shortcut as the platform writes it."""
+    native = QKeySequence.SequenceFormat.NativeText
+    return "   ".join(sequence.toString(native) for sequence in action.shortcuts())
+
+
 def keys_text(action: QAction) -> str:
     """The first shortcut as the platform writes it; empty without one."""
     sequences = action.shortcuts()

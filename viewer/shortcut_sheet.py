@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QDialog, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QDialog,
+    QGridLayout,
+    QHBoxLayout,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
-from viewer.commands import MENUS, Commands, keys_text
+from viewer.commands import MENUS, Commands, all_keys
 from viewer.labels import Label
 
 TIMELINE_KEYS = (
@@ -36,14 +44,14 @@ class ShortcutSheet(QDialog):
     def __init__(self, commands: Commands, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("Keyboard and mouse")
-        self.resize(860, 560)
+        self.resize(1000, 700)
         groups: list[tuple[str, list[tuple[str, str]]]] = [
             ("Timeline", list(TIMELINE_KEYS)),
             ("Panels", list(PANEL_KEYS)),
         ]
         for menu in MENUS:
             rows = [
-                (keys_text(commands[command.id]), command.text.rstrip(" ."))
+                (all_keys(commands[command.id]), command.text.rstrip(" ."))
                 for command in commands.all
                 if command.menu == menu and command.keys
             ]
@@ -54,17 +62,21 @@ class ShortcutSheet(QDialog):
         columns.setContentsMargins(24, 18, 24, 18)
         columns.setSpacing(36)
         halves = [QVBoxLayout(), QVBoxLayout()]
+        for half_column in halves:
+            half_column.setSpacing(4)
         filled = [0, 0]
         for title, rows in groups:
             half = 0 if filled[0] <= filled[1] else 1
             filled[half] += len(rows) + 2
-            halves[half].addWidget(Label(title, pixels=14, weight=QFont.Weight.DemiBold))
+            heading = Label(title, pixels=14, weight=QFont.Weight.DemiBold)
+            heading.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+            halves[half].addWidget(heading)
             grid = QGridLayout()
             grid.setHorizontalSpacing(18)
-            grid.setVerticalSpacing(5)
+            grid.setVerticalSpacing(3)
             for number, (keys, text) in enumerate(rows):
                 grid.addWidget(Label(keys, weight=QFont.Weight.DemiBold, pixels=12), number, 0)
-                grid.addWidget(Label(text, "secondary"), number, 1)
+                grid.addWidget(Label(text, "secondary", wrap=True), number, 1)
             grid.setColumnStretch(1, 1)
             grid.setColumnMinimumWidth(0, 96)
             halves[half].addLayout(grid)

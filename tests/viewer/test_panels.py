@@ -73,6 +73,16 @@ def test_arrow_keys_on_a_card_walk_its_evidence(window: MainWindow, qtbot: QtBot
     assert asked[2] == asked[0]
 
 
+def test_up_and_down_on_a_card_go_to_the_other_findings(window: MainWindow, qtbot: QtBot) -> None:
+    cards = window.diagnosis.cards
+    cards[0].setFocus()
+    qtbot.keyClick(cards[0], Qt.Key.Key_Down)
+    assert window.document.finding is cards[1].finding
+    assert cards[1].hasFocus()
+    qtbot.keyClick(cards[1], Qt.Key.Key_Up)
+    assert cards[0].hasFocus()
+
+
 def test_how_to_fix_shows_every_advice_and_the_code(qtbot: QtBot, qapp: object) -> None:
     finding = Finding(
         "r",
@@ -250,6 +260,9 @@ def test_rows_are_copied_with_a_key(window: MainWindow, qtbot: QtBot) -> None:
     text = QGuiApplication.clipboard().text()
     assert text.startswith("Kernel\tFamily")
     assert len(text.splitlines()) == 2
+    table.selectAll()
+    qtbot.keyClick(table, "c", Qt.KeyboardModifier.ControlModifier)
+    assert len(QGuiApplication.clipboard().text().splitlines()) == 3
 
 
 def test_only_tabs_with_data_are_shown(window: MainWindow) -> None:

@@ -94,6 +94,7 @@ class DiagnosisPanel(QWidget):
                 card = FindingCard(finding, explanations.get(finding.rule, ""))
                 card.chosen.connect(self._document.select_finding)
                 card.walked.connect(self.walk)
+                card.passed.connect(self._pass)
                 self.cards.append(card)
                 layout.addWidget(card)
             self._fill_rest(diagnosis, layout)
@@ -171,6 +172,12 @@ class DiagnosisPanel(QWidget):
         if self.cards:
             now = next((index for index, card in enumerate(self.cards) if card.is_current), 0)
             self._document.select_finding(self.cards[(now + by) % len(self.cards)].finding)
+
+    def _pass(self, by: int) -> None:
+        self.select(by)
+        for card in self.cards:
+            if card.is_current:
+                card.setFocus()
 
     def set_filter(
         self, severities: set[Severity] | None = None, category: str = "", rank: int | None = None

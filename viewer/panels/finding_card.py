@@ -117,6 +117,7 @@ class FindingCard(QFrame):
 
     chosen = Signal(object)
     walked = Signal(int)  # +1 or -1: next or previous evidence
+    passed = Signal(int)  # +1 or -1: next or previous finding
 
     def __init__(self, finding: Finding, rule_explanation: str = "") -> None:
         super().__init__()
@@ -268,7 +269,7 @@ class FindingCard(QFrame):
         elif event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right):
             self.walked.emit(1 if event.key() == Qt.Key.Key_Right else -1)
         elif event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
-            self.focusNextPrevChild(event.key() == Qt.Key.Key_Down)
+            self.passed.emit(1 if event.key() == Qt.Key.Key_Down else -1)
         else:
             super().keyPressEvent(event)
 

@@ -169,6 +169,8 @@ class TableView(QTableView):
     def select_frame_row(self, frame_row: int) -> None:
         """Mark a row of the frame without telling anybody."""
         row = self.rows.view_row(frame_row)
+        if row >= 0 and self.currentIndex().row() == row:
+            return
         model = self.selectionModel()
         blocked = model.blockSignals(True)
         if row >= 0:
