@@ -70,10 +70,10 @@ class Reading:
     def _take(self, chunk: Chunk) -> bytes | None:
         """Add a chunk's events; returns what follows the list once its end was seen."""
         if not chunk.last:
-            if self._take_whole(chunk, chunk.data):
+            if self._take_whole(chunk, chunk.as_list):
                 return None
             text, repaired = mended(chunk)
-            if repaired and self._take_whole(chunk, text):
+            if repaired and self._take_whole(chunk, b"[" + text + b"]"):
                 self.columns.quality.note(*REPAIRED_TEXT, f"byte {chunk.offset} or later", repaired)
                 return None
         found = recover(chunk, self.columns.quality)
@@ -83,9 +83,8 @@ class Reading:
             take_counters(self.columns, self.series, found.texts, first_row)
         return found.rest
 
-    def _take_whole(self, chunk: Chunk, data: bytes) -> bool:
-        """Add all events of a chunk at once; False when they are not what the decoder expects."""
-        text = b"[" + data + b"]"
+    def _take_whole(self, chunk: Chunk, text: bytes) -> bool:
+        """Add all events of a chunk, a JSON list, at once; False when they are not what the decoder expects."""
         try:
             events = EVENTS.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

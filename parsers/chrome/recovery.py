@@ -56,21 +56,21 @@ def mended(chunk: Chunk) -> tuple[bytes, int]:
 
     These are bytes that are no text, bare ``nan`` and ``inf``, and backslashes of file names that are not escaped.
     """
-    data = chunk.data
+    original = data = chunk.data
     places = _undecodable(data)
     if places:
         data = data.decode("utf-8", "replace").encode()
-    numbers = [found.start() for found in _BARE_NUMBER.finditer(chunk.data)]
+    numbers = [found.start() for found in _BARE_NUMBER.finditer(original)]
     if numbers:
         data = _BARE_NUMBER.sub(rb"\1null", data)
         places += numbers
     if b"\\" in data:
-        stray = [found.start() for found in _BACKSLASH.finditer(chunk.data) if found[1] is None]
+        stray = [found.start() for found in _BACKSLASH.finditer(original) if found[1] is None]
         data = _BACKSLASH.sub(lambda found: found[0] if found[1] else b"\\\\", data) if stray else data
         places += stray
     if not places:
         return data, 0
-    bounds = [found.start() for found in chunk.boundary.finditer(chunk.data)]
+    bounds = [found.start() for found in chunk.boundary.finditer(original)]
     return data, len({bisect_right(bounds, place) for place in places})
 
 

@@ -18,7 +18,7 @@ from parsers.source import open_bytes
 
 LEAST_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
 USUAL_GROWTH = 12  # of packed files
-HEAD_START = 12  # chunks that the first process reads while the second one starts
+HEAD_START = 16  # chunks that the first process reads while the second one starts
 _POLL_S = 0.05
 _CODE = """import sys
 sys.path.insert(0, sys.argv[1])
@@ -73,7 +73,12 @@ class SecondProcess:
 def start(source: Source, most_bytes: int) -> SecondProcess | None:
     """Start one where the file is large enough and there is a processor for it; None otherwise."""
     expected = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
-    if expected < LEAST_BYTES or _processors() < 2 or getattr(sys, "frozen", False) or not sys.executable:
+    if (
+        expected < LEAST_BYTES
+        or not _has_free_processor()
+        or getattr(sys, "frozen", False)
+        or not sys.executable
+    ):
         return None
     root = Path(__file__).resolve().parents[2]
     stated = [str(root), str(source.path), source.compression, str(most_bytes), str(HEAD_START)]
@@ -100,7 +105,11 @@ def serve(arguments: list[str]) -> None:
         sys.stdout.buffer.flush()
 
 
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _has_free_processor() -> bool:
+    """Whether there is a second processor, and others do not keep it busy."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        busy = os.getloadavg()[0]
+    except (AttributeError, OSError):
+        busy = 0.0
+    return processors >= 2 and busy < processors

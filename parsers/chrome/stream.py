@@ -32,13 +32,26 @@ _MOST_PARTS = 8  # of one event, between places that look like boundaries
 
 @dataclass(slots=True)
 class Chunk:
-    """``data``: whole events separated by commas, without brackets; ``offset``: where it starts, unpacked."""
+    """Whole events separated by commas, without brackets: ``buffer`` up to ``end``.
+
+    ``offset`` is where it starts in the unpacked file.
+    """
 
     number: int
     offset: int
-    data: bytes
+    buffer: bytes
+    end: int
     boundary: re.Pattern[bytes]
     last: bool = False  # the rest of the file: an event, the end of the list, and what follows it
+
+    @property
+    def data(self) -> bytes:
+        return self.buffer[: self.end]
+
+    @property
+    def as_list(self) -> bytes:
+        """The events as a JSON list."""
+        return b"".join((b"[", memoryview(self.buffer)[: self.end], b"]"))
 
 
 @dataclass(slots=True)
@@ -78,17 +91,17 @@ class EventStream:
                 if len(buffer) > MOST_EVENT_BYTES:
                     break
                 continue
-            yield Chunk(number, offset, buffer[: cut[0]], boundary)
+            yield Chunk(number, offset, buffer, cut[0], boundary)
             number += 1
             offset += cut[1]
             buffer = buffer[cut[1] :]
         cut = last_boundary(buffer, boundary)
         if cut is not None:
-            yield Chunk(number, offset, buffer[: cut[0]], boundary)
+            yield Chunk(number, offset, buffer, cut[0], boundary)
             number += 1
             offset += cut[1]
             buffer = buffer[cut[1] :]
-        yield Chunk(number, offset, buffer, boundary, last=True)
+        yield Chunk(number, offset, buffer, len(buffer), boundary, last=True)
 
     def _find_list(self) -> int:
         buffer = b""

@@ -40,7 +40,7 @@ def large_text(trailer: str = "") -> str:
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_process, "LEAST_BYTES", 1)
     monkeypatch.setattr(second_process, "HEAD_START", 0)
-    monkeypatch.setattr(second_process, "_processors", lambda: 2)
+    monkeypatch.setattr(second_process, "_has_free_processor", lambda: True)
 
 
 def written(folder: Path, content: str | bytes) -> Path:
