@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 ORGANISATION: Final = "stallscope"
-THEMES: Final = {"system": "As the system", "dark": "Dark", "light": "Light"}
+THEMES: Final = {"system": "As the system", "dark": "Dark", "light": "Light", "contrast": "High contrast"}
 COLOR_MODES: Final = {
     "family": "Kernel family",
     "name": "Name",
@@ -45,7 +45,7 @@ class Preferences:
 
     @property
     def theme(self) -> str:
-        """ "system", "dark" or "light"."""
+        """ "system", "dark", "light" or "contrast"."""
         return self._choice("theme", THEMES, "system")
 
     @theme.setter

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
@@ -24,7 +25,7 @@ _INK = (QColor("#101218"), QColor("#ffffff"), QColor("#000000"))
 class Theme:
     """One set of colours. ``families`` is keyed by kernel family, ``regions`` by well-known region words."""
 
-    name: str  # "dark" or "light"
+    name: str  # "dark", "light" or "contrast"
     dark: bool
     window: QColor  # canvas, toolbar, cards
     panel: QColor  # docks, verdict strip, status bar
@@ -229,6 +230,27 @@ LIGHT = Theme(
 )
 
 
+CONTRAST = replace(
+    DARK,
+    name="contrast",
+    window=QColor("#000000"),
+    panel=QColor("#000000"),
+    strip=QColor("#1a1a1a"),
+    hover=QColor("#333333"),
+    selection=QColor("#1f4a8a"),
+    line=QColor("#8a8a8a"),
+    line_strong=QColor("#ffffff"),
+    text=QColor("#ffffff"),
+    text_secondary=QColor("#e6e6e6"),
+    text_faint=QColor("#d0d0d0"),
+    accent=QColor("#8fc1ff"),
+    accent_fill=QColor("#1f5fd0"),
+    step=QColor("#4a4a4a"),
+    error=QColor("#ff9a90"),
+)
+_BY_NAME = {"dark": DARK, "light": LIGHT, "contrast": CONTRAST}
+
+
 class _Notifier(QObject):
     """Carries the signal; ``changed`` hands over the new theme."""
 
@@ -247,17 +269,17 @@ def current() -> Theme:
 
 
 def mode() -> str:
-    """What was asked for: "dark", "light" or "system"."""
+    """What was asked for: "dark", "light", "contrast" or "system"."""
     return _mode
 
 
 def apply(app: QApplication, wanted: str = "system") -> Theme:
-    """Give the whole application the theme "dark", "light" or that of the system, now and when it changes."""
+    """Give the application the theme "dark", "light", "contrast", or that of the system, now and when it changes."""
     global _mode
     first = app.property("stallscope_themed") is None
     _mode = wanted
     hints = app.styleHints()
-    scheme = {"dark": Qt.ColorScheme.Dark, "light": Qt.ColorScheme.Light}
+    scheme = {"light": Qt.ColorScheme.Light, "dark": Qt.ColorScheme.Dark, "contrast": Qt.ColorScheme.Dark}
     hints.setColorScheme(scheme.get(wanted, Qt.ColorScheme.Unknown))
     if first:
         app.setProperty("stallscope_themed", True)
@@ -279,6 +301,7 @@ def font(
     return chosen
 
 
+@cache
 def _family() -> str:
     if "Inter" in QFontDatabase.families():
         return "Inter"
@@ -286,8 +309,8 @@ def _family() -> str:
 
 
 def _wanted_theme(app: QApplication) -> Theme:
-    if _mode in ("dark", "light"):
-        return DARK if _mode == "dark" else LIGHT
+    if _mode in _BY_NAME:
+        return _BY_NAME[_mode]
     return LIGHT if app.styleHints().colorScheme() is Qt.ColorScheme.Light else DARK
 
 

@@ -13,6 +13,7 @@ from viewer import theme
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.geometry.picking import event_at
+from viewer.timeline.hover import event_text
 from viewer.timeline.labels import painting
 from viewer.timeline.legend import Legend
 from viewer.timeline.names_column import NAMES_WIDTH, NamesColumn
@@ -65,6 +66,7 @@ class LaneCanvas(QWidget):
         state.view_changed.connect(self.invalidate)
         state.content_changed.connect(self._on_content)
         state.overlay_changed.connect(self.update)
+        state.event_selected.connect(self._describe)
 
     @property
     def room(self) -> int:
@@ -105,6 +107,12 @@ class LaneCanvas(QWidget):
         self.offset = min(self.offset, self.most_offset)
         self.scrolled.emit()
         self.invalidate()
+
+    def _describe(self, event: int) -> None:
+        """Tell a screen reader what is selected."""
+        scene = self.state.scene
+        told = "" if event < 0 or scene is None else ", ".join(event_text(scene, event, self.state.origin))
+        self.setAccessibleDescription(told.replace("\n", ", "))
 
     def shown(self) -> list[Shown]:
         """The visible tracks that scroll."""

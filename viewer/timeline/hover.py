@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QFont, QGuiApplication, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from parsers.model import EventKind
@@ -11,6 +11,7 @@ from parsers.model.units import duration
 from rules.analysis.causes import Cause
 from viewer import theme
 from viewer.timeline.geometry.counters import shown_value
+from viewer.timeline.geometry.naming import kernel_name
 from viewer.timeline.geometry.ticks import exact
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
@@ -32,6 +33,7 @@ class HoverCard(QWidget):
         layout.setContentsMargins(10, 8, 10, 8)
         layout.setSpacing(3)
         self._title, self._body = QLabel(), QLabel()
+        self._title.setFont(theme.font(theme.BODY_PX, QFont.Weight.DemiBold))
         for label in (self._title, self._body):
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.setWordWrap(True)
@@ -102,7 +104,7 @@ def gap_text(scene: Scene, row: int) -> tuple[str, str]:
     lines = [f"{taken} idle" + (f", because of {culprit}" if culprit and culprit != cause.label else "")]
     following = int(scene.idle.next_operation[row])
     if following >= 0:
-        lines.append(f"then {scene.trace.name(following)[:120]}")
+        lines.append(f"then {kernel_name(scene.trace.name(following))}")
     label = cause.label
     return label[:1].upper() + label[1:], "\n".join(lines)
 

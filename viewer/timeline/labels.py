@@ -12,6 +12,7 @@ from PySide6.QtGui import QFont, QFontMetricsF, QPaintDevice, QPainter, QStaticT
 LEAST_WIDTH = 26.0
 STEP = 6.0  # widths are rounded down to this, so that a zoom reuses texts
 KEPT = 6000
+FEWEST_LETTERS = 5  # of an elided name, with its ellipsis: fewer say nothing
 
 
 @contextmanager
@@ -54,7 +55,7 @@ class TextCache:
             self._fitted.move_to_end(key)
             return self._fitted[key]
         shown = text if whole else self.metrics.elidedText(text, Qt.TextElideMode.ElideRight, key[1] * STEP)
-        made = None if len(shown) < (1 if whole else 3) else _static(shown, self.font)
+        made = None if len(shown) < (1 if whole else FEWEST_LETTERS) else _static(shown, self.font)
         self._fitted[key] = made
         if len(self._fitted) > KEPT:
             self._fitted.popitem(last=False)

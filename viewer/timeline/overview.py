@@ -73,7 +73,7 @@ class Overview(QWidget):
         scene = self._state.scene
         if scene is not None:
             ratio = self.devicePixelRatioF()
-            width = round((self.width() - NAMES_WIDTH) * ratio)
+            width = max(round((self.width() - NAMES_WIDTH) * ratio), 1)
             if self._picture is None or self._picture.width() != width:
                 self._picture = _density(
                     scene, self._whole().resized(width), round((HEIGHT - 5) * ratio), ratio

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtGui import QContextMenuEvent, QFont, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from parsers.model.units import duration
 from viewer import theme
@@ -217,6 +219,22 @@ class Ruler(QWidget):
     def wheelEvent(self, event: QWheelEvent) -> None:
         notches = (event.angleDelta().y() or event.angleDelta().x()) / 120
         self._state.zoom(event.position().x() - NAMES_WIDTH, 0.8**notches)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self.menu(event.pos().x()).exec(event.globalPos())
+
+    def menu(self, x: float) -> QMenu:
+        """What time can be counted from: the start, the step at pixel ``x``, or that place."""
+        menu, state = QMenu(self), self._state
+        start = menu.addAction("Count from the start of the recording", partial(state.set_origin, 0.0))
+        start.setCheckable(True)
+        start.setChecked(state.origin == 0)
+        number = self.step_at(x)
+        if number >= 0 and state.scene is not None:
+            step = state.scene.steps[number]
+            menu.addAction("Count from the start of this step", partial(state.set_origin, float(step.start)))
+        menu.addAction("Count from here", partial(state.set_origin, state.scale.time(x - NAMES_WIDTH)))
+        return menu
 
     def leaveEvent(self, _: object) -> None:
         self._state.set_cursor(None)

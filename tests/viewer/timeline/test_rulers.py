@@ -73,3 +73,17 @@ def test_dragging_beside_the_window_makes_a_new_one_and_a_click_moves_it(view: T
     QTest.mouseClick(view.overview, LEFT, NONE, QPoint(x, 20))
     assert view.visible_interval[0] > 10 * MS
     assert span(view) == pytest.approx(2 * MS, rel=0.01)
+
+
+def test_the_ruler_can_count_from_a_step_or_from_anywhere(view: TimelineView) -> None:
+    def choose(text: str, x: int) -> None:
+        action = next(action for action in view.ruler.menu(x).actions() if text in action.text())
+        action.trigger()
+
+    choose("this step", x_of(view, 15))
+    step = next(step for _, step in view.state.shown_steps if step.start <= 15 * MS < step.end)
+    assert view.state.origin == step.start
+    choose("here", x_of(view, 5))
+    assert view.state.origin == pytest.approx(5 * MS, abs=0.1 * MS)
+    choose("recording", 300)
+    assert view.state.origin == 0

@@ -14,10 +14,10 @@ from rules.analysis.causes import Cause
 from rules.analysis.families import Family
 from rules.base import Severity
 from viewer import theme
-from viewer.theme import DARK, LIGHT, Theme
+from viewer.theme import CONTRAST, DARK, LIGHT, Theme
 from viewer.timeline.geometry.hatching import hatching
 
-BOTH = pytest.mark.parametrize("colors", [DARK, LIGHT], ids=["dark", "light"])
+EACH = pytest.mark.parametrize("colors", [DARK, LIGHT, CONTRAST], ids=["dark", "light", "contrast"])
 # Viénot, Brettel and Mollon 1999: how linear RGB looks without one kind of cone.
 DEUTERANOPE = ((0.29275, 0.70725, 0.0), (0.29275, 0.70725, 0.0), (-0.02234, 0.02234, 1.0))
 NORMAL = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
@@ -34,7 +34,7 @@ def seen(color: QColor, matrix: tuple[tuple[float, ...], ...]) -> tuple[float, .
     return tuple(max(value, 0.0) ** (1 / 2.2) for value in mixed)
 
 
-@BOTH
+@EACH
 def test_text_can_be_read_on_every_ground(colors: Theme) -> None:
     for ground in (colors.window, colors.panel, colors.strip):
         for text in (colors.text, colors.text_secondary, colors.text_faint, colors.accent):
@@ -42,7 +42,7 @@ def test_text_can_be_read_on_every_ground(colors: Theme) -> None:
     assert theme.contrast(colors.text, colors.step) >= theme.LEAST_CONTRAST
 
 
-@BOTH
+@EACH
 def test_text_on_a_fill_can_be_read(colors: Theme) -> None:
     fills = [*colors.families.values(), *colors.causes.values(), *colors.regions.values(), *colors.series]
     fills += [
@@ -56,7 +56,7 @@ def test_text_on_a_fill_can_be_read(colors: Theme) -> None:
         assert theme.contrast(theme.text_on(fill), fill) >= theme.LEAST_CONTRAST
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize(
     "matrix", [NORMAL, DEUTERANOPE, PROTANOPE], ids=["normal", "deuteranope", "protanope"]
 )
@@ -70,7 +70,7 @@ def test_two_causes_of_similar_colour_are_hatched_differently(
             assert np.mean(tiles[one] != tiles[other]) > 0.05, (one, other)
 
 
-@BOTH
+@EACH
 def test_every_family_cause_and_severity_has_a_colour(colors: Theme) -> None:
     for family in Family:
         if family is not Family.OTHER:
@@ -78,6 +78,12 @@ def test_every_family_cause_and_severity_has_a_colour(colors: Theme) -> None:
     assert colors.family("never heard of") == colors.families["other"]
     assert all(colors.cause(cause).isValid() for cause in Cause)
     assert all(colors.severities[severity].isValid() for severity in Severity)
+
+
+def test_high_contrast_is_higher_than_the_others() -> None:
+    for ground in (CONTRAST.window, CONTRAST.panel, CONTRAST.strip):
+        for text in (CONTRAST.text, CONTRAST.text_secondary, CONTRAST.text_faint, CONTRAST.accent):
+            assert theme.contrast(text, ground) >= 7
 
 
 def test_mixing_gives_the_ends_and_the_middle() -> None:

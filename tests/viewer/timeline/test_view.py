@@ -347,3 +347,28 @@ def test_a_large_recording_is_indexed_in_the_background(
     assert timeline.state.scene is not None
     qtbot.waitUntil(lambda: timeline.state.scene is not None and timeline.state.scene.idle is not None)
     assert timeline.visible_interval == (10 * MS, 14 * MS)
+
+
+def test_a_screen_reader_is_told_what_is_selected(view: TimelineView, small_run: Trace) -> None:
+    view.select_event(kernel(small_run, 0))
+    assert "gemm_kernel" in view.canvas.accessibleDescription()
+    assert "700 us" in view.canvas.accessibleDescription()
+    view.select_event(-1)
+    assert view.canvas.accessibleDescription() == ""
+
+
+@pytest.mark.parametrize(("width", "height"), [(60, 40), (190, 120), (400, 90), (3000, 1500)])
+def test_any_size_is_drawn(view: TimelineView, width: int, height: int) -> None:
+    view.resize(width, height)
+    QApplication.processEvents()
+    assert view.picture().width() >= 1
+    QTest.keyClicks(view, "ws")
+
+
+def test_the_finest_zoom_still_shows_the_event(view: TimelineView, small_run: Trace) -> None:
+    start = int(small_run.events.start[kernel(small_run, 0)])
+    view.show_interval(start + 1000, start + 1001)
+    assert 40 <= span(view) < 100
+    assert not view.picture().isNull()
+    QTest.mouseClick(view.canvas, LEFT, NONE, QPoint(600, at(view, 6).y()))
+    assert view.state.selected == kernel(small_run, 0)
