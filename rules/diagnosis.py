@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from rules.analysis.intervals import contains, of_pairs
 from rules.base import Finding, Need, Severity, rules
 
 _LOG = logging.getLogger(__name__)
+_MEMORY = re.compile(
+    r"\b(allocated|reserved|used)\b.*\bmemory\b|\bmemory\b.*\b(allocated|reserved|used)\b", re.IGNORECASE
+)
 _LOUDNESS = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2, Severity.INFO: 3}
 
 
@@ -95,7 +99,7 @@ def _rank(finding: Finding) -> tuple[float, int]:
 
 
 def _is_memory(counter: str) -> bool:
-    return "allocated" in counter.lower() or "memory" in counter.lower()
+    return _MEMORY.search(counter) is not None
 
 
 def _unmet(trace: Trace, need: Need) -> str:
