@@ -136,6 +136,30 @@ def test_known_failures_are_explained(
     assert says in outcome.log.read_text(encoding="utf-8")
 
 
+def test_a_listener_that_breaks_does_not_make_the_program_wait(
+    pretend_tools: PretendTools, tmp_path: Path
+) -> None:
+    pretend_tools.add("nsys", NSYS_VERSION + "print('x' * 1_000_000); sys.exit(7)\n")
+
+    def broken(_: object) -> None:
+        raise BrokenPipeError
+
+    outcome = Recording(other_program(Tool.NSYS, tmp_path / "out"), on_text=broken, on_event=broken).run()
+    assert "exit code 7" in outcome.problem
+    assert outcome.log.stat().st_size >= 1_000_000
+
+
+def test_a_data_folder_that_cannot_be_written_is_one_sentence(
+    pretend_tools: PretendTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_tools.add("nsys", NSYS_REPORTS)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("STALLSCOPE_DATA", str(tmp_path / "file"))
+    with pytest.raises(CaptureProblem, match="cannot be written") as caught:
+        record(other_program(Tool.NSYS, tmp_path / "out"))
+    assert "STALLSCOPE_DATA" in caught.value.fix
+
+
 def test_an_unknown_failure_names_the_exit_code(pretend_tools: PretendTools, tmp_path: Path) -> None:
     pretend_tools.add("nsys", NSYS_VERSION + "sys.exit(7)\n")
     outcome, _ = record(other_program(Tool.NSYS, tmp_path / "out"))

@@ -231,6 +231,8 @@ def _record(request: CaptureRequest) -> Outcome:
     if threading.current_thread() is not threading.main_thread():
         return recording.run()
     earlier = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+    if hasattr(signal, "SIGHUP"):
+        earlier[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: recording.kill())
     try:
         return recording.run()
     finally:

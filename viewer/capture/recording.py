@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import subprocess
 import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -21,11 +23,16 @@ from viewer.capture.plan import SUFFIXES, Plan
 from viewer.capture.request import CaptureRequest, Tool
 from viewer.capture.storage import LAST_USED, History, Presets, Run
 
+_LOG = logging.getLogger(__name__)
 LOG_BYTES = 32 << 20
 """Saved output of a run; what a program prints beyond that is shown and not kept."""
 TAIL_CHARACTERS = 200_000
 LEFT_BEHIND_SECONDS = 5.0
 """How long processes that outlive the program may take to end by themselves (loggers that upload, workers)."""
+
+
+def _nobody(_: object) -> None:
+    """Stands for a listener that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +55,8 @@ class Recording:
     def __init__(
         self,
         request: CaptureRequest,
-        on_text: Callable[[str], None] = lambda _: None,
-        on_event: Callable[[Event], None] = lambda _: None,
+        on_text: Callable[[str], None] = _nobody,
+        on_event: Callable[[Event], None] = _nobody,
         history: History | None = None,
     ) -> None:
         self.request = request
@@ -77,8 +84,13 @@ class Recording:
         """Record; raises ``CaptureProblem`` when it cannot even start."""
         began = time.monotonic()
         plan = self._plan = self._place.prepare(self.request)
-        Presets().save(LAST_USED, self.request)
-        run = self._history.begin(self.request)
+        try:
+            Presets().save(LAST_USED, self.request)
+            run = self._history.begin(self.request)
+        except OSError as error:
+            self._place.clean_up(plan)
+            fix = "Free it or name another one in the environment variable STALLSCOPE_DATA."
+            raise CaptureProblem(f"{error.filename} cannot be written: {error.strerror}.", fix) from error
         recordings: list[Path] = []
         exit_code = -1
         problem, fix = "", ""
@@ -89,6 +101,9 @@ class Recording:
                     recordings = self._finished_files(plan)
         except CaptureProblem as caught:
             problem, fix = caught.problem, caught.fix
+        except BaseException:
+            self.kill()
+            raise
         finally:
             self._place.clean_up(plan)
         if not recordings and not problem:
@@ -170,10 +185,17 @@ class Recording:
         descriptor = process.stdout.fileno()
         with process.stdout:
             while data := os.read(descriptor, 1 << 16):
-                for part in stream.feed(data):
-                    self._take(part)
-        for part in stream.feed(b"", last=True):
-            self._take(part)
+                self._take_all(stream.feed(data))
+        self._take_all(stream.feed(b"", last=True))
+
+    def _take_all(self, parts: Iterable[Event | str]) -> None:
+        """A listener that fails is not called again: the program must never wait for a reader that is gone."""
+        for part in parts:
+            try:
+                self._take(part)
+            except Exception:
+                _LOG.exception("nobody listens to the recording any more")
+                self._on_text, self._on_event = _nobody, _nobody
 
     def _take(self, part: Event | str) -> None:
         if isinstance(part, Event):
@@ -183,14 +205,20 @@ class Recording:
                 self._problem = self._problem or str(part.values.get("text", ""))
             self._on_event(part)
             return
-        if self._log is not None and not self._log.closed and self._log.tell() < LOG_BYTES:
-            self._log.write(part.encode("utf-8", "replace"))
-            self._log.flush()
+        self._keep(part)
         self._tail.append(part)
         self._tail_length += len(part)
         while self._tail_length > TAIL_CHARACTERS and len(self._tail) > 1:
             self._tail_length -= len(self._tail.popleft())
         self._on_text(part)
+
+    def _keep(self, text: str) -> None:
+        log = self._log
+        if log is None or log.closed or log.tell() >= LOG_BYTES:
+            return
+        with contextlib.suppress(OSError):
+            log.write(text.encode("utf-8", "replace"))
+            log.flush()
 
     def _finished_files(self, plan: Plan) -> list[Path]:
         made = self._made(plan)

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-OLDEST = {"nsys": (2021, 3), "ncu": (2020, 3)}
-"""Older versions lack options that the recordings need (graph tracing and SQLite export; the report format)."""
+OLDEST = {"nsys": (2021, 3), "ncu": (2021, 2)}
+"""Older versions lack options that the recordings need (the end of a capture range; kernels by name)."""
 VERSION_SECONDS = 30.0
 _VERSION = re.compile(r"[Vv]ersion\s+(\d{4}(?:\.\d+)+)")
 
