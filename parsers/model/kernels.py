@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -47,9 +48,9 @@ class KernelProfile:
     invocations: int = 1
 
     def number(self, metric: str) -> float | None:
-        """A metric as float; None when it was not collected or is not a number."""
+        """A metric as float; None when it was not collected or is no finite number."""
         value = self.metrics.get(metric)
-        if isinstance(value, (int, float)) and value == value:
+        if isinstance(value, (int, float)) and math.isfinite(value):
             return float(value)
         return None
 
