@@ -18,6 +18,7 @@ MOST_LAG = 128  # collectives that one rank recorded before another began to rec
 LEAST_SAME_NAMES = 0.9
 CLEAR_SKEW_NS = 50_000  # ends differ by less for reasons of their own
 SKEW_TO_SPREAD = 8
+ALIKE_SPREAD, ALIKE_NS = 3, 5_000  # spreads that do not tell which pairing is right
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +35,44 @@ class ClockOffset:
         return abs(self.median_ns) > max(CLEAR_SKEW_NS, SKEW_TO_SPREAD * self.spread_ns)
 
 
-def offset_between(first: Trace, first_zero: int, other: Trace, other_zero: int) -> ClockOffset | None:
-    """Compare two ranks; the zeros place each trace on the common clock. None without enough common collectives."""
-    ends, names = _collectives(first, first_zero)
-    other_ends, other_names = _collectives(other, other_zero)
-    best: ClockOffset | None = None
-    for lag in range(-min(MOST_LAG, len(ends)), min(MOST_LAG, len(other_ends)) + 1):
-        a, b = slice(max(-lag, 0), None), slice(max(lag, 0), None)
-        count = min(len(ends[a]), len(other_ends[b]))
-        if count < max(LEAST_PAIRS, min(len(ends), len(other_ends)) // 2):
-            continue
-        same = names[a][:count] == other_names[b][:count]
-        if same.mean() < LEAST_SAME_NAMES:
-            continue
-        apart = (other_ends[b][:count] - ends[a][:count])[same]
-        median = int(np.median(apart))
-        spread = int(np.median(np.abs(apart - median)))
-        if best is None or (spread, abs(median)) < (best.spread_ns, abs(best.median_ns)):
-            best = ClockOffset(median, spread, int(same.sum()))
-    return best
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """End times on the common clock and names (as numbers) of one rank's collectives, in order of their start."""
+
+    ends: I64
+    names: I64
 
 
-def _collectives(trace: Trace, zero: int) -> tuple[I64, npt.NDArray[np.str_]]:
-    """End times on the common clock and names of a trace's collectives, in order of their start."""
+def collectives_of(trace: Trace, zero: int, numbers: dict[str, int]) -> Collectives:
+    """The collectives of a trace; ``zero`` places it on the common clock, ``numbers`` is shared by all ranks."""
     kernels = trace.collective_kernels
     kernels = kernels[np.argsort(trace.events.start[kernels], kind="stable")]
-    names = np.array([trace.strings[index] for index in trace.events.name[kernels].tolist()], np.str_)
-    return trace.events.end[kernels] + zero, names
+    distinct, which = np.unique(trace.events.name[kernels], return_inverse=True)
+    codes = [numbers.setdefault(trace.strings[index], len(numbers)) for index in distinct.tolist()]
+    return Collectives(trace.events.end[kernels] + zero, np.array(codes, np.int64)[which])
+
+
+def offset_between(first: Collectives, other: Collectives) -> ClockOffset | None:
+    """How much later the other rank's clock is; None without enough collectives in common."""
+    likely: list[ClockOffset] = []
+    for lag in range(-min(MOST_LAG, len(first.ends)), min(MOST_LAG, len(other.ends)) + 1):
+        a, b = slice(max(-lag, 0), None), slice(max(lag, 0), None)
+        count = min(len(first.ends[a]), len(other.ends[b]))
+        if count < max(LEAST_PAIRS, min(len(first.ends), len(other.ends)) // 2):
+            continue
+        same = first.names[a][:count] == other.names[b][:count]
+        if same.mean() < LEAST_SAME_NAMES:
+            continue
+        apart = (other.ends[b][:count] - first.ends[a][:count])[same]
+        median = int(np.median(apart))
+        spread = int(np.median(np.abs(apart - median)))
+        likely.append(ClockOffset(median, spread, int(same.sum())))
+    if not likely:
+        return None
+    # Steps repeat, so a pairing that is wrong by whole steps may spread as little as the right one.
+    least = min(each.spread_ns for each in likely)
+    alike = [each for each in likely if each.spread_ns <= ALIKE_SPREAD * least + ALIKE_NS]
+    return min(alike, key=lambda each: abs(each.median_ns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +93,12 @@ def align(traces: Sequence[Trace], shifts: Sequence[int]) -> Alignment:
     if reference is None:
         return Alignment(tuple(corrections), tuple(errors), ())
     errors[reference] = 0
+    numbers: dict[str, int] = {}
+    first = collectives_of(traces[reference], shifts[reference], numbers)
     for index, trace in enumerate(traces):
         if index == reference or not len(trace.collective_kernels):
             continue
-        found = offset_between(traces[reference], shifts[reference], trace, shifts[index])
+        found = offset_between(first, collectives_of(trace, shifts[index], numbers))
         if found is None:
             continue
         rank = trace.inputs[0].rank if trace.inputs else index

@@ -198,6 +198,21 @@ def test_ranks_that_recorded_different_numbers_of_collectives_are_compared(tmp_p
     assert starts_of_rank(trace, 0)[:20] == starts_of_rank(trace, 1)
 
 
+def test_regular_steps_are_not_paired_a_step_apart(tmp_path: Path) -> None:
+    def regular(rank: int, late: float, first: int, jitter: float) -> str:
+        events = []
+        for number in range(first, 40):
+            wobble = jitter * (number % 3)
+            events.append(kernel(NCCL, 1000 + number * 1000 + late + wobble, 100, 0, 20))
+        about = {"distributedInfo": {"rank": rank, "world_size": 2}}
+        return text_of(events, schemaVersion=1, baseTimeNanoseconds=BASE, **about)
+
+    files: dict[str, str | bytes] = {"0.json": regular(0, 0, 0, 0), "1.json": regular(1, 3, 2, 1.0)}
+    trace = open_trace([folder_of(tmp_path, files)])
+    assert note(trace, "clock-offset") == (1, Effect.NOTED)
+    assert max(rank.clock_error_ns or 0 for rank in trace.ranks) < 10_000
+
+
 def test_without_collectives_the_clock_error_is_unknown(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {f"{rank}.json": rank_file(rank, collectives=0) for rank in range(2)}
     trace = open_trace([folder_of(tmp_path, files)])
