@@ -10,6 +10,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QFont, QImage, QPainter
 
 from viewer import theme
+from viewer.timeline.event_colors import rgb
 from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import Columns, grid
 from viewer.timeline.geometry.layout import FOOT
@@ -24,7 +25,7 @@ from viewer.timeline.pixels import (
     paint_lane_gaps,
     paint_strip,
 )
-from viewer.timeline.scene import Scene, rgb
+from viewer.timeline.scene import Scene
 
 U32 = npt.NDArray[np.uint32]
 NAME_PX = 12
@@ -152,7 +153,7 @@ class FramePainter:
         small = place.height < SMALL_TEXT_ROW
         cache = self._small_names if small else self._names
         row, event = scene.index.rows[lane][depth], seen.wide[roomy]
-        inks, classes = scene.shades(lane, depth).inks, scene.classes(lane, row, event).tolist()
+        inks, classes = scene.colors.shades(lane, depth).inks, scene.colors.classes(lane, row, event).tolist()
         y = round(shown.top + place.top + (place.height - cache.height) / 2)
         for index, name, kind in zip(roomy.tolist(), row.name[event].tolist(), classes, strict=True):
             text = scene.shown_name(lane, name)

@@ -11,10 +11,11 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPen
 from parsers.model import LaneKind
 from rules.analysis.causes import Cause
 from viewer import theme
+from viewer.timeline.event_colors import DURATION_COLORS, DURATION_LABELS, rgb
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.raster import HATCHING, TINT, blended
 from viewer.timeline.labels import TextCache
-from viewer.timeline.scene import Scene, rgb
+from viewer.timeline.scene import Scene
 
 LINE = 20.0
 COLUMN = 196.0
@@ -26,9 +27,6 @@ _KINDS = (
     (LaneKind.COPY, "GPU operations"),
     (LaneKind.CUDA_API, "CUDA API calls"),
 )
-_DURATION_LABELS = (
-    "below 1 us", "below 10 us", "below 100 us", "below 1 ms", "below 10 ms", "below 100 ms", "below 1 s", "longer",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +42,12 @@ def entries(scene: Scene) -> dict[str, list[Entry]]:
     """The headings of the legend with their entries: only what occurs in the recording."""
     found: dict[str, list[Entry]] = {}
     if scene.color_mode == "duration":
-        colors = scene.duration_colors()
-        found["Duration"] = [
-            Entry(label, color) for label, color in zip(_DURATION_LABELS, colors, strict=True)
-        ]
+        pairs = zip(DURATION_LABELS, DURATION_COLORS, strict=True)
+        found["Duration"] = [Entry(label, QColor(color)) for label, color in pairs]
     for kind, heading in _KINDS:
         known = found.setdefault(heading, [])
         labels = {entry.label for entry in known}
-        known += [Entry(key, color) for key, color in scene.legend(kind) if key not in labels]
+        known += [Entry(key, color) for key, color in scene.colors.legend(kind) if key not in labels]
     if scene.idle is not None and len(scene.idle):
         causes = sorted(set(np.unique(scene.idle.cause).tolist()))
         found["Idle GPU"] = [

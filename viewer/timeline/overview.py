@@ -9,13 +9,14 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration
 from viewer import theme
+from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import columns, grid
 from viewer.timeline.geometry.raster import density_table, paint_row
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
-from viewer.timeline.scene import Scene, rgb
+from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
 HEIGHT = 44

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from rules.analysis.causes import Cause
 from viewer import theme
 from viewer.theme import Theme
+from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Columns, Grid, columns
 from viewer.timeline.geometry.counters import bounds, counter_columns
 from viewer.timeline.geometry.hatching import hatching
@@ -25,7 +26,7 @@ from viewer.timeline.geometry.raster import (
 )
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.ticks import ticks
-from viewer.timeline.scene import Scene, rgb
+from viewer.timeline.scene import Scene
 
 U32 = npt.NDArray[np.uint32]
 LEAST_FOOTED = 8  # pixels: lower strips have no foot line
@@ -86,9 +87,14 @@ def paint_events(
     rows = scene.index.rows[lane]
     seen = columns(rows[depth], picture.view) if len(block) and depth < len(rows) else None
     if seen is not None:
-        classes = scene.classes(lane, rows[depth], np.maximum(seen.event, 0))
+        classes = scene.colors.classes(lane, rows[depth], np.maximum(seen.event, 0))
         paint_row(
-            block, seen, classes, scene.shades(lane, depth).table, rgb(theme.current().window), picture.line
+            block,
+            seen,
+            classes,
+            scene.colors.shades(lane, depth).table,
+            rgb(theme.current().window),
+            picture.line,
         )
     return seen
 

@@ -18,11 +18,11 @@ from rules.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, kernel
 from tests.viewer.timeline.test_layout import several_ranks
 from viewer import theme
+from viewer.timeline.event_colors import COLOR_MODES, DURATION_COLORS, EventColors
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.kinds.base import style_of
 from viewer.timeline.names_column import NAMES_WIDTH
-from viewer.timeline.scene import COLOR_MODES
 from viewer.timeline.view import TimelineView
 
 
@@ -295,3 +295,21 @@ def test_l_shows_and_hides_the_legend_of_what_occurs(view: TimelineView) -> None
     assert all(entry.cause is not None for entry in told["Idle GPU"])
     view.set_colour_mode("duration")
     assert len(entries(view.state.scene)["Duration"]) == 8
+
+
+def test_colours_by_duration_are_decades(view: TimelineView, small_run: Trace) -> None:
+    view.set_colour_mode("duration")
+    assert view.state.scene is not None
+    assert view.state.scene.color_of(kernel(small_run, 0)) == QColor(DURATION_COLORS[3])  # 700 us
+
+
+def test_names_are_classified_when_they_are_first_seen(view: TimelineView, small_run: Trace) -> None:
+    assert view.state.scene is not None
+    colors = EventColors(small_run, view.state.scene.index)
+    lane = next(n for n, each in enumerate(small_run.lanes) if each.kind is LaneKind.REGION)
+    row = view.state.scene.index.rows[lane][0]
+    before = len(colors.shades(lane, 0).inks)
+    colors.classes(lane, row, np.array([0]))
+    assert len(colors.shades(lane, 0).inks) == before + 1
+    colors.classes(lane, row, np.array([0, 1]))
+    assert len(colors.shades(lane, 0).inks) == before + 2

@@ -12,6 +12,7 @@ from viewer.timeline.geometry.columns import Columns
 
 LEAST_SHARE = 0.15  # of the time of a stretch that is idle
 LEAST_BINS = 6
+BRIDGED = 3  # bins: so short a pause does not end a stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,26 @@ def dense_stretches(
     weight = np.bincount(number * 16 + causes[:used], weights=coverage, minlength=bins * 16).reshape(bins, 16)
     idle = weight.sum(axis=1) / width
     main = np.where(idle >= LEAST_SHARE, weight.argmax(axis=1), -1)
+    alone = np.zeros(bins, bool)
     for gap in np.flatnonzero(seen.right - seen.left >= labelled):
-        main[max(int(seen.left[gap]) // width, 0) : int(seen.right[gap]) // width + 1] = -1
+        alone[max(int(seen.left[gap]) // width, 0) : int(seen.right[gap]) // width + 1] = True
+    _bridge(main, alone)
+    main[alone] = -1
     edges = np.concatenate(([0], np.flatnonzero(np.diff(main)) + 1, [bins]))
     return [
         Stretch(int(first) * width, int(last) * width, int(main[first]), float(idle[first:last].mean()))
         for first, last in pairwise(edges)
         if main[first] >= 0 and last - first >= LEAST_BINS
     ]
+
+
+def _bridge(main: npt.NDArray[np.int64], alone: npt.NDArray[np.bool_]) -> None:
+    """Give a few bins between two bins of one cause that cause, too."""
+    found = np.flatnonzero((main >= 0) & ~alone)
+    for before, after in pairwise(found.tolist()):
+        if (
+            1 < after - before <= BRIDGED + 1
+            and main[before] == main[after]
+            and not alone[before:after].any()
+        ):
+            main[before:after] = main[before]
