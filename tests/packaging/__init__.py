@@ -1,0 +1,1 @@
+"""Tests of what the desktop packages are made of."""
