@@ -51,6 +51,7 @@ class Category(StrEnum):
     VARIABILITY = "variability"
     RECORDING_OVERHEAD = "recording-overhead"
     MEMORY_PEAK = "memory-peak"
+    UNEXPLAINED_IDLE = "unexplained-idle"
     GPU_BOUND = "gpu-bound"
     MEMORY_BOUND = "memory-bound"
     COMPUTE_BOUND = "compute-bound"

@@ -57,7 +57,7 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     duration = trace.events.duration[kernels]
     fusable = np.isin(family, FUSABLE) | ((family == Family.COPY) & _on_device(analysis, kernels))
     lane = trace.events.lane[kernels]
-    run = _runs(fusable, lane)
+    run = _runs(fusable, lane, _step_numbers(analysis, device, trace.events.start[kernels]))
     count = int(run.max(initial=-1)) + 1
     inside = run >= 0
     size = np.bincount(run[inside], minlength=count)
@@ -105,11 +105,19 @@ def _on_device(analysis: Analysis, events: I64) -> npt.NDArray[np.bool_]:
     return named[inverse] if len(distinct) else np.zeros(len(events), bool)
 
 
-def _runs(member: npt.NDArray[np.bool_], lane: npt.NDArray[np.int32]) -> I64:
-    """The number of the unbroken run that each member belongs to; -1 for the others."""
+def _step_numbers(analysis: Analysis, device: int, start: I64) -> I64:
+    """The step in which each operation starts: what belongs to different steps cannot be fused."""
+    rank = analysis.trace.devices[device].rank
+    edges = np.array([step.start for step in analysis.steps if step.rank == rank], np.int64)
+    return np.searchsorted(edges, start, side="right").astype(np.int64)
+
+
+def _runs(member: npt.NDArray[np.bool_], lane: npt.NDArray[np.int32], step: I64) -> I64:
+    """The number of the unbroken run, inside a step, that each member belongs to; -1 for the others."""
     if not len(member):
         return np.empty(0, np.int64)
-    first = member & np.concatenate(([True], ~member[:-1] | (lane[1:] != lane[:-1])))
+    elsewhere = (lane[1:] != lane[:-1]) | (step[1:] != step[:-1])
+    first = member & np.concatenate(([True], ~member[:-1] | elsewhere))
     return np.where(member, np.cumsum(first) - 1, -1)
 
 

@@ -32,6 +32,7 @@ NEVER_STEPS = re.compile(
     re.IGNORECASE,
 )
 BEFORE_RECORDING = -1
+NEVER = np.iinfo(np.int64).max
 COARSE = re.compile(r"epoch|episode", re.IGNORECASE)
 
 
@@ -112,9 +113,10 @@ def _operations_by_launch(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I
     start = trace.events.start[operations]
     linked = launch >= 0
     lane = trace.events.lane[operations]
-    first_linked = np.full(len(trace.lanes), np.iinfo(np.int64).max, np.int64)
+    first_linked = np.full(len(trace.lanes), NEVER, np.int64)
     np.minimum.at(first_linked, lane[linked], start[linked])
-    unlinked = np.where(start < first_linked[lane], BEFORE_RECORDING, start)
+    early = (first_linked[lane] != NEVER) & (start < first_linked[lane])
+    unlinked = np.where(early, BEFORE_RECORDING, start)
     launched = (
         np.where(linked, trace.events.start[np.maximum(launch, 0)], unlinked) if len(operations) else start
     )

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.budget import Budget
+from rules.analysis.causes import Cause
 from rules.analysis.families import Family
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.phrases import listed, share
@@ -19,7 +21,12 @@ from rules.base import Category, Finding, Need, Severity, rule
 
 I64 = npt.NDArray[np.int64]
 
-LEAST_COMPUTE = 0.9  # of the window on every active GPU
+LEAST_COMPUTE = 0.9  # of the window on every active GPU, with the moments between queued kernels
+NOTEWORTHY_STARTING = 0.03
+_STARTING = (
+    "{} of the time lies between kernels that were queued already: starting each takes the GPU about a microsecond, "
+    "which fewer, longer kernels would save."
+)
 
 _CODE = """with torch.profiler.profile(record_shapes=True, with_flops=True) as prof:   # which operators and shapes
     train_step(batch)
@@ -41,7 +48,8 @@ Why it costs time
     It does not. What remains is to make the kernels themselves faster, or to give them less to do.
 
 How it decides
-    Kernels that are no communication cover at least 90 % of the analysed time on every GPU.
+    Kernels that are no communication, and the moments between kernels that were queued already, cover at least 90 %
+    of the analysed time on every GPU.
 
 What to try
     Look at the families of kernels that take most of the time. Lower precision, better shapes, fused attention, a
@@ -56,9 +64,10 @@ When it is wrong
         budgets = [analysis.budgets(device) for device in analysis.active_devices]
         if not budgets or analysis.window_ns <= 0:
             return
-        lowest = min(budgets, key=lambda budget: budget.compute_ns)
-        if share(analysis, lowest.compute_ns) < LEAST_COMPUTE:
+        lowest = min(budgets, key=_busy)
+        if share(analysis, _busy(lowest)) < LEAST_COMPUTE:
             return
+        starting = share(analysis, lowest.idle_ns[Cause.DEPENDENCY])
         kernels = operations(analysis, lowest.device, EventKind.KERNEL)
         families = _families(analysis, kernels)
         yield Finding(
@@ -70,6 +79,7 @@ When it is wrong
                 "There is nothing to gain between the kernels. Where its time goes: "
                 + listed([f"{family.label} {percent(part)}" for family, part in families])
                 + "."
+                + (f" {_STARTING.format(percent(starting))}" if starting >= NOTEWORTHY_STARTING else "")
             ),
             advice=(
                 "Make the largest family faster: lower precision, shapes that fit the tensor cores, fused kernels.",
@@ -83,6 +93,11 @@ When it is wrong
             code=_CODE,
             cannot_tell="How well the kernels use the GPU: that takes Nsight Compute's counters.",
         )
+
+
+def _busy(budget: Budget) -> int:
+    """Computing, or between operations that were queued already: the CPU has no part in either."""
+    return budget.compute_ns + budget.idle_ns[Cause.DEPENDENCY]
 
 
 def _families(analysis: Analysis, kernels: I64) -> list[tuple[Family, float]]:

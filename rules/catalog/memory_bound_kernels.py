@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from parsers.model import Trace
-from parsers.model.units import percent
+from parsers.model.units import percent, rate
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
 from rules.analysis.kernel_citation import measured_sentence
 from rules.analysis.memory_bound import MemoryBound, memory_bound
 from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, share
+from rules.analysis.traffic import pointwise_traffic
 from rules.base import Category, Finding, Need, rule, severity_of
 
 LEAST_SHARE = 0.01
@@ -99,10 +100,14 @@ When it is wrong
 def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int) -> str:
     kinds = [f"{family.label} ({percent(share(analysis, ns))})" for family, ns in worst.families[:4]]
     text = (
-        f"Data is only moved in {counted(analysis, len(worst.events), 'kernel')} that follow each other in "
-        f"{worst.chains / max(analysis.steps_in_window, 1):,.0f} chains: {part_of_step(analysis, busy)}, "
+        f"Data is only moved in {counted(analysis, len(worst.events), 'kernel')}, in rows of "
+        f"{len(worst.events) / max(worst.chains, 1):.0f}: {part_of_step(analysis, busy)}, "
         f"{listed(kinds)}. Fused, they could save up to {part_of_step(analysis, ceiling)}."
     )
+    traffic = pointwise_traffic(analysis, worst.device, worst.events)
+    if traffic is not None:
+        text += f" From their shapes, the longest of them move about {rate(traffic.bandwidth)}"
+        text += f", {percent(traffic.share)} of the memory's peak." if traffic.peak else "."
     if worst.attention_ns:
         text += (
             f" {percent(worst.attention_ns / max(worst.total_ns, 1))} of it lies between the matrix products "

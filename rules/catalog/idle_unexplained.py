@@ -1,0 +1,77 @@
+"""Idle time whose cause this recording does not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model import Trace
+from parsers.model.units import percent
+from rules.analysis.analysis import analyse
+from rules.analysis.causes import Cause
+from rules.analysis.idle_time import IdleTime
+from rules.analysis.intervals import pairs
+from rules.analysis.phrases import listed, of_every_step, part_of_step, share
+from rules.base import Category, Finding, Need, Severity, rule
+
+LEAST_SHARE = 0.05
+
+_CODE = """with torch.profiler.profile(
+    activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+) as prof:                       # both: launches on the CPU, and what they started on the GPU
+    train_step(batch)
+# Nsight Systems: nsys profile --trace=cuda,nvtx,osrt python train.py"""
+
+
+@rule
+class IdleUnexplained:
+    """Gaps that end with an operation whose launch was not recorded."""
+
+    id: ClassVar[str] = "idle-unexplained"
+    category: ClassVar[Category] = Category.UNEXPLAINED_IDLE
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    The GPU idles, and the recording does not say who should have given it work.
+
+Why it costs time
+    Idle time is lost whatever its cause. Without the launch, nothing can be blamed and no ceiling can be given.
+
+How it decides
+    A gap is unexplained when the operation after it has no launch record: no CUDA calls were recorded, they were
+    cut off at the start of the recording, or the operation ran inside an opaque CUDA graph. It speaks up from 5 %
+    of the step on.
+
+What to try
+    Record CPU and GPU activity together, and start the recording one step earlier.
+
+When it is wrong
+    At the very start of a recording missing launches are normal.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        analysis = analyse(trace)
+        waiting = IdleTime(analysis, Cause.UNKNOWN)
+        if share(analysis, waiting.ns) < LEAST_SHARE:
+            return
+        reasons = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:3]]
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.INFO,
+            title=f"Idle for an unknown reason: {of_every_step(analysis, share(analysis, waiting.ns))}",
+            explanation=(
+                f"The GPU idles {part_of_step(analysis, waiting.ns)}, and this recording does not tell why: "
+                f"{listed(reasons)}." + waiting.spread
+            ),
+            advice=("Record CPU and GPU activity together, and start the recording one step earlier.",),
+            ceiling_ns=0,
+            window_ns=analysis.window_ns,
+            culprit=waiting.culprit,
+            device=waiting.device,
+            evidence=waiting.evidence(),
+            intervals=pairs(waiting.intervals),
+            code=_CODE,
+            cannot_tell="Anything about the CPU: record CUDA API calls and operators.",
+            confidence="low",
+        )
