@@ -208,6 +208,18 @@ def test_a_failing_script_shows_its_traceback_first(
     assert not dialog.history.open.isEnabled()
 
 
+def test_a_script_without_steps_is_recorded_whole_by_one_more_button(
+    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+) -> None:
+    dialog = make_dialog(script_request("tensors_only.py", tmp_path / "out"))
+    with qtbot.waitSignal(dialog.run_view.ended, timeout=60_000):
+        dialog.start()
+    assert dialog.run_view.phase.text().startswith("No steps found")
+    assert dialog.run_view.retry.text() == "Record the whole run instead"
+    with qtbot.waitSignal(dialog.captured, timeout=60_000):
+        qtbot.mouseClick(dialog.run_view.retry, Qt.MouseButton.LeftButton)
+
+
 def test_closing_asks_and_killing_leaves_nothing(
     make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

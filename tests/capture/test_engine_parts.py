@@ -19,6 +19,7 @@ from viewer.capture.gpu_use import gpu_use
 from viewer.capture.interpreters import found_interpreters, probe
 from viewer.capture.output_stream import Event, OutputStream
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, Window
+from viewer.capture.retry import retry_after
 from viewer.capture.storage import History, Presets
 
 MESSAGE = '\x1eSTALLSCOPE {"phase": "recording", "rank": 0, "step": 3, "of": 5}\n'
@@ -80,6 +81,37 @@ def test_gpu_use_is_read_where_nvidia_smi_is(
     assert sentences == ["GPU 0: 87 % busy, 12.3 of 140 GiB", "GPU 1: use unknown, 0 of 140 GiB"]
     monkeypatch.setenv("PATH", "")
     assert gpu_use() == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "problem", "changed"),
+    [
+        (Tool.TORCH, {"reason": "no-steps"}, {"window": Window(steps="whole")}),
+        (Tool.NSYS, {"reason": "no-steps"}, {"nsys": NsysOptions(range="time")}),
+        (Tool.NCU, {"reason": "no-steps"}, {"ncu": NcuOptions(range="whole")}),
+        (
+            Tool.TORCH,
+            {"reason": "too-few-steps", "steps": 6},
+            {"window": Window(skip_first=1, warmup=1, active=3)},
+        ),
+        (
+            Tool.TORCH,
+            {"reason": "too-few-steps", "steps": 3},
+            {"window": Window(skip_first=1, warmup=1, active=1)},
+        ),
+        (Tool.TORCH, {"reason": "too-few-steps", "steps": 2}, {"window": Window(steps="whole")}),
+    ],
+)
+def test_nothing_found_leads_to_a_request_that_finds_something(
+    tool: Tool, problem: dict[str, object], changed: dict[str, object]
+) -> None:
+    request = CaptureRequest(tool=tool)
+    assert retry_after(request, problem) == replace(request, **changed)  # type: ignore[arg-type]
+
+
+def test_other_failures_are_not_tried_again() -> None:
+    assert retry_after(CaptureRequest(), {}) is None
+    assert retry_after(CaptureRequest(), {"reason": "no-torch"}) is None
 
 
 @pytest.mark.parametrize(

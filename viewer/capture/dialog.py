@@ -160,6 +160,10 @@ class CaptureDialog(QDialog):
             if not outcome.traceback:
                 self.close()
 
+    def _retry(self, request: CaptureRequest) -> None:
+        self.show_request(request)
+        self.start()
+
     def _reopen(self, paths: list[Path]) -> None:
         self.captured.emit(paths)
         self.close()
@@ -261,6 +265,7 @@ class CaptureDialog(QDialog):
         for form in (self.target, self.options):
             form.changed.connect(lambda: self._refresh_soon.start(0))
         self.run_view.ended.connect(self._ended)
+        self.run_view.retry_wanted.connect(self._retry)
         self.history.open_wanted.connect(self._reopen)
         self.history.reuse_wanted.connect(self.show_request)
         self.presets.activated.connect(self._pick_preset)

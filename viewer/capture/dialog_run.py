@@ -14,7 +14,7 @@ from viewer.capture.failures import CaptureProblem
 from viewer.capture.gpu_use import GpuUse, gpu_use
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
-from viewer.capture.request import CaptureRequest
+from viewer.capture.request import CaptureRequest, Tool
 from viewer.jobs import Jobs
 from viewer.labels import Label
 
@@ -35,6 +35,7 @@ class RunView(QWidget):
     """Runs one recording at a time; ``ended`` carries its ``Outcome`` or the ``CaptureProblem`` that stopped it."""
 
     ended = Signal(object)
+    retry_wanted = Signal(object)
 
     def __init__(self, jobs: Jobs, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -64,7 +65,12 @@ class RunView(QWidget):
         self.kill.setToolTip("Ends the program and everything it started at once; nothing is kept")
         for button in (self.finish, self.kill):
             button.setAutoDefault(False)
+        self.retry = QPushButton()
+        self.retry.setAutoDefault(False)
+        self.retry.hide()
+        self._retry_request: CaptureRequest | None = None
         self._lay_out()
+        self.retry.clicked.connect(lambda: self.retry_wanted.emit(self._retry_request))
         self.finish.clicked.connect(self._finish_now)
         self.kill.clicked.connect(self.kill_now)
         self._clock = self._timer(250, self._tick)
@@ -86,6 +92,7 @@ class RunView(QWidget):
         self.output.clear()
         self.advice.clear()
         self.gpu.clear()
+        self.retry.hide()
         self.phase.setText("Starting")
         self.progress.setRange(0, 0)
         self._began = time.monotonic()
@@ -140,11 +147,19 @@ class RunView(QWidget):
         else:
             self.phase.setText(outcome.problem)
             self.advice.setText(outcome.fix)
+            self._offer_retry(outcome)
         if outcome.traceback:
             self.output.moveCursor(QTextCursor.MoveOperation.Start)
             self.output.insertPlainText(outcome.traceback.rstrip() + "\n\n--- whole output ---\n")
             self.output.moveCursor(QTextCursor.MoveOperation.Start)
         self.ended.emit(outcome)
+
+    def _offer_retry(self, outcome: Outcome) -> None:
+        self._retry_request = outcome.retry
+        if outcome.retry is not None:
+            whole = outcome.retry.window.steps == "whole" or outcome.retry.tool is not Tool.TORCH
+            self.retry.setText("Record the whole run instead" if whole else "Record fewer steps instead")
+            self.retry.show()
 
     def _failed(self, error: Exception) -> None:
         self._settle()
@@ -243,6 +258,7 @@ class RunView(QWidget):
         column.addLayout(head)
         column.addWidget(self.progress)
         column.addWidget(self.advice)
+        column.addWidget(self.retry, alignment=Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self.output, 1)
         foot = QHBoxLayout()
         foot.addWidget(self.gpu, 1)

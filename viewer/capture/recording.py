@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from viewer.capture import commands, process_tree
 from viewer.capture.failures import CaptureProblem, explain, explain_ending
@@ -21,6 +21,7 @@ from viewer.capture.output_stream import Event, OutputStream
 from viewer.capture.places import Place, place_for
 from viewer.capture.plan import SUFFIXES, Plan
 from viewer.capture.request import CaptureRequest, Tool
+from viewer.capture.retry import REASONS, retry_after
 from viewer.capture.storage import LAST_USED, History, Presets, Run
 
 _LOG = logging.getLogger(__name__)
@@ -37,7 +38,11 @@ def _nobody(_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a recording ended. ``traceback`` is the script's own; ``problem`` is empty when there are recordings."""
+    """How a recording ended.
+
+    ``traceback`` is the script's own; ``problem`` is empty when there are recordings; ``retry`` is a request that
+    should work where this one found nothing.
+    """
 
     recordings: tuple[Path, ...]
     exit_code: int
@@ -47,6 +52,7 @@ class Outcome:
     fix: str = ""
     traceback: str = ""
     killed: bool = False
+    retry: CaptureRequest | None = None
 
 
 class Recording:
@@ -72,7 +78,7 @@ class Recording:
         self._tail: deque[str] = deque()
         self._tail_length = 0
         self._traceback = ""
-        self._problem = ""
+        self._problem: Mapping[str, Any] = {}
         self._log: BinaryIO | None = None
 
     @property
@@ -117,6 +123,7 @@ class Recording:
             fix,
             self._traceback,
             self._killed.is_set(),
+            None if recordings else retry_after(self.request, self._problem),
         )
         self._remember(run, outcome)
         return outcome
@@ -202,7 +209,7 @@ class Recording:
             if part.phase == "failed":
                 self._traceback = self._traceback or str(part.values.get("traceback", ""))
             elif part.phase == "problem":
-                self._problem = self._problem or str(part.values.get("text", ""))
+                self._problem = self._problem or part.values
             self._on_event(part)
             return
         self._keep(part)
@@ -272,6 +279,9 @@ class Recording:
         if self._killed.is_set():
             return "The recording was killed: nothing is kept.", ""
         output = "".join(self._tail)
+        if self._problem.get("reason") in REASONS and not self._traceback:
+            sentence, _, rest = str(self._problem.get("text", "")).partition(". ")
+            return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}.", rest
         if self._traceback:
             last = self._traceback.strip().splitlines()[-1]
             _, fix = explain(self.request.tool, output)
@@ -283,7 +293,7 @@ class Recording:
         if problem:
             return problem, fix
         if self._problem:
-            sentence, _, rest = self._problem.partition(". ")
+            sentence, _, rest = str(self._problem.get("text", "")).partition(". ")
             return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}.", rest
         if exit_code != 0:
             return explain_ending(exit_code)

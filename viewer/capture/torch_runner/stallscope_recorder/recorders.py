@@ -28,6 +28,11 @@ class TorchRecorder:
         self.written: list[str] = []
         self.ranges = record_function_ranges()
 
+    @property
+    def recorded(self) -> bool:
+        """Whether anything was recorded and written."""
+        return bool(self.written)
+
     def start(self, steps_already: Optional[int]) -> None:
         """Begin the schedule, so many steps late; ``None`` records at once and until ``finish``."""
         options = self._options
@@ -102,6 +107,7 @@ class CudaRangeRecorder:
         self._started = False
         self._runtime: Any = None
         self.written: list[str] = []
+        self.recorded = False
         self.ranges = nvtx_ranges() or Ranges(lambda _: None, lambda _: None)
         self._steps = self.ranges.twin()
 
@@ -141,7 +147,7 @@ class CudaRangeRecorder:
 
     def _open(self) -> None:
         if not self._started:
-            self._started = True
+            self._started = self.recorded = True
             if self._runtime is not None:
                 importlib.import_module("torch").cuda.synchronize()
                 self._runtime.cudaProfilerStart()

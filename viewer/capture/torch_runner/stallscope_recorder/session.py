@@ -214,26 +214,27 @@ class Session:
         self.finish()
         if self._agreement is not None:
             self._agreement.leave()
-        if self.handed_over or self.options.recorder != "torch":
-            self.status.say("done")
-        elif self.written:
+        if self.handed_over or (self.recorder is not None and self.recorder.recorded):
             self.status.say("done", files=self.written)
         elif not self.problem:
-            self.problem = self._why_nothing()
-            self.status.say("problem", text=self.problem)
+            reason, self.problem = self._why_nothing()
+            self.status.say("problem", text=self.problem, reason=reason, steps=self._steps_made())
 
-    def _why_nothing(self) -> str:
+    def _why_nothing(self) -> tuple[str, str]:
         options = self.options
         if self.recorder is None:
-            return "nothing recorded: the script never imported torch"
-        if self._started_at < 0 or options.steps == "whole":
-            if options.steps == "whole":
-                return "nothing recorded: the script ended before the recording began (--delay)"
-            return NOTHING_FOUND
+            return "no-torch", "nothing recorded: the script never imported torch"
+        if options.steps == "whole":
+            return "too-late", "nothing recorded: the script ended before the recording began (--delay)"
+        if self._started_at < 0:
+            return "no-steps", NOTHING_FOUND
         return (
+            "too-few-steps",
             "nothing recorded: the script ended after {} steps, and {} pass before the first recorded one. "
-            "Lower --skip-first and --warmup, or let it run longer."
-        ).format(self._steps_made(), options.before_recording)
+            "Lower --skip-first and --warmup, or let it run longer.".format(
+                self._steps_made(), options.before_recording
+            ),
+        )
 
     def _steps_made(self) -> int:
         return max(self.finder.counts.get(self.finder.source, 0), self._started_at, 0)
