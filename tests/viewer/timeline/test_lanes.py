@@ -313,3 +313,32 @@ def test_names_are_classified_when_they_are_first_seen(view: TimelineView, small
     assert len(colors.shades(lane, 0).inks) == before + 1
     colors.classes(lane, row, np.array([0, 1]))
     assert len(colors.shades(lane, 0).inks) == before + 2
+
+
+def test_a_fine_screen_gets_finer_pixels_and_the_same_layout(view: TimelineView) -> None:
+    from viewer.timeline.frame import FramePainter, Options
+
+    assert view.state.scene is not None
+    images = {}
+    for ratio in (1.0, 1.5, 2.0):
+        image = FramePainter().paint(
+            view.state.scene, view.state.scale, view.canvas.shown(), [], 300, ratio, Options(0.0, True)
+        )
+        assert image.devicePixelRatio() == ratio
+        assert image.width() == round(view.state.scale.width * ratio)
+        images[ratio] = pixels(image).copy()
+    lane = placed(view, "GPU 0 · stream 7")
+    y, x = view.canvas.top_of(lane) + lane.rows[0].top + 20, round(view.state.scale.x(6.7 * MS))
+    color = rgb(theme.current().family("gemm"))
+    assert {int(image[round(y * ratio), round(x * ratio)]) for ratio, image in images.items()} == {color}
+
+
+def test_animations_respect_the_system(view: TimelineView, monkeypatch: pytest.MonkeyPatch) -> None:
+    from PySide6.QtWidgets import QApplication, QStyle
+
+    view.set_animated(True)
+    monkeypatch.setattr(type(QApplication.style()), "styleHint", lambda *_: 0, raising=False)
+    assert QApplication.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration) == 0
+    view.show_interval(10 * MS, 14 * MS)
+    assert not view.state.flying
+    assert view.visible_interval == (10 * MS, 14 * MS)
