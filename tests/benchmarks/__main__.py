@@ -32,6 +32,7 @@ def main() -> None:
             )
         print("floor: the same file decoded event by event with msgspec, nothing kept\n")
         _measure_databases(sizes, folder)
+        _measure_drawing(sizes)
 
 
 def _measure_databases(sizes: Sequence[int], folder: Path) -> None:
@@ -46,7 +47,15 @@ def _measure_databases(sizes: Sequence[int], folder: Path) -> None:
             f" {taken.opening / taken.floor:>8.2f} {taken.peak / taken.events:>4.0f} B/event",
             flush=True,
         )
-    print("floor: the same columns read with ADBC into numpy, nothing done with them")
+    print("floor: the same columns read with ADBC into numpy, nothing done with them\n")
+
+
+def _measure_drawing(sizes: Sequence[int]) -> None:
+    from tests.benchmarks.drawing import SIZES as DRAWING_SIZES
+    from tests.benchmarks.drawing import report
+
+    print("Painting the timeline")
+    report(DRAWING_SIZES if tuple(sizes) == SIZES else sizes)
 
 
 if __name__ == "__main__":
