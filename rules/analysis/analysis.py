@@ -12,6 +12,7 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from rules.analysis.budget import Budget, budget_of
 from rules.analysis.causes import IdleTable
+from rules.analysis.device_operations import operations_of_device
 from rules.analysis.device_time import DeviceTime, busy_parts, idle_parts
 from rules.analysis.families import Family, KernelClass, classify
 from rules.analysis.gaps import idle_of_device, joined_tables
@@ -95,7 +96,7 @@ class Analysis:
 
     def span(self, device: int) -> tuple[int, int]:
         """First start to last end of the device's operations; (0, 0) without any."""
-        operations = self.trace.operations_of_device(device)
+        operations = operations_of_device(self.trace, device)
         if not len(operations):
             return 0, 0
         return int(self.trace.events.start[operations[0]]), int(self.trace.events.end[operations].max())

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
 from rules.analysis.analysis import Analysis
+from rules.analysis.durations import durations
 from rules.analysis.intervals import Intervals, clip, intersect, length, union
 from rules.analysis.work import operations
 
@@ -63,7 +64,7 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
         events=events,
         exposed=exposed,
         bytes=int(trace.attribute(Attribute.BYTES, events).sum()),
-        time_ns=int(trace.events.duration[events].sum()),
+        time_ns=int(durations(trace, events).sum()),
         pageable=pageable,
         regions=regions_that_launched(analysis, device, events),
     )
@@ -90,7 +91,7 @@ def regions_that_launched(analysis: Analysis, device: int, events: I64) -> tuple
     region = np.where(region < 0, analysis.threads.activity(main).user_regions.at(at), region)
     region = np.where(launches < 0, -1, region)
     time: Counter[str] = Counter()
-    for where, spent in zip(region.tolist(), trace.events.duration[events].tolist(), strict=True):
+    for where, spent in zip(region.tolist(), durations(trace, events).tolist(), strict=True):
         if where >= 0:
             time[trace.name(where)] += spent
     return tuple(name for name, _ in time.most_common())

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from rules.analysis.causes import Cause, IdleTable
+from rules.analysis.device_operations import operations_of_device
 from rules.analysis.intervals import EMPTY, Intervals, covered_before, subtract, union
 
 I64 = npt.NDArray[np.int64]
@@ -41,7 +42,7 @@ class DeviceTime:
 
 def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Intervals, Intervals, Intervals]:
     """(busy, compute, exposed communication, exposed copies, other) of one device."""
-    operations = trace.operations_of_device(device)
+    operations = operations_of_device(trace, device)
     kind = trace.events.kind[operations]
     collective = np.isin(operations, trace.collective_kernels)
 
@@ -59,9 +60,10 @@ def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Interva
 
 def idle_parts(table: IdleTable, device: int) -> dict[Cause, Intervals]:
     """The idle intervals of one device by cause."""
-    mine = table.device == device
+    first, last = np.searchsorted(table.device, (device, device + 1)).tolist()
+    start, end, of_cause = table.start[first:last], table.end[first:last], table.cause[first:last]
     parts = {}
     for cause in Cause:
-        rows = mine & (table.cause == cause)
-        parts[cause] = union(table.start[rows], table.end[rows]) if rows.any() else EMPTY
+        rows = of_cause == cause
+        parts[cause] = union(start[rows], end[rows]) if rows.any() else EMPTY
     return parts

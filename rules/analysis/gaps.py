@@ -12,6 +12,8 @@ from rules.analysis.blocking import Blockers, blockers, read_back_calls
 from rules.analysis.calls import BLOCKING, WORK_CALLS, Call
 from rules.analysis.causes import Cause, IdleTable
 from rules.analysis.culprits import Culprits
+from rules.analysis.device_operations import operations_of_device
+from rules.analysis.durations import durations
 from rules.analysis.intervals import Intervals, complement, contains, union
 from rules.analysis.threads import Threads
 
@@ -55,7 +57,7 @@ class _Pieces:
 
 def idle_of_device(trace: Trace, threads: Threads, device: int, t0: int, t1: int) -> IdleTable:
     """The idle time of one device inside [t0, t1), attributed."""
-    operations = trace.operations_of_device(device)
+    operations = operations_of_device(trace, device)
     busy = union(trace.events.start[operations], trace.events.end[operations])
     gaps = _gaps(trace, operations, complement(busy, t0, t1))
     culprits = Culprits(trace, threads)
@@ -157,7 +159,7 @@ def _causes(
     stretch = _stretch(pieces.start, pieces.end, events.start[breaks], events.end[breaks])
     launched = events.start[launches]
     call_class = np.where(call < 0, Call.OTHER, threads.call_class[events.name[np.maximum(call, 0)]])
-    call_time = np.where(call < 0, 0, events.duration[np.maximum(call, 0)])
+    call_time = np.where(call < 0, 0, durations(trace, np.maximum(call, 0)))
     calling = (call >= 0) & np.isin(call_class, WORK_CALLS)
     copying = np.isin(call_class, (Call.COPY, Call.BLOCKING_COPY)) & (call_time >= LONG_CALL_NS)
     long_call = (call >= 0) & (call_time >= LONG_CALL_NS) & ~np.isin(call_class, BLOCKING) & ~copying

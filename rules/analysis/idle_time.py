@@ -13,6 +13,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.calls import WORK_CALLS
 from rules.analysis.causes import Cause
+from rules.analysis.durations import durations
 from rules.analysis.intervals import Intervals, clip, union
 from rules.analysis.phrases import device_name, share
 from rules.base import Evidence
@@ -68,9 +69,12 @@ class IdleTime:
         """Rows of the idle table on the worst GPU inside the window, longest first."""
         idle = self.analysis.idle
         t0, t1 = self.analysis.window
-        mine = (idle.device == self.device) & (idle.cause == self.cause) & (idle.end > t0) & (idle.start < t1)
-        rows = np.flatnonzero(mine)
-        return rows[np.argsort(-self._length(rows), kind="stable")]
+        first, last = np.searchsorted(idle.device, (self.device, self.device + 1)).tolist()
+        here = slice(first, last)
+        mine = (idle.cause[here] == self.cause) & (idle.end[here] > t0) & (idle.start[here] < t1)
+        rows = np.flatnonzero(mine) + first
+        longest_first: I64 = rows[np.argsort(-self._length(rows), kind="stable")]
+        return longest_first
 
     def _length(self, rows: I64) -> I64:
         t0, t1 = self.analysis.window
@@ -165,7 +169,7 @@ def any_stream(trace: Trace, device: int) -> int:
 
 def event_evidence(trace: Trace, events: I64, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
     """The longest of some events, as evidence."""
-    order = events[np.argsort(-trace.events.duration[events], kind="stable")][:most]
+    order = events[np.argsort(-durations(trace, events), kind="stable")][:most]
     return tuple(
         Evidence(
             lane=int(trace.events.lane[event]),

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
+from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.work import operations
 
@@ -54,7 +55,7 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     kernels = operations(analysis, device, EventKind.KERNEL, EventKind.MEMCPY)
     kernels = kernels[np.lexsort((trace.events.start[kernels], trace.events.lane[kernels]))]
     family = analysis.family_of_string[trace.events.name[kernels]]
-    duration = trace.events.duration[kernels]
+    duration = durations(trace, kernels)
     fusable = np.isin(family, FUSABLE) | ((family == Family.COPY) & _on_device(analysis, kernels))
     lane = trace.events.lane[kernels]
     run = _runs(fusable, lane, _step_numbers(analysis, device, trace.events.start[kernels]))

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, LaneKind, Trace
 from rules.analysis.calls import Call, calls_of
+from rules.analysis.device_operations import operations_of_device
+from rules.analysis.durations import durations
 from rules.analysis.innermost import Innermost
 from rules.analysis.intervals import Intervals, union
 from rules.analysis.regions import RegionRole, is_loader, roles_of
@@ -71,6 +73,7 @@ class Threads:
     of_lane: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     call_class: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
     roles: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    _drivers: dict[int, tuple[list[int], int]] = field(default_factory=dict)
     _made: dict[int, ThreadActivity] = field(default_factory=dict)
     _events: dict[int, I64] = field(default_factory=dict)
 
@@ -147,12 +150,15 @@ class Threads:
         return found[np.argsort(trace.events.start[found], kind="stable")]
 
     def drivers(self, device: int) -> tuple[list[int], int]:
-        """The threads that launched work on a device, busiest first, and the main thread among or beside them.
+        """The threads that launched work on a device, busiest first, and the main thread among or beside them."""
+        if device not in self._drivers:
+            self._drivers[device] = self._find_drivers(device)
+        return self._drivers[device]
 
-        The main thread holds the steps or regions; -1 when no thread launched anything.
-        """
+    def _find_drivers(self, device: int) -> tuple[list[int], int]:
+        """The main thread holds the steps or regions; -1 when no thread launched anything."""
         trace = self.trace
-        operations = trace.operations_of_device(device)
+        operations = operations_of_device(trace, device)
         launches = trace.links.launch_of(operations)
         owners = self.of_events(launches[launches >= 0])
         owners = owners[owners >= 0]
@@ -170,7 +176,7 @@ class Threads:
         def weight(thread: int) -> tuple[int, int, int, int]:
             events = self._events[thread]
             kind = self.trace.events.kind[events]
-            duration = self.trace.events.duration[events]
+            duration = durations(self.trace, events)
             roles = self.roles[self.trace.events.name[events]]
             return (
                 int(duration[kind == EventKind.STEP].sum()),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from parsers.model import Attribute
 from rules.analysis.analysis import Analysis
+from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.gpu_peaks import peaks_of
 from rules.analysis.operators import operator_of
@@ -44,14 +45,14 @@ def pointwise_traffic(analysis: Analysis, device: int, kernels: I64) -> Traffic 
     trace = analysis.trace
     family = analysis.family_of_string[trace.events.name[kernels]]
     pointwise = kernels[np.isin(family, (Family.ELEMENTWISE, Family.COPY_CAST))]
-    longest = pointwise[np.argsort(-trace.events.duration[pointwise], kind="stable")][:LOOKED_AT]
+    longest = pointwise[np.argsort(-durations(trace, pointwise), kind="stable")][:LOOKED_AT]
     moved = time = 0
     for kernel in longest.tolist():
         operator = operator_of(analysis, kernel)
         size = operator_bytes(analysis, operator) if operator >= 0 else 0
         if size:
             moved += size
-            time += int(trace.events.duration[kernel])
+            time += int(durations(trace, kernel))
     if not time:
         return None
     found = trace.devices[device]

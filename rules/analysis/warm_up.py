@@ -11,6 +11,7 @@ from parsers.model import EventKind
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.calls import Call
+from rules.analysis.durations import durations
 from rules.analysis.idle_time import any_stream
 from rules.analysis.regions import numbered
 from rules.analysis.steps import Step
@@ -86,13 +87,13 @@ def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], boo
     cpu = inside & np.isin(trace.events.kind, (EventKind.REGION, EventKind.CPU_OP, EventKind.PYTHON))
     cpu &= named[trace.events.name] if len(named) else False
     if cpu.any():
-        spent = int(trace.events.duration[cpu].max())
+        spent = int(durations(trace, cpu).max())
         parts.append("compilation by torch.compile")
         one_off |= spent > LEAST_COMPILE_SHARE * length or int(np.count_nonzero(cpu)) > 20
     api = np.flatnonzero(inside & (trace.events.kind == EventKind.API))
     calls = analysis.threads.call_class[trace.events.name[api]]
     for call, text in _START_UP_CALLS:
-        spent = int(trace.events.duration[api[calls == call]].sum())
+        spent = int(durations(trace, api[calls == call]).sum())
         if spent > NOTEWORTHY_SHARE * length:
             parts.append(f"{text} ({duration(spent)})")
         one_off |= call is not Call.ALLOCATE and spent > LEAST_LOADING_SHARE * length

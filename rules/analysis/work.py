@@ -8,6 +8,8 @@ import numpy.typing as npt
 from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.calls import Call
+from rules.analysis.device_operations import operations_of_device
+from rules.analysis.durations import durations
 from rules.analysis.families import Family
 
 I64 = npt.NDArray[np.int64]
@@ -16,7 +18,7 @@ I64 = npt.NDArray[np.int64]
 def operations(analysis: Analysis, device: int, *kinds: EventKind) -> I64:
     """GPU operations of one device that start inside the window, by start; of these kinds, or of all."""
     trace = analysis.trace
-    found = trace.operations_of_device(device)
+    found = operations_of_device(trace, device)
     t0, t1 = analysis.window
     start = trace.events.start[found]
     found = found[(start >= t0) & (start < t1)]
@@ -45,4 +47,4 @@ def api_calls(analysis: Analysis, device: int, *classes: Call) -> I64:
 
 def total(analysis: Analysis, events: I64) -> int:
     """Summed duration of events, ns."""
-    return int(analysis.trace.events.duration[events].sum())
+    return int(durations(analysis.trace, events).sum())

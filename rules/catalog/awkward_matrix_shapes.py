@@ -12,6 +12,7 @@ import numpy.typing as npt
 from parsers.model import Attribute, EventKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
@@ -93,7 +94,7 @@ When it is wrong
         ceiling = int(length(busy) * MISALIGNED_COST)
         if share(analysis, ceiling) < LEAST_SHARE:
             return
-        longest = int(events[np.argmax(trace.events.duration[events])])
+        longest = int(events[np.argmax(durations(trace, events))])
         shapes = _shapes(analysis, longest)
         yield Finding(
             rule=self.id,
@@ -125,11 +126,11 @@ When it is wrong
         if not processors or not len(products):
             return
         blocks = trace.attribute(Attribute.GRID, products)
-        long_enough = trace.events.duration[products] >= LONG_ENOUGH_NS
+        long_enough = durations(trace, products) >= LONG_ENOUGH_NS
         events = products[(blocks > 0) & (blocks < HALF_OF_GPU * processors) & long_enough]
         if share(analysis, total(analysis, events)) < LEAST_SMALL_SHARE:
             return
-        longest = int(events[np.argmax(trace.events.duration[events])])
+        longest = int(events[np.argmax(durations(trace, events))])
         used = int(trace.attribute(Attribute.GRID, np.array([longest], np.int64))[0])
         yield Finding(
             rule=self.id,

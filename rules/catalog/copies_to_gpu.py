@@ -9,6 +9,7 @@ from parsers.model import CopyKind, Trace
 from parsers.model.units import percent, rate, size
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.copies import Copies, copies_of
+from rules.analysis.durations import durations
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import pairs
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share
@@ -98,7 +99,7 @@ When it is wrong
 
 
 def _culprit(trace: Trace, copies: Copies) -> str:
-    longest = max(copies.events.tolist(), key=lambda event: int(trace.events.duration[event]))
+    longest = max(copies.events.tolist(), key=lambda event: int(durations(trace, event)))
     name = trace.name(longest)
     if len(copies.pageable) and "pageable" not in name.lower():
         name += " (pageable memory)"
@@ -114,7 +115,7 @@ def _explanation(analysis: Analysis, copies: Copies) -> str:
     if copies.regions:
         text += f" The code that asks for them: {copies.regions[0]}."
     if len(copies.pageable):
-        part = float(analysis.trace.events.duration[copies.pageable].sum()) / max(copies.time_ns, 1)
+        part = float(durations(analysis.trace, copies.pageable).sum()) / max(copies.time_ns, 1)
         text += (
             f" {percent(part)} of that time copies from pageable memory, which blocks the CPU and is several "
             "times slower "

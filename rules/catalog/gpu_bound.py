@@ -13,6 +13,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.budget import Budget
 from rules.analysis.causes import Cause
+from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.phrases import listed, share
@@ -104,7 +105,7 @@ def _families(analysis: Analysis, kernels: I64) -> list[tuple[Family, float]]:
     trace = analysis.trace
     time = np.bincount(
         analysis.family_of_string[trace.events.name[kernels]],
-        trace.events.duration[kernels],
+        durations(trace, kernels),
         minlength=len(Family),
     )
     order = np.argsort(-time, kind="stable")[:5].tolist()

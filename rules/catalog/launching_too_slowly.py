@@ -13,6 +13,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.calls import WORK_CALLS
 from rules.analysis.causes import Cause
+from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.idle_time import IdleTime
 from rules.analysis.intervals import pairs
@@ -129,7 +130,7 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
     names = " ".join(each.culprit.lower() for each in waiting.blames)
     return _Launches(
         kernels=len(kernels),
-        mean_kernel_ns=float(trace.events.duration[kernels].mean()) if len(kernels) else 0.0,
+        mean_kernel_ns=float(durations(trace, kernels).mean()) if len(kernels) else 0.0,
         interval_ns=float(np.median(np.diff(starts))) if len(starts) > 1 else 0.0,
         optimizer_share=in_optimizer / max(waiting.worst_ns, 1),
         training="backward" in names

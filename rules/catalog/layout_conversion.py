@@ -10,6 +10,7 @@ import numpy as np
 from parsers.model import EventKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import analyse
+from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, intersect, length, pairs, union
@@ -65,7 +66,7 @@ When it is wrong
         ceiling = length(busy)
         if share(analysis, ceiling) < LEAST_SHARE:
             return
-        longest = trace.name(int(events[np.argmax(trace.events.duration[events])]))
+        longest = trace.name(int(events[np.argmax(durations(trace, events))]))
         kernels = total(analysis, operations(analysis, worst, EventKind.KERNEL))
         yield Finding(
             rule=self.id,

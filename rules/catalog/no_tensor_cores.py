@@ -11,6 +11,7 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
@@ -81,7 +82,7 @@ When it is wrong
         ceiling = int(length(busy) * (1 - 1 / _ratio(trace, worst)))
         if share(analysis, ceiling) < LEAST_SHARE:
             return
-        longest = int(events[np.argmax(trace.events.duration[events])])
+        longest = int(events[np.argmax(durations(trace, events))])
         yield Finding(
             rule=self.id,
             category=self.category,

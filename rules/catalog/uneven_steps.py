@@ -11,6 +11,7 @@ from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.causes import Cause
+from rules.analysis.durations import durations
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.phrases import device_name, listed, share, shortened
 from rules.analysis.steps import Step
@@ -97,7 +98,7 @@ When it is wrong
         for device in analysis.active_devices:
             kernels = operations(analysis, device, EventKind.KERNEL)
             kernels = np.setdiff1d(kernels, trace.collective_kernels)
-            name, time = trace.events.name[kernels], trace.events.duration[kernels].astype(np.float64)
+            name, time = trace.events.name[kernels], durations(trace, kernels).astype(np.float64)
             count = np.bincount(name, minlength=len(trace.strings))
             total = np.bincount(name, time, minlength=len(trace.strings))
             square = np.bincount(name, time * time, minlength=len(trace.strings))

@@ -142,13 +142,14 @@ def test_every_labelled_recording_is_judged_right(judged: list[Judged]) -> None:
     assert wrong == []
 
 
-def test_the_budget_of_every_recording_adds_up(shared_data: Path, judged: list[Judged]) -> None:
+def test_every_recording_is_diagnosed_and_its_budget_adds_up(shared_data: Path, judged: list[Judged]) -> None:
     public = [
         path for folder in ("chrome", "nsys") for path in sorted((shared_data / "public" / folder).iterdir())
     ]
     checked = 0
     for trace in [*(each.trace for each in judged), *(open_trace([path]) for path in public)]:
         analysis = analyse(trace)
+        assert diagnose(trace).crashed == {}, trace.inputs
         for device in range(len(trace.devices)):
             budget = analysis.budgets(device)
             parts = (
