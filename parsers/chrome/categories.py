@@ -69,6 +69,9 @@ _FAMILIES = {
 _API = re.compile(r"(^|_)(runtime|driver)$")
 
 
+PROFILER_PROCESSES = ("Spans", "Traces", "")  # where Kineto puts its own markers, as if they were processes
+
+
 def family_of(category: str | None) -> Family:
     """The family of a category; an unknown category is shown on a lane of its thread."""
     if category is None:

@@ -17,6 +17,7 @@ from parsers.chrome.categories import (
     CPU_OP,
     GPU_SYNC,
     KERNEL,
+    PROFILER_PROCESSES,
     REGION,
     Family,
     Where,
@@ -157,11 +158,7 @@ class Columns:
 
     def _phase(self, phase: str | None, category: str | None, events: list[Event], rows: I64) -> None:
         if phase == "X":
-            known = self._families.get(category)
-            if known is None:
-                family = family_of(category)
-                known = self._families[category] = family, TracksOfFamily(family, self.tracks)
-            self._complete(*known, events, rows)
+            self._complete(*self._family(category), events, rows)
         elif phase in FLOWS:
             self.flows += len(events)
         elif phase == "M":
@@ -172,6 +169,13 @@ class Columns:
             self._instants(phase or "", category, events, rows)
         else:
             self.ignored[phase or ""] += len(events)
+
+    def _family(self, category: str | None) -> tuple[Family, TracksOfFamily]:
+        known = self._families.get(category)
+        if known is None:
+            family = family_of(category)
+            known = self._families[category] = family, TracksOfFamily(family, self.tracks)
+        return known
 
     def _metadata(self, events: list[Event]) -> None:
         for event in events:
@@ -201,7 +205,9 @@ class Columns:
 
     def _complete(self, family: Family, tracks: TracksOfFamily, events: list[Event], rows: I64) -> None:
         if family is BOOKKEEPING:
-            self.ignored["bookkeeping"] += len(events)
+            shown = [index for index, event in enumerate(events) if event.pid not in PROFILER_PROCESSES]
+            if shown:
+                self._complete(*self._family(None), [events[index] for index in shown], rows[shown])
             return
         count = len(events)
         names = self.names
@@ -349,9 +355,8 @@ class Columns:
             self.flows,
         )
         for phase, count in self.ignored.items():
-            if phase != "bookkeeping":
-                reason = "events of a phase that has no place on a timeline"
-                self.quality.note(f"phase-{phase[:8] or 'missing'}", Effect.NOTED, reason, "", count)
+            reason = "events of a phase that has no place on a timeline"
+            self.quality.note(f"phase-{phase[:8] or 'missing'}", Effect.NOTED, reason, "", count)
 
 
 def integers(values: list[Any]) -> tuple[I64, list[int] | None]:

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from parsers.chrome.categories import REGION, Where, family_of
+from parsers.chrome.categories import PROFILER_PROCESSES, REGION, Where, family_of
 from parsers.chrome.collect import INSTANTS, Columns, Instant, Part
 from parsers.chrome.times import INVALID
 from parsers.model import Effect, EventKind, LaneKind
 
 _BEGINS = frozenset({"b", "S"})
 _ENDS = frozenset({"e", "F"})
-_PROFILER_PROCESSES = ("Spans", "Traces", "")  # the profiler's own markers, without a thread
 
 
 def add_instants(columns: Columns) -> None:
@@ -28,7 +27,7 @@ def add_instants(columns: Columns) -> None:
             columns.quality.read(1)
             columns.quality.note("no-time", Effect.QUARANTINED, "an event without a usable time", each.name)
         elif each.phase in INSTANTS or each.phase in ("n", "T", "p"):
-            if each.pid not in _PROFILER_PROCESSES:
+            if each.pid not in PROFILER_PROCESSES:
                 marks.append(each)
         elif each.phase in ("B", "E"):
             stacked.append(each)

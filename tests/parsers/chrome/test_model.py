@@ -311,6 +311,12 @@ def test_the_profilers_own_markers_do_not_widen_the_view(tmp_path: Path) -> None
     assert trace.duration == 5000
 
 
+def test_the_category_trace_of_other_tools_is_shown(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, [complete("load", 0, 5, "trace"), complete("own", 0, 5, "Trace", pid="Spans")])
+    assert names(trace) == ["load"]
+    assert balanced(trace)
+
+
 def test_the_header_says_how_it_was_recorded(tmp_path: Path) -> None:
     keys = {
         "schemaVersion": 1, "baseTimeNanoseconds": 1_790_857_026_000_000_000, "record_shapes": 1, "profile_memory": 0,
