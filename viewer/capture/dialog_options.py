@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -323,6 +323,7 @@ class OptionsForm(QWidget):
         spin = QSpinBox()
         spin.setRange(least, most)
         spin.setFixedWidth(72)
+        spin.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         spin.valueChanged.connect(self._edited)
         return spin
 
@@ -333,6 +334,7 @@ def _seconds(least: float, most: float) -> QDoubleSpinBox:
     spin.setDecimals(0)
     spin.setSuffix(" s")
     spin.setFixedWidth(80)
+    spin.setAlignment(Qt.AlignmentFlag.AlignHCenter)
     return spin
 
 
