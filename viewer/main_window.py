@@ -157,6 +157,7 @@ class MainWindow(QMainWindow):
         self.start_page.paths_wanted.connect(self.open)
         self.status.quality_wanted.connect(acts.show_quality)
         self.bookmarks.changed.connect(lambda: self.panels.update_tabs())
+        self.bookmarks.changed.connect(lambda: self.timeline.set_bookmarks(self.bookmarks.bookmarks))
         self.bookmarks.failed.connect(
             lambda problem: self.banner.say(problem, "The recording itself is fine.")
         )

@@ -36,6 +36,7 @@ class Overlays:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         self._draw_area(painter, scene, shown, height)
         self._draw_evidence(painter, scene, by_lane)
+        self._draw_bookmarks(painter, height)
         self._draw_gap(painter, scene, shown)
         if self._state.selected >= 0:
             self._draw_links(painter, scene, by_lane, height)
@@ -127,7 +128,7 @@ class Overlays:
         scale, colors = self._state.scale, theme.current()
         glow = QColor(colors.accent)
         glow.setAlpha(38)
-        for place in self._state.evidence[:MOST_MARKS]:
+        for place in self._state.evidence_in_view(MOST_MARKS):
             left, right = scale.x(place.start), scale.x(place.end)
             shown = by_lane.get(place.lane)
             if shown is None or right < 0 or left > scale.width:
@@ -212,6 +213,13 @@ class Overlays:
         painter.setPen(colors.text_secondary)
         painter.setFont(self._small.font)
         self._small.draw(painter, second, x + 18 + self._bold.width(first), y + 5, 200)
+
+    def _draw_bookmarks(self, painter: QPainter, height: int) -> None:
+        painter.setPen(QPen(theme.current().accent, 1, Qt.PenStyle.DashLine))
+        for mark in self._state.bookmarks:
+            x = self._state.scale.x(mark.start)
+            if 0 <= x <= self._state.scale.width:
+                painter.drawLine(QPointF(round(x) + 0.5, 0), QPointF(round(x) + 0.5, height))
 
     def _draw_cursor(self, painter: QPainter, height: int) -> None:
         if self._state.cursor is None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QContextMenuEvent, QFont, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QFont,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from parsers.model.units import duration
@@ -15,7 +24,7 @@ from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.ticks import exact, ticks
 from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
-from viewer.timeline.state import TimelineState
+from viewer.timeline.state import Mark, TimelineState
 
 RULER_HEIGHT = 24
 STEPS_HEIGHT = 26
@@ -61,6 +70,7 @@ class Ruler(QWidget):
         painter.setClipRect(QRectF(NAMES_WIDTH, 0, self.width() - NAMES_WIDTH, self.height()))
         self._draw_marks(painter)
         self._draw_area(painter)
+        self._draw_bookmarks(painter)
         if self._state.shown_steps:
             self._draw_steps(painter)
         self._draw_cursor(painter)
@@ -120,6 +130,26 @@ class Ruler(QWidget):
         painter.setPen(QPen(colors.accent, 1))
         for x in (left, right):
             painter.drawLine(QPointF(round(x) + 0.5, 0), QPointF(round(x) + 0.5, RULER_HEIGHT))
+
+    def _draw_bookmarks(self, painter: QPainter) -> None:
+        """A flag at the beginning of every place that is kept."""
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.current().accent)
+        for mark in self._state.bookmarks:
+            x = round(NAMES_WIDTH + self._state.scale.x(mark.start))
+            if NAMES_WIDTH <= x <= self.width():
+                painter.drawRect(QRectF(x, 2, 1, RULER_HEIGHT - 3))
+                painter.drawPolygon(QPolygonF([QPointF(x, 2), QPointF(x + 8, 5), QPointF(x, 9)]))
+
+    def bookmark_at(self, x: float, y: float) -> Mark | None:
+        """The bookmark whose flag is at a point of this widget."""
+        if y >= RULER_HEIGHT:
+            return None
+        left = NAMES_WIDTH + 0.0
+        return next(
+            (mark for mark in self._state.bookmarks if -3 <= x - left - self._state.scale.x(mark.start) <= 9),
+            None,
+        )
 
     def _draw_steps(self, painter: QPainter) -> None:
         state, colors = self._state, theme.current()
@@ -201,7 +231,8 @@ class Ruler(QWidget):
             index = self.step_at(event.position().x())
             self.setToolTip(tooltip(self._step_text(index)) if index >= 0 else "")
         else:
-            self.setToolTip("")
+            mark = self.bookmark_at(event.position().x(), event.position().y())
+            self.setToolTip(tooltip(mark.title) if mark is not None else "")
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         pressed, self._pressed = self._pressed, None
@@ -213,6 +244,8 @@ class Ruler(QWidget):
             step = self._state.shown_steps[[number for number, _ in self._state.shown_steps].index(index)][1]
             self._state.show_interval(step.start, step.end, air=0.02)
             self._state.step_selected.emit(index)
+        elif (mark := self.bookmark_at(pressed.x(), pressed.y())) is not None:
+            self._state.reveal(mark.start, mark.end)
         elif pressed.y() < RULER_HEIGHT:
             self._state.select_area(None)
 

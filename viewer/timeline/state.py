@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 from PySide6.QtCore import QAbstractAnimation, QEasingCurve, QObject, QVariantAnimation, Signal
 from PySide6.QtWidgets import QApplication, QStyle
 
@@ -17,6 +20,17 @@ from viewer.timeline.geometry.scale import Scale, fitted
 from viewer.timeline.scene import Scene
 
 FLIGHT_MS = 120
+
+
+class Mark(Protocol):
+    """A place somebody keeps; times are ns."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def title(self) -> str: ...
 
 
 class TimelineState(QObject):
@@ -45,8 +59,10 @@ class TimelineState(QObject):
         self.gap = -1
         self.area: AreaSelection | None = None
         self.evidence: tuple[Evidence, ...] = ()
+        self.bookmarks: tuple[Mark, ...] = ()
         self.cursor: float | None = None
         self.animated = True
+        self._spans = _spans(())
         self._history = History()
         self._flight = QVariantAnimation(self)
         self._flight.setDuration(FLIGHT_MS)
@@ -69,6 +85,7 @@ class TimelineState(QObject):
         self._history.clear()
         self.scene = scene
         self.selected, self.gap, self.area, self.evidence, self.cursor = -1, -1, None, (), None
+        self._spans = _spans(())
         self.origin, self.filter = 0.0, ""
         self.arrangement = Arrangement()
         self.end = float(max(scene.trace.duration, 1)) if scene is not None else 1.0
@@ -196,6 +213,21 @@ class TimelineState(QObject):
     def highlight(self, evidence: Sequence[Evidence]) -> None:
         """Mark these places."""
         self.evidence = tuple(evidence)
+        self._spans = _spans(self.evidence)
+        self.overlay_changed.emit()
+
+    def evidence_in_view(self, most: int) -> list[Evidence]:
+        """The marked places that touch the view, at most so many: the longest ones."""
+        spans = self._spans
+        inside = np.flatnonzero((spans[:, 1] >= self.scale.t0) & (spans[:, 0] <= self.scale.t1))
+        if len(inside) > most:
+            length = spans[inside, 1] - spans[inside, 0]
+            inside = np.sort(inside[np.argsort(-length, kind="stable")[:most]])
+        return [self.evidence[index] for index in inside.tolist()]
+
+    def set_bookmarks(self, marks: Sequence[Mark]) -> None:
+        """The places to mark on the ruler; they stay until others are set, also when another recording is shown."""
+        self.bookmarks = tuple(marks)
         self.overlay_changed.emit()
 
     def set_cursor(self, when: float | None) -> None:
@@ -218,3 +250,7 @@ class TimelineState(QObject):
             return ()
         rank = self.scene.steps[0].rank
         return tuple((index, step) for index, step in enumerate(self.scene.steps) if step.rank == rank)
+
+
+def _spans(evidence: Sequence[Evidence]) -> npt.NDArray[np.int64]:
+    return np.array([(place.start, place.end) for place in evidence], np.int64).reshape(-1, 2)

@@ -25,7 +25,7 @@ from viewer.timeline.lane_commands import LaneCommands
 from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Scene
-from viewer.timeline.state import TimelineState
+from viewer.timeline.state import Mark, TimelineState
 
 AT_ONCE = 100_000  # events or gaps: so few are prepared without a job
 KEY_ZOOM = 0.7
@@ -250,6 +250,10 @@ class TimelineView(QWidget):
                 depth = int(self.state.scene.trace.events.depth[depths[0]]) if depths else 0
                 self._unfold(lane, depth)
         self.state.highlight(evidence)
+
+    def set_bookmarks(self, marks: Sequence[Mark]) -> None:
+        """Flags on the ruler for places somebody keeps: anything with ``start``, ``end`` (ns) and ``title``."""
+        self.state.set_bookmarks(marks)
 
     def clear_highlight(self) -> None:
         """Take all marks away."""

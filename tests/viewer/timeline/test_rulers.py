@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtTest import QTest
@@ -87,3 +89,21 @@ def test_the_ruler_can_count_from_a_step_or_from_anywhere(view: TimelineView) ->
     assert view.state.origin == pytest.approx(5 * MS, abs=0.1 * MS)
     choose("recording", 300)
     assert view.state.origin == 0
+
+
+@dataclass(frozen=True)
+class Kept:
+    start: int
+    end: int
+    title: str
+
+
+def test_a_click_on_a_bookmark_shows_it(view: TimelineView) -> None:
+    view.set_bookmarks([Kept(15 * MS, 15 * MS + 1000, "here"), Kept(22 * MS, 24 * MS, "there")])
+    x = x_of(view, 15) + 3
+    assert view.ruler.bookmark_at(x, 5).title == "here"
+    assert view.ruler.bookmark_at(x + 40, 5) is None
+    assert not view.picture().isNull()
+    QTest.mouseClick(view.ruler, LEFT, NONE, QPoint(x, 5))
+    assert span(view) < 1 * MS
+    assert view.visible_interval[0] < 15 * MS < view.visible_interval[1]

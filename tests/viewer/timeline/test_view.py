@@ -372,3 +372,14 @@ def test_the_finest_zoom_still_shows_the_event(view: TimelineView, small_run: Tr
     assert not view.picture().isNull()
     QTest.mouseClick(view.canvas, LEFT, NONE, QPoint(600, at(view, 6).y()))
     assert view.state.selected == kernel(small_run, 0)
+
+
+def test_of_very_many_places_those_in_view_are_marked(view: TimelineView) -> None:
+    places = [Evidence(0, number * 1000, number * 1000 + 500, "x") for number in range(30_000)]
+    view.highlight(places)
+    view.show_interval(29 * MS, 29.01 * MS)
+    assert [place.start for place in view.state.evidence_in_view(400)] == list(
+        range(29_000_000, 29_011_000, 1000)
+    )
+    view.fit_all()
+    assert len(view.state.evidence_in_view(400)) == 400
