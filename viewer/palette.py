@@ -187,10 +187,14 @@ class SearchField(QLineEdit):
         self._pause.setSingleShot(True)
         self._pause.setInterval(60)
         self._pause.timeout.connect(self._ask)
-        self.textEdited.connect(lambda _: self._pause.start())
+        self.textEdited.connect(self._on_edited)
         self.set_mode(Mode.ALL)
         self.say("")
         window.installEventFilter(self)
+
+    def _on_edited(self, _: str) -> None:
+        self.say("")
+        self._pause.start()
 
     def set_mode(self, mode: Mode) -> None:
         """Search everything, or events only."""
@@ -208,7 +212,7 @@ class SearchField(QLineEdit):
 
     def say(self, text: str) -> None:
         """A remark at the right end, such as "3 of 240"; without one, the shortcut that leads here."""
-        self.position.setText(text or "Ctrl P")
+        self.position.setText(text or ("" if self.text() else "Ctrl P"))
         self._arrange()
 
     def show_hits(self, hits: list[Hit], note: str) -> None:

@@ -99,7 +99,10 @@ class StatusBar(QStatusBar):
 
     def _fill_badge(self, trace: Trace) -> None:
         quality = trace.quality
-        count = f"{quality.events_kept:,} events" if len(trace.events) else f"{len(trace.kernels):,} kernels"
+        count = f"{quality.events_kept:,} events"
+        if not len(trace.events):
+            samples = sum(len(counter.time) for counter in trace.counters)
+            count = f"{len(trace.kernels):,} kernels" if trace.kernels else f"{samples:,} samples"
         lost, repaired = quality.quarantined, quality.repaired
         state = f"{lost:,} left out" if lost else f"{repaired:,} repaired" if repaired else "all kept"
         mark = "⚠ " if lost else ""

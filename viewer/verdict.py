@@ -87,7 +87,12 @@ class VerdictStrip(QWidget):
         problem = first_problem(diagnosis) if diagnosis is not None else None
         if problem is None:
             window = self._document.window
-            return f"{duration(window[1] - window[0])} analysed. Here is what the GPU does with its time."
+            length = duration(window[1] - window[0])
+            if trace.kernels and not len(trace.events):
+                return "Here is what limits each of them."
+            if not len(trace.gpu_operations):
+                return f"{length} of other things. Without GPU work nobody can say what the GPU waits for."
+            return f"{length} analysed. Here is what the GPU does with its time."
         parts = []
         if problem.culprit and problem.culprit.lower() not in problem.title.lower():
             parts.append(f"In {problem.culprit}.")

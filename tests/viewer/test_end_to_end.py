@@ -18,7 +18,9 @@ from .conftest import wait_until_ready
 CONTROL = Qt.KeyboardModifier.ControlModifier
 
 
-def press(window: MainWindow, key: Qt.Key, keys: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+def press(
+    window: MainWindow, key: Qt.Key, keys: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier
+) -> None:
     """A key as the platform delivers it: to the window, which finds the shortcut or the focused widget."""
     QTest.keyClick(window.windowHandle(), key, keys)
 

@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import Cancelled, Progress, Trace
+from viewer import theme
+from viewer.category_colors import color_of_part
 from viewer.document import Stage
 from viewer.main_window import MainWindow
+from viewer.preferences import Preferences, PreferencesDialog
+from viewer.problem import ProblemDialog, report_of
 
 from .conftest import KERNELS, MS, STEPS, wait_until_ready
 
@@ -229,3 +233,79 @@ def test_no_second_window_appears_while_a_recording_is_shown(
     wait_until_ready(qtbot, shown)
     assert [window for window in QApplication.topLevelWidgets() if window.isVisible()] == [shown]
     assert shown.isActiveWindow()
+
+
+def test_the_kernels_are_shown_first(window: MainWindow) -> None:
+    assert window.panels.tabs.tabText(window.panels.tabs.currentIndex()) == "Kernels"
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_every_text_of_the_budget_can_be_read_in_both_themes(window: MainWindow, name: str) -> None:
+    window.acts.set_theme(name)
+    colors = theme.current()
+    assert colors.name == name
+    assert window.preferences.theme == name
+    for key in (
+        "compute",
+        "communication",
+        "copy",
+        "host-bound",
+        "launch-bound",
+        "input-bound",
+        "synchronization",
+    ):
+        fill = color_of_part(key, colors)
+        assert theme.contrast(theme.text_on(fill), fill) >= 4.5
+
+
+def test_the_window_is_written_as_png_and_the_timeline_as_svg(window: MainWindow, tmp_path: Path) -> None:
+    assert window.acts.write_picture(tmp_path / "a.png", as_svg=False)
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert window.acts.write_picture(tmp_path / "a.svg", as_svg=True)
+    assert "<svg" in (tmp_path / "a.svg").read_text("utf-8")
+    assert not window.acts.write_picture(tmp_path / "absent" / "a.png", as_svg=False)
+
+
+def test_a_link_names_the_files_and_the_moment(window: MainWindow, trace: Trace, qtbot: QtBot) -> None:
+    window.document.show(trace, [Path("/data/my run.json")])
+    wait_until_ready(qtbot, window)
+    window.timeline.show_interval(10 * MS, 12 * MS, animate=False)
+    window.acts.copy_link()
+    assert QGuiApplication.clipboard().text() == "stallscope '/data/my run.json' --at 11.000ms"
+
+
+def test_the_diagnosis_is_copied_as_text(window: MainWindow) -> None:
+    window.acts.copy_diagnosis()
+    assert "tokenize" in QGuiApplication.clipboard().text()
+
+
+def test_preferences_take_effect_when_accepted(window: MainWindow, qtbot: QtBot) -> None:
+    dialog = PreferencesDialog(window.preferences, window)
+    qtbot.addWidget(dialog)
+    dialog.theme.setCurrentIndex(dialog.theme.findData("light"))
+    dialog.first_view.setCurrentIndex(dialog.first_view.findData("all"))
+    dialog.reject()
+    assert Preferences().first_view == "worst"
+    dialog.accept()
+    assert Preferences().theme == "light"
+    assert Preferences().first_view == "all"
+
+
+def test_the_first_view_can_be_the_whole_run(window: MainWindow, trace: Trace, qtbot: QtBot) -> None:
+    window.preferences.first_view = "all"
+    window.document.show(trace)
+    wait_until_ready(qtbot, window)
+    t0, t1 = window.timeline.visible_interval
+    assert t0 <= 0
+    assert t1 >= trace.duration
+
+
+def test_a_bug_gives_a_report_that_can_be_copied(qtbot: QtBot, qapp: object) -> None:
+    try:
+        raise ValueError("<b>what happened</b>")
+    except ValueError as error:
+        report = report_of(type(error), error, error.__traceback__)
+    dialog = ProblemDialog(report)
+    qtbot.addWidget(dialog)
+    assert "<b>what happened</b>" in report
+    assert "Python 3" in report

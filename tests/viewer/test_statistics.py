@@ -16,6 +16,7 @@ from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_g
 from viewer.statistics.grouping import clipped, grouped
 from viewer.statistics.kernels import family_table, kernel_table
 from viewer.statistics.operators import operator_table, operator_times
+from viewer.statistics.ranks import rank_tables
 from viewer.statistics.steps import step_table
 
 from .conftest import KERNELS, MS, STEP, STEPS, US
@@ -234,3 +235,18 @@ def test_children_of_the_call_tree_lie_in_their_parents(trace: Trace) -> None:
 
 def test_an_empty_call_tree_is_no_problem(trace: Trace) -> None:
     assert len(call_tree(trace, [], 0, 1)) == 0
+
+
+def test_ranks_without_collectives_have_a_row_each_and_no_waiting() -> None:
+    builder = TraceBuilder()
+    for number in range(2):
+        device = builder.device(Device(number))
+        lane = builder.lane(Lane(LaneKind.GPU_STREAM, f"s{number}", device=device, stream=7))
+        start = np.arange(4) * MS
+        builder.add(start, start + (number + 1) * 100 * US, builder.string("k"), lane, EventKind.KERNEL)
+    trace = builder.build()
+    tables = rank_tables(trace, analyse(trace))
+    assert tables.ranks["name"].tolist() == ["GPU 0", "GPU 1"]
+    assert tables.ranks["busy"].tolist() == pytest.approx([4 / 32, 8 / 32], rel=0.1)
+    assert tables.waiting.size == 0
+    assert tables.late == ""

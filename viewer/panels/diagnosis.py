@@ -12,6 +12,7 @@ from viewer.document import Document, Stage
 from viewer.labels import ElidedLabel, Label
 from viewer.panels.finding_card import FindingCard
 
+MOST_NAMES = 6
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)
 
 
@@ -119,10 +120,11 @@ class DiagnosisPanel(QWidget):
 
     def _fill_rest(self, diagnosis: Diagnosis, layout: QVBoxLayout) -> None:
         if not diagnosis.findings:
-            layout.addWidget(Label("No check found anything worth fixing.", wrap=True))
+            layout.addWidget(Label(_nothing_found(diagnosis), wrap=True))
         if diagnosis.quiet:
             quiet = ", ".join(name.replace("-", " ") for name in diagnosis.quiet)
-            self._note(layout, f"{len(diagnosis.quiet)} checks are quiet", quiet)
+            count = len(diagnosis.quiet)
+            self._note(layout, f"{count} checks are quiet" if count > 1 else "1 check is quiet", quiet)
         if diagnosis.crashed:
             self._note(layout, "These checks failed", ", ".join(diagnosis.crashed))
         by_reason: dict[str, list[str]] = {}
@@ -130,7 +132,7 @@ class DiagnosisPanel(QWidget):
             by_reason.setdefault(reason, []).append(name.replace("-", " "))
         if by_reason:
             lines = [
-                f"{reason[:1].upper()}{reason[1:]}: {', '.join(names)}" for reason, names in by_reason.items()
+                f"{reason[:1].upper()}{reason[1:]}: {_listed(names)}" for reason, names in by_reason.items()
             ]
             self._note(layout, f"{len(diagnosis.skipped)} not checked, because", "\n".join(lines))
 
@@ -229,6 +231,18 @@ class DiagnosisPanel(QWidget):
         self.set_filter(chosen, self._category, self._rank)
 
 
+def _listed(names: list[str]) -> str:
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"
+
+
+def _nothing_found(diagnosis: Diagnosis) -> str:
+    if len(diagnosis.skipped) > len(diagnosis.quiet):
+        return "Most checks could not be made, so this says little: see below what they lack."
+    return "No check found anything worth fixing."
+
+
 def _longest(finding: Finding | None) -> int:
     if finding is None or not finding.evidence:
         return 0
@@ -240,7 +254,8 @@ def _longest(finding: Finding | None) -> int:
 def _summary(diagnosis: Diagnosis, shown: int) -> str:
     total = len(diagnosis.findings)
     found = f"{total} finding{'s' * (total != 1)}" if shown == total else f"{shown} of {total} findings"
-    return f"{found}, {len(diagnosis.quiet)} checks quiet"
+    quiet = len(diagnosis.quiet)
+    return f"{found}, {quiet} check{'s' * (quiet != 1)} quiet"
 
 
 def _explanations() -> dict[str, str]:

@@ -23,6 +23,7 @@ class BottomPanels(QWidget):
     def __init__(self, document: Document, panels: Sequence[Panel], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.panels = tuple(panels)
+        self._by_user = False  # whether the user, not the data, decided which tab is shown
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setExpanding(False)
@@ -62,6 +63,7 @@ class BottomPanels(QWidget):
             if isinstance(panel, KernelsPanel):
                 self.by_family.toggled.connect(panel.group_by_family)
         self.tabs.currentChanged.connect(self._on_current)
+        self.tabs.tabBarClicked.connect(lambda _: self._choose())
         document.trace_changed.connect(lambda _: self.update_tabs())
         document.analysis_changed.connect(lambda _: self.update_tabs(prefer="Kernels"))
         self._document = document
@@ -84,14 +86,22 @@ class BottomPanels(QWidget):
             for panel in wanted:
                 self.tabs.addTab(panel, panel.title)
             self.tabs.blockSignals(blocked)
-            keep = current if current in wanted else None
-            if keep is None or isinstance(keep, SelectionPanel):
-                keep = next((panel for panel in wanted if panel.title == prefer), keep)
-            self.tabs.setCurrentWidget(keep or (wanted[0] if wanted else None))  # type: ignore[arg-type]
+            keep: QWidget | None = current if current in wanted else None
+            if keep is None or not self._by_user:
+                others = [panel for panel in wanted if not isinstance(panel, SelectionPanel)]
+                preferred = next((panel for panel in others if panel.title == prefer), None)
+                keep = preferred if preferred is not None else others[0] if others else keep
+            shown = keep if keep is not None else wanted[0] if wanted else None
+            if shown is not None:
+                self.tabs.setCurrentWidget(shown)
         self._on_current()
+
+    def _choose(self) -> None:
+        self._by_user = True
 
     def show_panel(self, title: str) -> None:
         """Bring one tab to the front, if it is there."""
+        self._by_user = True
         for panel in self.panels:
             if panel.title == title and self.tabs.indexOf(panel) >= 0:
                 self.tabs.setCurrentWidget(panel)

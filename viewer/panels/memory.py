@@ -17,6 +17,7 @@ from viewer.panels.panel import Panel
 MOST_POINTS = 4000
 MOST_CURVES = 10
 MOST_NAMED = 5
+LONG_NS = 10_000_000_000
 _BYTES = {
     "b": 1.0,
     "byte": 1.0,
@@ -90,8 +91,9 @@ class MemoryPanel(Panel):
         if self.plot is None:
             self._make_plot()
         colors = theme.current()
+        unit, scale = ("s", 1e9) if trace.duration > LONG_NS else ("ms", 1e6)
         self.plot.clear()
-        for side, label in (("bottom", "time (ms)"), ("left", "GB")):
+        for side, label in (("bottom", f"time ({unit})"), ("left", "GB")):
             axis = self.plot.getAxis(side)
             axis.setPen(pg.mkPen(colors.line_strong))
             axis.setTextPen(pg.mkPen(colors.text_secondary))
@@ -104,7 +106,7 @@ class MemoryPanel(Panel):
         for index, counter in enumerate(counters):
             time, value = outline(counter)
             pen = pg.mkPen(colors.named(index), width=1.6)
-            edge = np.append(time, max(trace.duration, int(time[-1]) + 1)) / 1e6
+            edge = np.append(time, max(trace.duration, int(time[-1]) + 1)) / scale
             self.plot.plot(edge, value / 1e9, stepMode="center", pen=pen)
         self.plot.enableAutoRange()
         self._fill_legend(counters)

@@ -30,7 +30,8 @@ class RankTables:
 def rank_tables(trace: Trace, analysis: Analysis) -> RankTables:
     """Everything the ranks tab shows, inside the analysed window; times in ns, shares of the window."""
     ranks = ranks_of(analysis)
-    steps, waiting = ranks.waiting_by_step()
+    nothing = np.empty((0, 0), np.int64)
+    steps, waiting = ranks.waiting_by_step() if ranks.devices else ((), nothing)
     names = tuple(row.name for row in ranks.table)
     return RankTables(
         _ranks(trace, analysis, ranks),
