@@ -16,8 +16,8 @@ from viewer.timeline.geometry.layout import COLLAPSED, COMPACT, Layout, lay_out
 from viewer.timeline.geometry.tracks import Group, Place, groups
 
 
-def several_ranks(count: int) -> Trace:
-    """One thread, one compute stream and one communication stream a rank."""
+def several_ranks(count: int, threads: int = 1) -> Trace:
+    """Some threads, one compute stream and one communication stream a rank."""
     builder = TraceBuilder()
     one = np.array([0, 100, 200], np.int64)
     for rank in range(count):
@@ -27,6 +27,11 @@ def several_ranks(count: int) -> Trace:
         compute = builder.lane(Lane(LaneKind.GPU_STREAM, "stream 7", rank=rank, device=device, stream=7))
         nccl = builder.lane(Lane(LaneKind.GPU_STREAM, "stream 9", rank=rank, device=device, stream=9))
         calls = builder.add(one, one + 10, builder.string("op"), thread, EventKind.CPU_OP)
+        for other in range(2, threads + 1):
+            lane = builder.lane(
+                Lane(LaneKind.CPU_THREAD, f"Thread {other}", rank=rank, process=1, thread=other)
+            )
+            builder.add(one, one + 5, builder.string("op"), lane, EventKind.CPU_OP)
         kernels = builder.add(one + 20, one + 80, builder.string("gemm"), compute, EventKind.KERNEL)
         builder.add(one + 30, one + 60, builder.string("ncclDevKernel_AllReduce"), nccl, EventKind.KERNEL)
         builder.link(kernels, calls)
@@ -83,7 +88,7 @@ def test_a_single_group_has_no_heading_and_tracks_touch(small_run: Trace) -> Non
     ("ranks", "state"), [(2, GroupState.BRIEF), (4, GroupState.BRIEF), (5, GroupState.STRIP)]
 )
 def test_several_ranks_start_small_enough_to_see_them_all(ranks: int, state: GroupState) -> None:
-    found = groups(several_ranks(ranks))
+    found = groups(several_ranks(ranks, threads=12))
     assert [group.title for group in found] == [f"Rank {rank}" for rank in range(ranks)]
     layout = lay_out(found, Arrangement())
     headings = [placed for placed in layout.scrolled if placed.track.is_heading]
@@ -92,10 +97,16 @@ def test_several_ranks_start_small_enough_to_see_them_all(ranks: int, state: Gro
     assert contiguous(layout)
 
 
-def test_a_brief_rank_shows_its_compute_and_communication_streams_only() -> None:
+def test_ranks_with_few_lanes_are_shown_in_full() -> None:
     layout = lay_out(groups(several_ranks(2)), Arrangement())
+    assert titles(layout).count("Main thread") == 2
+
+
+def test_a_brief_rank_shows_its_compute_and_communication_streams_only() -> None:
+    found = groups(several_ranks(2, threads=12))
+    layout = lay_out(found, Arrangement())
     assert titles(layout)[:3] == ["Rank 0", "GPU 0 · stream 7", "Communication"]
-    opened = lay_out(groups(several_ranks(2)), Arrangement(groups={"rank 0": GroupState.FULL}))
+    opened = lay_out(found, Arrangement(groups={"rank 0": GroupState.FULL}))
     assert "Main thread" in titles(opened)
 
 

@@ -22,6 +22,8 @@ BRIEF_HEADING = 24
 BRIEF_GPU_LANE = 46
 BRIEF_LANE = 28
 FOOT = 3  # the solid line under a gap
+SCREEN = 560  # pixels of lanes that are surely visible at once
+MOST_BRIEF = 4  # ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +88,18 @@ class Layout:
 
 
 def starting_states(groups: Sequence[Group]) -> dict[str, GroupState]:
-    """One rank is shown in full; up to four in brief; of more only a strip each."""
+    """One rank is shown in full, and so are several that fit a screen; else up to four in brief; else a strip each."""
     with_gpu = [group for group in groups if group.devices]
-    if len(with_gpu) <= 1:
-        return {
-            group.key: GroupState.FULL if group.devices or not with_gpu else GroupState.STRIP
-            for group in groups
-        }
-    state = GroupState.BRIEF if len(with_gpu) <= 4 else GroupState.STRIP
-    return {group.key: state if group.devices else GroupState.STRIP for group in groups}
+    plain = Arrangement()
+    if len(with_gpu) <= 1 or sum(_full_height(group, plain) for group in with_gpu) <= SCREEN:
+        state = GroupState.FULL
+    else:
+        state = GroupState.BRIEF if len(with_gpu) <= MOST_BRIEF else GroupState.STRIP
+    return {group.key: state if group.devices or not with_gpu else GroupState.STRIP for group in groups}
+
+
+def _full_height(group: Group, arrangement: Arrangement) -> int:
+    return HEADING + sum(_sized(track, arrangement).height for track in group.tracks)
 
 
 def lay_out(groups: Sequence[Group], arrangement: Arrangement, text: str = "") -> Layout:

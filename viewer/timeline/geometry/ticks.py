@@ -47,10 +47,11 @@ def ticks(scale: Scale, origin: float = 0.0, least_pixels: float = 88.0) -> Tick
     if decimals <= MOST_DECIMALS:
         labels = tuple(f"{number * step / size:,.{decimals}f} {unit}" for number in numbers)
         return Ticks(times, labels, step)
-    size, unit = unit_of(step)
-    coarse = step * 1000
+    coarse = 10.0 ** math.ceil(math.log10(max(scale.span, 1.0)))
     base = math.floor((scale.t0 - origin) / coarse) * coarse
-    relative = tuple(f"+{round((number * step - base) / size):,} {unit}" for number in numbers)
+    size, unit = unit_of(max(last * step - base, step))
+    decimals = _decimals(size, step)
+    relative = tuple(f"+{(number * step - base) / size:,.{decimals}f} {unit}" for number in numbers)
     return Ticks(times, relative, step, exact(base, coarse))
 
 
