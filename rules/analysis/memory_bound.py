@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ FUSABLE = (
     Family.RANDOM,
 )
 POINTWISE = (Family.ELEMENTWISE, Family.COPY_CAST, Family.RANDOM, Family.COPY)  # fuse into their neighbours
+TWO_TENSORS_SAVE = 2 / 3  # of a kernel that adds two tensors: fused, it still has to read the second one
+_TWO_TENSORS = re.compile(r"CUDAFunctor_add|BinaryFunctor|addcmul|addcdiv|lerp|where_kernel|threshold_kernel")
 SHORTEST_NS = 3_000  # a shorter kernel is over before memory bandwidth matters
 
 
@@ -65,7 +68,8 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     time = np.bincount(run[inside], duration[inside], minlength=count).astype(np.int64)
     longest = np.zeros(count, np.int64)
     np.maximum.at(longest, run[inside], duration[inside])
-    fused = _saved_by_fusing(family[inside], duration[inside], run[inside], count)
+    avoidable = np.where(_takes_two_tensors(analysis, kernels), duration * TWO_TENSORS_SAVE, duration)
+    fused = _saved_by_fusing(family[inside], avoidable[inside], run[inside], count)
     scores = _attention_runs(analysis, kernels, family, run, count)
     saved = np.where(scores, time, fused)
     worth = (size >= 2) & (longest >= SHORTEST_NS) & (fused > 0) | scores
@@ -84,16 +88,27 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     )
 
 
-def _saved_by_fusing(family: npt.NDArray[np.uint8], duration: I64, run: I64, count: int) -> I64:
+def _saved_by_fusing(
+    family: npt.NDArray[np.uint8], duration: npt.NDArray[np.float64], run: I64, count: int
+) -> I64:
     """What each run could save at most if its pointwise kernels became part of their neighbours, ns."""
     pointwise = np.isin(family, POINTWISE)
     time = np.bincount(run[pointwise], duration[pointwise], minlength=count).astype(np.int64)
-    longest = np.zeros(count, np.int64)
+    longest = np.zeros(count)
     np.maximum.at(longest, run[pointwise], duration[pointwise])
     has_anchor = np.bincount(run[~pointwise], minlength=count) > 0
     copies = np.isin(family, (Family.COPY_CAST, Family.COPY))
     only_copies = np.bincount(run[~copies], minlength=count) == 0
-    return np.where(only_copies, 0, np.where(has_anchor, time, time - longest))
+    return np.where(only_copies, 0, np.where(has_anchor, time, time - longest)).astype(np.int64)
+
+
+def _takes_two_tensors(analysis: Analysis, kernels: I64) -> npt.NDArray[np.bool_]:
+    names = analysis.trace.events.name[kernels]
+    distinct, inverse = np.unique(names, return_inverse=True)
+    found = np.array(
+        [_TWO_TENSORS.search(analysis.trace.strings[name]) is not None for name in distinct], bool
+    )
+    return found[inverse] if len(distinct) else np.zeros(len(kernels), bool)
 
 
 def _on_device(analysis: Analysis, events: I64) -> npt.NDArray[np.bool_]:

@@ -48,7 +48,8 @@ How it decides
     By kernel family and order on the stream. A chain is two or more such kernels in a row, the longest above 3 us.
     The ceiling counts the pointwise kernels of a chain that has a reduction, normalisation or softmax to fuse them
     into, all but the longest of a chain without, and all of what lies between the two matrix products of an
-    attention with a softmax in between. Copies among themselves save nothing.
+    attention with a softmax in between. Copies among themselves save nothing, and a kernel that combines two
+    tensors two thirds, because the second must still be read.
 
 What to try
     torch.compile, or a fused kernel (scaled_dot_product_attention, fused LayerNorm, fused optimizers). Keep tensors
