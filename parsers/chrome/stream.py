@@ -24,7 +24,7 @@ _FIRST_KEYS = (
 )
 _FIRST_KEY = re.compile(rb'[\s,{}]*?\{\s*"((?:[^"\\]|\\.){1,64})"')
 _BOM = b"\xef\xbb\xbf"
-_TAIL_BYTES = 1 << 16
+_TAIL_BYTES = 1 << 13
 _DAMAGED_BYTES = 8 << 20
 _MOST_PLACES = 32
 _MOST_PARTS = 8  # of one event, between places that look like boundaries
