@@ -103,3 +103,9 @@ def wait_until_ready(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.waitUntil(
         lambda: window.document.stage in (Stage.READY, Stage.EMPTY) and not window.jobs.busy, timeout=20_000
     )
+
+
+def show_tab(window: MainWindow, qtbot: QtBot, title: str) -> None:
+    """Bring a tab to the front and wait for its numbers."""
+    window.panels.show_panel(title)
+    wait_until_ready(qtbot, window)

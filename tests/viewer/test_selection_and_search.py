@@ -1,0 +1,258 @@
+"""Selection, search, bookmarks, kernel reports, flame graph and comparison, worked with mouse and keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from pytestqt.qtbot import QtBot
+
+import resources
+from parsers.model import Trace
+from rules.base import Evidence
+from viewer.commands import keys_text
+from viewer.comparing import ComparisonDialog, compare_with
+from viewer.document import Area
+from viewer.labels import breakable, unbroken
+from viewer.main_window import MainWindow
+from viewer.palette import Mode
+
+from .conftest import KERNELS, MS, STEPS, US, show_tab, wait_until_ready
+
+# Selection
+
+
+def test_an_event_shows_its_facts_and_all_of_its_name(window: MainWindow, qtbot: QtBot, trace: Trace) -> None:
+    kernel = trace.strings.index("softmax_warp")
+    event = int((trace.events.name == kernel).nonzero()[0][0])
+    window.document.select_event(event)
+    panel = window.panels.tabs.currentWidget()
+    assert panel.title == "Selection"
+    assert {"Launched by", "Operator", "Duration"} <= {fact.label for fact in panel.facts.facts}
+    assert panel.histogram.counts.sum() == STEPS * KERNELS // 2
+    launch = next(fact for fact in panel.facts.facts if fact.label == "Launched by")
+    panel.facts.event_wanted.emit(launch.event)
+    assert trace.name(window.document.selected_event) == "cudaLaunchKernel"
+    assert "selection 10.0 us" in window.status.times.text()
+
+
+def test_an_area_shows_its_totals(window: MainWindow, qtbot: QtBot) -> None:
+    window.document.select_area(Area(400 * US, 2400 * US))
+    wait_until_ready(qtbot, window)
+    panel = window.panels.tabs.currentWidget()
+    assert "2.00 ms selected" in panel._area_text.text()
+    assert set(panel.area_table.rows.frame["group"]) >= {"softmax_warp", "ampere_sgemm_128x64"}
+    panel.grouping.setCurrentText("by lane")
+    wait_until_ready(qtbot, window)
+    assert "GPU 0 stream 7" in set(panel.area_table.rows.frame["group"])
+
+
+def test_a_gap_shows_its_culprit(window: MainWindow) -> None:
+    analysis = window.document.analysis
+    assert analysis is not None
+    row = int((analysis.idle.end - analysis.idle.start).argmax())
+    window.timeline.gap_selected.emit(row)
+    panel = window.panels.tabs.currentWidget()
+    assert any(fact.text == "tokenize" for fact in panel.facts.facts)
+
+
+def test_escape_selects_nothing(window: MainWindow, qtbot: QtBot) -> None:
+    window.document.select_event(0)
+    qtbot.keyClick(window, Qt.Key.Key_Escape)
+    assert window.document.selected_event == -1
+
+
+# Search
+
+
+def ask(window: MainWindow, qtbot: QtBot, text: str, mode: Mode = Mode.ALL) -> list[tuple[str, str]]:
+    window.toolbar.search.start(mode)
+    window.toolbar.search.clear()
+    qtbot.keyClicks(window.toolbar.search, text)
+    window.toolbar.search._ask()
+    wait_until_ready(qtbot, window)
+    return [(hit.kind, hit.title) for hit in window.toolbar.search.popup.hits]
+
+
+def test_the_palette_finds_actions_findings_lanes_and_events(window: MainWindow, qtbot: QtBot) -> None:
+    assert ("action", "Whole run") in ask(window, qtbot, "whole")
+    assert any(kind == "finding" for kind, _ in ask(window, qtbot, "python"))
+    assert ("lane", "GPU 0 stream 7") in ask(window, qtbot, "stream 7")
+    assert ("event", "softmax_warp") in ask(window, qtbot, "softmax")
+
+
+def test_ctrl_p_and_enter_run_the_first_action(window: MainWindow, qtbot: QtBot) -> None:
+    window.timeline.setFocus()
+    qtbot.keyClick(window, "p", Qt.KeyboardModifier.ControlModifier)
+    assert window.toolbar.search.hasFocus()
+    assert window.toolbar.search.popup.isVisible()
+    ask(window, qtbot, "idle gaps")
+    qtbot.keyClick(window.toolbar.search, Qt.Key.Key_Return)
+    assert not window.commands["gaps"].isChecked()
+    assert not window.toolbar.search.popup.isVisible()
+
+
+def test_found_events_are_walked_with_f3(window: MainWindow, qtbot: QtBot, trace: Trace) -> None:
+    assert ask(window, qtbot, "tokenize", Mode.EVENTS) == [("event", "tokenize")]
+    qtbot.keyClick(window.toolbar.search, Qt.Key.Key_Return)
+    first = window.document.selected_event
+    assert trace.name(first) == "tokenize"
+    assert f"of {STEPS}" in window.toolbar.search.position.text()
+    qtbot.keyClick(window, Qt.Key.Key_F3)
+    assert window.document.selected_event != first
+    qtbot.keyClick(window, Qt.Key.Key_F3, Qt.KeyboardModifier.ShiftModifier)
+    assert window.document.selected_event == first
+
+
+def test_a_wrong_regular_expression_is_said_and_not_raised(window: MainWindow, qtbot: QtBot) -> None:
+    window.toolbar.search.start(Mode.EVENTS)
+    window.toolbar.search.regex.setChecked(True)
+    assert ask(window, qtbot, "(", Mode.EVENTS) == []
+    assert "Not a regular expression" in window.toolbar.search.popup.note.text()
+
+
+def test_escape_leaves_the_search(window: MainWindow, qtbot: QtBot) -> None:
+    ask(window, qtbot, "softmax")
+    qtbot.keyClick(window.toolbar.search, Qt.Key.Key_Escape)
+    assert not window.toolbar.search.popup.isVisible()
+    qtbot.keyClick(window.toolbar.search, Qt.Key.Key_Escape)
+    assert window.toolbar.search.text() == ""
+
+
+# Bookmarks, keys, kernel reports
+
+
+def test_a_bookmark_is_there_again_after_reopening(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path, trace: Trace
+) -> None:
+    path = tmp_path / "run.json"
+    path.write_text("{}")
+    window.document.show(trace, [path])
+    wait_until_ready(qtbot, window)
+    window.document.select_event(3)
+    qtbot.keyClick(window, "b", Qt.KeyboardModifier.ControlModifier)
+    assert "Bookmarks" in window.panels.titles()
+    window.document.clear()
+    assert "Bookmarks" not in window.panels.titles()
+    window.document.show(trace, [path])
+    wait_until_ready(qtbot, window)
+    (mark,) = window.bookmarks.bookmarks
+    assert mark.title == trace.name(3)
+    window.panels.show_panel("Bookmarks")
+    window.document.select_event(-1)
+    window.bookmarks.table.selectRow(0)
+    assert window.document.selected_event == 3
+
+
+def test_no_two_commands_have_the_same_key(window: MainWindow) -> None:
+    keys = [
+        sequence.toString()
+        for command in window.commands.all
+        for sequence in window.commands[command.id].shortcuts()
+    ]
+    assert len(keys) == len(set(keys))
+    assert keys_text(window.commands["open"])
+
+
+def test_a_kernel_report_takes_the_place_of_the_timeline(empty_window: MainWindow, qtbot: QtBot) -> None:
+    empty_window.open([resources.path("samples/kernels.raw.csv.gz")])
+    wait_until_ready(qtbot, empty_window)
+    report = empty_window.kernel_report
+    assert report is not None
+    assert empty_window.pages.currentWidget() is report
+    assert not empty_window.panels_dock.isVisible()
+    assert report.table.rows.rowCount() == 35
+    report.select(9)
+    assert report.details.kernel is empty_window.document.trace.kernels[9]  # type: ignore[union-attr]
+    assert report.details.light.bars
+    assert report.details.stalls.bars
+    report.details.stalls.choose("barrier")
+    assert report.details._stall_name.text() == "Barrier"
+
+
+def test_a_kernel_finding_shows_its_kernel(empty_window: MainWindow, qtbot: QtBot) -> None:
+    empty_window.open([resources.path("samples/kernels.raw.csv.gz")])
+    wait_until_ready(qtbot, empty_window)
+    card = empty_window.diagnosis.cards[2]
+    qtbot.mouseClick(card, Qt.MouseButton.LeftButton)
+    report = empty_window.kernel_report
+    assert report is not None
+    assert report.details.kernel is not None
+    assert report.details.kernel.id == card.finding.kernel
+
+
+def test_evidence_outside_any_lane_is_no_problem(window: MainWindow) -> None:
+    window.document.show_evidence([Evidence(-1, 5 * MS, 6 * MS, "somewhere")])
+    t0, t1 = window.timeline.visible_interval
+    assert t0 <= 5 * MS < 6 * MS <= t1
+
+
+def test_two_recordings_are_compared_in_a_window_of_their_own(window: MainWindow, qtbot: QtBot) -> None:
+    compare_with(window, [resources.path("samples/elementwise_chain.pt.trace.json.gz")])
+    qtbot.waitUntil(lambda: not window.jobs.busy, timeout=20_000)
+    dialog = next(iter(window.findChildren(ComparisonDialog)))
+    assert [dialog.tabs.tabText(index) for index in range(dialog.tabs.count())] == [
+        "Time",
+        "Kernels",
+        "Findings",
+    ]
+    times = dialog.tabs.widget(0)
+    assert times.rows.rowCount() >= 1
+    dialog.close()
+
+
+def test_a_recording_that_cannot_be_compared_gives_a_banner(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
+    compare_with(window, [tmp_path / "absent.json"])
+    qtbot.waitUntil(window.banner.isVisible)
+    assert window.banner.problem.text()
+
+
+def test_counters_are_shown_for_a_kernel_that_was_profiled_too(
+    empty_window: MainWindow, qtbot: QtBot
+) -> None:
+    sample = resources.path("samples")
+    empty_window.open([sample / "elementwise_chain.pt.trace.json.gz", sample / "kernels.raw.csv.gz"])
+    wait_until_ready(qtbot, empty_window)
+    assert {"Counters", "Roofline"} <= set(empty_window.panels.titles())
+    assert empty_window.pages.currentWidget() is empty_window.timeline
+    show_tab(empty_window, qtbot, "Counters")
+    assert "Select a kernel" in empty_window.panels.tabs.currentWidget()._note.text()
+
+
+@pytest.mark.parametrize(
+    ("name", "breaks"), [("short_name", 0), ("ampere_sgemm_128x64_a_very_long_name_indeed", 7), ("x" * 40, 0)]
+)
+def test_only_long_words_may_be_broken(name: str, breaks: int) -> None:
+    assert breakable(name).count("\u200b") == breaks
+    assert breakable(name).replace("\u200b", "") == name
+
+
+def test_values_stay_with_their_units() -> None:
+    assert unbroken("28.5 of 46.4 ms, 26 % in 3 steps") == "28.5 of 46.4\u00a0ms, 26\u00a0% in 3 steps"
+
+
+def test_a_click_in_the_flame_graph_widens_a_call_and_backspace_goes_back(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    show_tab(window, qtbot, "Flame")
+    panel = window.panels.tabs.currentWidget()
+    panel.kind.setCurrentText("Regions")
+    wait_until_ready(qtbot, window)
+    assert panel.view.tree is not None
+    nodes, left, width = panel.view.boxes()
+    qtbot.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=QPoint(int(left[0] + width[0] / 2), 8))
+    assert panel.view.focus_node == nodes[0]
+    assert panel.view.boxes()[2][0] == panel.view.width()
+    qtbot.keyClick(panel.view, Qt.Key.Key_Backspace)
+    assert panel.view.focus_node == -1
+    qtbot.mouseClick(
+        panel.view,
+        Qt.MouseButton.LeftButton,
+        Qt.KeyboardModifier.ControlModifier,
+        QPoint(int(left[0]) + 2, 8),
+    )
+    assert window.document.trace is not None
+    assert window.document.trace.name(window.document.selected_event) == "tokenize"
