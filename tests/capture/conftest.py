@@ -15,6 +15,7 @@ from viewer.capture import recording
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(recording, "LEFT_BEHIND_SECONDS", 1.0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     folder = tmp_path / "data"
     monkeypatch.setenv("STALLSCOPE_DATA", str(folder))
     return folder
