@@ -26,6 +26,7 @@ TIMELINE_KEYS = (
     ("Double click", "zoom to an event or a gap"),
     ("Click", "select an event or a gap; on a step: fit it"),
     ("Page Up  Down", "scroll the lanes"),
+    ("Shift Up  Down", "select the nearest event of the row above, below"),
     ("M", "measure the selected event"),
     ("L", "legend"),
     ("Right click", "on a lane: pin, fold, hide; drag its name to move it, its lower edge to resize it"),

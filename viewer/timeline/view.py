@@ -18,7 +18,7 @@ from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index
 from viewer.timeline.geometry.gaps import Gaps, device_gaps
-from viewer.timeline.geometry.picking import AreaSelection, neighbour
+from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.gestures import Gestures
 from viewer.timeline.lane_commands import LaneCommands
@@ -26,6 +26,7 @@ from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import Mark, TimelineState
+from viewer.timeline.walking import across, along
 
 AT_ONCE = 100_000  # events or gaps: so few are prepared without a job
 KEY_ZOOM = 0.7
@@ -223,24 +224,15 @@ class TimelineView(QWidget):
 
     def next_event(self) -> None:
         """Select the next event of the same row."""
-        self._step_event(1)
+        self._walk(along(self.state, 1))
 
     def previous_event(self) -> None:
         """Select the previous event of the same row."""
-        self._step_event(-1)
+        self._walk(along(self.state, -1))
 
-    def _step_event(self, step: int) -> None:
-        scene = self.state.scene
-        if scene is None:
-            return
-        if self.state.selected >= 0:
-            self.select_event(neighbour(scene.trace.events, self.state.selected, step))
-            return
-        first = next((each for each in self.canvas.shown() if each.placed.track.is_gpu_lane), None)
-        if first is not None:
-            part = scene.trace.events.window(first.placed.track.lane, 0, *self.visible_interval)
-            if part.stop > part.start:
-                self.select_event(part.start if step > 0 else part.stop - 1)
+    def _walk(self, event: int) -> None:
+        if event >= 0:
+            self.select_event(event)
 
     def highlight(self, evidence: Sequence[Evidence]) -> None:
         """Mark these places, and unfold the lanes they lie on."""
@@ -360,6 +352,7 @@ class TimelineView(QWidget):
             "[": self.previous_step,
             "]": self.next_step,
             "m": self.measure_selection,
+            "r": self.measure_selection,
             "l": lambda: self.set_legend_visible(not self.canvas.legend_visible),
         }
 
@@ -386,6 +379,10 @@ class TimelineView(QWidget):
                 self.back() if towards < 0 else self.forward()
             else:
                 state.pan(towards * round(KEY_PAN * state.scale.width), animate=True)
+        elif (
+            key in (Qt.Key.Key_Up, Qt.Key.Key_Down) and event.modifiers() & Qt.KeyboardModifier.ShiftModifier
+        ):
+            self._walk(across(state, -1 if key == Qt.Key.Key_Up else 1))
         elif key in (Qt.Key.Key_Up, Qt.Key.Key_Down):
             self.canvas.scroll_to(self.canvas.offset + (-40 if key == Qt.Key.Key_Up else 40))
         elif key in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):

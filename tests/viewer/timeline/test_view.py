@@ -383,3 +383,16 @@ def test_of_very_many_places_those_in_view_are_marked(view: TimelineView) -> Non
     )
     view.fit_all()
     assert len(view.state.evidence_in_view(400)) == 400
+
+
+def test_shift_with_up_and_down_goes_from_row_to_row(view: TimelineView, small_run: Trace) -> None:
+    view.select_event(kernel(small_run, 0))
+    QTest.keyClick(view, Qt.Key.Key_Up, SHIFT)
+    assert small_run.name(view.state.selected) == "cudaLaunchKernel"
+    QTest.keyClick(view, Qt.Key.Key_Up, SHIFT)
+    assert small_run.name(view.state.selected) == "aten::addmm"
+    QTest.keyClick(view, Qt.Key.Key_Up, SHIFT)
+    assert small_run.name(view.state.selected) == "aten::linear"
+    for _ in range(3):
+        QTest.keyClick(view, Qt.Key.Key_Down, SHIFT)
+    assert small_run.lanes[small_run.events.lane[view.state.selected]].kind is LaneKind.GPU_STREAM

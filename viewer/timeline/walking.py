@@ -1,0 +1,56 @@
+"""Going from event to event with the keyboard: along a row, and up and down between rows."""
+
+from __future__ import annotations
+
+from viewer.timeline.geometry.layout import Layout
+from viewer.timeline.geometry.picking import event_at, neighbour
+from viewer.timeline.state import TimelineState
+
+Rows = list[tuple[int, int]]
+
+
+def visible_rows(layout: Layout) -> Rows:
+    """(lane, depth) of every row on the screen or scrolled off it, from top to bottom."""
+    placed = (*layout.pinned, *layout.scrolled)
+    return [(each.track.lane, row.depth) for each in placed if each.track.lane >= 0 for row in each.rows]
+
+
+def along(state: TimelineState, step: int) -> int:
+    """The next (+1) or previous (-1) event of the selected one's row; the first or last visible one of the first stream
+    where nothing is selected; -1 where there is none."""
+    scene = state.scene
+    if scene is None:
+        return -1
+    if state.selected >= 0:
+        return neighbour(scene.trace.events, state.selected, step)
+    placed = (*state.layout.pinned, *state.layout.scrolled)
+    lanes = [each.track.lane for each in placed if each.track.is_gpu_lane] or [
+        each.track.lane for each in placed if each.track.lane >= 0
+    ]
+    for lane in lanes:
+        part = scene.trace.events.window(lane, 0, round(state.scale.t0), round(state.scale.t1))
+        if part.stop > part.start:
+            return int(part.start if step > 0 else part.stop - 1)
+    return -1
+
+
+def across(state: TimelineState, step: int) -> int:
+    """The event nearest in time on the next row below (+1) or above (-1) that has one in view; the selected one where
+    there is none."""
+    scene = state.scene
+    if scene is None or state.selected < 0:
+        return along(state, 1)
+    events = scene.trace.events
+    rows = visible_rows(state.layout)
+    here = int(events.lane[state.selected]), int(events.depth[state.selected])
+    if here not in rows:
+        return state.selected
+    start = max(float(events.start[state.selected]), state.scale.t0)
+    end = min(float(events.end[state.selected]), state.scale.t1)
+    middle = (start + end) / 2
+    following = rows[rows.index(here) + 1 :] if step > 0 else rows[: rows.index(here)][::-1]
+    for lane, depth in following:
+        found = event_at(events, lane, depth, middle, state.scale.span / 2)
+        if found >= 0:
+            return found
+    return state.selected
