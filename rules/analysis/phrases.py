@@ -49,11 +49,6 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
-def times_faster(window_ns: float, ceiling_ns: float) -> str:
-    """ "2.3x": the window over what would remain of it."""
-    return f"{window_ns / max(window_ns - ceiling_ns, 1):.3g}x"
-
-
 def shortened(name: str, most: int = 60) -> str:
     """A name of at most this many characters."""
     return name if len(name) <= most else f"{name[: most - 1]}…"

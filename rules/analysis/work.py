@@ -32,17 +32,10 @@ def of_family(analysis: Analysis, events: I64, *families: Family) -> I64:
 
 def api_calls(analysis: Analysis, device: int, *classes: Call) -> I64:
     """API calls of these classes, by the threads that drive a device, that overlap the window, by start."""
-    trace = analysis.trace
-    drivers, _ = analysis.threads.drivers(device)
+    events = analysis.trace.events
     t0, t1 = analysis.window
-    parts = []
-    for thread in drivers:
-        events = analysis.threads.events(thread)
-        events = events[trace.events.kind[events] == EventKind.API]
-        events = events[np.isin(analysis.threads.call_class[trace.events.name[events]], classes)]
-        parts.append(events[(trace.events.end[events] > t0) & (trace.events.start[events] < t1)])
-    found = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    return found[np.argsort(trace.events.start[found], kind="stable")]
+    found = analysis.threads.calls(analysis.threads.drivers(device)[0], *classes)
+    return found[(events.end[found] > t0) & (events.start[found] < t1)]
 
 
 def total(analysis: Analysis, events: I64) -> int:

@@ -1,0 +1,112 @@
+"""What findings say: plain sentences with numbers and units, the right GPU, and advice that fits the culprit."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from parsers.merge import merge
+from parsers.model import Trace
+from rules import diagnose
+from rules.analysis.analysis import analyse
+from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, shortened
+from rules.base import Category, Finding
+from tests.rules.builder import TinyTrace, steps
+
+
+def found(trace: Trace, category: Category) -> Finding:
+    return next(each for each in diagnose(trace).findings if each.category is category)
+
+
+def waiting(region: str, *, rank: int | None = None, idle: float = 600) -> Trace:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.region(0, idle, region)
+        trace.operation(idle + 10, 1000, "gemm", idle)
+
+    return steps(4, 1000, body, into=TinyTrace(rank=rank)).build()
+
+
+def test_the_title_holds_the_share_and_the_explanation_both_amounts() -> None:
+    finding = found(waiting("tokenize_next"), Category.HOST_BOUND)
+    assert finding.title == "The GPU waits for Python: 60 % of every step"
+    assert "600 us of the 1.00 ms of a step" in finding.explanation
+    assert finding.speedup_at_most == pytest.approx(1000 / 400, rel=0.01)
+
+
+def test_numbers_have_a_space_before_their_unit() -> None:
+    for finding in diagnose(waiting("load_batch")).findings:
+        assert not re.search(r"\d(ms|us|ns|GB|MB|%)", finding.title + finding.explanation)
+
+
+def test_a_single_process_loader_is_told_to_use_workers() -> None:
+    single = found(
+        waiting("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"), Category.INPUT_BOUND
+    )
+    several = found(
+        waiting("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"), Category.INPUT_BOUND
+    )
+    assert "num_workers=0" in single.explanation
+    assert "more workers" in several.advice[0]
+
+
+def test_a_pause_inside_a_region_that_launches_is_not_to_be_moved_to_a_worker() -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.region(0, 2000, "backward")
+        trace.kernels(0, 5, 10, 20)
+        trace.kernels(1800, 5, 10, 20)
+
+    advice = " ".join(found(steps(4, 2000, body).build(), Category.HOST_BOUND).advice)
+    assert "worker process" not in advice
+    assert "between its launches" in advice
+
+
+def test_launches_in_the_optimizer_lead_to_fused_ones_and_inference_to_graphs() -> None:
+    def body(name: str):
+        def one(trace: TinyTrace, index: int) -> None:
+            trace.region(0, 1000, name)
+            trace.kernels(0, 20, 2, 50)
+
+        return one
+
+    assert "fused=True" in found(steps(4, 1000, body("optimizer")).build(), Category.LAUNCH_BOUND).code
+    assert "CUDAGraph" in found(steps(4, 1000, body("predict")).build(), Category.LAUNCH_BOUND).code
+
+
+def test_with_several_gpus_the_mean_and_the_worst_are_told() -> None:
+    trace = merge([waiting("tokenize", rank=0, idle=800), waiting("tokenize", rank=1, idle=100)])
+    finding = found(trace, Category.HOST_BOUND)
+    assert "mean of 2 GPUs" in finding.explanation
+    assert "rank 0" in finding.explanation
+    assert finding.rank == 0
+
+
+def test_evidence_is_the_longest_first_and_lies_on_a_gpu_lane() -> None:
+    trace = waiting("tokenize")
+    finding = found(trace, Category.HOST_BOUND)
+    lengths = [each.end - each.start for each in finding.evidence]
+    assert lengths == sorted(lengths, reverse=True)
+    assert all(trace.lanes[each.lane].is_gpu for each in finding.evidence)
+    assert all(each.event == -1 for each in finding.evidence)
+
+
+def test_findings_are_ranked_by_what_they_can_give() -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.region(0, 200, "load_batch")
+        trace.kernels(200, 10, 5, 30)
+        trace.region(520, 1000, "tokenize")
+
+    ceilings = [each.ceiling_ns for each in diagnose(steps(4, 1000, body).build()).findings]
+    assert ceilings == sorted(ceilings, reverse=True)
+
+
+def test_phrases() -> None:
+    analysis = analyse(waiting("tokenize"))
+    assert counted(analysis, 8, "copy", "copies") == "2 copies a step"
+    assert counted(analysis, 4, "copy", "copies") == "1 copy a step"
+    assert counted(analysis, 5, "kernel") == "1.25 kernels a step"
+    assert of_every_step(analysis, 0.123) == "12 % of every step"
+    assert part_of_step(analysis, 2_000_000) == "500 us of the 1.00 ms of a step"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert listed([]) == ""
+    assert shortened("x" * 70) == "x" * 59 + "…"
