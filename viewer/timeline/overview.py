@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration
+from rules.analysis.causes import Cause
 from viewer import theme
 from viewer.timeline.event_colors import rgb
-from viewer.timeline.geometry.columns import columns, grid
+from viewer.timeline.geometry.columns import Grid, columns, grid
 from viewer.timeline.geometry.raster import density_table, paint_row
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
+from viewer.timeline.pixels import without_edges
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
 HEIGHT = 44
 GRIP = 6
 MOST_DEVICES = 8
+CAUSES = 3  # pixels of the line that says what a device waits for
 
 
 class Overview(QWidget):
@@ -195,6 +199,19 @@ def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
             top, bottom = margin + round(number * each), margin + round((number + 1) * each)
             block = pixels[top : max(bottom - (len(rows) > 1), top + 1)]
             paint_row(block, seen, np.zeros(len(seen.event), np.uint8), table, rgb(colors.strip))
+    if len(rows) == 1 and len(scene.gaps) == 1:
+        _paint_causes(pixels[-round(CAUSES * ratio) :], next(iter(scene.gaps.values())).row, view)
     return QImage(
         pixels.data, pixels.shape[1], height, 4 * pixels.shape[1], QImage.Format.Format_RGB32
     ).copy()
+
+
+def _paint_causes(block: npt.NDArray[np.uint32], gaps: Row, view: Grid) -> None:
+    """A line in the colours of what the device waits for."""
+    seen = columns(gaps, view)
+    if seen is not None:
+        colors = theme.current()
+        palette = np.array([rgb(colors.cause(cause)) for cause in Cause], np.uint32)
+        classes = gaps.name[np.maximum(seen.event, 0)].astype(np.uint8)
+        table = density_table(palette, rgb(colors.strip))
+        paint_row(block, without_edges(seen), classes, table, rgb(colors.strip))
