@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 import resources
@@ -309,3 +309,24 @@ def test_a_bug_gives_a_report_that_can_be_copied(qtbot: QtBot, qapp: object) -> 
     qtbot.addWidget(dialog)
     assert "<b>what happened</b>" in report
     assert "Python 3" in report
+
+
+def test_everything_the_keyboard_reaches_has_a_name(window: MainWindow, qtbot: QtBot) -> None:
+    silent = []
+    for title in window.panels.titles():
+        window.panels.show_panel(title)
+        wait_until_ready(qtbot, window)
+        for widget in window.findChildren(QWidget):
+            reachable = widget.isVisible() and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+            text = widget.text() if isinstance(widget, (QAbstractButton, QLabel)) else ""
+            if reachable and widget.focusProxy() is None and not (widget.accessibleName() or text):
+                silent.append(f"{title}: {type(widget).__name__} {widget.objectName()}")
+    assert silent == []
+
+
+def test_the_start_page_is_worked_with_keys_alone(empty_window: MainWindow, qtbot: QtBot) -> None:
+    tile = empty_window.start_page.sample_tiles[4]
+    tile.setFocus()
+    qtbot.keyClick(tile, Qt.Key.Key_Return)
+    wait_until_ready(qtbot, empty_window)
+    assert empty_window.document.paths == (SAMPLE,)

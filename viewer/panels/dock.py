@@ -27,6 +27,7 @@ class BottomPanels(QWidget):
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setExpanding(False)
+        self.tabs.tabBar().setAccessibleName("Panels")
         self.tabs.setUsesScrollButtons(False)
         self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
         self.filter = QLineEdit()

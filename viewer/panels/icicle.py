@@ -175,6 +175,7 @@ class FlamePanel(Panel):
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         scroll.setWidget(self.view)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.column.addLayout(top)
         self.column.addWidget(scroll, 1)
         document.area_changed.connect(self.invalidate)

@@ -50,6 +50,7 @@ class KernelDetails(QWidget):
         self.subtitle = ElidedLabel("", "secondary", pixels=12)
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
+        self.tabs.tabBar().setAccessibleName("Details")
         self.tabs.addTab(self._overview(), "Overview")
         self.tabs.addTab(self._waits(), "What warps wait for")
         self._checks = QScrollArea()
@@ -354,6 +355,7 @@ def _scrolled(body: QWidget) -> QScrollArea:
     area.setFrameShape(QScrollArea.Shape.NoFrame)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     area.setWidget(body)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     return area
 
 
