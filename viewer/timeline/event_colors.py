@@ -50,6 +50,7 @@ def rgb(color: QColor) -> int:
 class Shades:
     """The colours of one row: a density table over its classes, and the text colour of each class."""
 
+    classes: int  # how many were known
     table: U32
     inks: tuple[QColor, ...]
 
@@ -71,7 +72,7 @@ class EventColors:
     mode: str = COLOR_MODES[0]
     culprits: Mapping[str, Cause] = field(default_factory=dict)
     _classes: dict[LaneKind, _Classes] = field(default_factory=dict)
-    _shades: dict[tuple[int, int, int], Shades] = field(default_factory=dict)
+    _shades: dict[tuple[int, int], Shades] = field(default_factory=dict)
     _numbers: dict[int, int] = field(default_factory=dict)
 
     def classes(self, lane: int, row: Row, event: I64) -> U8:
@@ -91,14 +92,14 @@ class EventColors:
     def shades(self, lane: int, depth: int) -> Shades:
         """The colours of one row of a lane, for the classes handed out so far."""
         depth = min(depth, DEEPEST_SHADE)
-        colors = len(self._of_kind(self.trace.lanes[lane].kind).keys)
-        found = self._shades.get((lane, depth, colors))
-        if found is None:
+        found = self._shades.get((lane, depth))
+        known = len(self._of_kind(self.trace.lanes[lane].kind).keys)
+        if found is None or found.classes != known:
             palette = self.palette(lane, depth)
             ground = rgb(theme.current().window)
             table = density_table(np.array([rgb(color) for color in palette], np.uint32), ground)
-            found = Shades(table, tuple(theme.text_on(color) for color in palette))
-            self._shades[lane, depth, colors] = found
+            found = Shades(known, table, tuple(theme.text_on(color) for color in palette))
+            self._shades[lane, depth] = found
         return found
 
     def palette(self, lane: int, depth: int) -> list[QColor]:
