@@ -256,3 +256,15 @@ def test_a_click_in_the_flame_graph_widens_a_call_and_backspace_goes_back(
     )
     assert window.document.trace is not None
     assert window.document.trace.name(window.document.selected_event) == "tokenize"
+
+
+def test_the_arguments_of_an_event_are_read_from_the_file(empty_window: MainWindow, qtbot: QtBot) -> None:
+    empty_window.open([resources.path("samples/elementwise_chain.pt.trace.json.gz")])
+    wait_until_ready(qtbot, empty_window)
+    trace = empty_window.document.trace
+    assert trace is not None
+    empty_window.document.select_event(int(trace.gpu_operations[0]))
+    wait_until_ready(qtbot, empty_window)
+    table = empty_window.panels.tabs.currentWidget().arguments.rows
+    shown = {table.index(row, 0).data(): table.index(row, 1).data() for row in range(table.rowCount())}
+    assert {"stream", "correlation"} <= set(shown)

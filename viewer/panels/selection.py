@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSplitter, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSplitter, QStackedLayout, QVBoxLayout, QWidget
 
-from parsers.model import EventKind
+from parsers.model import EventKind, Progress
 from parsers.model.units import duration
 from viewer.document import Area, Document
 from viewer.labels import Label
@@ -78,6 +78,11 @@ class SelectionPanel(Panel):
         column.addWidget(self._alike)
         column.addWidget(self._alike_text)
         column.addWidget(self.histogram, 1)
+        self.profile_button = QPushButton("Profile this kernel with Nsight Compute ...")
+        self.profile_button.setProperty("link", True)
+        self.profile_button.setToolTip("Opens the recorder with this kernel's name and the launches to skip")
+        self.profile_button.clicked.connect(self._profile)
+        column.addWidget(self.profile_button, 0, Qt.AlignmentFlag.AlignLeft)
         self._single = QSplitter(Qt.Orientation.Horizontal)
         for index, (widget, stretch) in enumerate(((self.facts, 5), (self.arguments, 4), (side, 4))):
             self._single.addWidget(widget)
@@ -107,6 +112,13 @@ class SelectionPanel(Panel):
         self.tables = (self.area_table, self.arguments)
         return page
 
+    def _profile(self) -> None:
+        from viewer.next_recording import kernel_recording
+
+        trace, event = self.document.trace, self.document.selected_event
+        if trace is not None and event >= 0:
+            self.document.recording_wanted.emit(kernel_recording(trace, event))
+
     def refresh(self) -> None:
         if self.document.selected_event < 0 and self.document.area is None and self.document.selected_gap < 0:
             self._stack.setCurrentIndex(0)
@@ -124,10 +136,27 @@ class SelectionPanel(Panel):
         self.facts.show_facts(title, facts_of_event(trace, event))
         stack = [trace.name(frame) for frame in call_stack(trace, event)]
         whole = {} if title == name else {"full name": name}
-        self._show_arguments({**whole, **trace.arguments(event)}, stack)
+        self._show_arguments(whole, stack)
+        self._fetch_arguments(event, whole, stack)
         self._show_alike(event)
         self._side.show()
         self._stack.setCurrentIndex(1)
+
+    def _fetch_arguments(self, event: int, whole: dict[str, str], stack: list[str]) -> None:
+        """Read them off the GUI thread: in a large packed file they may lie far behind its beginning."""
+        trace = self.document.trace
+        if trace is None:
+            return
+
+        def read(progress: Progress) -> Mapping[str, Any]:
+            progress.step(0.0, "reading arguments")
+            return trace.arguments(event)
+
+        def show(arguments: Mapping[str, Any]) -> None:
+            if self.document.trace is trace and self.document.selected_event == event:
+                self._show_arguments({**whole, **arguments}, stack)
+
+        self.document.jobs.ask("arguments", read, show)
 
     def _show_arguments(self, arguments: Mapping[str, Any], stack: list[str]) -> None:
         import pandas as pd
