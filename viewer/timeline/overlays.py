@@ -16,6 +16,7 @@ from viewer.timeline.state import TimelineState
 
 MOST_MARKS = 400
 MOST_ARROWS = 40
+WIDE_MARK = 24  # pixels: a wider mark is an outline only, so that the colours under it stay true
 
 
 class Overlays:
@@ -137,7 +138,7 @@ class Overlays:
             if box is None:
                 box = QRectF(left, shown.top + 2, max(right - left, 2.0), shown.placed.height - 5)
             box = _clipped(box, scale.width)
-            painter.setBrush(glow)
+            painter.setBrush(glow if box.width() < WIDE_MARK else Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(colors.accent, 1.6))
             painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), 3, 3)
 
