@@ -56,6 +56,7 @@ class Document(QObject):
     gap_changed = Signal(int)  # row of the idle table; -1: none
     area_changed = Signal(object)  # Area or None
     finding_changed = Signal(object)  # Finding or None
+    recording_wanted = Signal(object)  # CaptureRequest: the recorder is to open with it
     evidence_wanted = Signal(object, int)  # list of Evidence, which of them to fly to
 
     def __init__(self, jobs: Jobs, parent: QObject | None = None) -> None:

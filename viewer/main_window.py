@@ -25,7 +25,7 @@ from viewer.commands import Commands
 from viewer.document import Document, Stage
 from viewer.jobs import Jobs
 from viewer.lines import HorizontalLine
-from viewer.opening import remember
+from viewer.opening import OpenNote, remember
 from viewer.panels.bookmarks import BookmarksPanel
 from viewer.panels.counters import CountersPanel, RooflinePanel
 from viewer.panels.diagnosis import DiagnosisPanel
@@ -75,6 +75,7 @@ class MainWindow(QMainWindow):
         self.resize(*FIRST_SIZE)
         self.setDockOptions(QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AllowNestedDocks)
         self.setCorner(Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea)
+        self._note = OpenNote()
         self.jobs = Jobs(self)
         self.document = Document(self.jobs, self)
         self.toolbar = ToolBar(self.document, self)
@@ -166,6 +167,7 @@ class MainWindow(QMainWindow):
         document.stage_changed.connect(lambda _: self._show_pages())
         document.trace_changed.connect(lambda _: self._on_trace())
         document.diagnosis_changed.connect(self._on_diagnosis)
+        document.recording_wanted.connect(self.acts.record)
         document.event_changed.connect(lambda event: self._show_selection(event >= 0))
         document.gap_changed.connect(lambda row: self._show_selection(row >= 0))
         document.area_changed.connect(lambda area: self._show_selection(area is not None))
@@ -220,6 +222,10 @@ class MainWindow(QMainWindow):
     def _on_trace(self) -> None:
         paths = self.document.paths
         self.setWindowTitle(f"{paths[0].name} - Stallscope" if paths else "Stallscope")
+        if paths and self.preferences.keep_recent:
+            self._note.write(paths)
+        else:
+            self._note.remove()
         self._show_pages()
         if (page := self.pages.currentWidget()) is not None:
             page.setFocus()
@@ -307,6 +313,7 @@ class MainWindow(QMainWindow):
             self.reset_sizes()
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        self._note.remove()
         self._keep_arrangement()
         if self.document.stage is not Stage.EMPTY and self.document.trace is not None:
             self.preferences.keep_bytes("geometry", QByteArray(self.saveGeometry()))

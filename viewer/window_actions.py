@@ -17,6 +17,7 @@ from viewer.palette import Mode
 from viewer.preferences import COLOR_MODES, THEMES
 
 if TYPE_CHECKING:
+    from viewer.capture.request import CaptureRequest
     from viewer.main_window import MainWindow
 
 
@@ -88,14 +89,14 @@ class WindowActions:
         known = recent_files()
         return str(paths[0].parent) if paths else known[0].folder if known else ""
 
-    def record(self) -> None:
-        """Open the dialog that runs a script under a profiler."""
+    def record(self, request: CaptureRequest | None = None) -> None:
+        """Open the dialog that runs a script under a profiler, set up for ``request``."""
         try:
             from viewer.capture.dialog import CaptureDialog
         except ImportError as error:
             self._window.banner.say("Recording is not part of this installation.", str(error))
             return
-        dialog = CaptureDialog(self._window)
+        dialog = CaptureDialog(self._window, request)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.captured.connect(self._window.open)
         dialog.open()

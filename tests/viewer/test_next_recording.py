@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from pytestqt.qtbot import QtBot
 
 import resources
 from parsers import open_trace
 from parsers.model import Trace
 from rules import Category, Finding, diagnose
-from viewer.capture.request import Tool
+from viewer.capture.request import CaptureRequest, Tool
+from viewer.document import Document
+from viewer.jobs import Jobs
 from viewer.next_recording import kernel_recording, recording_for
+from viewer.panels.diagnosis import DiagnosisPanel
+from viewer.panels.selection import SelectionPanel
 
 
 def _opened(sample: str) -> Trace:
@@ -56,3 +61,23 @@ def test_nothing_is_offered_that_the_recording_has_already() -> None:
     finding = _first(trace, Category.HOST_BOUND)
     object.__setattr__(trace.capture, "with_stack", True)
     assert recording_for(finding, trace) is None
+
+
+def test_the_card_and_the_selected_kernel_open_the_recorder_set_up_for_them(qtbot: QtBot) -> None:
+    trace = _opened("elementwise_chain.pt.trace.json.gz")
+    document = Document(Jobs())
+    diagnosis, selection = DiagnosisPanel(document), SelectionPanel(document)
+    qtbot.addWidget(diagnosis)
+    qtbot.addWidget(selection)
+    wanted: list[CaptureRequest] = []
+    document.recording_wanted.connect(wanted.append)
+    with qtbot.waitSignal(document.diagnosis_changed, timeout=20_000):
+        document.show(trace)
+    card = next(each for each in diagnosis.cards if each.finding.category is Category.MEMORY_BOUND_KERNELS)
+    card.fix_button.click()
+    card.record_button.click()
+    selection.show()
+    document.select_event(int(trace.operations_of_device(0)[1]))
+    selection.profile_button.click()
+    assert [request.tool for request in wanted] == [Tool.NCU, Tool.NCU]
+    document.jobs.close()

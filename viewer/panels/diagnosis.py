@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction, QFont
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QScrollArea, QToolButton, QVBoxLayout, QWidget
@@ -11,6 +13,9 @@ from viewer import theme
 from viewer.document import Document, Stage
 from viewer.labels import ElidedLabel, Label
 from viewer.panels.finding_card import FindingCard
+
+if TYPE_CHECKING:
+    from viewer.capture.request import CaptureRequest
 
 MOST_NAMES = 6
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)
@@ -79,6 +84,12 @@ class DiagnosisPanel(QWidget):
             and (self._rank is None or finding.rank in (None, self._rank))
         ]
 
+    def _next_recording(self, finding: Finding) -> tuple[str, CaptureRequest] | None:
+        from viewer.next_recording import recording_for
+
+        trace = self._document.trace
+        return recording_for(finding, trace) if trace is not None else None
+
     def _fill(self, _: object = None) -> None:
         diagnosis = self._document.diagnosis
         body = QWidget()
@@ -92,7 +103,8 @@ class DiagnosisPanel(QWidget):
         else:
             explanations = _explanations()
             for finding in self.shown_findings():
-                card = FindingCard(finding, explanations.get(finding.rule, ""))
+                card = FindingCard(finding, explanations.get(finding.rule, ""), self._next_recording)
+                card.record_wanted.connect(self._document.recording_wanted)
                 card.chosen.connect(self._document.select_finding)
                 card.walked.connect(self.walk)
                 card.passed.connect(self._pass)

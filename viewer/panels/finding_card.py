@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
@@ -23,7 +26,11 @@ from viewer import theme
 from viewer.category_colors import color_of
 from viewer.labels import Label, breakable, unbroken
 
+if TYPE_CHECKING:
+    from viewer.capture.request import CaptureRequest
+
 SHORT_LINES = 2
+NextRecording = Callable[[Finding], "tuple[str, CaptureRequest] | None"]
 
 
 class ShareBar(QWidget):
@@ -116,12 +123,16 @@ class FindingCard(QFrame):
     """A finding; ``chosen`` when the user wants to see it, ``shown`` for its Show button."""
 
     chosen = Signal(object)
+    record_wanted = Signal(object)  # CaptureRequest
     walked = Signal(int)  # +1 or -1: next or previous evidence
     passed = Signal(int)  # +1 or -1: next or previous finding
 
-    def __init__(self, finding: Finding, rule_explanation: str = "") -> None:
+    def __init__(
+        self, finding: Finding, rule_explanation: str = "", next_recording: NextRecording = lambda _: None
+    ) -> None:
         super().__init__()
         self.finding = finding
+        self._next_recording = next_recording
         self._rule_explanation = rule_explanation
         self._current = False
         self._color = color_of(finding.category, theme.current())
@@ -236,6 +247,11 @@ class FindingCard(QFrame):
                 Label("What this recording cannot tell", weight=QFont.Weight.DemiBold, pixels=12)
             )
             layout.addWidget(Label(self.finding.cannot_tell, "secondary", wrap=True, selectable=True))
+        if (offered := self._next_recording(self.finding)) is not None:
+            text, request = offered
+            self.record_button = self._button(f"{text} ...", "Opens the recorder with these options")
+            self.record_button.clicked.connect(lambda: self.record_wanted.emit(request))
+            layout.addWidget(self.record_button, 0, Qt.AlignmentFlag.AlignLeft)
         if not layout.count():
             layout.addWidget(Label("There is nothing more to say about it.", "secondary"))
         return body

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSplitter, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QPushButton,
+    QSplitter,
+    QStackedLayout,
+    QVBoxLayout,
+    QWidget,
+)
 
 from parsers.model import EventKind, Progress
 from parsers.model.units import duration
@@ -131,7 +139,7 @@ class SelectionPanel(Panel):
                 self._stack.setCurrentIndex(0)
             return
         name = trace.name(event)
-        gpu = trace.events.kind[event] == EventKind.KERNEL
+        gpu = bool(trace.events.kind[event] == EventKind.KERNEL)
         title = kernel_name(name) if gpu else python_name(plain_name(name))
         self.facts.show_facts(title, facts_of_event(trace, event))
         stack = [trace.name(frame) for frame in call_stack(trace, event)]
@@ -139,6 +147,7 @@ class SelectionPanel(Panel):
         self._show_arguments(whole, stack)
         self._fetch_arguments(event, whole, stack)
         self._show_alike(event)
+        self.profile_button.setVisible(gpu)
         self._side.show()
         self._stack.setCurrentIndex(1)
 
