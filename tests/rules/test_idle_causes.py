@@ -299,3 +299,25 @@ def test_a_synchronisation_seen_by_the_device_is_not_work() -> None:
     trace.operation(1000, 1100, "gemm", 990)
     assert largest(trace.build()) == (Cause.HOST, "tokenize")
     assert ns(1) == 1000
+
+
+def test_a_pause_of_two_milliseconds_is_long_for_any_program() -> None:
+    def with_pause(pause: float) -> Trace:
+        trace = TinyTrace()
+        trace.kernels(0, 30, 2, 400)
+        trace.kernels(30 * 400 + pause, 30, 2, 400)
+        return trace.build()
+
+    assert share_of(with_pause(1550), Cause.HOST) == 0
+    assert share_of(with_pause(1750), Cause.HOST) > 0.05
+
+
+@pytest.mark.parametrize(("delay", "cause"), [(90, Cause.LAUNCH), (110, Cause.DEPENDENCY)])
+def test_an_operation_that_starts_long_after_its_launch_waited_for_something_else(
+    delay: float, cause: Cause
+) -> None:
+    trace = TinyTrace()
+    trace.operation(10, 100, "gemm", 0)
+    trace.operation(110 + delay, 500, "gemm", 105)
+    rows = {each[0]: each[2] for each in idle(trace.build())}
+    assert rows.get(cause, 0) >= delay

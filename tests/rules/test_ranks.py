@@ -137,3 +137,21 @@ def test_sixty_four_ranks_are_handled_and_the_late_one_is_named() -> None:
     assert "63 wait" in late.explanation
     assert len(ranks_of(analyse(trace)).table) == 64
     assert np.array(ranks_of(analyse(trace)).waiting_by_step()[1]).shape == (3, 64)
+
+
+@pytest.mark.parametrize(("other", "late"), [(300.0, 0), (390.0, 0), (400.0, MISSING), (410.0, 1)])
+def test_one_rank_must_cause_more_than_half_of_the_waiting(other: float, late: int) -> None:
+    """Rank 0 comes 400 us late to the first of two all-reduces, rank 1 comes ``other`` us late to the second."""
+
+    def one(rank: int) -> Trace:
+        def body(trace: TinyTrace, index: int) -> None:
+            first = 900.0 if rank == 0 else 500.0
+            trace.operation(5, first, "gemm", 0)
+            trace.collective(first, 1000, 2)
+            second = 1400.0 + (other if rank == 1 else 0.0)
+            trace.operation(1000, second, "gemm", 4)
+            trace.collective(second, 2000, 6, size=5_000_000)
+
+        return steps(3, 2000, body, into=TinyTrace(rank=rank)).build()
+
+    assert ranks_of(analyse(merge([one(0), one(1)]))).late == late
