@@ -80,21 +80,22 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
     from viewer.single_instance import OpenedFiles, Request, SingleInstance, desktop_tokens
 
     instance = SingleInstance()
-    if not separate and not instance.start(
-        Request(tuple(path.absolute() for path in paths), at, desktop_tokens())
-    ):
+    request = Request(tuple(path.absolute() for path in paths), at, desktop_tokens())
+    if not separate and instance.hand_over(request):  # before anything that takes long
+        return 0
+    app = application()
+    if not separate and not instance.start(request):
         return 0
     from viewer.preferences import Preferences
     from viewer.problem import install
 
     sys.setswitchinterval(GIL_SWITCH_S)
-    app = application()
     install()
     theme.apply(app, Preferences().theme)
     open_window(paths, at)
     instance.asked.connect(answer)
-    opened = OpenedFiles(app)
-    opened.asked.connect(answer)
+    if sys.platform == "darwin":
+        OpenedFiles(app).asked.connect(answer)
     app.aboutToQuit.connect(instance.close)
     signal.signal(signal.SIGINT, lambda *_: app.quit())
     waker = QTimer()  # lets Python see the signal while Qt sleeps

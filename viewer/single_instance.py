@@ -105,7 +105,7 @@ class SingleInstance(QObject):
     def start(self, request: Request) -> bool:
         """Whether this program is to open its own window: it is the first, or the first does not answer.
 
-        False: the first program has taken the request.
+        False: the first program has taken the request. There must be an application: only its event loop hears others.
         """
         deadline = QDeadlineTimer(START_MS)
         while self._lock is not None and not self._become_first():

@@ -7,12 +7,14 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
 
+import resources
 import viewer.app
 from viewer.document import Stage
 from viewer.file_names import local_path
@@ -21,6 +23,8 @@ from viewer.second_recording import SecondRecordingOffer
 from viewer.single_instance import Request, SingleInstance, runtime_folder, session_key
 
 KEY = "test"
+SAMPLES = resources.path("samples")
+ONE, OTHER = SAMPLES / "elementwise_chain.pt.trace.json.gz", SAMPLES / "pageable_copy.pt.trace.json.gz"
 
 
 @pytest.fixture
@@ -151,6 +155,27 @@ def test_the_folder_is_the_users_alone(fresh_home: Path) -> None:
     assert runtime_folder().stat().st_mode & 0o077 == 0
 
 
+def test_the_program_started_twice_is_one_program(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "viewer"]
+    said = tmp_path / "said"
+    with said.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file) as first:
+        try:
+            server = runtime_folder() / session_key()
+            until(lambda: server.exists() or first.poll() is not None)
+            second = subprocess.run([*command, str(ONE)], timeout=60, check=False)
+            assert first.poll() is None, said.read_text()
+            assert second.returncode == 0
+        finally:
+            first.kill()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_displays_are_told_apart() -> None:
     assert session_key({"DISPLAY": ":0"}) != session_key({"DISPLAY": ":1"})
     assert session_key({"DISPLAY": ":0", "TERM": "x"}) == session_key({"DISPLAY": ":0"})
@@ -189,10 +214,6 @@ def windows(make_window: Callable[..., MainWindow], monkeypatch: pytest.MonkeyPa
 
 def read(window: MainWindow, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: window.document.stage is Stage.READY and not window.jobs.busy, timeout=20_000)
-
-
-SAMPLES = Path(viewer.app.__file__).parent.parent / "resources" / "samples"
-ONE, OTHER = SAMPLES / "elementwise_chain.pt.trace.json.gz", SAMPLES / "pageable_copy.pt.trace.json.gz"
 
 
 def test_the_empty_window_takes_the_file_and_the_next_file_gets_a_window_with_an_offer(
