@@ -10,6 +10,7 @@ from PySide6.QtGui import QActionGroup, QGuiApplication
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit, QMenu
 
 from parsers.model.units import parse_duration
+from rules.base import Evidence
 from viewer import theme
 from viewer.commands import Commands
 from viewer.opening import FILE_FILTER, recent_files, samples
@@ -126,13 +127,11 @@ class WindowActions:
             self._window.timeline.set_lane_filter(text)
 
     def show_lane(self, lane: int) -> None:
-        """Keep only this lane; Ctrl+L with an empty text brings the others back."""
+        """Unfold a lane, scroll to it and mark it."""
         trace = self._window.document.trace
         if trace is not None:
-            self._window.timeline.set_lane_filter(trace.lanes[lane].name)
-            self._window.banner.say(
-                f"Only lanes named {trace.lanes[lane].name} are shown.", "Ctrl+L shows others again."
-            )
+            t0, t1 = self._window.timeline.visible_interval
+            self._window.timeline.highlight([Evidence(lane, t0, t1, trace.lanes[lane].name)])
 
     def middle_of_view(self) -> int:
         """The time in the middle of the timeline, ns."""

@@ -17,6 +17,7 @@ from viewer import theme
 from viewer.category_colors import color_of_part
 from viewer.document import Stage
 from viewer.main_window import MainWindow
+from viewer.opening import data_folder
 from viewer.preferences import Preferences, PreferencesDialog
 from viewer.problem import ProblemDialog, report_of
 
@@ -330,3 +331,17 @@ def test_the_start_page_is_worked_with_keys_alone(empty_window: MainWindow, qtbo
     qtbot.keyClick(tile, Qt.Key.Key_Return)
     wait_until_ready(qtbot, empty_window)
     assert empty_window.document.paths == (SAMPLE,)
+
+
+def test_a_window_notes_what_it_shows_until_it_is_closed(
+    empty_window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
+    copy = tmp_path / "mine.json.gz"
+    copy.write_bytes(SAMPLE.read_bytes())
+    notes = data_folder() / "open"
+    empty_window.open([copy])
+    wait_until_ready(qtbot, empty_window)
+    (note,) = notes.iterdir()
+    assert str(copy) in note.read_text("utf-8")
+    empty_window.close()
+    assert list(notes.iterdir()) == []

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from viewer.opening import (
     RECENT_LIMIT,
+    OpenNote,
     data_folder,
     forget_recent,
     has_display,
+    left_open,
     recent_files,
     remember,
     samples,
@@ -82,3 +88,36 @@ def test_the_list_can_be_emptied(tmp_path: Path) -> None:
 def test_a_damaged_list_is_empty(content: str) -> None:
     (data_folder() / "recent.json").write_text(content)
     assert recent_files() == []
+
+
+def test_what_an_ended_program_left_open_is_told_once(tmp_path: Path) -> None:
+    recording = tmp_path / "run.json"
+    recording.write_text("{}")
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True
+    )
+    folder = data_folder() / "open"
+    folder.mkdir()
+    (folder / f"{ended.stdout.strip()}-1.json").write_text(json.dumps([str(recording)]))
+    assert [recent.paths for recent in left_open()] == [(str(recording),)]
+    assert left_open() == []
+
+
+def test_what_a_running_program_shows_is_not_left_open(tmp_path: Path) -> None:
+    recording = tmp_path / "run.json"
+    recording.write_text("{}")
+    note = OpenNote()
+    note.write([recording])
+    (data_folder() / "open" / f"{os.getppid()}-1.json").write_text(json.dumps([str(recording)]))
+    assert left_open() == []
+    note.remove()
+    assert len(list((data_folder() / "open").iterdir())) == 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "3"])
+def test_a_damaged_note_is_no_problem(content: str) -> None:
+    folder = data_folder() / "open"
+    folder.mkdir()
+    (folder / "999999999-1.json").write_text(content)
+    (folder / "no number.json").write_text(content)
+    assert left_open() == []

@@ -82,6 +82,14 @@ def test_the_palette_finds_actions_findings_lanes_and_events(window: MainWindow,
     assert ("event", "softmax_warp") in ask(window, qtbot, "softmax")
 
 
+def test_a_lane_that_was_found_is_marked(window: MainWindow, qtbot: QtBot, trace: Trace) -> None:
+    ask(window, qtbot, "stream 7")
+    hits = window.toolbar.search.popup.hits
+    window.toolbar.search.popup.run(next(row for row, hit in enumerate(hits) if hit.kind == "lane"))
+    (place,) = window.timeline.state.evidence
+    assert trace.lanes[place.lane].name == "GPU 0 stream 7"
+
+
 def test_ctrl_p_and_enter_run_the_first_action(window: MainWindow, qtbot: QtBot) -> None:
     window.timeline.setFocus()
     qtbot.keyClick(window, "p", Qt.KeyboardModifier.ControlModifier)
