@@ -1,4 +1,4 @@
-"""Writes stallscope.ico for Windows and stallscope.icns for macOS from the pictures in resources/icons, with Pillow; both are kept."""
+"""Writes the .ico of Windows and the .icns of macOS from the pictures in resources/icons, with Pillow."""
 
 from __future__ import annotations
 

@@ -19,6 +19,9 @@ from parsers.source import open_bytes
 LEAST_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
 USUAL_GROWTH = 12  # of packed files
 HEAD_START = 16  # chunks that the first process reads while the second one starts
+FROZEN_WORD = (
+    "--second-process"  # the frozen program has no interpreter to run: it starts itself with this word
+)
 _POLL_S = 0.05
 _CODE = """import sys
 sys.path.insert(0, sys.argv[1])
@@ -73,16 +76,13 @@ class SecondProcess:
 def start(source: Source, most_bytes: int) -> SecondProcess | None:
     """Start one where the file is large enough and there is a processor for it; None otherwise."""
     expected = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
-    if (
-        expected < LEAST_BYTES
-        or not _has_free_processor()
-        or getattr(sys, "frozen", False)
-        or not sys.executable
-    ):
+    if expected < LEAST_BYTES or not _has_free_processor() or not sys.executable:
         return None
-    root = Path(__file__).resolve().parents[2]
-    stated = [str(root), str(source.path), source.compression, str(most_bytes), str(HEAD_START)]
-    command = [sys.executable, "-I", "-c", _CODE, *stated]
+    stated = [str(source.path), source.compression, str(most_bytes), str(HEAD_START)]
+    if getattr(sys, "frozen", False):
+        command = [sys.executable, FROZEN_WORD, *stated]
+    else:
+        command = [sys.executable, "-I", "-c", _CODE, str(Path(__file__).resolve().parents[2]), *stated]
     try:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

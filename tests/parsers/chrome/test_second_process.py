@@ -132,14 +132,33 @@ def test_cancelling_ends_the_second_process(tmp_path: Path, monkeypatch: pytest.
     assert [process.poll() is not None for process in started] == [True]
 
 
-def test_a_small_file_or_a_frozen_program_starts_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_file_starts_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         second_process.subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started")
     )
+    open_trace([written(tmp_path, large_text())])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for the frozen program is a shell script")
+@pytest.mark.usefixtures("always")
+def test_the_frozen_program_starts_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
     path = written(tmp_path, large_text())
-    open_trace([path])
-    monkeypatch.setattr(second_process, "LEAST_BYTES", 1)
+    alone = content_of(opened_alone(path))
+    frozen, entry = tmp_path / "frozen program", repository / "packaging" / "entry.py"
+    frozen.write_text(f'#!/bin/sh\nPYTHONPATH="{repository}" exec "{sys.executable}" "{entry}" "$@"\n')
+    frozen.chmod(0o755)
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def remembered(command: list[str], **options: object) -> subprocess.Popen[bytes]:
+        assert command[0] == str(frozen)
+        started.append(start(command, **options))  # type: ignore[call-overload]
+        return started[-1]
+
+    monkeypatch.setattr(second_process.subprocess, "Popen", remembered)
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    open_trace([path])
+    monkeypatch.setattr(sys, "executable", str(frozen))
+    assert content_of(open_trace([path])) == alone
+    assert [process.returncode for process in started] == [0]
