@@ -125,8 +125,12 @@ class StatusBar(QStatusBar):
         self._view = "" if length is None else f"view {duration(length)}"
         self._say()
 
+    def _has_timeline(self) -> bool:
+        trace = self._document.trace
+        return trace is not None and (len(trace.events) > 0 or bool(trace.counters))
+
     def _say(self) -> None:
-        parts = (self._cursor, self._selection, self._view) if self._document.trace is not None else ()
+        parts = (self._cursor, self._selection, self._view) if self._has_timeline() else ()
         self.times.setText("    ".join(part for part in parts if part))
 
 

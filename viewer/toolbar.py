@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, SignalInstance
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from parsers.model.units import duration
@@ -12,6 +12,7 @@ from viewer.labels import Label
 from viewer.palette import SearchField
 
 SEARCH_WIDTH = 460
+NARROW = 880
 
 
 class StepSelector(QWidget):
@@ -93,7 +94,7 @@ class ToolBar(QWidget):
     def __init__(self, document: Document, window: QWidget) -> None:
         super().__init__(window)
         self.setObjectName("toolrow")
-        brand = Label("Stallscope", pixels=14, weight=QFont.Weight.DemiBold)
+        self._brand = Label("Stallscope", pixels=14, weight=QFont.Weight.DemiBold)
         self.open = self._button("Open", "Open a recording", self.open_wanted)
         self.record = self._button(
             "Record", "Run a script under a profiler, then open the recording", self.record_wanted
@@ -107,7 +108,7 @@ class ToolBar(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 7, 14, 7)
         layout.setSpacing(8)
-        layout.addWidget(brand)
+        layout.addWidget(self._brand)
         layout.addSpacing(16)
         for button in (self.open, self.record, self.compare):
             layout.addWidget(button)
@@ -117,6 +118,10 @@ class ToolBar(QWidget):
         layout.addStretch(1)
         layout.addSpacing(8)
         layout.addWidget(self.steps)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._brand.setVisible(self.width() >= NARROW)
 
     def _button(self, text: str, tip: str, signal: SignalInstance) -> QPushButton:
         button = QPushButton(text)

@@ -37,6 +37,7 @@ METRIC_COLUMNS = (
     Column("value", "Value", width=170),
     Column("unit", "Unit", width=110),
 )
+LEAST_STALL_SHARE = 0.0005
 HARMLESS = frozenset({"selected", "not_selected"})
 
 
@@ -217,7 +218,7 @@ class KernelDetails(QWidget):
             self._launch.addWidget(Label(text, pixels=12, wrap=True), row, 1)
 
     def _show_stalls(self, kernel: KernelProfile) -> None:
-        found = [stall for stall in stalls(kernel) if stall.cycles > 0]
+        found = [stall for stall in stalls(kernel) if stall.share >= LEAST_STALL_SHARE]
         colors = theme.current()
         bars = [
             Bar(
@@ -241,7 +242,7 @@ class KernelDetails(QWidget):
             if widget is not None:
                 widget.deleteLater()
         explanation = STALLS.get(reason)
-        self._stall_name.setText(label_of(reason).capitalize() if reason else "")
+        self._stall_name.setText(label_of(reason)[:1].upper() + label_of(reason)[1:] if reason else "")
         if explanation is None:
             text = "No explanation." if reason else "The report does not say what warps wait for."
             self._stall_text.addWidget(Label(text, "secondary", wrap=True))

@@ -128,7 +128,7 @@ class RooflinePlot(QWidget):
             default=10 ** y.max(),
         )
         self.plot.setXRange(min(x.min(), -1.0) - 0.3, max(x.max(), 2.5) + 0.3, padding=0)
-        self.plot.setYRange(min(y.min(), np.log10(top) - 4) - 0.2, np.log10(top) + 0.8, padding=0)
+        self.plot.setYRange(min(y.min(), np.log10(top) - 4) - 0.2, np.log10(top) + 1.1, padding=0)
 
     def _draw_roofs(self) -> None:
         for item in self._roofs:
