@@ -86,13 +86,17 @@ class Analysis:
 
     @cached_property
     def active_devices(self) -> tuple[int, ...]:
-        """Devices that ran anything inside the window, else all that ran anything."""
+        """Devices that the run is about: all that work inside the window at least a twentieth as much as the busiest.
+
+        Where nothing ran inside it, all that ran anything.
+        """
         t0, t1 = self.window
         ran = [
             device for device in range(len(self.trace.devices)) if self.span(device)[1] > self.span(device)[0]
         ]
-        inside = [device for device in ran if self.time(device).within(self.time(device).busy, t0, t1) > 0]
-        return tuple(inside or ran)
+        busy = {device: self.time(device).within(self.time(device).busy, t0, t1) for device in ran}
+        least = max(max(busy.values(), default=0) * ACTIVE_SHARE, 1)
+        return tuple([device for device in ran if busy[device] >= least] or ran)
 
     def span(self, device: int) -> tuple[int, int]:
         """First start to last end of the device's operations; (0, 0) without any."""
@@ -152,6 +156,7 @@ class Analysis:
         return np.array([int(family) for family in self.families], np.uint8)
 
 
+ACTIVE_SHARE = 0.05  # of the busiest device's work: a device that does less is not what the run is about
 _FOUND_BY = {
     "ProfilerStep": "the profiler's steps",
     "region": "their regions",

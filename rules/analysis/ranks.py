@@ -181,19 +181,21 @@ class Ranks:
 
     @cached_property
     def lost_to_late(self) -> int:
-        """What the lateness of one rank costs the others (ns): the larger of two views of it.
+        """What the lateness of one rank costs the others (ns), mean over them.
 
-        What the others expose beyond the late rank, as far as it is to blame: it waits for nobody, so what it exposes
-        is the transfers alone. And the late rank's own idle time beyond theirs, as far as they wait for it at all: a
-        waiting collective takes multiprocessors, so that compute beside it becomes slower instead of waiting visibly.
+        Visible is what they expose beyond the late rank, as far as it is to blame: it waits for nobody, so what it
+        exposes is the transfers alone. A waiting collective also takes multiprocessors, so that compute beside it
+        becomes slower instead of waiting visibly: that counts as far as the late rank idles longer than they do.
         """
         if self.late == MISSING or len(self.devices) < 2:
             return 0
         caused = self.caused.sum(axis=0)
         beyond = np.maximum(np.delete(self.exposed, self.late) - self.exposed[self.late], 0).mean()
         visible = int(beyond * caused[self.late] / caused.sum())
+        compute = np.array([self.analysis.budgets(device).compute_ns for device in self.devices], np.int64)
+        slowed = np.maximum(np.delete(compute, self.late) - compute[self.late], 0).mean()
         waited = np.delete(self._waiting_in_window, self.late).mean()
-        return max(visible, int(min(self._idle_beyond_others, waited)))
+        return max(visible, int(min(self._idle_beyond_others, visible + slowed, waited)))
 
     @cached_property
     def _idle_beyond_others(self) -> float:

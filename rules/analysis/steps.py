@@ -165,13 +165,17 @@ def _annotations(
     stated = trace.events.of_kind(EventKind.STEP)
     stated = stated[lanes[trace.events.lane[stated]]]
     profiler = [event for event in stated.tolist() if trace.name(event).startswith("ProfilerStep")]
+    single: I64 | None = None
     for candidates, found_by in ((profiler, "ProfilerStep"), (stated.tolist(), "region")):
         if candidates:
             chosen = _disjoint(trace, np.array(candidates, np.int64))
-            if len(chosen) > 1 or found_by == "ProfilerStep":
+            if len(chosen) > 1:
                 return chosen, found_by
+            single = chosen if single is None and found_by == "ProfilerStep" else single
     regions = _step_regions(trace, lanes, launched)
-    return (regions, "region") if regions is not None else (None, "")
+    if regions is not None:
+        return regions, "region"
+    return (single, "ProfilerStep") if single is not None else (None, "")
 
 
 def _disjoint(trace: Trace, events: I64) -> I64:

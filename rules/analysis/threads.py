@@ -33,7 +33,7 @@ READ_BACKS = (
     "aten::allclose",
 )
 _OF_THE_PROGRAM = (RegionRole.USER, RegionRole.INPUT, RegionRole.STEP)
-MOST_DRIVERS = 8  # threads of one process looked at for one device, those with most launches first
+MOST_DRIVERS = 32  # threads of one process looked at for one device, those with most launches first
 
 
 @dataclass(frozen=True, slots=True, eq=False)

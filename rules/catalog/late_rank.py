@@ -47,7 +47,8 @@ How it decides
     It matches collectives across ranks by process group, sequence, kind and size. The transfer takes about as long
     as the shortest participant; the rest of each longer one is waiting, and the shortest came last. It fires when
     more than half of all waiting is for one rank and costs more than 1 % of the step. The ceiling is what the
-    others expose beyond the late rank, or the late rank's own idle time beyond theirs, whichever is more.
+    others expose beyond the late rank, and, as far as it idles longer than they do, what they compute more slowly
+    beside a waiting collective.
 
 What to try
     Look at what the late rank does in that time: more GPU work (uneven batches, padding, an extra evaluation), more
@@ -103,6 +104,8 @@ def _explanation(analysis: Analysis, ranks: Ranks, late: int, ceiling: int) -> s
         f"kernels, up to {percent(share(analysis, waiting))} of the time with nothing else to do. It costs up to "
         f"{part_of_step(analysis, ceiling)}."
     )
+    if ceiling > waiting:
+        text += " Their own kernels run more slowly beside a waiting collective; that is part of it."
     if since := _since(ranks, late):
         text += f" {since}"
     instead = _instead(analysis, ranks, late)

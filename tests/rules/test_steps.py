@@ -154,3 +154,23 @@ def test_each_rank_has_its_own_steps() -> None:
     every = find_steps(merge(traces))
     assert [step.rank for step in every] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert analyse(merge(traces)).steps_in_window == 3
+
+
+def test_a_single_profiler_step_gives_way_to_the_steps_inside_it() -> None:
+    trace = TinyTrace()
+    trace.step(0, 4000, "ProfilerStep#0")
+    for index in range(4):
+        trace.shift = index * 1000
+        trace.region(0, 990, f"step_{index}")
+        train(trace, index)
+    assert [step.name for step in find_steps(trace.build())] == [f"step_{index}" for index in range(4)]
+
+
+def test_a_device_that_hardly_works_is_not_what_the_run_is_about() -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.operation(10, 910, "gemm", 0)
+        trace.operation(920, 950, "gemm", 5, device=1, stream=8)
+
+    analysis = analyse(steps(3, 1000, body).build())
+    assert analysis.active_devices == (0,)
+    assert analysis.budgets(1).total_idle_ns > 0
