@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 NS = 1_000_000_000
-_LAST_YEAR = 2200  # int64 ns end in 2262
+_YEARS = range(1970, 2200)  # what int64 ns since 1970 can hold, and a log can be of
 _DATE = re.compile(r"(\d{4})[/-]?(\d{2})[/-]?(\d{2})$")
 _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d{1,9}))?$")
 _LARGEST_OFFSET = timedelta(hours=14)
@@ -21,7 +21,7 @@ def local_ns(date: str, time: str) -> int | None:
     if clock is None or (date and day is None):
         return None
     year, month, of_month = (int(part) for part in day.groups()) if day else (1970, 1, 1)
-    if year > _LAST_YEAR:
+    if year not in _YEARS:
         return None
     try:
         moment = datetime(year, month, of_month, int(clock[1]), int(clock[2]), int(clock[3]), tzinfo=UTC)

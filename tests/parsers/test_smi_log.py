@@ -263,3 +263,10 @@ def test_any_text_after_a_header_is_read_or_refused(tmp_path: Path, tail: str) -
     for counter in trace.counters:
         assert (np.diff(counter.time) >= 0).all()
         assert np.isfinite(counter.value).all()
+
+
+@pytest.mark.parametrize(
+    ("date", "readable"), [("1970/01/01", True), ("0026/11/20", False), ("2200/01/01", False)]
+)
+def test_a_date_that_no_clock_can_hold_is_not_read(date: str, readable: bool) -> None:
+    assert (local_ns(date, "00:00:01") is not None) is readable
