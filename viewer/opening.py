@@ -116,3 +116,55 @@ def _store(recents: Sequence[Recent]) -> None:
         partial.replace(target)
     except OSError:
         pass
+
+
+class OpenNote:
+    """A note on disk of what one window shows, taken away when it closes: what is left over tells of a crash."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+
+    def write(self, paths: Sequence[Path]) -> None:
+        """This window now shows these files; a note that cannot be written is no reason to fail."""
+        try:
+            folder = data_folder() / "open"
+            folder.mkdir(exist_ok=True)
+            self._path = self._path or folder / f"{os.getpid()}-{id(self)}.json"
+            self._path.write_text(json.dumps([str(Path(path).absolute()) for path in paths]), "utf-8")
+        except OSError:
+            self._path = None
+
+    def remove(self) -> None:
+        """The window shows nothing any more."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
+
+def left_open() -> list[Recent]:
+    """What windows showed when their program ended without closing them; each is told of once."""
+    found = []
+    for note in sorted((data_folder() / "open").glob("*.json")):
+        try:
+            owner = int(note.name.partition("-")[0])
+            if owner == os.getpid() or _runs(owner):
+                continue
+            paths = tuple(map(str, json.loads(note.read_text("utf-8"))))
+            note.unlink()
+        except (OSError, ValueError, TypeError):
+            continue
+        if paths:
+            found.append(Recent(paths))
+    return [recent for recent in found if recent.exists]
+
+
+def _runs(process: int) -> bool:
+    if sys.platform == "win32":
+        return True  # os.kill would end the process there: rather miss a crash than cause one
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 
 from viewer import theme
 from viewer.labels import ElidedLabel, Label, tooltip
-from viewer.opening import FORMATS, Recent, Sample, recent_files, samples
+from viewer.opening import FORMATS, Recent, Sample, left_open, recent_files, samples
 
 PAGE_WIDTH = 980
 
@@ -91,6 +91,8 @@ class StartPage(QScrollArea):
         self.setAccessibleName("Start")
         self.sample_tiles: list[Tile] = []
         self.recent_tiles: list[Tile] = []
+        self.left_open_tiles: list[Tile] = []
+        self.left_open = left_open()
         self.refresh()
 
     def refresh(self) -> None:
@@ -117,6 +119,12 @@ class StartPage(QScrollArea):
         )
         column.addSpacing(6)
         column.addLayout(self._buttons())
+        if self.left_open:
+            column.addSpacing(12)
+            column.addWidget(
+                Label("Still open when the program last ended", pixels=14, weight=QFont.Weight.DemiBold)
+            )
+            self.left_open_tiles = self._tiles(column, self.left_open[:4], self._recent_tile, columns=2)
         known = recent_files()
         recent = [each for each in known if each.exists][:4]
         if recent:
