@@ -46,7 +46,7 @@ _LABELS = {
     Cause.HOST: "waiting for Python",
     Cause.SYNCHRONIZATION: "blocked by a synchronisation",
     Cause.ALLOCATOR: "allocating memory",
-    Cause.DEPENDENCY: "waiting for another stream",
+    Cause.DEPENDENCY: "between queued operations",
     Cause.UNKNOWN: "idle, cause unknown",
 }
 

@@ -99,9 +99,8 @@ def _explanation(analysis: Analysis, ranks: Ranks, late: int, ceiling: int) -> s
     lasts, every = int((ranks.last[ranks.in_window] == late).sum()), int(ranks.in_window.sum())
     waiting = max(row.waiting_ns for row in others)
     text = (
-        f"{name} comes last to {lasts} of {every} collectives; the other {len(others)} wait for it inside "
-        "their communication "
-        f"kernels, up to {percent(share(analysis, waiting))} of the time with nothing else to do. It costs up to "
+        f"{name[0].upper()}{name[1:]} comes last to {lasts} of {every} collectives; the other {len(others)} wait for it "
+        f"inside their communication kernels, up to {percent(share(analysis, waiting))} of the time with nothing else to do. It costs up to "
         f"{part_of_step(analysis, ceiling)}."
     )
     if ceiling > waiting:
