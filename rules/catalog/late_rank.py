@@ -98,9 +98,10 @@ def _explanation(analysis: Analysis, ranks: Ranks, late: int, ceiling: int) -> s
     others = [row for column, row in enumerate(ranks.table) if column != late]
     lasts, every = int((ranks.last[ranks.in_window] == late).sum()), int(ranks.in_window.sum())
     waiting = max(row.waiting_ns for row in others)
+    lost = percent(share(analysis, waiting))
     text = (
-        f"{name[0].upper()}{name[1:]} comes last to {lasts} of {every} collectives; the other {len(others)} wait for it "
-        f"inside their communication kernels, up to {percent(share(analysis, waiting))} of the time with nothing else to do. It costs up to "
+        f"{name[0].upper()}{name[1:]} comes last to {lasts} of {every} collectives; the other {len(others)} wait for "
+        f"it inside their communication kernels, up to {lost} of the time with nothing else to do. It costs up to "
         f"{part_of_step(analysis, ceiling)}."
     )
     if ceiling > waiting:
