@@ -55,7 +55,7 @@ for _ in $(seq 100); do
     sleep 0.1
 done
 timeout 20 env -i LC_ALL=C.UTF-8 PATH=/nonexistent HOME="$place/home" XDG_RUNTIME_DIR="$place/run" QT_QPA_PLATFORM=offscreen \
-    "$elsewhere/stallscope" "file://$PWD/$sample" || fail "a second start does not hand its file over"
+    "$elsewhere/stallscope" "file://$PWD/$sample" || fail "a second start does not hand its file over: $(cat "$place/said")"
 kill -0 "$running" 2>/dev/null || fail "the window closed: $(cat "$place/said")"
 
 echo "frozen program: $size MB; self-check and the diagnosis of $samples samples are those of the source"

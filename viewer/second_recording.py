@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def offer(window: MainWindow, earlier: MainWindow) -> SecondRecordingOffer | None:
-    """Show the offer at the top of ``window``, about the recording of ``earlier``; None where there is no place."""
+    """Make the offer at the top of ``window``, about the recording of ``earlier``; None where there is no place."""
     middle = window.centralWidget()
     layout = middle.layout() if middle is not None else None
     if not isinstance(layout, QBoxLayout) or not earlier.document.paths:
@@ -27,7 +27,7 @@ def offer(window: MainWindow, earlier: MainWindow) -> SecondRecordingOffer | Non
 
 
 class SecondRecordingOffer(QWidget):
-    """One line with two buttons; gone when one is used, when either window closes, or another file is opened."""
+    """One line with two buttons, shown once the file is read; gone when one is used or another file is opened."""
 
     def __init__(self, window: MainWindow, earlier: MainWindow) -> None:
         super().__init__()
@@ -52,15 +52,21 @@ class SecondRecordingOffer(QWidget):
         self.close_button.clicked.connect(self._leave)
         for button in (self.join_button, self.compare_button, self.close_button):
             layout.addWidget(button)
+        self._read = False
+        self.hide()
         earlier.destroyed.connect(self._leave)
         window.document.trace_changed.connect(self._on_trace)
+        window.document.failed.connect(self._leave)
 
     def _is_open(self) -> bool:
         return self._earlier.isVisible() and self._earlier.document.paths == self._about
 
     def _on_trace(self, trace: object) -> None:
-        if trace is None or not self._is_open():
+        if trace is None or self._read or not self._is_open():
             self._leave()
+        else:
+            self._read = True
+            self.show()
 
     def _join(self) -> None:
         window, earlier, paths = self._window, self._earlier, self._window.document.paths

@@ -231,6 +231,29 @@ def test_the_empty_window_takes_the_file_and_the_next_file_gets_a_window_with_an
     assert offered.isVisible()
 
 
+def test_what_is_no_recording_makes_no_offer(windows: list[MainWindow], qtbot: QtBot, tmp_path: Path) -> None:
+    viewer.app.answer(Request((ONE,)))
+    read(windows[0], qtbot)
+    notes = tmp_path / "notes.pt.trace.json"
+    notes.write_text("hello")
+    second = viewer.app.answer(Request((notes,)))
+    qtbot.waitUntil(lambda: second.banner.isVisible())
+    offered = second.findChild(SecondRecordingOffer)
+    assert offered is None or not offered.isVisible()
+    assert windows[0].document.paths == (ONE,)
+
+
+def test_another_file_in_the_window_ends_the_offer(windows: list[MainWindow], qtbot: QtBot) -> None:
+    viewer.app.answer(Request((ONE,)))
+    read(windows[0], qtbot)
+    second = viewer.app.answer(Request((OTHER,)))
+    read(second, qtbot)
+    second.open([SAMPLES / "healthy.pt.trace.json.gz"])
+    qtbot.waitUntil(lambda: second.document.paths != (OTHER,))
+    offered = second.findChild(SecondRecordingOffer)
+    assert offered is None or not offered.isVisible()
+
+
 def test_a_file_that_is_open_already_comes_to_the_front(windows: list[MainWindow], qtbot: QtBot) -> None:
     viewer.app.answer(Request((ONE,)))
     read(windows[0], qtbot)
