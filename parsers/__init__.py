@@ -73,7 +73,9 @@ def _read(source: Source, progress: Progress, lasting: bool) -> Trace:
 def _nothing_usable(path: Path, skipped: list[tuple[str, str]]) -> TraceError:
     name, problem = skipped[0] if skipped else ("", "there is no file")
     return Malformed(
-        path, f"Nothing here is a recording ({name}: {problem.rstrip('.')}).", "Open the recordings themselves."
+        path,
+        f"Nothing here is a recording ({name}: {problem.rstrip('.')}).",
+        "Open the recordings themselves.",
     )
 
 

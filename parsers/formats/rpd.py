@@ -226,7 +226,9 @@ class _Recording:
             samples.sort()
             time, values = (np.array(side) for side in zip(*samples, strict=True))
             unit = next((unit for word, unit in _UNITS.items() if word in what.lower()), "")
-            device = next((place for place, each in enumerate(self.builder.devices) if each.id == number), None)
+            device = next(
+                (place for place, each in enumerate(self.builder.devices) if each.id == number), None
+            )
             counter = Counter(
                 f"GPU {number} {what}", unit, time.astype(np.int64), values.astype(np.float64), device=device
             )

@@ -90,7 +90,7 @@ def _tail(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
 def tail_share(waves: float) -> float:
     """The share of the time that a partly filled last wave may take; 0 when all waves are full."""
     whole = math.floor(waves)
-    return 1.0 / (whole + 1) if waves - whole > 0 else 0.0
+    return 1.0 / (whole + 1) if waves > max(whole, 0) else 0.0
 
 
 def idle_share_of_tail(waves: float) -> float:

@@ -23,6 +23,9 @@ from rules.base import Category, Finding, Need, Severity, rule
 I64 = npt.NDArray[np.int64]
 
 LEAST_COMPUTE = 0.9  # of the window on every active GPU, with the moments between queued kernels
+LEAST_KERNELS = (
+    0.5  # of the window in kernels alone: below it queued work waits for something, not for the GPU
+)
 NOTEWORTHY_STARTING = 0.03
 _STARTING = (
     "{} of the time lies between kernels that were queued already: starting each takes the GPU about a microsecond, "
@@ -50,7 +53,7 @@ Why it costs time
 
 How it decides
     Kernels that are no communication, and the moments between kernels that were queued already, cover at least 90 %
-    of the analysed time on every GPU.
+    of the analysed time on every GPU, the kernels alone at least half.
 
 What to try
     Look at the families of kernels that take most of the time. Lower precision, better shapes, fused attention, a
@@ -66,7 +69,10 @@ When it is wrong
         if not budgets or analysis.window_ns <= 0:
             return
         lowest = min(budgets, key=_busy)
-        if share(analysis, _busy(lowest)) < LEAST_COMPUTE:
+        if (
+            share(analysis, _busy(lowest)) < LEAST_COMPUTE
+            or share(analysis, lowest.compute_ns) < LEAST_KERNELS
+        ):
             return
         starting = share(analysis, lowest.idle_ns[Cause.DEPENDENCY])
         kernels = operations(analysis, lowest.device, EventKind.KERNEL)

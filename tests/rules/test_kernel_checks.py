@@ -14,6 +14,7 @@ import pytest
 from parsers import open_trace
 from parsers.model import KernelProfile, RuleResult
 from parsers.model.kernels import MetricValue
+from rules.analysis.kernel_launch import tail_share
 from rules.analysis.kernel_result import KernelRuleResult
 from rules.analysis.kernel_rules import evaluate
 from rules.base import Category
@@ -284,3 +285,12 @@ def test_where_metrics_are_missing_the_reports_own_conclusion_counts() -> None:
     )
     measured = kernel({ISSUED: 0.9, **stall("barrier", 0.1)})
     assert not fired(measured, "CPIStall")
+
+
+@pytest.mark.parametrize(
+    ("waves", "share"), [(-0.5, 0.0), (0.0, 0.0), (0.5, 1.0), (1.0, 0.0), (1.5, 0.5), (2.25, 1 / 3)]
+)
+def test_a_partly_filled_last_wave_takes_its_share_and_damaged_numbers_none(
+    waves: float, share: float
+) -> None:
+    assert tail_share(waves) == pytest.approx(share)

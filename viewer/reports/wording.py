@@ -5,10 +5,12 @@ from __future__ import annotations
 from parsers.model import Trace
 from parsers.model.units import percent, three_digits
 from rules import Diagnosis, Finding, Severity
+from rules.analysis.analysis import analyse
 from rules.analysis.budget import Budget
 from rules.analysis.causes import Cause
 from rules.base import Category
 
+NOTEWORTHY_IDLE = 0.15  # of the window
 INFORMATION = frozenset({Category.GPU_BOUND, Category.RECORDING_OVERHEAD})
 BUDGET_LABELS = {
     "compute": "compute",
@@ -44,7 +46,23 @@ def verdict(trace: Trace, diagnosis: Diagnosis) -> str:
         return f"{len(trace.kernels)} profiled kernels, none with a fault worth fixing first"
     if not len(trace.gpu_operations):
         return "No GPU activity was recorded"
-    return "Nothing stands out: no check found a loss above 5 %"
+    idle = _largest_idle(trace)
+    return idle or "Nothing stands out: no check found a loss above 5 %"
+
+
+def _largest_idle(trace: Trace) -> str:
+    """What to say of a GPU that idles although no rule accuses anything; empty where it hardly does."""
+    analysis = analyse(trace)
+    budgets = [analysis.budget(device, *analysis.window) for device in range(len(trace.devices))]
+    budget = max((each for each in budgets if each.window_ns), key=_idle_share, default=None)
+    if budget is None or _idle_share(budget) < NOTEWORTHY_IDLE:
+        return ""
+    cause = max(budget.idle_ns, key=lambda each: budget.idle_ns[each])
+    return f"The GPU idles {percent(_idle_share(budget))} of the time: {cause.label}"
+
+
+def _idle_share(budget: Budget) -> float:
+    return budget.total_idle_ns / budget.window_ns if budget.window_ns else 0.0
 
 
 def budget_parts(budget: Budget) -> list[tuple[str, str, int]]:
