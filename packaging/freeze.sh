@@ -8,6 +8,25 @@ python=${PYTHON:-.venv/bin/python}
 into=build/package
 
 "$python" -c 'import PyInstaller' 2>/dev/null || { echo "PyInstaller is missing: make package sets everything up" >&2; exit 1; }
+
+# PyInstaller reads libraries with objdump and carries Python's own one, which Debian keeps in a package of its own.
+if command -v apt-get >/dev/null; then
+    packages=()
+    command -v objdump >/dev/null || packages+=(binutils)
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    if [ "$("$python" -c 'import sys; print(sys.base_prefix)')" = /usr ]; then
+        [ -n "$(find /usr/lib /lib -name "libpython$version.so.1.0" -print -quit)" ] || packages+=("libpython$version")
+    fi
+    if [ ${#packages[@]} -gt 0 ]; then
+        as_root=() && [ "$(id -u)" = 0 ] || as_root=(sudo -n)
+        install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}")
+        "${install[@]}" >/dev/null 2>&1 || { "${as_root[@]}" apt-get update -qq && "${install[@]}" >/dev/null; } || {
+            echo "to freeze the program, install: ${packages[*]}" >&2
+            exit 1
+        }
+    fi
+fi
+
 "$python" -m PyInstaller --noconfirm --log-level "${FREEZE_LOG:-WARN}" --distpath "$into" --workpath "$into/work" packaging/stallscope.spec
 
 if [ "$(uname -s)" = Linux ]; then
