@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -171,16 +172,16 @@ def _rank(trace: Trace, events: I64) -> int | None:
     return ranks.pop() if len(ranks) == 1 else None
 
 
-class KernelRule:
+class KernelRule(ABC):
     """A rule that looks at one profiled kernel at a time: subclasses say what is wrong with it, if anything."""
 
     id: ClassVar[str]
     needs: ClassVar[frozenset[Need]] = frozenset({Need.KERNEL_COUNTERS})
     is_verdict: ClassVar[bool] = False
 
+    @abstractmethod
     def fault(self, kernel: KernelProfile) -> Fault | None:
         """What is wrong with the launch that speaks for its group; None when nothing is."""
-        raise NotImplementedError
 
     def check(self, trace: Trace) -> Iterable[Finding]:
         """One finding for each group of equal launches that has the fault."""
