@@ -27,7 +27,7 @@ if command -v apt-get >/dev/null; then
     fi
 fi
 
-"$python" -m PyInstaller --noconfirm --log-level "${FREEZE_LOG:-WARN}" --distpath "$into" --workpath "$into/work" packaging/stallscope.spec
+"$python" -m PyInstaller --noconfirm --log-level "${FREEZE_LOG:-ERROR}" --distpath "$into" --workpath "$into/work" packaging/stallscope.spec
 
 if [ "$(uname -s)" = Linux ]; then
     "$python" packaging/linux/unneeded_libraries.py "$into/stallscope" libarrow_substrait libarrow_dataset libarrow_acero
