@@ -15,6 +15,7 @@ from viewer.budget_bar import BudgetBar, Part
 from viewer.document import Document, Stage
 from viewer.labels import ElidedLabel, Label
 from viewer.reports.wording import budget_parts, ceiling, first_problem, verdict
+from viewer.timeline.geometry.naming import kernel_name
 
 MOST_ROWS_SHOWN = 4
 
@@ -94,8 +95,9 @@ class VerdictStrip(QWidget):
                 return f"{length} of other things. Without GPU work nobody can say what the GPU waits for."
             return f"{length} analysed. Here is what the GPU does with its time."
         parts = []
-        if problem.culprit and problem.culprit.lower() not in problem.title.lower():
-            parts.append(f"In {problem.culprit}.")
+        culprit = problem.culprit if problem.kernel is None else kernel_name(problem.culprit)
+        if culprit and culprit.lower() not in problem.title.lower():
+            parts.append(f"In {culprit}.")
         most = ceiling(problem)
         if most:
             parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
