@@ -174,6 +174,7 @@ def test_options_from_a_finding_are_for_the_script_recorded_last(
     assert request.target.program == last.target.program
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_one_button_records_and_hands_the_files_over(
     make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
 ) -> None:
@@ -192,6 +193,7 @@ def test_one_button_records_and_hands_the_files_over(
     )
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_a_failing_script_shows_its_traceback_first(
     make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
 ) -> None:
@@ -208,6 +210,7 @@ def test_a_failing_script_shows_its_traceback_first(
     assert not dialog.history.open.isEnabled()
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_a_script_without_steps_is_recorded_whole_by_one_more_button(
     make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
 ) -> None:
@@ -220,6 +223,7 @@ def test_a_script_without_steps_is_recorded_whole_by_one_more_button(
         qtbot.mouseClick(dialog.run_view.retry, Qt.MouseButton.LeftButton)
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_closing_asks_and_killing_leaves_nothing(
     make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +248,7 @@ def test_closing_asks_and_killing_leaves_nothing(
     assert not any(alive(int(pid)) for pid in pids_file.read_text().split())
 
 
+@pytest.mark.usefixtures("needs_torch")
 def test_finishing_an_endless_script_from_the_window_keeps_its_steps(
     make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
 ) -> None:

@@ -174,13 +174,17 @@ def test_an_environment_beside_the_script_comes_first(
     assert not any("gone" in one.path for one in found)
 
 
+@pytest.mark.usefixtures("needs_torch")
+def test_an_interpreter_with_torch_has_no_problem() -> None:
+    assert probe(sys.executable).problem == ""
+
+
 def test_interpreters_without_torch_or_that_are_none_are_told_apart(tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
     assert "has no torch" in probe(str(bare / "bin" / "python")).problem
     assert "no interpreter" in probe(str(tmp_path / "nothing")).problem
     assert "does not run Python" in probe("/bin/true").problem
-    assert probe(sys.executable).problem == ""
 
 
 def test_the_runner_is_read_by_the_oldest_python_it_promises() -> None:
