@@ -14,6 +14,9 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QMessageBox
 from pytestqt.qtbot import QtBot
 
+from parsers import open_trace
+from rules import diagnose
+from rules.analysis.analysis import analyse
 from tests.capture.pretend import PretendTools, alive, script_request
 from viewer import theme
 from viewer.capture.dialog import CaptureDialog
@@ -29,6 +32,7 @@ from viewer.capture.request import (
 )
 from viewer.capture.storage import LAST_USED, History, Presets
 
+TORCHRUN = (str(Path(sys.executable).with_name("torchrun")), "--nproc_per_node=2", "--standalone")
 MakeDialog = Callable[[CaptureRequest | None], CaptureDialog]
 
 
@@ -191,6 +195,31 @@ def test_one_button_records_and_hands_the_files_over(
     assert again.request().target.program == dialog.request().target.program, (
         "the last used request is remembered"
     )
+
+
+@pytest.mark.usefixtures("needs_torch")
+@pytest.mark.parametrize(
+    ("script", "launched_by", "files"),
+    [("training.py", (), 1), ("distributed.py", TORCHRUN, 2), ("spawning.py", (), 2)],
+    ids=["loader with workers", "torchrun", "spawned processes"],
+)
+def test_programs_of_several_processes_are_recorded_from_the_window_and_diagnosed(
+    make_dialog: MakeDialog,
+    tmp_path: Path,
+    qtbot: QtBot,
+    script: str,
+    launched_by: tuple[str, ...],
+    files: int,
+) -> None:
+    wanted = script_request(script, tmp_path / "out")
+    dialog = make_dialog(replace(wanted, target=replace(wanted.target, launcher=launched_by)))
+    with qtbot.waitSignal(dialog.captured, timeout=90_000) as caught:
+        qtbot.mouseClick(dialog.record, Qt.MouseButton.LeftButton)
+    (recordings,) = caught.args
+    assert len(recordings) == files
+    trace = open_trace(recordings)
+    assert len({step.name for step in analyse(trace).steps}) == 5
+    assert diagnose(trace).crashed == {}
 
 
 @pytest.mark.usefixtures("needs_torch")
