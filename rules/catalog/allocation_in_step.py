@@ -10,11 +10,11 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.calls import Call
 from rules.analysis.causes import Cause
+from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.intervals import pairs
-from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, listed, part_of_step, share
 from rules.analysis.work import api_calls, total
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, rule
 
 LEAST_SHARE = 0.005
 
@@ -57,28 +57,19 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         waiting = IdleTime(analysis, Cause.ALLOCATOR)
-        ceiling = waiting.ns
-        if share(analysis, ceiling) < LEAST_SHARE:
+        if share(analysis, waiting.ns) < LEAST_SHARE:
             return
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
-            title=f"Allocating memory stalls the GPU: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=_explanation(analysis, waiting) + waiting.spread,
+        yield idle_finding(
+            self,
+            waiting,
+            headline="Allocating memory stalls the GPU",
+            explanation=_explanation(analysis, waiting),
             advice=(
                 "Remove torch.cuda.empty_cache() (and del followed by it) from the training loop.",
                 "Keep tensor shapes the same from step to step, or set "
                 "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
                 "If memory is nearly full, lower the batch size a little: the allocator then stops freeing its cache.",
             ),
-            ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
-            culprit=waiting.culprit,
-            rank=waiting.rank,
-            device=waiting.device,
-            evidence=waiting.evidence(),
-            intervals=pairs(waiting.intervals),
             code=_CODE,
             cannot_tell=(
                 "Which tensors are allocated: record with profile_memory=True, or use "

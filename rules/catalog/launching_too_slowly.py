@@ -15,11 +15,11 @@ from rules.analysis.calls import WORK_CALLS
 from rules.analysis.causes import Cause
 from rules.analysis.durations import durations
 from rules.analysis.families import Family
+from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.intervals import pairs
-from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, listed, part_of_step, share
 from rules.analysis.work import api_calls, of_family, operations
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, rule
 
 LEAST_SHARE = 0.01
 SHORT_KERNEL_NS = 10_000  # a mean below this is short (TraceLens; HTA compares with the launch call)
@@ -90,25 +90,16 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         waiting = IdleTime(analysis, Cause.LAUNCH)
-        ceiling = waiting.ns
-        if share(analysis, ceiling) < LEAST_SHARE:
+        if share(analysis, waiting.ns) < LEAST_SHARE:
             return
         facts = _launches(analysis, waiting)
         culprit = waiting.culprit
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
-            title=f"The CPU launches too slowly: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=_explanation(analysis, waiting, facts) + waiting.spread,
+        yield idle_finding(
+            self,
+            waiting,
+            headline="The CPU launches too slowly",
+            explanation=_explanation(analysis, waiting, facts),
             advice=_advice(facts, culprit),
-            ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
-            culprit=culprit,
-            rank=waiting.rank,
-            device=waiting.device,
-            evidence=waiting.evidence(),
-            intervals=pairs(waiting.intervals),
             code=_OPTIMIZER_CODE
             if facts.optimizer_share > 0.5
             else _COMPILE_CODE

@@ -13,11 +13,11 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.calls import Call
 from rules.analysis.causes import Cause
+from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.intervals import pairs
-from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, listed, part_of_step, share
 from rules.analysis.work import api_calls
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, rule
 
 LEAST_SHARE = 0.002  # a blocking call in every step is worth a word even when it costs little
 
@@ -70,25 +70,16 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         waiting = IdleTime(analysis, Cause.SYNCHRONIZATION)
-        ceiling = waiting.ns
-        if share(analysis, ceiling) < LEAST_SHARE:
+        if share(analysis, waiting.ns) < LEAST_SHARE:
             return
         culprit = waiting.culprit
         read_back = "aten::" in culprit or "Memcpy" in culprit
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
-            title=f"Waiting for results stalls the GPU: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=_explanation(analysis, waiting) + waiting.spread,
+        yield idle_finding(
+            self,
+            waiting,
+            headline="Waiting for results stalls the GPU",
+            explanation=_explanation(analysis, waiting),
             advice=_advice(read_back),
-            ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
-            culprit=culprit,
-            rank=waiting.rank,
-            device=waiting.device,
-            evidence=waiting.evidence(),
-            intervals=pairs(waiting.intervals),
             code=_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE,
             cannot_tell=""
             if trace.capture.with_stack

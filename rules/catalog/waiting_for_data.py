@@ -9,11 +9,11 @@ from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.causes import Cause
+from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.intervals import pairs
-from rules.analysis.phrases import listed, of_every_step, part_of_step, share
+from rules.analysis.phrases import listed, part_of_step, share
 from rules.analysis.regions import is_loader
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, rule
 
 LEAST_SHARE = 0.01  # loading is a problem above 5 % of the step (Kineto's plugin) or 10 % (XProf)
 
@@ -69,25 +69,16 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         waiting = IdleTime(analysis, Cause.INPUT)
-        ceiling = waiting.ns
-        if share(analysis, ceiling) < LEAST_SHARE:
+        if share(analysis, waiting.ns) < LEAST_SHARE:
             return
         culprit = waiting.culprit
         loader = is_loader(culprit)
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
-            title=f"The GPU waits for data: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=_explanation(analysis, waiting) + waiting.spread,
+        yield idle_finding(
+            self,
+            waiting,
+            headline="The GPU waits for data",
+            explanation=_explanation(analysis, waiting),
             advice=_advice(culprit, loader),
-            ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
-            culprit=culprit,
-            rank=waiting.rank,
-            device=waiting.device,
-            evidence=waiting.evidence(),
-            intervals=pairs(waiting.intervals),
             code=_LOADER_CODE if loader else _REGION_CODE,
             cannot_tell=(
                 f"What inside {culprit} is slow. Record with stacks (with_stack=True), or put record_function regions "

@@ -10,10 +10,10 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.causes import Cause
 from rules.analysis.host_language import host_code
+from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.intervals import pairs
-from rules.analysis.phrases import listed, of_every_step, part_of_step, share
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.analysis.phrases import listed, part_of_step, share
+from rules.base import Category, Finding, Need, rule
 
 LEAST_SHARE = 0.01
 
@@ -61,24 +61,15 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         waiting = IdleTime(analysis, Cause.HOST)
-        ceiling = waiting.ns
-        if share(analysis, ceiling) < LEAST_SHARE:
+        if share(analysis, waiting.ns) < LEAST_SHARE:
             return
         culprit = waiting.culprit
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
-            title=f"The GPU waits for {host_code(trace)}: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=_explanation(analysis, waiting) + waiting.spread,
+        yield idle_finding(
+            self,
+            waiting,
+            headline=f"The GPU waits for {host_code(trace)}",
+            explanation=_explanation(analysis, waiting),
             advice=_advice(culprit, waiting.inside_culprit()),
-            ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
-            culprit=culprit,
-            rank=waiting.rank,
-            device=waiting.device,
-            evidence=waiting.evidence(),
-            intervals=pairs(waiting.intervals),
             code=_CODE,
             cannot_tell=_cannot_tell(trace, culprit),
         )

@@ -1,0 +1,38 @@
+"""The finding of a rule about idle time of one cause: its numbers, its place and its title follow from that time."""
+
+from __future__ import annotations
+
+from rules.analysis.idle_time import IdleTime
+from rules.analysis.intervals import pairs
+from rules.analysis.phrases import of_every_step, share
+from rules.base import Finding, Rule, severity_of
+
+
+def idle_finding(
+    rule: Rule,
+    waiting: IdleTime,
+    headline: str,
+    explanation: str,
+    advice: tuple[str, ...],
+    code: str,
+    cannot_tell: str,
+) -> Finding:
+    """What ``rule`` says of ``waiting``; the headline gets the share of the step, the explanation who is worst."""
+    analysis, ceiling = waiting.analysis, waiting.ns
+    return Finding(
+        rule=rule.id,
+        category=rule.category,
+        severity=severity_of(ceiling, analysis.window_ns),
+        title=f"{headline}: {of_every_step(analysis, share(analysis, ceiling))}",
+        explanation=explanation + waiting.spread,
+        advice=advice,
+        ceiling_ns=ceiling,
+        window_ns=analysis.window_ns,
+        culprit=waiting.culprit,
+        rank=waiting.rank,
+        device=waiting.device,
+        evidence=waiting.evidence(),
+        intervals=pairs(waiting.intervals),
+        code=code,
+        cannot_tell=cannot_tell,
+    )
