@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from parsers.model import Trace
+from parsers.model import Progress, Trace
 from rules import Diagnosis
 from viewer.banner import Banner
 from viewer.commands import Commands
@@ -39,6 +39,7 @@ from viewer.panels.ranks import CollectivesPanel, RanksPanel
 from viewer.panels.selection import SelectionPanel
 from viewer.panels.steps import StepsPanel
 from viewer.preferences import Preferences
+from viewer.recent_summary import Summary
 from viewer.reports.wording import verdict
 from viewer.searching import Searching
 from viewer.session import Session, SessionError, is_session
@@ -60,6 +61,7 @@ LEAST_SIZE = (720, 480)
 DIAGNOSIS_WIDTH = 370
 BOTTOM_HEIGHT = 206
 NARROW = 900
+SUMMARISING = "summarise"
 ARRANGED_BY_HAND = ("pinned", "hidden", "heights", "order")
 
 
@@ -156,6 +158,7 @@ class MainWindow(QMainWindow):
         self.toolbar.compare_wanted.connect(acts.compare)
         self.start_page.folder_wanted.connect(acts.open_folder)
         self.start_page.paths_wanted.connect(self.open)
+        self.start_page.recent_removed.connect(lambda: self.acts.fill_recent(self.commands))
         self.status.quality_wanted.connect(acts.show_quality)
         self.bookmarks.changed.connect(lambda: self.panels.update_tabs())
         self.bookmarks.changed.connect(lambda: self.timeline.set_bookmarks(self.bookmarks.bookmarks))
@@ -258,8 +261,22 @@ class MainWindow(QMainWindow):
     def _on_diagnosis(self, diagnosis: Diagnosis) -> None:
         trace = self.document.trace
         if trace is not None and self.document.paths and self.preferences.keep_recent:
-            remember(self.document.paths, verdict(trace, diagnosis))
-            self.acts.fill_recent(self.commands)
+            self._remember(trace, verdict(trace, diagnosis))
+
+    def _remember(self, trace: Trace, said: str) -> None:
+        """Put the recording on the list of recent files, and its small picture as soon as that is made."""
+        paths, analysis = self.document.paths, self.document.analysis
+        remember(paths, said)
+        self.acts.fill_recent(self.commands)
+        if analysis is None:
+            return
+
+        def summarise(_: Progress) -> Summary:
+            from viewer.statistics.run_summary import summarise
+
+            return summarise(trace, analysis)
+
+        self.jobs.ask(SUMMARISING, summarise, answer=lambda summary: remember(paths, said, summary))
 
     def _on_failure(self, problem: str, hint: str) -> None:
         self.banner.say(problem, hint)

@@ -9,8 +9,10 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import resources
+from viewer.recent_summary import Summary
 
 RECENT_LIMIT = 12
 FORMATS = (
@@ -56,10 +58,11 @@ def samples() -> list[Sample]:
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """Files that were opened together, and the verdict they got."""
+    """Files that were opened together, the verdict they got, and a summary for the start page."""
 
     paths: tuple[str, ...]
     verdict: str = ""
+    summary: Summary | None = None
 
     @property
     def name(self) -> str:
@@ -87,19 +90,25 @@ def recent_files() -> list[Recent]:
     try:
         stored = json.loads((data_folder() / "recent.json").read_text("utf-8"))
         return [
-            Recent(tuple(map(str, each["paths"])), str(each["verdict"])) for each in stored if each["paths"]
+            Recent(
+                tuple(map(str, each["paths"])), str(each["verdict"]), Summary.from_data(each.get("summary"))
+            )
+            for each in stored
+            if each["paths"]
         ]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return []
 
 
-def remember(paths: Sequence[Path], verdict: str = "") -> None:
+def remember(paths: Sequence[Path], verdict: str = "", summary: Summary | None = None) -> None:
     """Put these files first in the list of recent ones; a list that cannot be written is no reason to fail."""
     key = tuple(str(Path(path).absolute()) for path in paths)
     if any(Path(path).is_relative_to(resources.path("samples")) for path in key):
         return
-    kept = [recent for recent in recent_files() if recent.paths != key]
-    _store([Recent(key, verdict), *kept][:RECENT_LIMIT])
+    known = recent_files()
+    former = next((recent.summary for recent in known if recent.paths == key), None)
+    kept = [recent for recent in known if recent.paths != key]
+    _store([Recent(key, verdict, summary or former), *kept][:RECENT_LIMIT])
 
 
 def forget_recent() -> None:
@@ -107,8 +116,13 @@ def forget_recent() -> None:
     _store([])
 
 
+def forget(recent: Recent) -> None:
+    """Take one entry off the list of recent files; the files themselves stay."""
+    _store([each for each in recent_files() if each.paths != recent.paths])
+
+
 def _store(recents: Sequence[Recent]) -> None:
-    text = json.dumps([{"paths": recent.paths, "verdict": recent.verdict} for recent in recents], indent=1)
+    text = json.dumps([_as_data(recent) for recent in recents])
     try:
         target = data_folder() / "recent.json"
         partial = target.with_suffix(".partial")
@@ -116,6 +130,11 @@ def _store(recents: Sequence[Recent]) -> None:
         partial.replace(target)
     except OSError:
         pass
+
+
+def _as_data(recent: Recent) -> dict[str, Any]:
+    data: dict[str, Any] = {"paths": recent.paths, "verdict": recent.verdict}
+    return data if recent.summary is None else data | {"summary": recent.summary.to_data()}
 
 
 class OpenNote:

@@ -4,75 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QEnterEvent, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QGridLayout,
-    QHBoxLayout,
-    QPushButton,
-    QScrollArea,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
-from viewer import theme
-from viewer.labels import ElidedLabel, Label, tooltip
-from viewer.opening import FORMATS, Recent, Sample, left_open, recent_files, samples
+from viewer.labels import ElidedLabel, Label
+from viewer.opening import FORMATS, Recent, Sample, forget, left_open, recent_files, samples
+from viewer.recent_tile import RecentTile
+from viewer.tile import Tile
 
 PAGE_WIDTH = 980
+MOST_RECENT = 6
 
-
-class Tile(QAbstractButton):
-    """A title, a line of text and a small remark; the whole tile is the button."""
-
-    def __init__(self, title: str, text: str, remark: str) -> None:
-        super().__init__()
-        self.setText(title)
-        self.setAccessibleName(f"{title}. {text}")
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        layout = self._column = QVBoxLayout(self)
-        layout.setContentsMargins(14, 11, 14, 11)
-        layout.setSpacing(3)
-        top = QHBoxLayout()
-        top.addWidget(ElidedLabel(title, weight=QFont.Weight.DemiBold), 1)
-        if remark:
-            top.addWidget(Label(remark, "faint", pixels=theme.SECONDARY_PX))
-        layout.addLayout(top)
-        layout.addWidget(Label(text, "secondary", pixels=12, wrap=True))
-        layout.addStretch(1)
-        for child in self.findChildren(QWidget):
-            child.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-
-    def sizeHint(self) -> QSize:
-        return self._column.sizeHint()
-
-    def enterEvent(self, event: QEnterEvent) -> None:
-        super().enterEvent(event)
-        self.update()
-
-    def leaveEvent(self, event: QEvent) -> None:
-        super().leaveEvent(event)
-        self.update()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self.click()
-        else:
-            super().keyPressEvent(event)
-
-    def paintEvent(self, _: QPaintEvent) -> None:
-        painter, colors = QPainter(self), theme.current()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        lifted = self.underMouse() or self.hasFocus()
-        painter.setPen(QPen(colors.accent if self.hasFocus() else colors.line, 1))
-        painter.setBrush(colors.hover if lifted else colors.panel)
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+Thing = TypeVar("Thing")
+Made = TypeVar("Made", bound=Tile)
 
 
 class StartPage(QScrollArea):
@@ -82,6 +29,7 @@ class StartPage(QScrollArea):
     folder_wanted = Signal()
     record_wanted = Signal()
     paths_wanted = Signal(object)  # list of Path
+    recent_removed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -90,8 +38,8 @@ class StartPage(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Start")
         self.sample_tiles: list[Tile] = []
-        self.recent_tiles: list[Tile] = []
-        self.left_open_tiles: list[Tile] = []
+        self.recent_tiles: list[RecentTile] = []
+        self.left_open_tiles: list[RecentTile] = []
         self.left_open = left_open()
         self.refresh()
 
@@ -124,9 +72,9 @@ class StartPage(QScrollArea):
             column.addWidget(
                 Label("Still open when the program last ended", pixels=14, weight=QFont.Weight.DemiBold)
             )
-            self.left_open_tiles = self._tiles(column, self.left_open[:4], self._recent_tile, columns=2)
-        known = recent_files()
-        recent = [each for each in known if each.exists][:4]
+            self.left_open_tiles = self._tiles(column, self.left_open[:4], self._left_open_tile, columns=2)
+        recent = recent_files()[:MOST_RECENT]
+        self.recent_tiles = []
         if recent:
             column.addSpacing(12)
             column.addWidget(Label("Recent", pixels=14, weight=QFont.Weight.DemiBold))
@@ -165,8 +113,8 @@ class StartPage(QScrollArea):
         return row
 
     def _tiles(
-        self, column: QVBoxLayout, things: Sequence[Any], make: Callable[[Any], Tile], columns: int
-    ) -> list[Tile]:
+        self, column: QVBoxLayout, things: Sequence[Thing], make: Callable[[Thing], Made], columns: int
+    ) -> list[Made]:
         grid = QGridLayout()
         grid.setSpacing(8)
         tiles = [make(thing) for thing in things]
@@ -182,8 +130,25 @@ class StartPage(QScrollArea):
         tile.clicked.connect(lambda: self.paths_wanted.emit([sample.path]))
         return tile
 
-    def _recent_tile(self, recent: Recent) -> Tile:
-        tile = Tile(recent.name, recent.verdict or recent.folder, "")
-        tile.setToolTip(tooltip("\n".join(recent.paths)))
+    def _left_open_tile(self, recent: Recent) -> RecentTile:
+        tile = RecentTile(recent)
         tile.clicked.connect(lambda: self.paths_wanted.emit([Path(path) for path in recent.paths]))
         return tile
+
+    def _recent_tile(self, recent: Recent) -> RecentTile:
+        tile = RecentTile(recent, removable=True)
+        tile.clicked.connect(lambda: self.paths_wanted.emit([Path(path) for path in recent.paths]))
+        tile.remove_wanted.connect(lambda: self._remove(recent))
+        return tile
+
+    def _remove(self, recent: Recent) -> None:
+        """Take one entry off the list; the keyboard goes on with the next one."""
+        place = [tile.recent.paths for tile in self.recent_tiles].index(recent.paths)
+        forget(recent)
+        self.recent_removed.emit()
+        QTimer.singleShot(0, self, lambda: self._after_removal(place))  # the tile is still handling its event
+
+    def _after_removal(self, place: int) -> None:
+        self.refresh()
+        left: list[QWidget] = [*self.recent_tiles[: place + 1]]
+        (left or [self.open_button])[-1].setFocus()
