@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,14 +25,24 @@ from parsers.chrome.categories import (
     family_of,
 )
 from parsers.chrome.messages import collective_name, message_bytes
-from parsers.chrome.records import NO_TEXT, Arguments, Event
+from parsers.chrome.records import NO_TEXT, Arguments, Event, Placed
 from parsers.chrome.synchronisation import sync_kind
 from parsers.chrome.times import durations, nanoseconds
+from parsers.chrome.usual_records import (
+    CATEGORIES,
+    MemoryEvent,
+    OperationArguments,
+    OperatorArguments,
+    phase_of,
+)
 from parsers.model import Attribute, Effect, EventKind, LaneKind, QualityRecorder
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 K = TypeVar("K", bound=Hashable)
+E = TypeVar("E")
+AnyOperatorArguments = OperatorArguments | Arguments
+AnyOperationArguments = OperationArguments | Arguments
 Track = tuple[Where, LaneKind, Any, Any]  # and pid and tid, or device and stream
 
 FLOWS = frozenset({"s", "t", "f"})
@@ -39,6 +50,8 @@ INSTANTS = frozenset({"i", "I", "R"})
 PAIRED = frozenset({"B", "E"})
 ASYNCHRONOUS = frozenset({"b", "n", "e", "S", "T", "p", "F"})
 _NO_ARGUMENTS = Arguments()
+_CATEGORY: Callable[[Event], str | None] = attrgetter("cat")
+_PHASE: Callable[[Event], str | None] = attrgetter("ph")
 
 
 class Numbered(dict[K, int]):
@@ -133,30 +146,20 @@ class Columns:
 
     def add(self, events: Sequence[Event], first_row: int) -> None:
         """Take over the events of one chunk; event k can be found again as row ``first_row + k``."""
-        categories: Numbered[str | None] = Numbered()
-        codes = np.array([categories[event.cat] for event in events], np.int32)
-        order = np.argsort(codes, kind="stable")
-        bounds = np.searchsorted(codes[order], np.arange(len(categories) + 1))
-        for number, category in enumerate(categories):
-            rows = order[bounds[number] : bounds[number + 1]]
-            self._category(category, [events[row] for row in rows.tolist()], rows + first_row)
+        for category, alike, rows in _grouped(events, map(_CATEGORY, events)):
+            phases: set[str | None] = set(map(_PHASE, alike))
+            if len(phases) == 1:
+                self._phase(phases.pop(), category, alike, rows + first_row)
+                continue
+            for phase, of_phase, places in _grouped(alike, map(_PHASE, alike)):
+                self._phase(phase, category, of_phase, rows[places] + first_row)
 
-    def _category(self, category: str | None, events: list[Event], rows: I64) -> None:
-        phases = [event.ph for event in events]
-        present = set(phases)
-        if present <= FLOWS:
-            self.flows += len(events)
-            return
-        if len(present) == 1:
-            self._phase(phases[0], category, events, rows)
-            return
-        by_phase: dict[str | None, list[int]] = defaultdict(list)
-        for index, phase in enumerate(phases):
-            by_phase[phase].append(index)
-        for phase, indices in by_phase.items():
-            self._phase(phase, category, [events[index] for index in indices], rows[indices])
+    def add_usual(self, events: Sequence[Placed], first_row: int) -> None:
+        """Take over the events of one chunk that ``UsualEvents`` decoded."""
+        for event_type, alike, rows in _grouped(events, map(type, events)):
+            self._phase(phase_of(event_type), CATEGORIES[event_type], alike, rows + first_row)
 
-    def _phase(self, phase: str | None, category: str | None, events: list[Event], rows: I64) -> None:
+    def _phase(self, phase: str | None, category: str | None, events: list[Any], rows: I64) -> None:
         if phase == "X":
             self._complete(*self._family(category), events, rows)
         elif phase in FLOWS:
@@ -184,7 +187,9 @@ class Columns:
             if isinstance(text, str):
                 self.metadata.append(Naming(event.name, event.pid, event.tid, text.strip()))
 
-    def _instants(self, phase: str, category: str | None, events: list[Event], rows: I64) -> None:
+    def _instants(
+        self, phase: str, category: str | None, events: list[Event | MemoryEvent], rows: I64
+    ) -> None:
         starts = nanoseconds([event.ts for event in events]).tolist()
         for event, start, row in zip(events, starts, rows.tolist(), strict=True):
             arguments = event.args
@@ -203,7 +208,7 @@ class Columns:
                 Instant(phase, start, event.name or "", category, event.pid, event.tid, event.id, row)
             )
 
-    def _complete(self, family: Family, tracks: TracksOfFamily, events: list[Event], rows: I64) -> None:
+    def _complete(self, family: Family, tracks: TracksOfFamily, events: list[Any], rows: I64) -> None:
         if family is BOOKKEEPING:
             shown = [index for index, event in enumerate(events) if event.pid not in PROFILER_PROCESSES]
             if shown:
@@ -212,7 +217,7 @@ class Columns:
         count = len(events)
         names = self.names
         name = np.fromiter([names[event.name] for event in events], np.int32, count)
-        arguments: list[Arguments] = []
+        arguments: list[Any] = []
         if family.where is Where.THREAD:
             where = [tracks[event.pid, event.tid] for event in events]
         else:
@@ -247,7 +252,7 @@ class Columns:
         self.count += len(part.start)
         return numbers
 
-    def _operators(self, numbers: I64, arguments: list[Arguments]) -> None:
+    def _operators(self, numbers: I64, arguments: list[AnyOperatorArguments]) -> None:
         self._integers(Attribute.SEQUENCE, numbers, [each.sequence for each in arguments])
         self._integers(Attribute.FORWARD_THREAD, numbers, [each.forward_thread for each in arguments])
         self._raw_texts(Attribute.INPUT_DIMS, numbers, [each.input_dims for each in arguments])
@@ -255,7 +260,7 @@ class Columns:
         self._raw_texts(Attribute.INPUT_TYPES, numbers, [each.input_types for each in arguments])
         self._collectives(numbers, arguments)
 
-    def _operations(self, family: Family, numbers: I64, arguments: list[Arguments]) -> None:
+    def _operations(self, family: Family, numbers: I64, arguments: list[AnyOperationArguments]) -> None:
         self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
         if family is KERNEL:
             self._integers(Attribute.REGISTERS, numbers, [each.registers for each in arguments])
@@ -269,25 +274,27 @@ class Columns:
             self._integers(Attribute.BYTES, numbers, [each.bytes for each in arguments])
         self._integers(Attribute.GRAPH_NODE, numbers, [each.graph_node for each in arguments])
 
-    def _collectives(self, numbers: I64, arguments: list[Arguments]) -> None:
+    def _collectives(
+        self, numbers: I64, arguments: Sequence[AnyOperatorArguments] | Sequence[AnyOperationArguments]
+    ) -> None:
         mine = [index for index, each in enumerate(arguments) if each.collective is not None]
         if not mine:
             return
         numbers = numbers[mine]
-        arguments = [arguments[index] for index in mine]
+        stating = [arguments[index] for index in mine]
         for which, texts in (
-            (Attribute.COLLECTIVE, [collective_name(str(each.collective)) for each in arguments]),
-            (Attribute.MESSAGE_DTYPE, [each.message_type for each in arguments]),
-            (Attribute.GROUP, [each.group for each in arguments]),
+            (Attribute.COLLECTIVE, [collective_name(str(each.collective)) for each in stating]),
+            (Attribute.MESSAGE_DTYPE, [each.message_type for each in stating]),
+            (Attribute.GROUP, [each.group for each in stating]),
         ):
             stated = [index for index, text in enumerate(texts) if isinstance(text, (str, int))]
             values = [self.names[str(texts[index])] for index in stated]
             self._attribute(which, numbers[stated], np.array(values, np.int64))
-        self._integers(Attribute.GROUP_SIZE, numbers, [each.group_size for each in arguments])
-        sizes = [message_bytes(each.message_elements, each.message_type) for each in arguments]
+        self._integers(Attribute.GROUP_SIZE, numbers, [each.group_size for each in stating])
+        sizes = [message_bytes(each.message_elements, each.message_type) for each in stating]
         self._integers(Attribute.MESSAGE_BYTES, numbers, sizes)
         self._integers(
-            Attribute.COLLECTIVE_SEQUENCE, numbers, [each.collective_sequence for each in arguments]
+            Attribute.COLLECTIVE_SEQUENCE, numbers, [each.collective_sequence for each in stating]
         )
 
     def _attribute(self, which: Attribute, numbers: I64, values: I64) -> None:
@@ -357,6 +364,20 @@ class Columns:
         for phase, count in self.ignored.items():
             reason = "events of a phase that has no place on a timeline"
             self.quality.note(f"phase-{phase[:8] or 'missing'}", Effect.NOTED, reason, "", count)
+
+
+def _grouped(events: Sequence[E], keys: Iterable[K]) -> Iterator[tuple[K, list[E], I64]]:
+    """Events of equal keys together, with their places, in the order they came."""
+    numbered: Numbered[K] = Numbered()
+    codes = np.fromiter(map(numbered.__getitem__, keys), np.int64, len(events))
+    if len(numbered) == 1:
+        yield next(iter(numbered)), list(events), np.arange(len(events))
+        return
+    order = np.argsort(codes.astype(np.min_scalar_type(len(numbered))), kind="stable")
+    ordered = np.fromiter(events, object, len(events))[order].tolist()
+    bounds = np.searchsorted(codes[order], np.arange(len(numbered) + 1)).tolist()
+    for key, first, last in zip(numbered, bounds, bounds[1:], strict=False):
+        yield key, ordered[first:last], order[first:last]
 
 
 def integers(values: list[Any]) -> tuple[I64, list[int] | None]:

@@ -16,6 +16,7 @@ from parsers.chrome.counters import Series, take_counters
 from parsers.chrome.records import EVENTS, RAW_EVENTS
 from parsers.chrome.recovery import REPAIRED_TEXT, mended, recover
 from parsers.chrome.stream import Chunk, EventStream
+from parsers.chrome.usual_records import UsualEvents
 from parsers.model import QualityRecorder
 
 MOST_TRAILER_BYTES = 64 << 20
@@ -47,6 +48,7 @@ class Reading:
 
     columns: Columns = field(default_factory=lambda: Columns(QualityRecorder()))
     series: Series = field(default_factory=Series)
+    usual: UsualEvents = field(default_factory=UsualEvents)
     trailer: bytes = b""
     ended_early: bool = False  # the list ended before the last chunk
 
@@ -85,11 +87,15 @@ class Reading:
 
     def _take_whole(self, chunk: Chunk, text: bytes) -> bool:
         """Add all events of a chunk, a JSON list, at once; False when they are not what the decoder expects."""
+        first_row = chunk.number << ROW_BITS
+        usual = self.usual.decode(text)
+        if usual is not None:
+            self.columns.add_usual(usual, first_row)
+            return True
         try:
             events = EVENTS.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
-        first_row = chunk.number << ROW_BITS
         self.columns.add(events, first_row)
         if self.columns.counter_rows:
             texts = [bytes(each) for each in RAW_EVENTS.decode(text)]

@@ -31,7 +31,6 @@ class Arguments(msgspec.Struct, gc=False):
     graph_node: Number = msgspec.field(name="graph node id", default=None)
     bytes: Any = None
     size: Any = None
-    kind: Any = None
     sync_kind: Any = msgspec.field(name="cuda_sync_kind", default=None)
     collective: Any = msgspec.field(name="Collective name", default=None)
     message_elements: Number = msgspec.field(name="In msg nelems", default=None)
@@ -45,20 +44,23 @@ class Arguments(msgspec.Struct, gc=False):
     memory_device_type: Number = msgspec.field(name="Device Type", default=None)
     name: Any = None
     labels: Any = None
-    sort_index: Any = None
-    desc: Any = None
 
 
-class Event(msgspec.Struct, gc=False):
-    """One element of ``traceEvents``; ``ts`` stays text, because a double does not hold ns since the epoch."""
+class Placed(msgspec.Struct, gc=False):
+    """What every event has; ``ts`` stays text, because a double does not hold ns since the epoch."""
 
-    ph: str | None = None
-    cat: str | None = None
     name: str = ""
     pid: Identity = None
     tid: Identity = None
     ts: Raw = NO_TEXT
     dur: Number = None
+
+
+class Event(Placed, gc=False):
+    """One element of ``traceEvents``, whatever it is."""
+
+    ph: str | None = None
+    cat: str | None = None
     args: Arguments | None = None
     id: Any = None
 
