@@ -17,12 +17,13 @@ from rules.analysis.collective_kernels import (
     whole_message,
 )
 from rules.analysis.intervals import Intervals, clip, intersect, length, measure, union
+from rules.analysis.lateness import blame, late_devices
 
 I64 = npt.NDArray[np.int64]
 
 MISSING = -1
 OF_THE_CPU = (Cause.LAUNCH, Cause.INPUT, Cause.HOST, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
-LEAST_BLAME = 0.5  # more than this part of all waiting must be for one rank: else they take turns
+LEAST_LATE_SHARE = 0.01  # of the window: what a second late rank must cost (HTA, for collectives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,39 +172,74 @@ class Ranks:
         )
 
     @cached_property
+    def blamed(self) -> npt.NDArray[np.float64]:
+        """(instances, devices) mean exposed waiting for each device that had not arrived yet, inside the window, ns.
+
+        Unlike ``caused`` this also counts who came late but not last.
+        """
+        if not len(self.row):
+            return np.zeros(self.row.shape)
+        waited = np.where(self.present, self.duration - self.transfer[:, None], 0)
+        others = np.maximum(self.present.sum(axis=1) - 1, 1)
+        found: npt.NDArray[np.float64] = (
+            blame(self.present, waited) * (self.waiting.sum(axis=1) / others)[:, None]
+        )
+        return found
+
+    @cached_property
+    def late_together(self) -> tuple[int, ...]:
+        """The columns of the devices that the others wait for, the costliest first; none when they take turns."""
+        if not len(self.row):
+            return ()
+        least = LEAST_LATE_SHARE * self.analysis.window_ns
+        return late_devices(self.caused.sum(axis=0).astype(np.float64), self.blamed.sum(axis=0), least)
+
+    @property
     def late(self) -> int:
         """The column of the device that the others wait for most; MISSING when they take turns or nobody waits."""
-        caused = self.caused.sum(axis=0)
-        if not len(self.row) or not caused.sum():
-            return MISSING
-        column = int(caused.argmax())
-        return column if caused[column] > LEAST_BLAME * caused.sum() else MISSING
+        return self.late_together[0] if self.late_together else MISSING
+
+    @property
+    def late_names(self) -> tuple[str, ...]:
+        """The late ranks' names, the costliest first."""
+        return tuple(self.table[column].name for column in self.late_together)
 
     @cached_property
     def lost_to_late(self) -> int:
-        """What the lateness of one rank costs the others (ns), mean over them.
+        """What the lateness of the late ranks costs the others (ns), mean over them.
 
-        Visible is what they expose beyond the late rank, as far as it is to blame: it waits for nobody, so what it
-        exposes is the transfers alone. A waiting collective also takes multiprocessors, so that compute beside it
-        becomes slower instead of waiting visibly: that counts as far as the late rank idles longer than they do.
+        Visible is what they expose beyond a late rank, as far as these are to blame: what it exposes itself, without
+        waiting for another late one, is the transfers alone. A waiting collective also takes multiprocessors, so that
+        compute beside it becomes slower instead of waiting visibly: that counts as far as the late ranks idle longer
+        than the others do.
         """
-        if self.late == MISSING or len(self.devices) < 2:
+        late = list(self.late_together)
+        if not late or len(self.devices) < 2:
             return 0
         caused = self.caused.sum(axis=0)
-        beyond = np.maximum(np.delete(self.exposed, self.late) - self.exposed[self.late], 0).mean()
-        visible = int(beyond * caused[self.late] / caused.sum())
+        beyond = np.maximum(np.delete(self.exposed, late) - self._transfers_of_late, 0).mean()
+        visible = int(beyond * caused[late].sum() / caused.sum())
         compute = np.array([self.analysis.budgets(device).compute_ns for device in self.devices], np.int64)
-        slowed = np.maximum(np.delete(compute, self.late) - compute[self.late], 0).mean()
-        waited = np.delete(self._waiting_in_window, self.late).mean()
+        slowed = np.maximum(np.delete(compute, late) - compute[late].mean(), 0).mean()
+        waited = np.delete(self._waiting_in_window, late).mean()
         return max(visible, int(min(self._idle_beyond_others, visible + slowed, waited)))
+
+    @property
+    def _transfers_of_late(self) -> int:
+        """What the late ranks expose, their waiting for one another left out (ns)."""
+        late = list(self.late_together)
+        if len(late) == 1:
+            return int(self.exposed[late[0]])
+        return int((self.exposed - self.waiting.sum(axis=0))[late].min())
 
     @cached_property
     def _idle_beyond_others(self) -> float:
+        late = list(self.late_together)
         budgets = [self.analysis.budgets(device) for device in self.devices]
         idle = np.array(
             [sum(budget.idle_ns[cause] for cause in OF_THE_CPU) for budget in budgets], np.float64
         )
-        return max(float(idle[self.late] - np.median(np.delete(idle, self.late))), 0.0)
+        return max(float(idle[late].mean() - np.median(np.delete(idle, late))), 0.0)
 
     @cached_property
     def _waiting_in_window(self) -> I64:
@@ -227,16 +263,22 @@ class Ranks:
             return 0
         if self.late == MISSING:
             return int(self.exposed.mean())
-        return max(int(self.exposed[self.late]), int(self.exposed.mean()) - self.lost_to_late)
+        return max(self._transfers_of_late, int(self.exposed.mean()) - self.lost_to_late)
 
     def waiting_by_step(self) -> tuple[tuple[str, ...], I64]:
         """Step names and (steps, devices) exposed waiting, for a heat map."""
+        return self._by_step(self.waiting)
+
+    def blamed_by_step(self) -> tuple[tuple[str, ...], I64]:
+        """Step names and (steps, devices) mean waiting for each device that had not arrived yet."""
+        return self._by_step(self.blamed)
+
+    def _by_step(self, table: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> tuple[tuple[str, ...], I64]:
         numbers = np.unique(self.step[(self.step >= 0) & self.in_window])
         names = _step_names(self.analysis)
-        table = np.array(
-            [self.waiting[self.step == number].sum(axis=0) for number in numbers.tolist()], np.int64
-        ).reshape(-1, len(self.devices))
-        return tuple(names.get(number, str(number)) for number in numbers.tolist()), table
+        sums = np.array([table[self.step == number].sum(axis=0) for number in numbers.tolist()])
+        found = sums.astype(np.int64).reshape(-1, len(self.devices))
+        return tuple(names.get(number, str(number)) for number in numbers.tolist()), found
 
     @cached_property
     def table(self) -> tuple[RankRow, ...]:

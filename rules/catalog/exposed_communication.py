@@ -13,7 +13,7 @@ from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
-from rules.analysis.phrases import counted, device_name, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, device_name, listed, of_every_step, part_of_step, share
 from rules.analysis.ranks import MISSING, CollectiveRow, Ranks, ranks_of
 from rules.base import Category, Finding, Need, rule, severity_of
 
@@ -126,7 +126,7 @@ def _explanation(analysis: Analysis, ranks: Ranks, worst: int, ceiling: int) -> 
         )
     if ranks.late != MISSING and share(analysis, ranks.lost_to_late) >= LEAST_SHARE:
         lost = percent(share(analysis, ranks.lost_to_late))
-        text += f" What the others wait for {ranks.table[ranks.late].name} ({lost}) is not counted here."
+        text += f" What the others wait for {listed(ranks.late_names)} ({lost}) is not counted here."
     else:
         waiting = sum(row.waiting_ns for row in ranks.table) // max(len(ranks.table), 1)
         if share(analysis, waiting) >= LEAST_SHARE:

@@ -18,6 +18,7 @@ from rules.base import Category, Evidence, Finding, Need, rule, severity_of
 
 LEAST_SHARE = 0.01  # collectives must cost more than 1 % of the window (HTA)
 CLEARLY_MORE = 0.05  # of the window: what the late rank does more than the others
+LOUD_STEP = 0.3  # of the costliest step's waiting: the late rank shows in such a step
 
 _CODE = """# Which rank is late, and by how much, without a profiler:
 start = torch.cuda.Event(enable_timing=True)
@@ -38,7 +39,8 @@ class LateRank:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES, Need.SEVERAL_RANKS})
     explanation: ClassVar[str] = """
 What it found
-    The same rank comes last to most collectives. The others sit inside their communication kernels and wait.
+    The same rank, or the same few, come late to the collectives. The others sit inside their communication kernels
+    and wait.
 
 Why it costs time
     A collective can only start when every rank is there. The whole group runs at the pace of the last one.
@@ -46,9 +48,11 @@ Why it costs time
 How it decides
     It matches collectives across ranks by process group, sequence, kind and size. The transfer takes about as long
     as the shortest participant; the rest of each longer one is waiting, and the shortest came last. It fires when
-    more than half of all waiting is for one rank and costs more than 1 % of the step. The ceiling is what the
-    others expose beyond the late rank, and, as far as it idles longer than they do, what they compute more slowly
-    beside a waiting collective.
+    more than half of all waiting ends with the arrival of one rank and costs more than 1 % of the step. A moment in
+    which several are missing is charged to them in equal parts: a second rank is named when a quarter of all waiting
+    and 1 % of the step is for it, and several are named together when nine tenths are for them, each about as much.
+    The ceiling is what the others expose beyond the late ranks, and, as far as these idle longer than they do, what
+    they compute more slowly beside a waiting collective.
 
 What to try
     Look at what the late rank does in that time: more GPU work (uneven batches, padding, an extra evaluation), more
@@ -67,8 +71,9 @@ When it is wrong
             return
         device = ranks.devices[late]
         rank = trace.devices[device].rank
-        name = ranks.table[late].name
-        waits = np.where(np.arange(len(ranks.devices)) == late, -1, ranks.waiting.sum(axis=0))
+        name = listed(ranks.late_names)
+        waits = ranks.waiting.sum(axis=0)
+        waits[list(ranks.late_together)] = -1
         patient = int(waits.argmax())
         intervals = clip(analysis.time(ranks.devices[patient]).communication, *analysis.window)
         yield Finding(
@@ -76,14 +81,14 @@ When it is wrong
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
             title=f"The others wait for {name}: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=_explanation(analysis, ranks, late, ceiling),
-            advice=_advice(analysis, ranks, late),
+            explanation=_explanation(analysis, ranks, ceiling),
+            advice=_advice(analysis, ranks),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=name,
             rank=rank if rank is not None else trace.devices[device].id,
             device=device,
-            evidence=_evidence(trace, ranks, patient, late),
+            evidence=_evidence(trace, ranks, patient),
             intervals=pairs(intervals),
             code=_CODE,
             cannot_tell=(
@@ -93,38 +98,58 @@ When it is wrong
         )
 
 
-def _explanation(analysis: Analysis, ranks: Ranks, late: int, ceiling: int) -> str:
-    name = ranks.table[late].name
-    others = [row for column, row in enumerate(ranks.table) if column != late]
+def _explanation(analysis: Analysis, ranks: Ranks, ceiling: int) -> str:
+    late, *beside = ranks.late_together
+    name = ranks.late_names[0]
+    others = [row for column, row in enumerate(ranks.table) if column not in ranks.late_together]
     lasts, every = int((ranks.last[ranks.in_window] == late).sum()), int(ranks.in_window.sum())
     waiting = max(row.waiting_ns for row in others)
     lost = percent(share(analysis, waiting))
     text = (
-        f"{name[0].upper()}{name[1:]} comes last to {lasts} of {every} collectives; the other {len(others)} wait for "
-        f"it inside their communication kernels, up to {lost} of the time with nothing else to do. It costs up to "
-        f"{part_of_step(analysis, ceiling)}."
+        f"{_capital(name)} comes last to {lasts} of {every} collectives; {_waiters(len(others))} for "
+        f"{'it' if not beside else 'late ranks'} inside their communication kernels, up to {lost} of the time with "
+        f"nothing else to do. It costs up to {part_of_step(analysis, ceiling)}."
     )
     if ceiling > waiting:
         text += " Their own kernels run more slowly beside a waiting collective; that is part of it."
-    if since := _since(ranks, late):
-        text += f" {since}"
-    instead = _instead(analysis, ranks, late)
-    text += f" Meanwhile {name} {instead}." if instead else ""
+    text += _about(analysis, ranks, late)
+    for column in beside:
+        part = ranks.blamed[:, column].sum() / ranks.blamed.sum()
+        text += f" {_capital(ranks.table[column].name)} comes late as well: {percent(part)} of the waiting is for it."
+        text += _about(analysis, ranks, column)
     error = int(max(ranks.clock_error, default=0))
     return f"{text} Clocks agree within about {duration(max(error, 1000))}."
 
 
+def _about(analysis: Analysis, ranks: Ranks, late: int) -> str:
+    """Since when one late rank is late and what it does instead, as sentences."""
+    since, instead = _since(ranks, late), _instead(analysis, ranks, late)
+    text = f" {since}" if since else ""
+    return f"{text} Meanwhile {ranks.table[late].name} {instead}." if instead else text
+
+
+def _capital(name: str) -> str:
+    return name[0].upper() + name[1:]
+
+
+def _waiters(count: int) -> str:
+    return f"the other {count} wait" if count > 1 else "the other one waits"
+
+
 def _since(ranks: Ranks, late: int) -> str:
-    names, table = ranks.waiting_by_step()
+    names, table = ranks.blamed_by_step()
     if len(names) < 2:
         return ""
-    others = np.delete(table, late, axis=1).mean(axis=1)
-    usual = others.max(initial=0)
-    loud = np.flatnonzero(others > 0.3 * usual)
+    charged = table[:, late]
+    loud = np.flatnonzero(charged > LOUD_STEP * charged.max(initial=0))
     if not len(loud):
         return ""
     if len(loud) >= len(names) - 1:
-        return "It is so in every step."
+        return (
+            "It is so in every step."
+            if len(loud) == len(names)
+            else f"It is so in {len(loud)} of {len(names)} steps."
+        )
     return f"It begins in {names[int(loud[0])]} and shows in {len(loud)} of {len(names)} steps."
 
 
@@ -132,7 +157,7 @@ def _instead(analysis: Analysis, ranks: Ranks, late: int) -> str:
     """What the late rank does more of than the others, as a clause."""
     budgets = [analysis.budgets(device) for device in ranks.devices]
     mine = budgets[late]
-    others = [budget for column, budget in enumerate(budgets) if column != late]
+    others = [budget for column, budget in enumerate(budgets) if column not in ranks.late_together]
 
     def excess(own: int, theirs: list[int]) -> float:
         return share(analysis, own - float(np.median(theirs)))
@@ -169,8 +194,8 @@ def _largest_culprit(analysis: Analysis, device: int, cause: Cause) -> str:
     return idle.culprits[int(total.argmax())]
 
 
-def _evidence(trace: Trace, ranks: Ranks, patient: int, late: int) -> tuple[Evidence, ...]:
-    mine = np.flatnonzero(ranks.last == late)
+def _evidence(trace: Trace, ranks: Ranks, patient: int) -> tuple[Evidence, ...]:
+    mine = np.flatnonzero(np.isin(ranks.last, ranks.late_together) & ranks.present[:, patient])
     mine = mine[np.argsort(-ranks.waiting[mine, patient], kind="stable")][:20]
     events = ranks.columns.event[ranks.row[mine, patient]]
     return tuple(
@@ -185,22 +210,25 @@ def _evidence(trace: Trace, ranks: Ranks, patient: int, late: int) -> tuple[Evid
     )
 
 
-def _advice(analysis: Analysis, ranks: Ranks, late: int) -> tuple[str, ...]:
-    name = ranks.table[late].name
-    instead = _instead(analysis, ranks, late)
+def _advice(analysis: Analysis, ranks: Ranks) -> tuple[str, ...]:
+    changes = dict.fromkeys(
+        _change(ranks.table[late].name, _instead(analysis, ranks, late)) for late in ranks.late_together
+    )
+    return (
+        *changes,
+        "Compare the ranks' rows in the Ranks tab: compute, communication and waiting for each step.",
+    )
+
+
+def _change(name: str, instead: str) -> str:
     if "computes" in instead:
-        first = (
+        return (
             f"Give {name} the same amount of GPU work as the others: equal batches and sequence lengths, and "
             "nothing that only it computes."
         )
-    elif "Python" in instead or "launches" in instead or "data" in instead:
-        first = (
+    if "Python" in instead or "launches" in instead or "data" in instead:
+        return (
             f"Take CPU work off {name}: log, save and evaluate elsewhere or in a thread, and give its process cores "
             "of its own."
         )
-    else:
-        first = f"Find out what {name} does differently: its machine, its input, its clocks."
-    return (
-        first,
-        "Compare the ranks' rows in the Ranks tab: compute, communication and waiting for each step.",
-    )
+    return f"Find out what {name} does differently: its machine, its input, its clocks."

@@ -11,7 +11,7 @@ from rules import diagnose
 from rules.analysis.analysis import analyse
 from rules.analysis.collective_kernels import bus_factor, whole_message
 from rules.analysis.ranks import MISSING, ranks_of
-from rules.base import Category
+from rules.base import Category, Finding
 from tests.rules.builder import TinyTrace, steps
 
 
@@ -155,3 +155,87 @@ def test_one_rank_must_cause_more_than_half_of_the_waiting(other: float, late: i
         return steps(3, 2000, body, into=TinyTrace(rank=rank)).build()
 
     assert ranks_of(analyse(merge([one(0), one(1)]))).late == late
+
+
+def straggling(trace: Trace) -> Finding | None:
+    return next((each for each in diagnose(trace).findings if each.category is Category.STRAGGLER), None)
+
+
+def two_phases(late: dict[int, tuple[float, float]], ranks: int = 4, from_step: int = 0) -> Trace:
+    """Two all-reduces a step of 2 ms; each rank in ``late`` comes so many us late to them, the others in time."""
+
+    def one(rank: int) -> Trace:
+        def body(trace: TinyTrace, index: int) -> None:
+            first, second = late.get(rank, (0.0, 0.0)) if index >= from_step else (0.0, 0.0)
+            trace.operation(5, 500 + first, "gemm", 0)
+            trace.collective(500 + first, 1000, 2)
+            trace.operation(1000, 1400 + second, "gemm", 4)
+            trace.collective(1400 + second, 2000, 6, size=5_000_000)
+
+        return steps(4, 2000, body, into=TinyTrace(rank=rank)).build()
+
+    return merge([one(rank) for rank in range(ranks)])
+
+
+def test_two_ranks_that_are_late_to_different_collectives_are_both_named() -> None:
+    finding = straggling(two_phases({1: (400, 0), 3: (0, 390)}))
+    assert finding is not None
+    assert finding.rank == 1
+    assert finding.culprit == "rank 1 and rank 3"
+    assert "the other 2 wait for late ranks" in finding.explanation
+    assert (
+        "Rank 3 comes late as well: 49 % of the waiting is for it. It is so in every step."
+        in finding.explanation
+    )
+    assert finding.ceiling_ns == 4 * 790_000
+
+
+def test_a_rank_that_comes_late_but_never_last_is_named_with_its_part() -> None:
+    trace = two_phases({1: (400, 400), 3: (350, 350)})
+    assert ranks_of(analyse(trace)).caused.sum(axis=0).tolist()[3] == 0
+    finding = straggling(trace)
+    assert finding is not None
+    assert finding.culprit == "rank 1 and rank 3"
+    assert "Rank 3 comes late as well: 41 % of the waiting is for it" in finding.explanation
+
+
+@pytest.mark.parametrize(("second", "named"), [(120.0, "rank 1"), (140.0, "rank 1 and rank 3")])
+def test_a_second_late_rank_is_named_from_a_quarter_of_the_waiting(second: float, named: str) -> None:
+    finding = straggling(two_phases({1: (400, 0), 3: (0, second)}))
+    assert finding is not None
+    assert finding.culprit == named
+
+
+@pytest.mark.parametrize(("both", "named"), [(24.0, ("rank 1", "rank 3")), (20.0, ("rank 1",))])
+def test_a_second_late_rank_must_cost_one_percent_of_the_step(both: float, named: tuple[str, ...]) -> None:
+    trace = two_phases({1: (both, 0), 3: (0, both - 2)})
+    assert ranks_of(analyse(trace)).late_names == named
+
+
+@pytest.mark.parametrize(("third", "named"), [(60.0, ("rank 1", "rank 3")), (110.0, ())])
+def test_equally_late_ranks_are_named_when_nearly_all_waiting_is_for_them(
+    third: float, named: tuple[str, ...]
+) -> None:
+    """Of eight ranks, 1 and 3 each come 400 us late to one collective; rank 5 is a little late to the second."""
+
+    def one(rank: int) -> Trace:
+        def body(trace: TinyTrace, index: int) -> None:
+            for place, (who, how_late) in enumerate(((1, 400.0), (3, 400.0), (5, third))):
+                at = 1000 * place
+                arrives = at + 500 + (how_late if rank == who else 0.0)
+                trace.operation(at + 5, arrives, "gemm", at)
+                trace.collective(arrives, at + 1000, at + 2, size=1_000_000 * (place + 1))
+
+        return steps(3, 3000, body, into=TinyTrace(rank=rank)).build()
+
+    assert ranks_of(analyse(merge([one(rank) for rank in range(8)]))).late_names == named
+
+
+def test_when_most_ranks_are_late_the_early_ones_are_not_their_accusers() -> None:
+    assert ranks_of(analyse(two_phases({1: (400, 0), 2: (0, 400), 3: (390, 390)}))).late_together == ()
+
+
+def test_since_when_is_told_for_each_late_rank() -> None:
+    finding = straggling(two_phases({1: (400, 0), 3: (0, 390)}, from_step=2))
+    assert finding is not None
+    assert finding.explanation.count("It begins in ProfilerStep#3 and shows in 2 of 4 steps.") == 2
