@@ -166,6 +166,7 @@ class MainWindow(QMainWindow):
             lambda problem: self.banner.say(problem, "The recording itself is fine.")
         )
         self.timeline.ready.connect(self._restore_arrangement)
+        self.timeline.rank_followed.connect(self.toolbar.steps.follow)
         document.failed.connect(self._on_failure)
         document.stage_changed.connect(lambda _: self._show_pages())
         document.trace_changed.connect(lambda _: self._on_trace())

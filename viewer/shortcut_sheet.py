@@ -23,7 +23,10 @@ TIMELINE_KEYS = (
     ("Wheel", "zoom at the cursor; with Shift move; over the names scroll the lanes"),
     ("Drag", "select an area; on the ruler: measure"),
     ("Shift drag", "move; also with the middle button"),
-    ("Double click", "zoom to an event or a gap"),
+    (
+        "Double click",
+        "zoom to an event or a gap; on a step: count time from it; on the ruler: from the start",
+    ),
     ("Click", "select an event or a gap; on a step: fit it"),
     ("Page Up  Down", "scroll the lanes"),
     ("Shift Up  Down", "select the nearest event of the row above, below"),

@@ -64,7 +64,7 @@ class TimelineLink(QObject):
             self.wanted_moment = None
             return
         what = what or self._preferences.first_view
-        analysis, diagnosis = self._document.analysis, self._document.diagnosis
+        trace, analysis, diagnosis = self._document.trace, self._document.analysis, self._document.diagnosis
         if what == "all" or analysis is None:
             self._timeline.fit_all()
             return
@@ -75,7 +75,9 @@ class TimelineLink(QObject):
             else None
         )
         steps = [step for step in analysis.steps if step.steady] or list(analysis.steps)
+        rank = trace.lanes[worst.lane].rank if worst is not None and trace is not None else None
         around = [step for step in steps if worst is not None and step.start <= worst.start < step.end]
+        around.sort(key=lambda step: step.rank != rank)
         middle = steps[len(steps) // 2 : len(steps) // 2 + 1]
         if worst is not None:
             self._timeline.highlight([worst])
@@ -114,6 +116,7 @@ class TimelineLink(QObject):
         if not fits:
             start, end = self._context(place)
             self._timeline.show_interval(start, end, animate=self._preferences.animate)
+        self._timeline.state.follow_lane(place.lane)
         if place.event >= 0:
             self._select_quietly(place.event)
         self._status.set_selection(length)
@@ -150,6 +153,7 @@ class TimelineLink(QObject):
             return
         if index >= 0:
             step = self._document.steps[index]
+            self._timeline.follow(step.rank)
             self.show_with_margin(step.start, step.end)
         elif self._document.analysis is not None:
             self.show_with_margin(*self._document.analysis.window)

@@ -13,6 +13,7 @@ from viewer.palette import SearchField
 
 SEARCH_WIDTH = 460
 NARROW = 880
+MOST_RANKS_LISTED = 8  # of more, only the steps of the rank in focus are listed
 
 
 class StepSelector(QWidget):
@@ -21,6 +22,7 @@ class StepSelector(QWidget):
     def __init__(self, document: Document) -> None:
         super().__init__()
         self._document = document
+        self._rank: int | None = None
         self.box = QComboBox()
         self.box.setAccessibleName("Step")
         self.box.setMinimumWidth(168)
@@ -38,10 +40,10 @@ class StepSelector(QWidget):
         layout.addWidget(self.previous)
         layout.addWidget(self.box)
         layout.addWidget(self.next)
-        self.box.activated.connect(lambda index: document.select_step(index - 1))
+        self.box.activated.connect(lambda _: document.select_step(int(self.box.currentData())))
         document.trace_changed.connect(lambda _: self._fill())
         document.analysis_changed.connect(lambda _: self._fill())
-        document.step_changed.connect(lambda index: self.box.setCurrentIndex(index + 1))
+        document.step_changed.connect(self._on_step)
         self._fill()
 
     @staticmethod
@@ -54,34 +56,58 @@ class StepSelector(QWidget):
         button.setStyleSheet("padding: 0;")
         return button
 
+    def _on_step(self, step: int) -> None:
+        if step >= 0:
+            self.follow(self._document.steps[step].rank)
+        self._show(step)
+
+    def follow(self, rank: int | None) -> None:
+        """From now on previous and next speak of the steps of this rank."""
+        self._rank = rank
+        if len(self._ranks()) > MOST_RANKS_LISTED:
+            self._fill()
+
     def move_by(self, by: int) -> None:
-        """Select the next or the previous step of the same rank; from all steps, the first or the last."""
-        steps = self._document.steps
-        now = self._document.step
-        if not steps:
+        """Select the next or the previous step of the rank in focus; from all steps, its first or last."""
+        steps, now = self._document.steps, self._document.step
+        same = [index for index, step in enumerate(steps) if step.rank == self._rank]
+        if not same:
             return
         if now < 0:
-            self._document.select_step(0 if by > 0 else len(steps) - 1)
+            self._document.select_step(same[0 if by > 0 else -1])
             return
-        same = [index for index, step in enumerate(steps) if step.rank == steps[now].rank]
-        place = same.index(now) + by
+        middle = (steps[now].start + steps[now].end) // 2
+        near = min(same, key=lambda index: abs(steps[index].start + steps[index].end - 2 * middle))
+        place = same.index(near) + by
         if 0 <= place < len(same):
             self._document.select_step(same[place])
 
+    def _ranks(self) -> list[int | None]:
+        return list(dict.fromkeys(step.rank for step in self._document.steps))
+
     def _fill(self) -> None:
-        steps = self._document.steps
+        steps, ranks = self._document.steps, self._ranks()
         self.box.clear()
         self.setVisible(len(steps) > 1)
         if not steps:
             return
+        if self._rank not in ranks:
+            self._rank = ranks[0]
         t0, t1 = self._document.analysis.window if self._document.analysis is not None else (0, 0)
-        ranks = {step.rank for step in steps}
-        self.box.addItem(f"All steps   {duration(t1 - t0)}")
-        for index, step in enumerate(steps):
-            number = f"{index + 1} of {len(steps)}" if len(ranks) == 1 else f"rank {step.rank}: {step.name}"
-            self.box.addItem(f"{number}   {duration(step.end - step.start)}")
-        self.box.setCurrentIndex(self._document.step + 1)
+        self.box.addItem(f"All steps   {duration(t1 - t0)}", -1)
+        for rank in ranks if len(ranks) <= MOST_RANKS_LISTED else [self._rank]:
+            own = [(index, step) for index, step in enumerate(steps) if step.rank == rank]
+            whose = f"Rank {rank}: " if len(ranks) > 1 else ""
+            if whose:
+                self.box.insertSeparator(self.box.count())
+            for number, (index, step) in enumerate(own):
+                length = duration(step.end - step.start)
+                self.box.addItem(f"{whose}{number + 1} of {len(own)}   {length}", index)
+        self._show(self._document.step)
         self.box.view().setMinimumWidth(220)
+
+    def _show(self, step: int) -> None:
+        self.box.setCurrentIndex(max(self.box.findData(step), 0))
 
 
 class ToolBar(QWidget):

@@ -31,6 +31,11 @@ STEPS_HEIGHT = 26
 LEAST_DRAG = 4
 
 
+def rank_name(rank: int | None) -> str:
+    """What a rank is called beside its steps."""
+    return "no rank" if rank is None else f"rank {rank}"
+
+
 class Ruler(QWidget):
     """Marks in the unit of the zoom; below them the steps of the run, where there are any."""
 
@@ -42,6 +47,7 @@ class Ruler(QWidget):
         self._names = TextCache(theme.font(12))
         self._pressed: QPointF | None = None
         self._start = 0.0
+        self._clicked_step = -1
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Time ruler and steps")
@@ -77,13 +83,26 @@ class Ruler(QWidget):
         painter.restore()
         if self._state.shown_steps:
             painter.fillRect(QRectF(0, RULER_HEIGHT - 1, self.width(), 1), colors.line)
-            painter.setPen(colors.text)
-            painter.setFont(self._bold.font)
-            self._bold.draw(
-                painter, "Steps", TEXT_LEFT, RULER_HEIGHT + (STEPS_HEIGHT - self._bold.height) / 2 - 1, 150
-            )
+            self._draw_steps_name(painter)
         painter.fillRect(QRectF(0, self.height() - 1, self.width(), 1), colors.line)
         painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, self.height()), colors.line)
+
+    def _draw_steps_name(self, painter: QPainter) -> None:
+        """ "Steps" and, where several ranks have some, whose they are."""
+        colors = theme.current()
+        y = RULER_HEIGHT + (STEPS_HEIGHT - self._bold.height) / 2 - 1
+        painter.setPen(colors.text)
+        painter.setFont(self._bold.font)
+        self._bold.draw(painter, "Steps", TEXT_LEFT, y, 150)
+        if self._has_several_ranks():
+            x = TEXT_LEFT + self._bold.width("Steps") + 8
+            painter.setPen(colors.text_secondary)
+            painter.setFont(self._names.font)
+            whose = f"{rank_name(self._state.step_row.rank)} ▾"
+            self._names.draw(painter, whose, x, y, NAMES_WIDTH - x - 6)
+
+    def _has_several_ranks(self) -> bool:
+        return self._state.scene is not None and len(self._state.scene.step_rows) > 1
 
     def _draw_marks(self, painter: QPainter) -> None:
         state, colors = self._state, theme.current()
@@ -155,12 +174,8 @@ class Ruler(QWidget):
         state, colors = self._state, theme.current()
         top, height = RULER_HEIGHT + 3, STEPS_HEIGHT - 7
         painter.setFont(self._names.font)
-        last_right = -1e9
-        for _, step in state.shown_steps:
+        for _, step in state.step_row.visible(state.scale):
             left, right = NAMES_WIDTH + state.scale.x(step.start), NAMES_WIDTH + state.scale.x(step.end)
-            if right < NAMES_WIDTH or left > self.width() or right < last_right + 1.5:
-                continue
-            last_right = right
             box = QRectF(left, top, max(right - left - 1, 1.0), height)
             fill = colors.step if step.steady else theme.mixed(colors.step, colors.window, 0.5)
             painter.setPen(Qt.PenStyle.NoPen)
@@ -207,11 +222,15 @@ class Ruler(QWidget):
 
     def step_at(self, x: float) -> int:
         """Index of the step at a pixel of this widget; -1 where there is none."""
-        when = self._state.scale.time(x - NAMES_WIDTH)
-        return next((index for index, step in self._state.shown_steps if step.start <= when < step.end), -1)
+        return self._state.step_row.at(self._state.scale.time(x - NAMES_WIDTH))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() is Qt.MouseButton.LeftButton and event.position().x() >= NAMES_WIDTH:
+        in_names = event.position().x() < NAMES_WIDTH
+        if event.button() is not Qt.MouseButton.LeftButton:
+            return
+        if in_names and event.position().y() >= RULER_HEIGHT and self._has_several_ranks():
+            self.rank_menu().exec(self.mapToGlobal(QPointF(TEXT_LEFT, self.height()).toPoint()))
+        elif not in_names:
             self._pressed = event.position()
             self._start = self._state.scale.time(event.position().x() - NAMES_WIDTH)
 
@@ -221,15 +240,16 @@ class Ruler(QWidget):
         self._state.set_cursor(when if x >= 0 else None)
         in_steps = event.position().y() >= RULER_HEIGHT
         self.setCursor(
-            Qt.CursorShape.PointingHandCursor if in_steps and x >= 0 else Qt.CursorShape.ArrowCursor
+            Qt.CursorShape.PointingHandCursor
+            if in_steps and (x >= 0 or self._has_several_ranks())
+            else Qt.CursorShape.ArrowCursor
         )
         if self._pressed is not None and self._pressed.y() < RULER_HEIGHT:
             if abs(event.position().x() - self._pressed.x()) >= LEAST_DRAG:
                 low, high = sorted((self._start, when))
                 self._state.select_area(AreaSelection(round(low), round(high)), done=False)
         elif in_steps:
-            index = self.step_at(event.position().x())
-            self.setToolTip(tooltip(self._step_text(index)) if index >= 0 else "")
+            self.setToolTip(tooltip(self._steps_tip(event.position().x())))
         else:
             mark = self.bookmark_at(event.position().x(), event.position().y())
             self.setToolTip(tooltip(mark.title) if mark is not None else "")
@@ -241,13 +261,28 @@ class Ruler(QWidget):
         if abs(event.position().x() - pressed.x()) >= LEAST_DRAG and pressed.y() < RULER_HEIGHT:
             self._state.select_area(self._state.area)
         elif pressed.y() >= RULER_HEIGHT and (index := self.step_at(event.position().x())) >= 0:
-            step = self._state.shown_steps[[number for number, _ in self._state.shown_steps].index(index)][1]
-            self._state.show_interval(step.start, step.end, air=0.02)
-            self._state.step_selected.emit(index)
+            self._fit_step(index)
         elif (mark := self.bookmark_at(pressed.x(), pressed.y())) is not None:
             self._state.reveal(mark.start, mark.end)
         elif pressed.y() < RULER_HEIGHT:
             self._state.select_area(None)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Count from the step that was clicked; on the times, from the start of the recording."""
+        self._pressed = None
+        if event.position().x() < NAMES_WIDTH or self._state.scene is None:
+            return
+        if event.position().y() < RULER_HEIGHT:
+            self._state.set_origin(0.0)
+        elif self._clicked_step >= 0:
+            self._state.set_origin(float(self._state.scene.steps[self._clicked_step].start))
+
+    def _fit_step(self, index: int) -> None:
+        assert self._state.scene is not None
+        step = self._state.scene.steps[index]
+        self._clicked_step = index
+        self._state.show_interval(step.start, step.end, air=0.02)
+        self._state.step_selected.emit(index)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         notches = (event.angleDelta().y() or event.angleDelta().x()) / 120
@@ -255,6 +290,15 @@ class Ruler(QWidget):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         self.menu(event.pos().x()).exec(event.globalPos())
+
+    def rank_menu(self) -> QMenu:
+        """Whose steps are shown."""
+        menu = QMenu(self)
+        for rank in self._state.scene.step_rows if self._state.scene is not None else ():
+            action = menu.addAction(rank_name(rank), partial(self._state.follow, rank))
+            action.setCheckable(True)
+            action.setChecked(rank == self._state.step_row.rank)
+        return menu
 
     def menu(self, x: float) -> QMenu:
         """What time can be counted from: the start, the step at pixel ``x``, or that place."""
@@ -272,8 +316,14 @@ class Ruler(QWidget):
     def leaveEvent(self, _: object) -> None:
         self._state.set_cursor(None)
 
+    def _steps_tip(self, x: float) -> str:
+        if x < NAMES_WIDTH:
+            return "Click to choose the rank whose steps are shown" if self._has_several_ranks() else ""
+        index = self.step_at(x)
+        return self._step_text(index) if index >= 0 else ""
+
     def _step_text(self, index: int) -> str:
         assert self._state.scene is not None
         step = self._state.scene.steps[index]
         note = "" if step.steady else "\nnot steady: left out of the analysis"
-        return f"{step.name}   {duration(step.end - step.start)}{note}\nclick to fit"
+        return f"{step.name}   {duration(step.end - step.start)}{note}\nclick to fit, double click to count from it"

@@ -15,6 +15,7 @@ from rules.analysis.steps import Step
 from viewer.timeline.event_colors import COLOR_MODES, EventColors
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.gaps import Gaps, device_gaps
+from viewer.timeline.geometry.step_rows import StepRow, step_rows
 from viewer.timeline.kinds.base import style_of
 
 CULPRIT_SHARE = 0.03  # of all idle time: a region that causes more is painted in the colour of its cause
@@ -30,6 +31,7 @@ class Scene:
     idle: IdleTable | None = None
     gaps: Mapping[int, Gaps] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
+    step_rows: Mapping[int | None, StepRow] = field(default_factory=dict)
     culprits: Mapping[str, Cause] = field(default_factory=dict)
     color_mode: str = COLOR_MODES[0]
     colors: EventColors = field(init=False)
@@ -45,6 +47,7 @@ class Scene:
         else:
             self.idle, self.gaps = analysis.idle, device_gaps(analysis.idle) if gaps is None else gaps
             self.steps, self.culprits = tuple(analysis.steps), heavy_culprits(analysis.idle)
+        self.step_rows = step_rows(self.steps)
         self.forget_colors()
 
     def set_color_mode(self, mode: str) -> None:

@@ -17,9 +17,11 @@ from viewer.timeline.geometry.history import History
 from viewer.timeline.geometry.layout import Layout, lay_out
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.scale import Scale, fitted
+from viewer.timeline.geometry.step_rows import StepRow
 from viewer.timeline.scene import Scene
 
 FLIGHT_MS = 120
+NO_STEPS = StepRow()
 
 
 class Mark(Protocol):
@@ -44,6 +46,7 @@ class TimelineState(QObject):
     area_selected = Signal(object)
     cursor_moved = Signal(object)
     step_selected = Signal(int)  # index into the scene's steps
+    rank_followed = Signal(object)  # the rank whose steps the ruler shows, or None
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -63,6 +66,7 @@ class TimelineState(QObject):
         self.cursor: float | None = None
         self.animated = True
         self._spans = _spans(())
+        self._followed: int | None = None
         self._history = History()
         self._flight = QVariantAnimation(self)
         self._flight.setDuration(FLIGHT_MS)
@@ -86,7 +90,7 @@ class TimelineState(QObject):
         self.scene = scene
         self.selected, self.gap, self.area, self.evidence, self.cursor = -1, -1, None, (), None
         self._spans = _spans(())
-        self.origin, self.filter = 0.0, ""
+        self.origin, self.filter, self._followed = 0.0, "", None
         self.arrangement = Arrangement()
         self.end = float(max(scene.trace.duration, 1)) if scene is not None else 1.0
         whole = fitted(0.0, self.end, self.scale.width, 0.01)
@@ -192,12 +196,16 @@ class TimelineState(QObject):
         """Select one event; -1 for none."""
         if event != self.selected:
             self.selected = event
+            if event >= 0 and self.scene is not None:
+                self.follow_lane(int(self.scene.trace.events.lane[event]))
             self.overlay_changed.emit()
             self.event_selected.emit(event)
 
     def select_gap(self, row: int) -> None:
         """Select one row of the idle table; -1 for none."""
         self.gap = row
+        if row >= 0 and self.scene is not None and self.scene.idle is not None:
+            self.follow(self.scene.trace.devices[int(self.scene.idle.device[row])].rank)
         self.overlay_changed.emit()
         if row >= 0:
             self.gap_selected.emit(row)
@@ -243,13 +251,30 @@ class TimelineState(QObject):
             self.origin = when
             self.content_changed.emit()
 
+    # Steps
+
+    @property
+    def step_row(self) -> StepRow:
+        """The steps of the ruler: those of the rank in focus, else of the first rank that has any."""
+        rows = self.scene.step_rows if self.scene is not None else {}
+        return rows.get(self._followed) or next(iter(rows.values()), NO_STEPS)
+
     @property
     def shown_steps(self) -> tuple[tuple[int, Step], ...]:
-        """The steps of the ruler: of the first rank that has any, with their index."""
-        if self.scene is None or not self.scene.steps:
-            return ()
-        rank = self.scene.steps[0].rank
-        return tuple((index, step) for index, step in enumerate(self.scene.steps) if step.rank == rank)
+        """The steps of the ruler with their index."""
+        return self.step_row.numbered
+
+    def follow(self, rank: int | None) -> None:
+        """Show the steps of this rank, where it has any."""
+        if self.scene is not None and rank in self.scene.step_rows and rank != self.step_row.rank:
+            self._followed = rank
+            self.overlay_changed.emit()
+            self.rank_followed.emit(rank)
+
+    def follow_lane(self, lane: int) -> None:
+        """Show the steps of the rank that a lane belongs to."""
+        if self.scene is not None and 0 <= lane < len(self.scene.trace.lanes):
+            self.follow(self.scene.trace.lanes[lane].rank)
 
 
 def _spans(evidence: Sequence[Evidence]) -> npt.NDArray[np.int64]:

@@ -29,6 +29,7 @@ from viewer.timeline.state import Mark, TimelineState
 from viewer.timeline.walking import across, along
 
 AT_ONCE = 100_000  # events or gaps: so few are prepared without a job
+LANES_AT_ONCE = 2_000
 KEY_ZOOM = 0.7
 KEY_PAN = 0.15  # of the width
 INDEXING = "timeline"
@@ -44,6 +45,7 @@ class TimelineView(QWidget):
     area_selected = Signal(object)  # AreaSelection or None
     cursor_moved = Signal(object)  # ns or None
     step_selected = Signal(int)  # index into the analysis's steps
+    rank_followed = Signal(object)  # the rank whose steps the ruler shows, or None
     ready = Signal()  # the lanes of a new recording are there
 
     def __init__(self, parent: QWidget | None = None, jobs: Jobs | None = None) -> None:
@@ -87,6 +89,7 @@ class TimelineView(QWidget):
         state.area_selected.connect(self.area_selected)
         state.cursor_moved.connect(self.cursor_moved)
         state.step_selected.connect(self.step_selected)
+        state.rank_followed.connect(self.rank_followed)
         self.canvas.scrolled.connect(self._sync_bar)
         self._bar.valueChanged.connect(self.canvas.scroll_to)
         theme.changed.connect(self._on_theme)
@@ -102,7 +105,7 @@ class TimelineView(QWidget):
             self.canvas.message = ""
             return
         self.state.set_end(trace.duration)
-        if len(trace.events) <= AT_ONCE:
+        if len(trace.events) <= AT_ONCE and len(trace.lanes) <= LANES_AT_ONCE:
             self._take_index(trace, build_index(trace))
             return
         self.canvas.message = "Preparing the lanes …"
@@ -141,6 +144,7 @@ class TimelineView(QWidget):
         if scene is self.state.scene:
             scene.set_analysis(analysis, gaps)
             self.state.content_changed.emit()
+            self.rank_followed.emit(self.state.step_row.rank)
 
     # The view
 
@@ -235,7 +239,9 @@ class TimelineView(QWidget):
             self.select_event(event)
 
     def highlight(self, evidence: Sequence[Evidence]) -> None:
-        """Mark these places, and unfold the lanes they lie on."""
+        """Mark these places, unfold the lanes they lie on, and follow the steps of the first one's rank."""
+        if evidence:
+            self.state.follow_lane(evidence[0].lane)
         for lane in dict.fromkeys(place.lane for place in evidence[:40]):
             if self.state.scene is not None and 0 <= lane < len(self.state.scene.trace.lanes):
                 depths = [place.event for place in evidence if place.lane == lane and place.event >= 0]
@@ -274,11 +280,11 @@ class TimelineView(QWidget):
     # Steps
 
     def next_step(self) -> None:
-        """Fit the step after the one in the middle of the view."""
+        """Fit the step of the rank in focus that comes after the middle of the view."""
         self._go_step(1)
 
     def previous_step(self) -> None:
-        """Fit the step before the one in the middle of the view."""
+        """Fit the step of the rank in focus that comes before the middle of the view."""
         self._go_step(-1)
 
     def _go_step(self, direction: int) -> None:
@@ -291,6 +297,10 @@ class TimelineView(QWidget):
             index, step = chosen[0]
             self.state.show_interval(step.start, step.end, air=0.02)
             self.step_selected.emit(index)
+
+    def follow(self, rank: int | None) -> None:
+        """Show the steps of this rank in the ruler."""
+        self.state.follow(rank)
 
     # Lanes and colours
 
