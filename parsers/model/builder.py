@@ -16,12 +16,13 @@ from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import Capture, Device, EventKind, Lane, LaneKind, Rank, TraceInput
 from parsers.model.links import Links
 from parsers.model.progress import Progress
-from parsers.model.quality import QualityRecorder
+from parsers.model.quality import Effect, QualityRecorder
 from parsers.model.row_order import in_row_order
 from parsers.model.trace import ArgumentSource, Trace
 
 I64 = npt.NDArray[np.int64]
 _GIVEN_UP: npt.NDArray[Any] = np.empty(0, np.int64)
+LONGEST_NAME = 20_000  # characters; templates of generated kernels have some thousands
 _SPARSE = 16  # an attribute of fewer than one event in so many is sorted instead of counted
 
 
@@ -149,7 +150,7 @@ class TraceBuilder:
         del order
         self.quality.keep(len(place))
         return Trace(
-            strings=tuple(self.strings),
+            strings=self._strings_with_bearable_names(name),
             events=EventTable(start, end, name, lane, depth, kind, row),
             lanes=lanes,
             devices=tuple(self.devices),
@@ -157,13 +158,37 @@ class TraceBuilder:
             links=self._placed_links(place),
             attributes=self._placed_attributes(place),
             counters=self._shifted_counters(zero),
-            kernels=tuple(self.kernels),
+            kernels=self._kernels_with_bearable_names(),
             inputs=tuple(self.inputs),
             quality=self.quality.quality(),
             capture=self.capture,
             epoch_ns=None if self.epoch_ns is None else self.epoch_ns + zero,
             sources=tuple(self.sources),
         )
+
+    def _strings_with_bearable_names(self, name: npt.NDArray[np.int32]) -> tuple[str, ...]:
+        """The strings, of which those that name an event are no longer than ``LONGEST_NAME``."""
+        long = [index for index, text in enumerate(self.strings) if len(text) > LONGEST_NAME]
+        strings = list(self.strings) if long else self.strings
+        for index in np.intersect1d(long, name).tolist() if long else ():
+            strings[index] = self._bearable(strings[index])
+        return tuple(strings)
+
+    def _kernels_with_bearable_names(self) -> tuple[KernelProfile, ...]:
+        return tuple(
+            replace(each, name=self._bearable(each.name)) if len(each.name) > LONGEST_NAME else each
+            for each in self.kernels
+        )
+
+    def _bearable(self, name: str) -> str:
+        """A long name with an ellipsis in place of its end, which is noted."""
+        self.quality.note(
+            "name-shortened",
+            Effect.REPAIRED,
+            f"a name of more than {LONGEST_NAME:,} characters is shown without its end",
+            f"{name[:80]}… of {len(name):,} characters",
+        )
+        return f"{name[: LONGEST_NAME - 1]}…"
 
     def _column(self, number: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """One column of all chunks; the chunks give it up, so that it never exists twice for long."""

@@ -16,6 +16,7 @@ I64 = npt.NDArray[np.int64]
 
 OUTSIDE_REGIONS = "outside any region"
 LEAST_FRAME_SHARE = 0.8
+LONGEST_NAME = 300  # characters of a culprit in a sentence
 _VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt)+$")
 _FOREIGN_FRAME = re.compile(
     r"^(<built-in|nn\.Module|torch[./\\]|.*[/\\]torch[/\\]|threading\.py|.*[/\\](site|dist)-packages[/\\]torch|"
@@ -91,7 +92,8 @@ class Culprits:
         return place or self._outside
 
     def _name(self, string: int) -> str:
-        return _VERSION.sub("", self._trace.strings[string]) if string >= 0 else ""
+        text = _VERSION.sub("", self._trace.strings[string]) if string >= 0 else ""
+        return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
     def _frames(self, start: I64, end: I64, thread: int) -> I64:
         """The deepest Python frame of the user's own code around most of each piece; -1 without stacks."""

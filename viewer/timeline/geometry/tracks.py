@@ -184,14 +184,14 @@ def _group(
     kept = [track for track in tracks if track is not None]
     kept += [_counter_track(trace, index, key) for index in counters]
     order = {track.key: place for place, track in enumerate(kept)}
+    by_work = {lane: place for work in streams.values() for place, lane in enumerate(work)}
 
     def position(track: Track) -> tuple[object, ...]:
         lane = trace.lanes[track.lane] if track.lane >= 0 else None
         if lane is None:
             return track.place, 0, track.device, order[track.key]
         if lane.device is not None:
-            work = streams[lane.device]
-            stream = work.index(track.lane) if track.lane in work else len(work)
+            stream = by_work.get(track.lane, len(streams[lane.device]))
             return track.place, lane.device, lane.kind is LaneKind.GPU_REGION, lane.kind, stream
         return track.place, threads.get(_thread(lane), 0), lane.kind, order[track.key]
 

@@ -1,0 +1,70 @@
+"""The window on recordings of sizes that nobody expects: every tab opens and the timeline is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from tests.parsers.chrome.traces import Event, complete, kernel, text_of
+from tests.parsers.test_sizes import training
+from viewer.document import Stage
+from viewer.main_window import MainWindow
+
+from .conftest import wait_until_ready
+
+LANES = 50_000
+
+
+def many_lanes() -> list[Event]:
+    threads = [complete("op", number % 2000, 5, tid=1000 + number) for number in range(LANES)]
+    return [*threads, *(kernel("k", number % 2000, 5, stream=1000 + number) for number in range(LANES))]
+
+
+def many_levels() -> list[Event]:
+    return [
+        complete(f"f{number}", number * 0.01, 2900 - 0.02 * number, category, tid=2)
+        for number in range(10_000)
+        for category in ("cpu_op", "python_function", "user_annotation")
+    ]
+
+
+def long_names() -> list[Event]:
+    return training("n" * 1_000_000)
+
+
+MORE: dict[str, Callable[[], list[Event]]] = {"lanes": many_lanes, "levels": many_levels, "names": long_names}
+
+
+def opened(window: MainWindow, qtbot: QtBot, path: Path) -> None:
+    said: list[tuple[str, str]] = []
+    window.document.failed.connect(lambda *problem: said.append(problem))
+    window.open([path])
+    qtbot.waitUntil(lambda: window.document.stage is Stage.READY and not window.jobs.busy, timeout=45_000)
+    assert said == []
+
+
+@pytest.mark.parametrize("kind", sorted(MORE))
+def test_every_view_of_a_recording_without_measure_works(
+    empty_window: MainWindow, qtbot: QtBot, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "large.json"
+    more = MORE[kind]()
+    path.write_text(text_of(training() + more))
+    window = empty_window
+    opened(window, qtbot, path)
+    trace = window.document.trace
+    assert trace is not None
+    assert len(trace.events) == len(training() + more)
+    for title in window.panels.titles():
+        window.panels.show_panel(title)
+        wait_until_ready(qtbot, window)
+    for event in (int(trace.events.depth.argmax()), int(trace.events.name.argmax()), len(trace.events) - 1):
+        window.document.select_event(event)
+        wait_until_ready(qtbot, window)
+    for interval in ((0, trace.duration), (trace.duration // 2, trace.duration // 2 + 1000)):
+        window.timeline.show_interval(*interval, animate=False)
+        assert not window.grab().isNull()
+    assert max(map(len, (window.verdict.sentence.text(), window.verdict.where.text()))) < 1000
