@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,11 +19,13 @@ from parsers.model.links import Links
 from parsers.model.progress import Progress
 from parsers.model.quality import Effect, QualityRecorder
 from parsers.model.row_order import in_row_order
+from parsers.model.strays import strays
 from parsers.model.trace import ArgumentSource, Trace
 
 I64 = npt.NDArray[np.int64]
 _GIVEN_UP: npt.NDArray[Any] = np.empty(0, np.int64)
 LONGEST_NAME = 20_000  # characters; templates of generated kernels have some thousands
+_THREADS = 2  # numpy moves numbers without holding the interpreter
 _SPARSE = 16  # an attribute of fewer than one event in so many is sorted instead of counted
 
 
@@ -135,6 +138,11 @@ class TraceBuilder:
         kind: npt.NDArray[np.uint8] = self._column(4, np.uint8)
         row: I64 = self._column(5, np.int64)
         self._chunks.clear()
+        if (away := strays(start, end)) is not None:
+            self._set_aside(away, start, name)
+            near = ~away
+            start, end, name, lane = start[near], end[near], name[near], lane[near]
+            kind, row = kind[near], row[near]
         zero = self._zero(start)
         start -= zero
         end -= zero
@@ -143,8 +151,10 @@ class TraceBuilder:
         )
         order, depth = in_row_order(start, end, lane, progress)
         progress.step(0.8, "sorting events")
-        start, end, name, lane, kind = start[order], end[order], name[order], lane[order], kind[order]
-        row = row[order]
+        with ThreadPoolExecutor(_THREADS) as threads:
+            start, end, name, lane, kind, row = threads.map(
+                lambda column: column[order], (start, end, name, lane, kind, row)
+            )
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         del order
@@ -190,6 +200,29 @@ class TraceBuilder:
         )
         return f"{name[: LONGEST_NAME - 1]}…"
 
+    def _set_aside(self, away: npt.NDArray[np.bool_], start: I64, name: npt.NDArray[np.int32]) -> None:
+        """Count events as quarantined, and renumber what is stated of the others."""
+        first = int(np.flatnonzero(away)[0])
+        self.quality.note(
+            "far-away",
+            Effect.QUARANTINED,
+            "an event far away in time from all others",
+            f"{self.strings[name[first]][:80]}: start {start[first]} ns",
+            int(away.sum()),
+        )
+        number = np.cumsum(~away) - 1
+        self._attributes = {
+            which: [
+                (number[events[kept]], values[kept]) for events, values in parts for kept in [~away[events]]
+            ]
+            for which, parts in self._attributes.items()
+        }
+        self._links = [
+            (number[operations[kept]], number[launches[kept]])
+            for operations, launches in self._links
+            for kept in [~(away[operations] | away[launches])]
+        ]
+
     def _column(self, number: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """One column of all chunks; the chunks give it up, so that it never exists twice for long."""
         parts = [chunk[number] for chunk in self._chunks]
@@ -211,15 +244,18 @@ class TraceBuilder:
 
     def _placed_attributes(self, place: I64) -> dict[Attribute, AttributeColumn]:
         """Columns in table order; attributes stated of the same events share one array of events."""
-        placed = {}
-        shared: dict[tuple[int, ...], tuple[I64, I64]] = {}
-        for which, parts in self._attributes.items():
-            same = tuple(id(events) for events, _ in parts)
-            if same not in shared:
-                shared[same] = _in_table_order(place, np.concatenate([events for events, _ in parts]))
-            at, last = shared[same]
-            placed[which] = AttributeColumn(at, np.concatenate([values for _, values in parts])[last])
-        return placed
+        sets = {_identity(parts): [events for events, _ in parts] for parts in self._attributes.values()}
+        with ThreadPoolExecutor(_THREADS) as threads:
+            orders = threads.map(lambda events: _in_table_order(place, np.concatenate(events)), sets.values())
+            in_order = dict(zip(sets, orders, strict=True))
+
+            def column_of(parts: list[tuple[I64, I64]]) -> AttributeColumn:
+                at, last = in_order[_identity(parts)]
+                return AttributeColumn(at, np.concatenate([values for _, values in parts])[last])
+
+            return dict(
+                zip(self._attributes, threads.map(column_of, self._attributes.values()), strict=True)
+            )
 
     def _shifted_counters(self, zero: int) -> tuple[Counter, ...]:
         """Counters on the trace's clock; those that shared an array of times still do."""
@@ -227,6 +263,11 @@ class TraceBuilder:
         for each in self.counters:
             times.setdefault(id(each.time), each.time - zero)
         return tuple(replace(each, time=times[id(each.time)]) for each in self.counters)
+
+
+def _identity(parts: list[tuple[I64, I64]]) -> tuple[int, ...]:
+    """Equal for attributes that were stated of the same arrays of events."""
+    return tuple(id(events) for events, _ in parts)
 
 
 def _in_table_order(place: I64, events: I64) -> tuple[I64, I64]:
