@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from rules.analysis.names import distinct
 
 
 class Call(IntEnum):
@@ -75,6 +76,6 @@ def calls_of(trace: Trace) -> npt.NDArray[np.uint8]:
     """``Call`` for each string of the trace; OTHER for strings that name no API call."""
     api = trace.events.of_kind(EventKind.API)
     table = np.zeros(len(trace.strings), np.uint8)
-    for name in np.unique(trace.events.name[api]).tolist():
+    for name in distinct(trace.events.name[api]).tolist():
         table[name] = call_of(trace.strings[name])
     return table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.durations import durations
 from rules.analysis.intervals import Intervals, clip, intersect, length, union
+from rules.analysis.names import named, numbers_of
 from rules.analysis.work import operations
 
 I64 = npt.NDArray[np.int64]
@@ -49,16 +49,13 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
     trace = analysis.trace
     every = operations(analysis, device, EventKind.MEMCPY)
     kind = trace.attribute(Attribute.COPY_KIND, every)
-    named = np.array([_direction(trace.name(event)) for event in every.tolist()], np.int64)
-    events = every[np.where(kind > 0, kind, named) == direction.value] if len(every) else every
+    events = every[np.where(kind > 0, kind, numbers_of(trace, every, _direction)) == direction.value]
     covered = union(trace.events.start[events], trace.events.end[events])
     exposed = clip(intersect(covered, analysis.time(device).copies), *analysis.window)
     host_side = Attribute.SOURCE_MEMORY if direction is CopyKind.H2D else Attribute.TARGET_MEMORY
     memory = trace.attribute(host_side, events)
-    by_name = np.array(["pageable" in trace.name(event).lower() for event in events.tolist()], bool)
-    pageable = (
-        events[(memory == MemoryKind.PAGEABLE.value) | ((memory == 0) & by_name)] if len(events) else events
-    )
+    by_name = named(trace, events, lambda name: "pageable" in name.lower())
+    pageable = events[(memory == MemoryKind.PAGEABLE.value) | ((memory == 0) & by_name)]
     return Copies(
         device=device,
         events=events,
@@ -90,8 +87,7 @@ def regions_that_launched(analysis: Analysis, device: int, events: I64) -> tuple
         region[mine] = analysis.threads.activity(thread).user_regions.at(at[mine])
     region = np.where(region < 0, analysis.threads.activity(main).user_regions.at(at), region)
     region = np.where(launches < 0, -1, region)
-    time: Counter[str] = Counter()
-    for where, spent in zip(region.tolist(), durations(trace, events).tolist(), strict=True):
-        if where >= 0:
-            time[trace.name(where)] += spent
-    return tuple(name for name, _ in time.most_common())
+    inside = region >= 0
+    time = np.bincount(trace.events.name[region[inside]], durations(trace, events)[inside])
+    names = sorted(np.flatnonzero(time).tolist(), key=lambda name: (-time[name], trace.strings[name]))
+    return tuple(trace.strings[name] for name in names)

@@ -87,9 +87,9 @@ class IdleTime:
         idle = self.analysis.idle
         length = self._length(self.rows)
         total = np.bincount(idle.culprit[self.rows], length, minlength=len(idle.culprits))
-        gap = np.stack((idle.culprit[self.rows].astype(np.int64), idle.next_operation[self.rows]))
-        distinct = np.unique(gap, axis=1)[0] if len(self.rows) else np.empty(0, np.int64)
-        count = np.bincount(distinct, minlength=len(idle.culprits))
+        gap = np.sort(idle.culprit[self.rows].astype(np.int64) << 40 | idle.next_operation[self.rows] + 1)
+        once = np.append(gap[1:] != gap[:-1], True)[: len(gap)]
+        count = np.bincount(gap[once] >> 40, minlength=len(idle.culprits))
         order = sorted(
             np.flatnonzero(count).tolist(), key=lambda index: (-total[index], idle.culprits[index])
         )

@@ -12,6 +12,7 @@ from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.durations import durations
 from rules.analysis.families import Family
+from rules.analysis.names import named
 from rules.analysis.work import operations
 
 I64 = npt.NDArray[np.int64]
@@ -27,6 +28,7 @@ FUSABLE = (
 POINTWISE = (Family.ELEMENTWISE, Family.COPY_CAST, Family.RANDOM, Family.COPY)  # fuse into their neighbours
 TWO_TENSORS_SAVE = 2 / 3  # of a kernel that adds two tensors: fused, it still has to read the second one
 _TWO_TENSORS = re.compile(r"CUDAFunctor_add|BinaryFunctor|addcmul|addcdiv|lerp|where_kernel|threshold_kernel")
+_ON_DEVICE = ("dtod", "device to device", "device -> device", "devicetodevice")
 SHORTEST_NS = 3_000  # a shorter kernel is over before memory bandwidth matters
 
 
@@ -59,7 +61,7 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     kernels = kernels[np.lexsort((trace.events.start[kernels], trace.events.lane[kernels]))]
     family = analysis.family_of_string[trace.events.name[kernels]]
     duration = durations(trace, kernels)
-    fusable = np.isin(family, FUSABLE) | ((family == Family.COPY) & _on_device(analysis, kernels))
+    fusable = np.isin(family, FUSABLE) | ((family == Family.COPY) & named(trace, kernels, _inside_device))
     lane = trace.events.lane[kernels]
     run = _runs(fusable, lane, _step_numbers(analysis, device, trace.events.start[kernels]))
     count = int(run.max(initial=-1)) + 1
@@ -68,7 +70,7 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     time = np.bincount(run[inside], duration[inside], minlength=count).astype(np.int64)
     longest = np.zeros(count, np.int64)
     np.maximum.at(longest, run[inside], duration[inside])
-    avoidable = np.where(_takes_two_tensors(analysis, kernels), duration * TWO_TENSORS_SAVE, duration)
+    avoidable = np.where(named(trace, kernels, _takes_two_tensors), duration * TWO_TENSORS_SAVE, duration)
     fused = _saved_by_fusing(family[inside], avoidable[inside], run[inside], count)
     scores = _attention_runs(analysis, kernels, family, run, count)
     saved = np.where(scores, time, fused)
@@ -102,23 +104,12 @@ def _saved_by_fusing(
     return np.where(only_copies, 0, np.where(has_anchor, time, time - longest)).astype(np.int64)
 
 
-def _takes_two_tensors(analysis: Analysis, kernels: I64) -> npt.NDArray[np.bool_]:
-    names = analysis.trace.events.name[kernels]
-    distinct, inverse = np.unique(names, return_inverse=True)
-    found = np.array(
-        [_TWO_TENSORS.search(analysis.trace.strings[name]) is not None for name in distinct], bool
-    )
-    return found[inverse] if len(distinct) else np.zeros(len(kernels), bool)
+def _takes_two_tensors(name: str) -> bool:
+    return _TWO_TENSORS.search(name) is not None
 
 
-def _on_device(analysis: Analysis, events: I64) -> npt.NDArray[np.bool_]:
-    names = analysis.trace.events.name[events]
-    distinct, inverse = np.unique(names, return_inverse=True)
-    words = ("dtod", "device to device", "device -> device", "devicetodevice")
-    named = np.array(
-        [any(word in analysis.trace.strings[name].lower() for word in words) for name in distinct], bool
-    )
-    return named[inverse] if len(distinct) else np.zeros(len(events), bool)
+def _inside_device(name: str) -> bool:
+    return any(words in name.lower() for words in _ON_DEVICE)
 
 
 def _step_numbers(analysis: Analysis, device: int, start: I64) -> I64:
@@ -144,11 +135,8 @@ def _attention_runs(
     found = np.zeros(count, bool)
     if not count:
         return found
-    strings = analysis.trace.strings
-    names = analysis.trace.events.name[kernels]
-    softmax = (family == Family.SOFTMAX) & np.array(
-        ["logsoftmax" not in strings[name].lower() for name in names.tolist()], bool
-    )
+    of_scores = named(analysis.trace, kernels, lambda name: "logsoftmax" not in name.lower())
+    softmax = (family == Family.SOFTMAX) & of_scores
     found[run[softmax & (run >= 0)]] = True
     first = np.full(count, len(run), np.int64)
     last = np.full(count, -1, np.int64)

@@ -16,12 +16,13 @@ from rules.analysis.collective_kernels import (
     collective_columns,
     whole_message,
 )
+from rules.analysis.collective_matching import MISSING as MISSING
+from rules.analysis.collective_matching import matched
 from rules.analysis.intervals import Intervals, clip, intersect, length, measure, union
 from rules.analysis.lateness import blame, late_devices
 
 I64 = npt.NDArray[np.int64]
 
-MISSING = -1
 OF_THE_CPU = (Cause.LAUNCH, Cause.INPUT, Cause.HOST, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
 LEAST_LATE_SHARE = 0.01  # of the window: what a second late rank must cost (HTA, for collectives)
 
@@ -74,7 +75,7 @@ class Ranks:
     def of(analysis: Analysis) -> Ranks:
         columns = collective_columns(analysis.trace)
         devices = tuple(np.unique(columns.device).tolist())
-        row, step = _matched(analysis, columns, devices)
+        row, step = matched(analysis, columns, devices)
         return Ranks(analysis, devices, columns, row, step)
 
     @cached_property
@@ -348,85 +349,6 @@ def _step_names(analysis: Analysis) -> dict[int, str]:
         counts[step.rank] = number + 1
         names.setdefault(number, step.name)
     return names
-
-
-def _step_numbers(analysis: Analysis, columns: CollectiveColumns) -> I64:
-    """The step in which each collective was launched, counted on its own rank; MISSING outside any."""
-    trace = analysis.trace
-    launch = trace.links.launch_of(columns.event)
-    at = np.where(launch >= 0, trace.events.start[np.maximum(launch, 0)], columns.start)
-    found = np.full(len(columns.event), MISSING, np.int64)
-    for device in np.unique(columns.device).tolist():
-        rank = trace.devices[device].rank
-        mine = [step for step in analysis.steps if step.rank == rank]
-        if not mine:
-            continue
-        here = np.flatnonzero(columns.device == device)
-        starts = np.array(
-            [int(trace.events.start[step.event]) if step.event >= 0 else step.start for step in mine],
-            np.int64,
-        )
-        found[here] = np.searchsorted(starts, at[here], side="right") - 1
-    return found
-
-
-def _matched(analysis: Analysis, columns: CollectiveColumns, devices: tuple[int, ...]) -> tuple[I64, I64]:
-    """Instances of one collective on several devices, as rows, and the step of each.
-
-    Recorded sequence numbers decide. Else the n-th occurrence of (group, collective, size) on one device belongs to the
-    n-th on every other: over the whole trace where all devices have equally many, else counted anew in each step.
-    """
-    step = _step_numbers(analysis, columns)
-    kind = _numbered_kinds(columns)
-    count = len(columns.event)
-    per_device = np.unique(np.stack((kind, columns.device)), axis=1, return_counts=True) if count else None
-    uneven: set[int] = set()
-    if per_device is not None:
-        (kinds, _), counts = per_device
-        uneven = {int(each) for each in np.unique(kinds) if len(set(counts[kinds == each].tolist())) > 1}
-    part = np.where(np.isin(kind, list(uneven)), step, 0)
-    number = np.where(
-        columns.sequence >= 0, columns.sequence, _occurrence(kind, columns.device, part, columns.start)
-    )
-    part = np.where(columns.sequence >= 0, 0, part)
-    key = np.stack((kind, part, number), axis=1)
-    distinct, instance = np.unique(key, axis=0, return_inverse=True)
-    table = np.full((len(distinct), len(devices)), MISSING, np.int64)
-    column = np.searchsorted(np.array(devices, np.int64), columns.device)
-    table[instance.reshape(-1)[::-1], column[::-1]] = np.arange(count)[::-1]
-    table = table[(table != MISSING).sum(axis=1) >= 2]
-    if not len(table):
-        return table, np.empty(0, np.int64)
-    first = np.where(table == MISSING, np.iinfo(np.int64).max, table).min(axis=1)
-    sorted_rows = np.argsort(columns.start[first], kind="stable")
-    return table[sorted_rows], step[first[sorted_rows]]
-
-
-def _numbered_kinds(columns: CollectiveColumns) -> I64:
-    index: dict[tuple[str, str, int], int] = {}
-    return np.array(
-        [
-            index.setdefault(kind, len(index))
-            for kind in zip(columns.group, columns.collective, columns.bytes.tolist(), strict=True)
-        ],
-        np.int64,
-    )
-
-
-def _occurrence(kind: I64, device: I64, part: I64, start: I64) -> I64:
-    """0, 1, 2 ... within equal (kind, device, part), by start."""
-    order = np.lexsort((start, part, device, kind))
-    columns = np.stack((kind, device, part))[:, order]
-    first = (
-        np.concatenate(([True], np.any(columns[:, 1:] != columns[:, :-1], axis=0)))
-        if len(order)
-        else np.empty(0, bool)
-    )
-    place = np.arange(len(order))
-    begin = np.maximum.accumulate(np.where(first, place, 0)) if len(order) else place
-    number = np.empty(len(order), np.int64)
-    number[order] = place - begin
-    return number
 
 
 def ranks_of(analysis: Analysis) -> Ranks:

@@ -13,6 +13,7 @@ from rules.analysis.device_operations import operations_of_device
 from rules.analysis.durations import durations
 from rules.analysis.innermost import Innermost
 from rules.analysis.intervals import Intervals, union
+from rules.analysis.names import named
 from rules.analysis.regions import RegionRole, is_loader, roles_of
 
 I64 = npt.NDArray[np.int64]
@@ -115,9 +116,9 @@ class Threads:
         operators = events[operator]
         region = (kind == EventKind.REGION) & (self.roles[name] != RegionRole.STEP)
         user = region & np.isin(self.roles[name], (RegionRole.USER, RegionRole.INPUT))
-        loader_operator = operator & self._named(name, is_loader)
+        loader_operator = operator & named(trace, events, is_loader)
         inputs = (region & (self.roles[name] == RegionRole.INPUT)) | loader_operator
-        read_back = operator & self._named(name, READ_BACKS.__contains__)
+        read_back = operator & named(trace, events, READ_BACKS.__contains__)
         return ThreadActivity(
             key=self.keys[thread],
             calls=Innermost.of(trace, api),
@@ -129,14 +130,6 @@ class Threads:
             read_backs=Innermost.of(trace, events[read_back]),
             frames=Innermost.of(trace, events[kind == EventKind.PYTHON]),
         )
-
-    def _named(self, names: npt.NDArray[np.int32], wanted: object) -> npt.NDArray[np.bool_]:
-        distinct, inverse = np.unique(names, return_inverse=True)
-        assert callable(wanted)
-        chosen = np.fromiter(
-            (bool(wanted(self.trace.strings[name])) for name in distinct), bool, len(distinct)
-        )
-        return chosen[inverse] if len(distinct) else np.zeros(len(names), bool)
 
     def calls(self, threads: list[int], *classes: Call) -> I64:
         """The API calls of these classes by these threads, as events sorted by start."""
