@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -152,9 +153,8 @@ class TraceBuilder:
         order, depth = in_row_order(start, end, lane, progress)
         progress.step(0.8, "sorting events")
         with ThreadPoolExecutor(_THREADS) as threads:
-            start, end, name, lane, kind, row = threads.map(
-                lambda column: column[order], (start, end, name, lane, kind, row)
-            )
+            columns = (start, end, name, lane, kind, row)
+            start, end, name, lane, kind, row = threads.map(partial(np.take, indices=order), columns)
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         del order
@@ -253,9 +253,7 @@ class TraceBuilder:
                 at, last = in_order[_identity(parts)]
                 return AttributeColumn(at, np.concatenate([values for _, values in parts])[last])
 
-            return dict(
-                zip(self._attributes, threads.map(column_of, self._attributes.values()), strict=True)
-            )
+            return dict(zip(self._attributes, threads.map(column_of, self._attributes.values()), strict=True))
 
     def _shifted_counters(self, zero: int) -> tuple[Counter, ...]:
         """Counters on the trace's clock; those that shared an array of times still do."""

@@ -18,7 +18,8 @@ def in_row_order(start: I64, end: I64, lane: I32, progress: Progress) -> tuple[I
     count = len(start)
     order = _stable_order(lane)
     depth = np.zeros(count, np.int32)
-    edges = np.cumsum(np.bincount(lane, minlength=1)) if count else np.zeros(1, np.int64)
+    sorted_lane = lane[order]
+    edges = np.searchsorted(sorted_lane, np.arange(int(sorted_lane[-1]) + 1 if count else 0), side="right")
     first = 0
     for last in edges.tolist():
         if last > first:

@@ -37,23 +37,33 @@ class Codes:
 
     def __init__(self) -> None:
         self.values: list[int] = []
-        self._code: dict[int, int] = {}
-
-    def one(self, value: int) -> int:
-        """The number of one value."""
-        code = self._code.get(value)
-        if code is None:
-            code = self._code[value] = len(self.values)
-            self.values.append(value)
-        return code
+        self._known: I64 = np.empty(0, np.int64)  # sorted
+        self._code_of_known: I32 = np.empty(0, np.int32)
 
     def of(self, values: I64) -> I32:
         """The number of each value."""
+        if not len(values):
+            return np.empty(0, np.int32)
+        if values.min() == values.max():
+            return np.broadcast_to(self._of_distinct(values[:1]), len(values))
         import pyarrow as pa
 
         encoded: Any = pa.array(values).dictionary_encode()
-        codes = np.array([self.one(value) for value in encoded.dictionary.to_pylist()], np.int32)
-        return codes[encoded.indices.to_numpy()] if len(codes) else np.empty(0, np.int32)
+        codes: I32 = self._of_distinct(encoded.dictionary.to_numpy())[encoded.indices.to_numpy()]
+        return codes
+
+    def _of_distinct(self, values: I64) -> I32:
+        new = np.setdiff1d(values, self._known, assume_unique=True) if len(self._known) else values
+        if len(new):
+            new = values[np.isin(values, new)]  # in the order they came
+            codes = np.arange(len(self.values), len(self.values) + len(new), dtype=np.int32)
+            self.values += new.tolist()
+            known = np.concatenate((self._known, new))
+            order = np.argsort(known)
+            self._known = known[order]
+            self._code_of_known = np.concatenate((self._code_of_known, codes))[order]
+        found: I32 = self._code_of_known[np.searchsorted(self._known, values)]
+        return found
 
 
 _MOST = 0xFFFFF

@@ -28,13 +28,16 @@ def link_launches(reading: Reading, launched: Correlated, calls: Correlated) -> 
     started_at, called_at = np.concatenate(launched.starts), np.concatenate(calls.starts)
     process_of_lane = np.array([lane.process for lane in reading.lanes], np.int64)
     of_operation, of_call = np.concatenate(launched.lanes), np.concatenate(calls.lanes)
-    for process in sorted({reading.lanes[lane].process for lane in np.unique(of_operation).tolist()}):
+    for process in sorted(
+        {reading.lanes[lane].process for lane in np.flatnonzero(np.bincount(of_operation))}
+    ):
         mine = _chosen(process_of_lane == process, of_operation)
         theirs = _chosen((process_of_lane == process) | (process == UNKNOWN), of_call)
         found = _matches(caller_number[theirs], number[mine])
-        linked = found >= 0
+        linked = _every_or(found >= 0)
         reading.builder.link(operation[mine][linked], call[theirs][found[linked]])
-        early = called_at[theirs][found[linked]] - started_at[mine][linked]
+        early = called_at[theirs][found[linked]]
+        early -= started_at[mine][linked]
         _note_causality(reading, early[early > 0])
 
 
@@ -50,21 +53,26 @@ def _note_causality(reading: Reading, early: I64) -> None:
 
 
 def _chosen(lanes: npt.NDArray[np.bool_], lane: I32) -> npt.NDArray[np.bool_] | slice:
-    chosen: npt.NDArray[np.bool_] = lanes[lane]
+    return slice(None) if lanes.all() else _every_or(lanes[lane])
+
+
+def _every_or(chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_] | slice:
+    """An index that costs nothing where everything is chosen."""
     return slice(None) if chosen.all() else chosen
 
 
-def _matches(keys: I64, wanted: I64) -> I64:
+def _matches(keys: I64, wanted: I64) -> npt.NDArray[np.signedinteger]:
     """For each wanted number its place in ``keys``; -1 where it is absent or zero."""
     if not len(keys) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
     low, high = int(keys.min()), int(keys.max())
     if high - low < max(_SPARSE * len(keys), 1 << 16):
-        place = np.full(high - low + 1, -1, np.int64)
-        place[keys - low] = np.arange(len(keys))
-        inside = (wanted >= low) & (wanted <= high) & (wanted != 0)
-        return np.where(inside, place[np.where(inside, wanted - low, 0)], -1)
+        place = np.full(high - low + 1, -1, np.int32)
+        place[keys - low] = np.arange(len(keys), dtype=np.int32)
+        found = place[np.clip(wanted, low, high) - low]
+        found[(wanted < low) | (wanted > high) | (wanted == 0)] = -1
+        return found
     order = np.argsort(keys, kind="stable")
     at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    found = order[at]
-    return np.where((keys[found] == wanted) & (wanted != 0), found, -1)
+    found_at = order[at]
+    return np.where((keys[found_at] == wanted) & (wanted != 0), found_at, -1)
