@@ -153,8 +153,9 @@ class TraceBuilder:
         order, depth = in_row_order(start, end, lane, progress)
         progress.step(0.8, "sorting events")
         with ThreadPoolExecutor(_THREADS) as threads:
-            columns = (start, end, name, lane, kind, row)
-            start, end, name, lane, kind, row = threads.map(partial(np.take, indices=order), columns)
+            start, end, name, lane, kind, row = threads.map(
+                partial(np.take, indices=order), (start, end, name, lane, kind, row)
+            )
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         del order
