@@ -13,6 +13,7 @@ from rules.analysis.causes import Cause
 from rules.analysis.kernel_compare import KernelComparison, compare_reports
 from rules.base import Finding, Severity
 from rules.diagnosis import Diagnosis, diagnose
+from rules.thresholds import DEFAULTS, Thresholds
 
 NOISE_SHARE = 0.02  # a change of the step below this is no change: run-to-run spread of a quiet machine
 KERNEL_ROWS = 30
@@ -70,12 +71,15 @@ class Comparison:
         return self.step.change * 100 >= at_least_percent
 
 
-def compare(before: Trace, after: Trace) -> Comparison:
+def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> Comparison:
     """Compare the steady steps of two traces; where no steps were found, the analysed windows as a whole."""
     profiles = tuple(compare_reports(before.kernels, after.kernels)[0])
     if profiles and not len(before.gpu_operations) and not len(after.gpu_operations):
-        return _of_reports(before, after, profiles)
-    sides = [_Side(trace, analyse(trace), diagnose(trace)) for trace in (before, after)]
+        return _of_reports(before, after, profiles, thresholds)
+    sides = [
+        _Side(trace, analyse(trace, thresholds), diagnose(trace, thresholds=thresholds))
+        for trace in (before, after)
+    ]
     first, second = sides
     by_step = all(side.step_ns for side in sides)
     step = Measure(
@@ -99,12 +103,16 @@ def compare(before: Trace, after: Trace) -> Comparison:
     )
 
 
-def _of_reports(before: Trace, after: Trace, profiles: tuple[KernelComparison, ...]) -> Comparison:
+def _of_reports(
+    before: Trace, after: Trace, profiles: tuple[KernelComparison, ...], thresholds: Thresholds
+) -> Comparison:
     """Two kernel reports without a timeline: the kernels that both hold, under the profiler."""
     total_before = sum(each.before.duration_ns or 0.0 for each in profiles)
     total_after = sum(each.after.duration_ns or 0.0 for each in profiles)
     step = Measure("profiled kernels of both", total_before, total_after, "ns")
-    resolved, appeared = _changed_findings(diagnose(before), diagnose(after))
+    resolved, appeared = _changed_findings(
+        diagnose(before, thresholds=thresholds), diagnose(after, thresholds=thresholds)
+    )
     return Comparison(
         before=_label(before),
         after=_label(after),

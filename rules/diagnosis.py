@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
+from rules.analysis.analysis import analyse
 from rules.analysis.intervals import contains, of_pairs
 from rules.base import Finding, Need, Severity, rules
+from rules.thresholds import DEFAULTS, Thresholds
 
 _LOG = logging.getLogger(__name__)
 _MEMORY = re.compile(
@@ -30,10 +32,12 @@ class Diagnosis:
     skipped: dict[str, str] = field(default_factory=dict)
     crashed: dict[str, str] = field(default_factory=dict)
     quiet: tuple[str, ...] = ()
+    thresholds: Thresholds = DEFAULTS
 
 
-def diagnose(trace: Trace, progress: Progress | None = None) -> Diagnosis:
+def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresholds = DEFAULTS) -> Diagnosis:
     """Check every rule whose needs the trace meets; findings are ranked by ceiling."""
+    analyse(trace, thresholds)
     progress = progress or Progress()
     missing = {need: reason for need in Need if (reason := _unmet(trace, need))}
     catalog = rules()
@@ -61,7 +65,7 @@ def diagnose(trace: Trace, progress: Progress | None = None) -> Diagnosis:
         if not found:
             quiet.append(each.id)
     findings.sort(key=_rank)
-    return Diagnosis(tuple(findings), skipped, crashed, tuple(quiet))
+    return Diagnosis(tuple(findings), skipped, crashed, tuple(quiet), thresholds)
 
 
 def combined_ceiling(findings: Sequence[Finding]) -> int:

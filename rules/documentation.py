@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rules.analysis.kernel_explanations import glossary
 from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
+from rules.thresholds import known_thresholds
 
 DESTINATION = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
 _HEAD = """# Rules
@@ -15,6 +16,10 @@ _HEAD = """# Rules
 What each check of the diagnosis looks at, why it costs time, how it decides, what to try, and when it is wrong.
 This page is written from the rules themselves by `python -m rules.documentation`.
 """
+_THRESHOLDS = (
+    "These numbers can be changed in the preferences of the window and, for one call, with `stallscope diagnose "
+    "--threshold NAME=VALUE`. A diagnosis that was made with other numbers than the defaults says so."
+)
 
 
 def explanation_parts(rule: Rule) -> dict[str, str]:
@@ -46,9 +51,21 @@ def page() -> str:
         lines += ["", f"## {each.id}", "", f"Category: `{each.category.value}`"]
         for heading, text in explanation_parts(each).items():
             lines += ["", *textwrap.wrap(f"**{heading}.** {text}", 118, break_on_hyphens=False)]
+    lines += _thresholds()
     for line in glossary():
         lines += textwrap.wrap(line, 118, break_on_hyphens=False) or [""]
     return "\n".join(lines) + "\n"
+
+
+def _thresholds() -> list[str]:
+    """The table of what can be changed in the preferences or with ``--threshold``."""
+    lines = ["", "## Thresholds", "", *textwrap.wrap(_THRESHOLDS, 118)]
+    lines += ["", "| Name | What it decides | Default | Bounds | Source |", "|---|---|---|---|---|"]
+    for each in known_thresholds():
+        bounds = f"{each.written(each.least)} to {each.written(each.most)}"
+        cells = (f"`{each.key}`", each.meaning, each.written(each.default), bounds, each.source)
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def main() -> int:

@@ -72,6 +72,14 @@ def _declare_diagnose(commands: Commands) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone")
     parser.add_argument("--fail-on", choices=["high", "medium", "low"], help="exit with 1 on such a finding")
+    parser.add_argument(
+        "--threshold",
+        action="append",
+        type=_threshold,
+        default=[],
+        metavar="NAME=VALUE",
+        help="change what a rule decides by, such as least-share=5%%; docs/rules.md lists the names",
+    )
     parser.set_defaults(run=_diagnose)
 
 
@@ -161,10 +169,12 @@ def _diagnose(options: argparse.Namespace) -> int:
     from parsers import open_trace
     from rules import Severity, diagnose
     from rules.analysis.analysis import analyse
+    from rules.thresholds import Thresholds
 
     progress = _terminal_progress()
+    thresholds = Thresholds(dict(options.threshold))
     trace = open_trace(_inputs(options.paths), progress.part(0.0, 0.7))
-    diagnosis = diagnose(trace, progress.part(0.7, 1.0))
+    diagnosis = diagnose(trace, progress.part(0.7, 1.0), thresholds)
     analysis = analyse(trace)
     progress.step(1.0, "")
     if options.html:
@@ -250,6 +260,21 @@ def _self_check(_: argparse.Namespace) -> int:
     for fault in faults:
         print(f"stallscope: {fault}", file=sys.stderr)
     return BAD_INPUT if faults else DONE
+
+
+def _threshold(text: str) -> tuple[str, float]:
+    from rules.thresholds import known_thresholds
+
+    known = {each.key: each for each in known_thresholds()}
+    name, _, written = text.partition("=")
+    if name not in known:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
+    wanted = known[name]
+    value = wanted.parsed(written)
+    if value is None:
+        bounds = f"{wanted.written(wanted.least)} to {wanted.written(wanted.most)}"
+        raise argparse.ArgumentTypeError(f"{written!r} is no value for {name}, which may be {bounds}")
+    return name, value
 
 
 def _inputs(names: Sequence[str]) -> list[Path]:

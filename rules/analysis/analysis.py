@@ -19,6 +19,7 @@ from rules.analysis.gaps import idle_of_device, joined_tables
 from rules.analysis.intervals import Intervals
 from rules.analysis.steps import Step, find_steps
 from rules.analysis.threads import Threads
+from rules.thresholds import DEFAULTS, Thresholds
 
 I64 = npt.NDArray[np.int64]
 
@@ -28,6 +29,7 @@ class Analysis:
     """Lazy and cached; all times are ns from the trace start, devices are indices into ``Trace.devices``."""
 
     trace: Trace
+    thresholds: Thresholds = DEFAULTS
     _times: dict[int, DeviceTime] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -38,7 +40,7 @@ class Analysis:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The steps of all ranks, by rank and time; empty where nothing repeats."""
-        return find_steps(self.trace)
+        return find_steps(self.trace, self.thresholds)
 
     @cached_property
     def steady_steps(self) -> tuple[Step, ...]:
@@ -118,7 +120,7 @@ class Analysis:
             t0, t1 = self.window
             if last > first:
                 t0, t1 = min(first, t0), max(last, t1)
-            tables.append(idle_of_device(self.trace, self.threads, device, t0, t1))
+            tables.append(idle_of_device(self.trace, self.threads, device, t0, t1, self.thresholds))
         return joined_tables(tables)
 
     def time(self, device: int) -> DeviceTime:
@@ -126,6 +128,10 @@ class Analysis:
         if device not in self._times:
             self._times[device] = DeviceTime(*busy_parts(self.trace, device), idle_parts(self.idle, device))
         return self._times[device]
+
+    def keep_time(self, device: int, time: DeviceTime) -> None:
+        """State what ``time`` is to answer, where it is known already."""
+        self._times[device] = time
 
     def budget(self, device: int, t0: int, t1: int) -> Budget:
         """Where the time of [t0, t1) went on one device."""
@@ -167,9 +173,10 @@ _LOCK = threading.Lock()
 _KEPT_AS = "_analysis"
 
 
-def analyse(trace: Trace) -> Analysis:
-    """The analysis of a trace: kept with the trace, so the same object for as long as the trace lives."""
+def analyse(trace: Trace, thresholds: Thresholds | None = None) -> Analysis:
+    """The analysis of a trace: kept with the trace, so the same object until other ``thresholds`` are asked for."""
     with _LOCK:
-        kept = vars(trace).setdefault(_KEPT_AS, Analysis(trace))
-        assert isinstance(kept, Analysis)
+        kept = vars(trace).get(_KEPT_AS)
+        if not isinstance(kept, Analysis) or (thresholds is not None and thresholds != kept.thresholds):
+            kept = vars(trace)[_KEPT_AS] = Analysis(trace, thresholds or DEFAULTS)
         return kept

@@ -16,11 +16,20 @@ from rules.analysis.device_operations import operations_of_device
 from rules.analysis.durations import durations
 from rules.analysis.intervals import Intervals, complement, contains, union
 from rules.analysis.threads import Threads
+from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-HOST_STRETCH_NS = 500_000  # a longer pause is not the cost of launching (10 us a launch, 50 us an operator)
+HOST_STRETCH_NS = threshold(
+    "launch-pause",
+    "a pause between launches is Python's and not the cost of launching from",
+    Unit.TIME,
+    500_000,
+    least=20_000,
+    most=50_000_000,
+    source="a launch costs about 10 us, an operator 50 us",
+)
 MOST_STRETCH_NS = 2_000_000
 ENOUGH_LAUNCHES = 20  # fewer do not tell what is usual
 HOST_STRETCH_LAUNCHES = 10  # ... unless the program's launches are usually far apart
@@ -55,7 +64,9 @@ class _Pieces:
     acting: Mask  # it was inside a call or an operator
 
 
-def idle_of_device(trace: Trace, threads: Threads, device: int, t0: int, t1: int) -> IdleTable:
+def idle_of_device(
+    trace: Trace, threads: Threads, device: int, t0: int, t1: int, thresholds: Thresholds = DEFAULTS
+) -> IdleTable:
     """The idle time of one device inside [t0, t1), attributed."""
     operations = operations_of_device(trace, device)
     busy = union(trace.events.start[operations], trace.events.end[operations])
@@ -70,7 +81,8 @@ def idle_of_device(trace: Trace, threads: Threads, device: int, t0: int, t1: int
         return _table(device, gaps.start, gaps.end, cause, names, none, gaps.next_operation, culprits)
     waits = blockers(trace, threads, drivers, gaps.start)
     pieces = _pieces(threads, gaps, waits, drivers, main)
-    cause, names, event = _causes(trace, threads, culprits, gaps, waits, pieces, drivers, main)
+    launch_pause = thresholds[HOST_STRETCH_NS]
+    cause, names, event = _causes(trace, threads, culprits, gaps, waits, pieces, drivers, main, launch_pause)
     return _joined(
         _table(
             device, pieces.start, pieces.end, cause, names, event, gaps.next_operation[pieces.gap], culprits
@@ -138,6 +150,7 @@ def _causes(
     pieces: _Pieces,
     drivers: list[int],
     main: int,
+    launch_pause: float,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], I64]:
     events = trace.events
     count = len(pieces.start)
@@ -164,7 +177,7 @@ def _causes(
     copying = np.isin(call_class, (Call.COPY, Call.BLOCKING_COPY)) & (call_time >= LONG_CALL_NS)
     long_call = (call >= 0) & (call_time >= LONG_CALL_NS) & ~np.isin(call_class, BLOCKING) & ~copying
 
-    pause = stretch >= _longest_launch_pause(launched)
+    pause = stretch >= _longest_launch_pause(launched, launch_pause)
     own_region = _launches_nothing(trace, region, launched) & ~calling
     own_input = _launches_nothing(trace, input_, launched)
 
@@ -218,12 +231,12 @@ def _launches(threads: Threads, drivers: list[int], main: int) -> I64:
     return found[np.argsort(threads.trace.events.start[found], kind="stable")]
 
 
-def _longest_launch_pause(launched: I64) -> float:
+def _longest_launch_pause(launched: I64, least: float) -> float:
     """The longest pause between launches that still is the cost of launching, ns."""
     if len(launched) < ENOUGH_LAUNCHES:
-        return HOST_STRETCH_NS
+        return least
     usual = float(np.median(np.diff(launched)))
-    return min(max(HOST_STRETCH_NS, HOST_STRETCH_LAUNCHES * usual), MOST_STRETCH_NS)
+    return min(max(least, HOST_STRETCH_LAUNCHES * usual), max(least, MOST_STRETCH_NS))
 
 
 def _stretch(start: I64, end: I64, work_start: I64, work_end: I64) -> I64:

@@ -12,11 +12,18 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from rules.analysis.regions import numbered
 from rules.analysis.repetition import cycles_of_regions, repetitions
+from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
 
 I64 = npt.NDArray[np.int64]
 
-WARM_UP_RATIO = (
-    1.5  # a leading step this many times the median of the later ones is warm-up (nsys-ai's max/median)
+WARM_UP_RATIO = threshold(
+    "warm-up-step",
+    "a leading step is warm-up from this many times the median of the later ones",
+    Unit.TIMES,
+    1.5,
+    least=1.05,
+    most=20,
+    source="nsys-ai: longest step over the median",
 )
 SLOW_AGAIN = 0.5  # of the slowest early step
 LEAST_COVERAGE = 0.5  # regions are steps when they hold this share of the launches between first and last
@@ -58,12 +65,12 @@ class Step:
         return self.end - self.start
 
 
-def find_steps(trace: Trace) -> tuple[Step, ...]:
+def find_steps(trace: Trace, thresholds: Thresholds = DEFAULTS) -> tuple[Step, ...]:
     """The steps of every rank, by rank and time; none where nothing repeats."""
     ranks = sorted({_rank_of(trace, lane) for lane in range(len(trace.lanes))})
     found: list[Step] = []
     for rank in ranks:
-        found += _steps_of_rank(trace, rank)
+        found += _steps_of_rank(trace, rank, thresholds[WARM_UP_RATIO])
     return tuple(found)
 
 
@@ -72,7 +79,7 @@ def _rank_of(trace: Trace, lane: int) -> int:
     return -1 if rank is None else rank
 
 
-def _steps_of_rank(trace: Trace, rank: int) -> list[Step]:
+def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
     lanes = np.array([_rank_of(trace, lane) == rank for lane in range(len(trace.lanes))], bool)
     operations, launched = _operations_by_launch(trace, lanes)
     label = None if rank < 0 else rank
@@ -92,7 +99,7 @@ def _steps_of_rank(trace: Trace, rank: int) -> list[Step]:
             for index, (start, end) in enumerate(cycles)
         ]
     steps = [step for step in steps if step.end > step.start]
-    return _with_warm_up_marked(steps, _has_work(trace, steps, operations))
+    return _with_warm_up_marked(steps, _has_work(trace, steps, operations), warm_up_ratio)
 
 
 def _has_work(trace: Trace, steps: list[Step], operations: I64) -> list[bool]:
@@ -236,28 +243,28 @@ def _coverage(trace: Trace, events: I64, launched: I64) -> float:
     return float(inside.sum()) / float(high - low)
 
 
-def _with_warm_up_marked(steps: list[Step], has_work: list[bool]) -> list[Step]:
+def _with_warm_up_marked(steps: list[Step], has_work: list[bool], warm_up_ratio: float) -> list[Step]:
     """Leading steps that are much slower than the later half are not steady, nor are steps without GPU work."""
     working = [index for index, works in enumerate(has_work) if works]
     times = np.array([steps[index].duration for index in working], np.int64)
     if len(times) < 2:
         return [replace(step, steady=works) for step, works in zip(steps, has_work, strict=True)]
-    last_warm = working[last] if (last := _last_warm(times)) >= 0 else -1
+    last_warm = working[last] if (last := _last_warm(times, warm_up_ratio)) >= 0 else -1
     return [replace(step, steady=has_work[index] and index > last_warm) for index, step in enumerate(steps)]
 
 
-def _last_warm(times: I64) -> int:
+def _last_warm(times: I64, warm_up_ratio: float) -> int:
     """The last of the leading slow steps, among them at most one fast one at a time; -1 without any.
 
     A program may compile again in its third step. Where a later step is about as slow, it is no warm-up.
     """
     usual = float(np.median(times[len(times) // 2 :]))
     last = -1
-    for index in np.flatnonzero(times[: (len(times) + 1) // 2] > WARM_UP_RATIO * usual).tolist():
+    for index in np.flatnonzero(times[: (len(times) + 1) // 2] > warm_up_ratio * usual).tolist():
         if index - last > 2:
             break
         last = index
     if last < 0 or last + 1 >= len(times):
         return -1
     later, early = int(times[last + 1 :].max()), int(times[: last + 1].max())
-    return -1 if later > WARM_UP_RATIO * usual and later >= SLOW_AGAIN * early else last
+    return -1 if later > warm_up_ratio * usual and later >= SLOW_AGAIN * early else last

@@ -15,8 +15,17 @@ from rules.analysis.idle_time import IdleTime
 from rules.analysis.phrases import counted, listed, part_of_step, share
 from rules.analysis.work import api_calls, total
 from rules.base import Category, Finding, Need, rule
+from rules.thresholds import Unit, threshold
 
-LEAST_SHARE = 0.005
+LEAST_SHARE = threshold(
+    "allocation",
+    "allocating inside steps is mentioned from this part of the analysed time",
+    Unit.SHARE,
+    0.005,
+    least=0.0001,
+    most=0.5,
+    source="a steady step allocates nothing, so that little is a sign",
+)
 
 _CODE = """# 1. No torch.cuda.empty_cache() in the loop: it hands memory back that the next step asks for again.
 # 2. If shapes change from step to step, let blocks grow instead of being freed (set before CUDA starts):
@@ -57,7 +66,7 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         waiting = IdleTime(analysis, Cause.ALLOCATOR)
-        if share(analysis, waiting.ns) < LEAST_SHARE:
+        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         yield idle_finding(
             self,

@@ -20,10 +20,10 @@ from rules.analysis.operators import operator_of
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.analysis.work import of_family, operations, total
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
+from rules.thresholds import LEAST_SHARE
 
 I64 = npt.NDArray[np.int64]
 
-LEAST_SHARE = 0.01
 LEAST_SMALL_SHARE = 0.1  # of the window in products that fill less than half of the GPU
 HALF_OF_GPU = 0.5
 LONG_ENOUGH_NS = 10_000  # a shorter product is bound by its launch, not by its size
@@ -92,7 +92,7 @@ When it is wrong
         events = products[awkward] if len(products) else products
         busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
         ceiling = int(length(busy) * MISALIGNED_COST)
-        if share(analysis, ceiling) < LEAST_SHARE:
+        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         longest = int(events[np.argmax(durations(trace, events))])
         shapes = _shapes(analysis, longest)

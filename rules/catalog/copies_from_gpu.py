@@ -13,8 +13,7 @@ from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import pairs
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share
 from rules.base import Category, Finding, Need, rule, severity_of
-
-LEAST_SHARE = 0.01
+from rules.thresholds import LEAST_SHARE
 
 _CODE = """host = torch.empty(output.shape, dtype=output.dtype, pin_memory=True)   # once, reused
 copies = torch.cuda.Stream()
@@ -59,7 +58,7 @@ When it is wrong
         analysis = analyse(trace)
         every = [copies_of(analysis, device, CopyKind.D2H) for device in analysis.active_devices]
         worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
-        if worst is None or share(analysis, worst.exposed_ns) < LEAST_SHARE:
+        if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
         where = worst.regions[0] if worst.regions else trace.name(int(worst.events[0]))
         yield Finding(

@@ -14,8 +14,7 @@ from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import pairs
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share
 from rules.base import Category, Finding, Need, rule, severity_of
-
-LEAST_SHARE = 0.01  # copies matter above 5 % of the step (TraceLens); below 1 % they are not mentioned
+from rules.thresholds import LEAST_SHARE
 
 _CODE = """loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=True)
 copies = torch.cuda.Stream()
@@ -67,7 +66,7 @@ When it is wrong
         analysis = analyse(trace)
         every = [copies_of(analysis, device, CopyKind.H2D) for device in analysis.active_devices]
         worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
-        if worst is None or share(analysis, worst.exposed_ns) < LEAST_SHARE:
+        if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
         pageable = len(worst.pageable) > 0
         yield Finding(

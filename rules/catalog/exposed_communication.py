@@ -16,10 +16,10 @@ from rules.analysis.intervals import clip, length, pairs, union
 from rules.analysis.phrases import counted, device_name, listed, of_every_step, part_of_step, share
 from rules.analysis.ranks import MISSING, CollectiveRow, Ranks, ranks_of
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.thresholds import LEAST_SHARE
 
 I64 = npt.NDArray[np.int64]
 
-LEAST_SHARE = 0.01  # above 5 % of the step it matters (TraceLens); below 1 % it is not mentioned
 SMALL_BYTES = 1_000_000  # below this the latency is most of a collective
 FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there
 
@@ -69,7 +69,7 @@ When it is wrong
         if not exposed:
             return
         ceiling = ranks.transfers_alone if len(ranks.row) else max(exposed.values())
-        if share(analysis, ceiling) < LEAST_SHARE:
+        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         worst = (
             ranks.devices[ranks.late]
@@ -124,12 +124,12 @@ def _explanation(analysis: Analysis, ranks: Ranks, worst: int, ceiling: int) -> 
             " A few large messages run after the computation: all gradients travel in one bucket, so none of them can "
             "travel while the backward pass still computes."
         )
-    if ranks.late != MISSING and share(analysis, ranks.lost_to_late) >= LEAST_SHARE:
+    if ranks.late != MISSING and share(analysis, ranks.lost_to_late) >= analysis.thresholds[LEAST_SHARE]:
         lost = percent(share(analysis, ranks.lost_to_late))
         text += f" What the others wait for {listed(ranks.late_names)} ({lost}) is not counted here."
     else:
         waiting = sum(row.waiting_ns for row in ranks.table) // max(len(ranks.table), 1)
-        if share(analysis, waiting) >= LEAST_SHARE:
+        if share(analysis, waiting) >= analysis.thresholds[LEAST_SHARE]:
             text += f" In {percent(share(analysis, waiting))} a rank waits for another to arrive; they take turns."
     return text
 

@@ -19,10 +19,19 @@ from rules.analysis.idle_time import event_evidence
 from rules.analysis.phrases import listed, share
 from rules.analysis.work import operations
 from rules.base import Category, Finding, Need, Severity, rule
+from rules.thresholds import Unit, threshold
 
 I64 = npt.NDArray[np.int64]
 
-LEAST_COMPUTE = 0.9  # of the window on every active GPU, with the moments between queued kernels
+LEAST_COMPUTE = threshold(
+    "gpu-bound",
+    "the GPU is the limit when every active GPU computes at least this part of the time",
+    Unit.SHARE,
+    0.9,
+    least=0.5,
+    most=0.999,
+    source="what is left to gain outside of kernels is at most a tenth",
+)
 LEAST_KERNELS = (
     0.5  # of the window in kernels alone: below it queued work waits for something, not for the GPU
 )
@@ -70,7 +79,7 @@ When it is wrong
             return
         lowest = min(budgets, key=_busy)
         if (
-            share(analysis, _busy(lowest)) < LEAST_COMPUTE
+            share(analysis, _busy(lowest)) < analysis.thresholds[LEAST_COMPUTE]
             or share(analysis, lowest.compute_ns) < LEAST_KERNELS
         ):
             return

@@ -13,8 +13,17 @@ from rules.analysis.idle_time import IdleTime
 from rules.analysis.intervals import pairs
 from rules.analysis.phrases import listed, of_every_step, part_of_step, share
 from rules.base import Category, Finding, Need, Severity, rule
+from rules.thresholds import Unit, threshold
 
-LEAST_SHARE = 0.05
+LEAST_SHARE = threshold(
+    "unexplained-idle",
+    "idle time without a known cause is mentioned from this part of the analysed time",
+    Unit.SHARE,
+    0.05,
+    least=0.001,
+    most=0.9,
+    source="less does not change the verdict",
+)
 
 _CODE = """with torch.profiler.profile(
     activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
@@ -52,7 +61,7 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         waiting = IdleTime(analysis, Cause.UNKNOWN)
-        if share(analysis, waiting.ns) < LEAST_SHARE:
+        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         reasons = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:3]]
         yield Finding(

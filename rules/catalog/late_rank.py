@@ -15,8 +15,8 @@ from rules.analysis.intervals import clip, pairs
 from rules.analysis.phrases import listed, of_every_step, part_of_step, share
 from rules.analysis.ranks import MISSING, Ranks, ranks_of
 from rules.base import Category, Evidence, Finding, Need, rule, severity_of
+from rules.thresholds import LEAST_SHARE
 
-LEAST_SHARE = 0.01  # collectives must cost more than 1 % of the window (HTA)
 CLEARLY_MORE = 0.05  # of the window: what the late rank does more than the others
 LOUD_STEP = 0.3  # of the costliest step's waiting: the late rank shows in such a step
 
@@ -67,7 +67,7 @@ When it is wrong
         analysis = analyse(trace)
         ranks = ranks_of(analysis)
         late, ceiling = ranks.late, ranks.lost_to_late
-        if late == MISSING or share(analysis, ceiling) < LEAST_SHARE:
+        if late == MISSING or share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         device = ranks.devices[late]
         rank = trace.devices[device].rank

@@ -20,9 +20,17 @@ from rules.analysis.idle_time import IdleTime
 from rules.analysis.phrases import counted, listed, part_of_step, share
 from rules.analysis.work import api_calls, of_family, operations
 from rules.base import Category, Finding, Need, rule
+from rules.thresholds import LEAST_SHARE, Unit, threshold
 
-LEAST_SHARE = 0.01
-SHORT_KERNEL_NS = 10_000  # a mean below this is short (TraceLens; HTA compares with the launch call)
+SHORT_KERNEL_NS = threshold(
+    "short-kernel",
+    "kernels are short below this mean duration",
+    Unit.TIME,
+    10_000,
+    least=1_000,
+    most=1_000_000,
+    source="TraceLens; HTA compares with the launch call",
+)
 GRAPH_GAP_NS = 1_500  # between two kernels of a replayed CUDA graph on current GPUs: 1 to 2 us
 
 _OPTIMIZER_CODE = """# one kernel for many parameters
@@ -90,7 +98,7 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         waiting = IdleTime(analysis, Cause.LAUNCH)
-        if share(analysis, waiting.ns) < LEAST_SHARE:
+        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         facts = _launches(analysis, waiting)
         culprit = waiting.culprit
@@ -99,7 +107,7 @@ When it is wrong
             waiting,
             headline="The CPU launches too slowly",
             explanation=_explanation(analysis, waiting, facts),
-            advice=_advice(facts, culprit),
+            advice=_advice(analysis, facts, culprit),
             code=_OPTIMIZER_CODE
             if facts.optimizer_share > 0.5
             else _COMPILE_CODE
@@ -141,7 +149,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> str
     where = [
         f"{each.culprit} ({percent(share(analysis, each.ns))})"
         for each in waiting.blames[:4]
-        if share(analysis, each.ns) >= LEAST_SHARE
+        if share(analysis, each.ns) >= analysis.thresholds[LEAST_SHARE]
     ]
     if where:
         text += f" Where: {listed(where)}."
@@ -151,7 +159,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> str
     return text
 
 
-def _advice(facts: _Launches, culprit: str) -> tuple[str, ...]:
+def _advice(analysis: Analysis, facts: _Launches, culprit: str) -> tuple[str, ...]:
     advice = []
     if facts.optimizer_share > 0.25:
         advice.append(
@@ -169,7 +177,7 @@ def _advice(facts: _Launches, culprit: str) -> tuple[str, ...]:
             'Capture the forward pass as a CUDA graph, or use torch.compile(model, mode="reduce-overhead").'
         )
         advice.append("Serve several requests as one batch: the same launches then do more work.")
-    if facts.mean_kernel_ns < SHORT_KERNEL_NS and not facts.graphs:
+    if facts.mean_kernel_ns < analysis.thresholds[SHORT_KERNEL_NS] and not facts.graphs:
         advice.append(
             f"Look for loops over small tensors in {culprit}, and replace them by one batched operation."
         )

@@ -17,8 +17,7 @@ from rules.analysis.intervals import clip, intersect, length, pairs, union
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.analysis.work import of_family, operations, total
 from rules.base import Category, Finding, Need, rule, severity_of
-
-LEAST_SHARE = 0.01
+from rules.thresholds import LEAST_SHARE
 
 _CODE = """model = model.to(memory_format=torch.channels_last)
 for images, labels in loader:
@@ -64,7 +63,7 @@ When it is wrong
         covered = union(trace.events.start[events], trace.events.end[events])
         busy = clip(intersect(covered, analysis.time(worst).compute), *analysis.window)
         ceiling = length(busy)
-        if share(analysis, ceiling) < LEAST_SHARE:
+        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         longest = trace.name(int(events[np.argmax(durations(trace, events))]))
         kernels = total(analysis, operations(analysis, worst, EventKind.KERNEL))

@@ -15,10 +15,26 @@ from rules.analysis.intervals import clip, intersect, length, pairs, subtract, u
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share
 from rules.analysis.ranks import ranks_of
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.thresholds import LEAST_SHARE, Unit, threshold
 
-SMALL_BYTES = 1_000_000  # below this a ring all-reduce over NVLink is bound by latency, not by bandwidth
-MANY_A_STEP = 20
-LEAST_SHARE = 0.01
+SMALL_BYTES = threshold(
+    "small-collective",
+    "a collective is small below this many bytes",
+    Unit.BYTES,
+    1_000_000,
+    least=1_000,
+    most=1_000_000_000,
+    source="below 1 MB a ring all-reduce over NVLink is bound by latency, not by bandwidth",
+)
+MANY_A_STEP = threshold(
+    "many-collectives",
+    "small collectives are many from this number a step",
+    Unit.COUNT,
+    20,
+    least=1,
+    most=100_000,
+    source="fewer cost less than the reduction of one bucket of gradients",
+)
 
 _CODE = """flat = torch._utils._flatten_dense_tensors(small_tensors)
 torch.distributed.all_reduce(flat)                       # one message instead of many
@@ -60,17 +76,21 @@ When it is wrong
         columns = ranks.columns
         t0, t1 = analysis.window
         for device in analysis.active_devices:
-            small = (columns.device == device) & (columns.bytes > 0) & (columns.bytes < SMALL_BYTES)
+            small = (
+                (columns.device == device)
+                & (columns.bytes > 0)
+                & (columns.bytes < analysis.thresholds[SMALL_BYTES])
+            )
             small &= (columns.start >= t0) & (columns.start < t1)
             count = int(small.sum())
-            if count < MANY_A_STEP * max(analysis.steps_in_window, 1):
+            if count < analysis.thresholds[MANY_A_STEP] * max(analysis.steps_in_window, 1):
                 continue
             covered = union(columns.start[small], columns.end[small])
             exposed = clip(intersect(covered, analysis.time(device).communication), t0, t1)
             if device in ranks.devices:
                 exposed = subtract(exposed, ranks.waiting_intervals(ranks.devices.index(device)))
             ceiling = int(length(exposed) * (1 - 1 / count))
-            if share(analysis, ceiling) < LEAST_SHARE:
+            if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
                 continue
             typical = int(np.median(columns.bytes[small]))
             yield Finding(

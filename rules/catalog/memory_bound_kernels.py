@@ -15,8 +15,7 @@ from rules.analysis.memory_bound import MemoryBound, memory_bound
 from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, share
 from rules.analysis.traffic import pointwise_traffic
 from rules.base import Category, Finding, Need, rule, severity_of
-
-LEAST_SHARE = 0.01
+from rules.thresholds import LEAST_SHARE
 
 _ATTENTION_CODE = """# instead of softmax(q @ k.transpose(-2, -1) / scale + mask) @ v
 out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"""
@@ -68,7 +67,7 @@ When it is wrong
             return
         busy = clip(union(trace.events.start[worst.events], trace.events.end[worst.events]), *analysis.window)
         ceiling = min(worst.saved_ns, length(busy))
-        if share(analysis, ceiling) < LEAST_SHARE:
+        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         attention = worst.attention_ns > worst.total_ns // 3
         measured = measured_sentence(trace, worst.events)

@@ -12,8 +12,17 @@ from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.idle_time import any_stream
 from rules.base import Category, Evidence, Finding, Need, Severity, rule
+from rules.thresholds import Unit, threshold
 
-NEARLY_FULL = 0.9  # of the device's memory (Kineto's plugin)
+NEARLY_FULL = threshold(
+    "memory-full",
+    "memory is nearly full from this part of the device's memory",
+    Unit.SHARE,
+    0.9,
+    least=0.3,
+    most=0.999,
+    source="Kineto's plugin",
+)
 FRAGMENTED = 0.3  # of the reserved memory that no tensor uses at the moment when most is reserved
 LEAST_UNUSED_BYTES = 1_000_000_000
 
@@ -68,7 +77,7 @@ When it is wrong
         peak, when = float(reserved.value[at]), int(reserved.time[at])
         device = _device(trace, reserved)
         memory = trace.devices[device].memory_bytes if device is not None else None
-        full = bool(memory) and peak > NEARLY_FULL * float(memory or 1)
+        full = bool(memory) and peak > analysis.thresholds[NEARLY_FULL] * float(memory or 1)
         used = allocated.at(when) if allocated is not None else None
         unused = peak - used if used is not None else 0.0
         fragmented = unused >= LEAST_UNUSED_BYTES and unused > FRAGMENTED * peak

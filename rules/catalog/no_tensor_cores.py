@@ -18,10 +18,10 @@ from rules.analysis.intervals import clip, length, pairs, union
 from rules.analysis.phrases import of_every_step, part_of_step, share, shortened
 from rules.analysis.work import of_family, operations, total
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.thresholds import LEAST_SHARE
 
 I64 = npt.NDArray[np.int64]
 
-LEAST_SHARE = 0.01
 FIRST_CAPABILITY = 7  # tensor cores exist from compute capability 7.0 on (Kineto's plugin)
 TF32_CAPABILITY = 8
 # Peak dense tensor-core rate over peak FP32 rate, from NVIDIA's data sheets:
@@ -80,7 +80,7 @@ When it is wrong
         events = found[worst]
         busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
         ceiling = int(length(busy) * (1 - 1 / _ratio(trace, worst)))
-        if share(analysis, ceiling) < LEAST_SHARE:
+        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         longest = int(events[np.argmax(durations(trace, events))])
         yield Finding(

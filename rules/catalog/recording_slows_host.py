@@ -15,8 +15,17 @@ from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import Intervals, clip, intersect, length, pairs, union
 from rules.analysis.phrases import listed, of_every_step, part_of_step, share
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
+from rules.thresholds import Unit, threshold
 
-NOTABLE_SHARE = 0.05  # of the window spent in the profiler (nsys-ai); 15 % contaminates it
+NOTABLE_SHARE = threshold(
+    "recording-overhead",
+    "the cost of recording is mentioned from this part of the analysed time",
+    Unit.SHARE,
+    0.05,
+    least=0.001,
+    most=0.5,
+    source="nsys-ai; 15 % contaminates a recording",
+)
 LEAST_IDLE_SHARE = 0.05  # stacks and memory only matter where the GPU waits for the CPU
 _HOST_CAUSES = (Cause.LAUNCH, Cause.HOST, Cause.INPUT)
 
@@ -67,7 +76,7 @@ When it is wrong
             if used
         ]
         costly = bool(options) and share(analysis, waiting) >= LEAST_IDLE_SHARE
-        if not costly and share(analysis, length(own)) < NOTABLE_SHARE:
+        if not costly and share(analysis, length(own)) < analysis.thresholds[NOTABLE_SHARE]:
             return
         frames = trace.events.of_kind(EventKind.PYTHON)
         text = ""

@@ -11,8 +11,7 @@ from rules.analysis.analysis import analyse
 from rules.analysis.phrases import listed
 from rules.analysis.warm_up import step_evidence, warm_up
 from rules.base import Category, Finding, Need, rule, severity_of
-
-LEAST_SHARE = 0.01
+from rules.thresholds import LEAST_SHARE
 
 _CODE = """schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # warmup: recorded, then thrown away
 # Nsight Systems: call torch.cuda.cudart().cudaProfilerStart() one or two steps before those that matter"""
@@ -46,7 +45,11 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         found = warm_up(analysis)
-        if found is None or found.starts_up or found.extra_ns < LEAST_SHARE * found.recorded_ns:
+        if (
+            found is None
+            or found.starts_up
+            or found.extra_ns < analysis.thresholds[LEAST_SHARE] * found.recorded_ns
+        ):
             return
         slowest = found.slowest
         text = (

@@ -18,8 +18,17 @@ from rules.analysis.idle_time import IdleTime
 from rules.analysis.phrases import counted, listed, part_of_step, share
 from rules.analysis.work import api_calls
 from rules.base import Category, Finding, Need, rule
+from rules.thresholds import Unit, threshold
 
-LEAST_SHARE = 0.002  # a blocking call in every step is worth a word even when it costs little
+LEAST_SHARE = threshold(
+    "synchronisation",
+    "blocking calls are mentioned from this part of the analysed time",
+    Unit.SHARE,
+    0.002,
+    least=0.0001,
+    most=0.5,
+    source="a blocking call in every step is worth a word even when it costs little",
+)
 
 _READ_BACK_CODE = """losses = []
 for batch in loader:
@@ -70,7 +79,7 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         waiting = IdleTime(analysis, Cause.SYNCHRONIZATION)
-        if share(analysis, waiting.ns) < LEAST_SHARE:
+        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         culprit = waiting.culprit
         read_back = "aten::" in culprit or "Memcpy" in culprit

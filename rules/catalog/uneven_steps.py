@@ -18,13 +18,21 @@ from rules.analysis.steps import Step
 from rules.analysis.warm_up import step_evidence
 from rules.analysis.work import operations
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
+from rules.thresholds import LEAST_SHARE, Unit, threshold
 
-LEAST_RATIO = 1.5  # longest step over the median (nsys-ai)
+LEAST_RATIO = threshold(
+    "uneven-step",
+    "a step is uneven from this many times the median step",
+    Unit.TIMES,
+    1.5,
+    least=1.05,
+    most=20,
+    source="nsys-ai: longest step over the median",
+)
 LEAST_STEPS = 3
 LEAST_SPREAD = 1.0  # standard deviation over mean of one kernel's duration (TraceLens) ...
 LEAST_CALLS = 10  # ... called more often than this ...
 LEAST_KERNEL_SHARE = 0.05  # ... and at least this part of the window
-LEAST_SHARE = 0.01
 
 _CODE = """lengths = sorted(len(sample) for sample in dataset)          # are the inputs equally long?
 print(lengths[len(lengths) // 2], lengths[-1])
@@ -69,7 +77,7 @@ When it is wrong
             return
         slow, usual, extra, explained, reasons = uneven
         ceiling = max(extra - explained, 0)
-        if share(analysis, extra) < LEAST_SHARE:
+        if share(analysis, extra) < analysis.thresholds[LEAST_SHARE]:
             return
         longest = max(slow, key=lambda step: step.duration)
         yield Finding(
@@ -97,7 +105,7 @@ When it is wrong
         trace = analysis.trace
         for device in analysis.active_devices:
             kernels = operations(analysis, device, EventKind.KERNEL)
-            kernels = np.setdiff1d(kernels, trace.collective_kernels)
+            kernels = kernels[~np.isin(kernels, trace.collective_kernels)]
             name, time = trace.events.name[kernels], durations(trace, kernels).astype(np.float64)
             count = np.bincount(name, minlength=len(trace.strings))
             total = np.bincount(name, time, minlength=len(trace.strings))
@@ -146,10 +154,10 @@ def _most_uneven(analysis: Analysis) -> tuple[list[Step], float, int, int, list[
         if len(steps) < LEAST_STEPS:
             continue
         usual = float(np.median([step.duration for step in steps]))
-        slow = [step for step in steps if step.duration > LEAST_RATIO * usual]
+        slow = [step for step in steps if step.duration > analysis.thresholds[LEAST_RATIO] * usual]
         extra = int(sum(max(step.duration - usual, 0) for step in steps))
         if slow and (best is None or extra > best[2]):
-            typical = [step for step in steps if step.duration <= LEAST_RATIO * usual]
+            typical = [step for step in steps if step.duration <= analysis.thresholds[LEAST_RATIO] * usual]
             explained, reasons = _explained(analysis, slow, typical)
             best = (slow, usual, extra, explained, reasons)
     return best
@@ -166,7 +174,7 @@ def _explained(analysis: Analysis, slow: list[Step], typical: list[Step]) -> tup
         usual = float(np.median([time.idle_within(cause, step.start, step.end) for step in typical]))
         beyond = int(sum(max(time.idle_within(cause, step.start, step.end) - usual, 0) for step in slow))
         whole += beyond
-        if share(analysis, beyond) >= LEAST_SHARE:
+        if share(analysis, beyond) >= analysis.thresholds[LEAST_SHARE]:
             reasons.append(f"{cause.label} ({percent(share(analysis, beyond))})")
     return whole, reasons
 
@@ -177,7 +185,7 @@ def _explanation(analysis: Analysis, slow: list[Step], usual: float, reasons: li
         f"{longest.name} takes {duration(longest.duration)}, "
         f"{three_digits(longest.duration / max(usual, 1))} times the "
         f"median ({duration(usual)}); {len(slow)} of {analysis.steps_in_window} steps are more than "
-        f"{LEAST_RATIO} times as "
+        f"{three_digits(analysis.thresholds[LEAST_RATIO])} times as "
         "long."
     )
     if reasons:

@@ -14,8 +14,7 @@ from rules.analysis.idle_time import IdleTime
 from rules.analysis.phrases import listed, part_of_step, share
 from rules.analysis.regions import is_loader
 from rules.base import Category, Finding, Need, rule
-
-LEAST_SHARE = 0.01  # loading is a problem above 5 % of the step (Kineto's plugin) or 10 % (XProf)
+from rules.thresholds import LEAST_SHARE
 
 _LOADER_CODE = """loader = DataLoader(
     dataset,
@@ -69,7 +68,7 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         waiting = IdleTime(analysis, Cause.INPUT)
-        if share(analysis, waiting.ns) < LEAST_SHARE:
+        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         culprit = waiting.culprit
         loader = is_loader(culprit)
@@ -95,7 +94,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     others = [
         f"{each.culprit} ({percent(share(analysis, each.ns))})"
         for each in waiting.blames[1:3]
-        if share(analysis, each.ns) >= LEAST_SHARE
+        if share(analysis, each.ns) >= analysis.thresholds[LEAST_SHARE]
     ]
     if others:
         text += f" Also waited for: {listed(others)}."

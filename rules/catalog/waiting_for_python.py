@@ -14,8 +14,7 @@ from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
 from rules.analysis.phrases import listed, part_of_step, share
 from rules.base import Category, Finding, Need, rule
-
-LEAST_SHARE = 0.01
+from rules.thresholds import LEAST_SHARE
 
 _CODE = """from concurrent.futures import ThreadPoolExecutor
 
@@ -61,7 +60,7 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         waiting = IdleTime(analysis, Cause.HOST)
-        if share(analysis, waiting.ns) < LEAST_SHARE:
+        if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         culprit = waiting.culprit
         yield idle_finding(
@@ -86,7 +85,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     others = [
         f"{each.culprit} ({percent(share(analysis, each.ns))})"
         for each in waiting.blames[1:4]
-        if share(analysis, each.ns) >= LEAST_SHARE
+        if share(analysis, each.ns) >= analysis.thresholds[LEAST_SHARE]
     ]
     return f"{text} Also: {listed(others)}." if others else text
 

@@ -11,8 +11,7 @@ from rules.analysis.analysis import analyse
 from rules.analysis.phrases import listed
 from rules.analysis.warm_up import WarmUp, step_evidence, warm_up
 from rules.base import Category, Finding, Need, rule, severity_of
-
-LEAST_SHARE = 0.01
+from rules.thresholds import LEAST_SHARE
 
 _CODE = """schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # skip compilation and first allocations
 write = torch.profiler.tensorboard_trace_handler("trace")
@@ -54,7 +53,11 @@ When it is wrong
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
         found = warm_up(analysis)
-        if found is None or not found.starts_up or found.extra_ns < LEAST_SHARE * found.recorded_ns:
+        if (
+            found is None
+            or not found.starts_up
+            or found.extra_ns < analysis.thresholds[LEAST_SHARE] * found.recorded_ns
+        ):
             return
         slowest = found.slowest
         yield Finding(

@@ -168,3 +168,30 @@ def test_the_self_check_finds_formats_rules_and_samples(capsys: pytest.CaptureFi
     assert "chrome" in printed
     assert "waiting-for-data" in printed
     assert "samples: 0" not in printed
+
+
+def test_a_changed_threshold_is_told_in_every_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    path = str(SAMPLES / "dataloader_starved.pt.trace.json.gz")
+    changed = "40.0 % instead of 1.00 %"
+    assert main(["diagnose", path, "--threshold", "least-share=40%", "--html", str(page)]) == 0
+    assert changed in " ".join(capsys.readouterr().out.split())
+    assert changed in page.read_text("utf-8")
+    assert main(["diagnose", path, "--threshold", "least-share=40%", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["thresholds"] == {"least-share": 0.4}
+    assert main(["diagnose", path]) == 0
+    assert "changed" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"), [("foo=1", "foo"), ("least-share=99%", "50.0 %"), ("=", "allocation")]
+)
+def test_a_wrong_threshold_is_refused_with_what_would_be_right(
+    wrong: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["diagnose", "any", "--threshold", wrong])
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err

@@ -133,6 +133,9 @@ class DiagnosisPanel(QWidget):
     def _fill_rest(self, diagnosis: Diagnosis, layout: QVBoxLayout) -> None:
         if not diagnosis.findings:
             layout.addWidget(Label(_nothing_found(diagnosis), wrap=True))
+        changed = diagnosis.thresholds.changed()
+        if changed:
+            self._note(layout, "With changed thresholds", "\n".join(changed))
         if diagnosis.quiet:
             quiet = ", ".join(name.replace("-", " ") for name in diagnosis.quiet)
             count = len(diagnosis.quiet)

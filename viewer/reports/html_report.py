@@ -54,8 +54,13 @@ def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{title}</title><style>{_STYLE}</style></head><body>"
         f'<h1>{title}</h1><p class="quiet">{files}</p>{budgets}{cards}'
-        f'<h2>Not checked</h2><ul class="quiet">{skipped}</ul></body></html>\n'
+        f'<h2>Not checked</h2><ul class="quiet">{skipped}</ul>{_changed_thresholds(diagnosis)}</body></html>\n'
     )
+
+
+def _changed_thresholds(diagnosis: Diagnosis) -> str:
+    changed = "".join(f"<li>{escape(phrase)}</li>" for phrase in diagnosis.thresholds.changed())
+    return f'<h2>Thresholds that were changed</h2><ul class="quiet">{changed}</ul>' if changed else ""
 
 
 def _budget(trace: Trace, analysis: Analysis, index: int) -> str:

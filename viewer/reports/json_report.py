@@ -45,6 +45,7 @@ def as_json(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> dict[str,
         "skipped": dict(sorted(diagnosis.skipped.items())),
         "crashed": dict(sorted(diagnosis.crashed.items())),
         "quiet": list(diagnosis.quiet),
+        "thresholds": dict(sorted(diagnosis.thresholds.chosen.items())),
     }
 
 

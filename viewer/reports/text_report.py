@@ -111,7 +111,7 @@ def _finding(number: int, finding: Finding, limits_said_below: bool) -> list[str
 
 
 def _rest(diagnosis: Diagnosis) -> list[str]:
-    lines = []
+    lines = [f"Threshold changed, {phrase}" for phrase in diagnosis.thresholds.changed()]
     if diagnosis.quiet:
         lines.append("Checked and quiet: " + ", ".join(diagnosis.quiet))
     reasons: dict[str, list[str]] = {}
