@@ -246,15 +246,17 @@ class TraceBuilder:
     def _placed_attributes(self, place: I64) -> dict[Attribute, AttributeColumn]:
         """Columns in table order; attributes stated of the same events share one array of events."""
         sets = {_identity(parts): [events for events, _ in parts] for parts in self._attributes.values()}
+        in_order = {same: _in_table_order(place, np.concatenate(sets.pop(same))) for same in list(sets)}
+
+        def column_of(which: Attribute) -> AttributeColumn:
+            parts = self._attributes[which]
+            at, last = in_order[_identity(parts)]
+            values = np.concatenate([values for _, values in parts])
+            self._attributes[which] = [(events, _GIVEN_UP) for events, _ in parts]
+            return AttributeColumn(at, values[last])
+
         with ThreadPoolExecutor(_THREADS) as threads:
-            orders = threads.map(lambda events: _in_table_order(place, np.concatenate(events)), sets.values())
-            in_order = dict(zip(sets, orders, strict=True))
-
-            def column_of(parts: list[tuple[I64, I64]]) -> AttributeColumn:
-                at, last = in_order[_identity(parts)]
-                return AttributeColumn(at, np.concatenate([values for _, values in parts])[last])
-
-            return dict(zip(self._attributes, threads.map(column_of, self._attributes.values()), strict=True))
+            return dict(zip(self._attributes, threads.map(column_of, list(self._attributes)), strict=True))
 
     def _shifted_counters(self, zero: int) -> tuple[Counter, ...]:
         """Counters on the trace's clock; those that shared an array of times still do."""
@@ -269,13 +271,13 @@ def _identity(parts: list[tuple[I64, I64]]) -> tuple[int, ...]:
     return tuple(id(events) for events, _ in parts)
 
 
-def _in_table_order(place: I64, events: I64) -> tuple[I64, I64]:
+def _in_table_order(place: I64, events: I64) -> tuple[I64, npt.NDArray[np.integer]]:
     """Where these events are in the table, sorted, and which of ``events`` each is; the last one of equals."""
     if len(events) * _SPARSE < len(place):
         at, last = np.unique(place[events][::-1], return_index=True)
         return at, len(events) - 1 - last
-    index = np.full(len(place), -1, np.int64)
-    index[place[events]] = np.arange(len(events))
+    index = np.full(len(place), -1, np.int32)
+    index[place[events]] = np.arange(len(events), dtype=np.int32)
     at = np.flatnonzero(index >= 0)
     return at, index[at]
 
