@@ -37,7 +37,7 @@ class Diagnosis:
 
 def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresholds = DEFAULTS) -> Diagnosis:
     """Check every rule whose needs the trace meets; findings are ranked by ceiling."""
-    analyse(trace, thresholds)
+    analysis = analyse(trace, thresholds)
     progress = progress or Progress()
     missing = {need: reason for need in Need if (reason := _unmet(trace, need))}
     catalog = rules()
@@ -46,7 +46,6 @@ def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresho
     crashed: dict[str, str] = {}
     quiet: list[str] = []
     for index, each in enumerate(catalog):
-        progress.step(index / len(catalog), f"checking {each.id}")
         lacking = [
             missing[need] for need in sorted(each.needs, key=lambda need: need.name) if need in missing
         ]
@@ -54,6 +53,9 @@ def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresho
             skipped[each.id] = lacking[0]
             continue
         try:
+            if Need.GPU_EVENTS in each.needs:
+                analysis.prepare(progress.part(0.0, 0.5))
+            progress.step(0.5 + 0.5 * index / len(catalog), f"checking {each.id}")
             found = list(each.check(trace))
         except Cancelled:
             raise

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind, Progress, Trace
 from rules.analysis.budget import Budget, budget_of
 from rules.analysis.causes import IdleTable
 from rules.analysis.device_operations import operations_of_device
@@ -111,16 +111,27 @@ class Analysis:
         """The union of everything that ran on the device."""
         return self.time(device).busy
 
+    def prepare(self, progress: Progress) -> None:
+        """Make the costly part of what rules ask for, with a chance to cancel every now and then."""
+        if "idle" not in vars(self):
+            progress.step(0.0, "finding the steps")
+            vars(self)["idle"] = self._attributed(progress)
+
     @cached_property
     def idle(self) -> IdleTable:
         """Attributed idle time of all devices: first to last operation, and the window."""
+        return self._attributed(Progress())
+
+    def _attributed(self, progress: Progress) -> IdleTable:
         tables = []
+        count = max(len(self.trace.devices), 1)
         for device in range(len(self.trace.devices)):
             first, last = self.span(device)
             t0, t1 = self.window
             if last > first:
                 t0, t1 = min(first, t0), max(last, t1)
-            tables.append(idle_of_device(self.trace, self.threads, device, t0, t1, self.thresholds))
+            part = progress.part(device / count, (device + 1) / count)
+            tables.append(idle_of_device(self.trace, self.threads, device, (t0, t1), self.thresholds, part))
         return joined_tables(tables)
 
     def time(self, device: int) -> DeviceTime:

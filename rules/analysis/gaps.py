@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind, Trace
+from parsers.model import Attribute, EventKind, Progress, Trace
 from rules.analysis.blocking import Blockers, blockers, read_back_calls
 from rules.analysis.calls import BLOCKING, WORK_CALLS, Call
 from rules.analysis.causes import Cause, IdleTable
@@ -16,7 +16,7 @@ from rules.analysis.device_operations import operations_of_device
 from rules.analysis.durations import durations
 from rules.analysis.intervals import Intervals, complement, contains, union
 from rules.analysis.threads import Threads
-from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
+from rules.thresholds import Thresholds, Unit, threshold
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -65,12 +65,18 @@ class _Pieces:
 
 
 def idle_of_device(
-    trace: Trace, threads: Threads, device: int, t0: int, t1: int, thresholds: Thresholds = DEFAULTS
+    trace: Trace,
+    threads: Threads,
+    device: int,
+    window: tuple[int, int],
+    thresholds: Thresholds,
+    progress: Progress,
 ) -> IdleTable:
-    """The idle time of one device inside [t0, t1), attributed."""
+    """The idle time of one device inside the window [start, end), attributed."""
+    progress.step(0.0, "finding where the GPU idles")
     operations = operations_of_device(trace, device)
     busy = union(trace.events.start[operations], trace.events.end[operations])
-    gaps = _gaps(trace, operations, complement(busy, t0, t1))
+    gaps = _gaps(trace, operations, complement(busy, *window))
     culprits = Culprits(trace, threads)
     drivers, main = threads.drivers(device)
     if not drivers:
@@ -79,10 +85,18 @@ def idle_of_device(
         names = np.full(len(gaps.start), culprits.named(reason), np.int32)
         none = np.full(len(gaps.start), -1, np.int64)
         return _table(device, gaps.start, gaps.end, cause, names, none, gaps.next_operation, culprits)
+    for number, thread in enumerate(drivers):
+        threads.activity(thread).prepare(
+            progress.part(0.5 * number / len(drivers), 0.5 * (number + 1) / len(drivers))
+        )
+    progress.step(0.5, "looking for calls that wait")
     waits = blockers(trace, threads, drivers, gaps.start)
+    progress.step(0.6, "cutting idle time where the CPU changes what it does")
     pieces = _pieces(threads, gaps, waits, drivers, main)
     launch_pause = thresholds[HOST_STRETCH_NS]
+    progress.step(0.75, "finding what kept the GPU waiting")
     cause, names, event = _causes(trace, threads, culprits, gaps, waits, pieces, drivers, main, launch_pause)
+    progress.step(0.95, "finding what kept the GPU waiting")
     return _joined(
         _table(
             device, pieces.start, pieces.end, cause, names, event, gaps.next_operation[pieces.gap], culprits

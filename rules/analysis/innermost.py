@@ -11,6 +11,7 @@ from parsers.model import Trace
 from parsers.model.nesting import depths
 
 I64 = npt.NDArray[np.int64]
+SHALLOW = 30_000  # depths below this fit into 16 bits, which sort by counting
 _NONE = np.empty(0, np.int64)
 
 
@@ -36,7 +37,7 @@ class Innermost:
         start, end, events = start[real], end[real], events[real]
         if not len(events):
             return Innermost(_NONE, _NONE)
-        order = np.lexsort((-end, start))
+        order = _outermost_first(start, end)
         start, end, events = start[order], end[order], events[order]
         depth = depths(start, end)
         parent = _parents(start, end, depth)
@@ -44,13 +45,21 @@ class Innermost:
         own = np.arange(count)
         times = np.concatenate((start, end))
         opened = np.concatenate((own, parent))
-        is_start = np.repeat(np.array([1, 0]), count)
-        inner_last = np.concatenate((depth, -depth))
-        sequence = np.lexsort((inner_last, is_start, times))
+        inner_ends_first = np.concatenate((depth + 1, -depth))
+        if depth.max() < SHALLOW:
+            inner_ends_first = inner_ends_first.astype(np.int16)
+        sequence = np.lexsort((inner_ends_first, times))
         times, opened = times[sequence], opened[sequence]
         last = np.append(times[1:] != times[:-1], True)
         opened = opened[last]
         return Innermost(times[last], np.where(opened < 0, -1, events[opened]))
+
+
+def _outermost_first(start: I64, end: I64) -> I64:
+    """The order by start, longer events before shorter ones: one sort where the events come in that order by rows."""
+    order = np.argsort(start, kind="stable")
+    again = (np.diff(start[order]) == 0) & (np.diff(end[order]) > 0)
+    return np.lexsort((-end, start)) if again.any() else order
 
 
 def _parents(start: I64, end: I64, depth: npt.NDArray[np.int32]) -> I64:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind, LaneKind, Trace
+from parsers.model import EventKind, LaneKind, Progress, Trace
 from rules.analysis.calls import Call, calls_of
 from rules.analysis.device_operations import operations_of_device
 from rules.analysis.durations import durations
@@ -37,19 +38,49 @@ _OF_THE_PROGRAM = (RegionRole.USER, RegionRole.INPUT, RegionRole.STEP)
 MOST_DRIVERS = 32  # threads of one process looked at for one device, those with most launches first
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ThreadActivity:
-    """One thread's events as step functions of time."""
+    """One thread's events as step functions of time, each made when it is first asked for."""
 
-    key: ThreadKey
-    calls: Innermost  # API calls
-    running: Intervals  # inside any operator
-    operators: Innermost
-    regions: Innermost  # ranges of the user's code and of the framework, steps left out
-    user_regions: Innermost  # the same without the framework's
-    inputs: Innermost  # data loaders and ranges named like one
-    read_backs: Innermost  # operators that wait for a value from the GPU
-    frames: Innermost  # Python frames, where stacks were recorded
+    trace: Trace
+    roles: npt.NDArray[np.uint8]
+    events: I64
+
+    @cached_property
+    def calls(self) -> Innermost:
+        """API calls."""
+        return self._of(self._kind == EventKind.API)
+
+    @cached_property
+    def running(self) -> Intervals:
+        """Inside any operator."""
+        operators = self.events[self._operator]
+        return union(self.trace.events.start[operators], self.trace.events.end[operators])
+
+    @cached_property
+    def operators(self) -> Innermost:
+        return self._of(self._operator)
+
+    @cached_property
+    def regions(self) -> Innermost:
+        """Ranges of the user's code and of the framework, steps left out."""
+        return self._of(self._region & (self._role != RegionRole.STEP))
+
+    @cached_property
+    def user_regions(self) -> Innermost:
+        """The same without the framework's."""
+        return self._of(self._region & np.isin(self._role, (RegionRole.USER, RegionRole.INPUT)))
+
+    @cached_property
+    def inputs(self) -> Innermost:
+        """Data loaders and ranges named like one."""
+        loader = self._operator & named(self.trace, self.events, is_loader)
+        return self._of((self._region & (self._role == RegionRole.INPUT)) | loader)
+
+    @cached_property
+    def read_backs(self) -> Innermost:
+        """Operators that wait for a value from the GPU."""
+        return self._of(self._operator & named(self.trace, self.events, READ_BACKS.__contains__))
 
     def edges(self) -> I64:
         """Every moment at which the class of what the thread does may change."""
@@ -63,6 +94,32 @@ class ThreadActivity:
                 self.read_backs.edges,
             )
         )
+
+    def prepare(self, progress: Progress) -> None:
+        """Make all of them, so that a long job can be cancelled between two."""
+        parts = ("calls", "running", "operators", "regions", "user_regions", "inputs", "read_backs")
+        for number, part in enumerate(parts):
+            progress.step(number / len(parts), "looking at what the CPU did")
+            getattr(self, part)
+
+    def _of(self, chosen: npt.NDArray[np.bool_]) -> Innermost:
+        return Innermost.of(self.trace, self.events[chosen])
+
+    @cached_property
+    def _kind(self) -> npt.NDArray[np.uint8]:
+        return self.trace.events.kind[self.events]
+
+    @cached_property
+    def _role(self) -> npt.NDArray[np.uint8]:
+        return self.roles[self.trace.events.name[self.events]]
+
+    @property
+    def _operator(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self._kind == EventKind.CPU_OP)
+
+    @property
+    def _region(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self._kind == EventKind.REGION)
 
 
 @dataclass(slots=True, eq=False)
@@ -105,31 +162,8 @@ class Threads:
     def activity(self, thread: int) -> ThreadActivity:
         """What one thread did."""
         if thread not in self._made:
-            self._made[thread] = self._activity(thread)
+            self._made[thread] = ThreadActivity(self.trace, self.roles, self._events[thread])
         return self._made[thread]
-
-    def _activity(self, thread: int) -> ThreadActivity:
-        trace, events = self.trace, self._events[thread]
-        kind, name = trace.events.kind[events], trace.events.name[events]
-        api = events[kind == EventKind.API]
-        operator = kind == EventKind.CPU_OP
-        operators = events[operator]
-        region = (kind == EventKind.REGION) & (self.roles[name] != RegionRole.STEP)
-        user = region & np.isin(self.roles[name], (RegionRole.USER, RegionRole.INPUT))
-        loader_operator = operator & named(trace, events, is_loader)
-        inputs = (region & (self.roles[name] == RegionRole.INPUT)) | loader_operator
-        read_back = operator & named(trace, events, READ_BACKS.__contains__)
-        return ThreadActivity(
-            key=self.keys[thread],
-            calls=Innermost.of(trace, api),
-            running=union(trace.events.start[operators], trace.events.end[operators]),
-            operators=Innermost.of(trace, operators),
-            regions=Innermost.of(trace, events[region]),
-            user_regions=Innermost.of(trace, events[user]),
-            inputs=Innermost.of(trace, events[inputs]),
-            read_backs=Innermost.of(trace, events[read_back]),
-            frames=Innermost.of(trace, events[kind == EventKind.PYTHON]),
-        )
 
     def calls(self, threads: list[int], *classes: Call) -> I64:
         """The API calls of these classes by these threads, as events sorted by start."""

@@ -5,19 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parsers import open_trace
-from parsers.model import EventKind, Trace
+from parsers.model import Cancelled, EventKind, Lane, LaneKind, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from rules import Diagnosis, combined_ceiling, diagnose
 from rules.analysis.analysis import analyse
+from rules.analysis.innermost import Innermost
 from rules.base import Category, Finding, Severity
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
 
@@ -139,6 +142,79 @@ def test_a_file_shuffled_shifted_and_renamed_gets_the_same_diagnosis(
         for path in (source, other)
     )
     assert before == after
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=25))
+def test_the_innermost_open_event_is_the_one_that_began_last(described: list[tuple[int, int]]) -> None:
+    """Of those that began together it is the one that ends first; events nest, else the trace splits them."""
+    tiny = TinyTrace()
+    for start, length in described:
+        tiny.op(start, start + length, "aten::mm")
+    trace = tiny.build()
+    table = trace.events
+    nested = [
+        event
+        for event in range(len(table))
+        if not any(
+            table.start[event] < table.start[other] < table.end[event] < table.end[other]
+            or table.start[other] < table.start[event] < table.end[other] < table.end[event]
+            for other in range(len(table))
+        )
+    ]
+    chosen = np.array(nested, np.int64)
+    found = Innermost.of(trace, chosen)
+    for moment in range(0, 44_000, 500):
+        open_events = [event for event in nested if table.start[event] <= moment < table.end[event]]
+        answer = int(found.at(np.array([moment]))[0])
+        if not open_events:
+            assert answer == -1
+            continue
+        innermost = min(open_events, key=lambda event: (-table.start[event], table.end[event]))
+        assert (table.start[answer], table.end[answer]) == (table.start[innermost], table.end[innermost])
+
+
+@pytest.mark.parametrize("count", [10, 31_000])
+def test_events_nested_deeply_still_have_an_innermost_one(count: int) -> None:
+    builder = TraceBuilder()
+    lane = builder.lane(Lane(LaneKind.CPU_THREAD, "thread", None, 1, 1))
+    own = np.arange(count, dtype=np.int64)
+    builder.add(own, 3 * count - own, builder.string("op"), lane, EventKind.CPU_OP)
+    trace = builder.build()
+    found = Innermost.of(trace, np.arange(count))
+    assert trace.events.start[found.at(np.array([count // 2, count + 5, 3 * count - 2]))].tolist() == [
+        count // 2,
+        count - 1,
+        1,
+    ]
+
+
+def test_a_diagnosis_can_be_cancelled_while_idle_time_is_attributed_and_made_again() -> None:
+    trace = built([("kernel", 100 * index, 20, 1, True) for index in range(20)])
+    stop = threading.Event()
+    said: list[str] = []
+
+    def listen(fraction: float, doing: str) -> None:
+        said.append(doing)
+        if doing == "looking at what the CPU did":
+            stop.set()
+
+    with pytest.raises(Cancelled):
+        diagnose(trace, Progress(listen, stop))
+    assert not any(doing.startswith("checking") for doing in said)
+    assert summary(diagnose(trace)) == summary(
+        diagnose(built([("kernel", 100 * index, 20, 1, True) for index in range(20)]))
+    )
+
+
+def test_a_diagnosis_reports_its_progress_forwards() -> None:
+    fractions: list[float] = []
+    diagnose(
+        built([("kernel", 100 * index, 20, 1, True) for index in range(20)]),
+        Progress(lambda fraction, _: fractions.append(fraction)),
+    )
+    assert fractions == sorted(fractions)
+    assert len(fractions) > 15
 
 
 def test_an_empty_trace_is_diagnosed_without_a_crash() -> None:
