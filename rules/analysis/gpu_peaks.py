@@ -22,16 +22,28 @@ SHOWN = {
     "int8": "INT8 tensor",
 }
 
+# Bytes/s in one direction: 8, 16 and 32 GT/s on 16 lanes, 128 of 130 bits data (PCI-SIG); half of NVIDIA's 900 GB/s.
+LINKS = {"PCIe 3 x16": 15.75e9, "PCIe 4 x16": 31.5e9, "PCIe 5 x16": 63.0e9, "NVLink-C2C": 450e9}
+
 
 @dataclass(frozen=True, slots=True)
 class GpuPeaks:
-    """One GPU: DRAM bandwidth in bytes/s, operations/s for each precision it supports, and where that is stated."""
+    """One GPU: DRAM bandwidth in bytes/s, operations/s for each precision it supports, and where that is stated.
+
+    ``link`` connects it to the host; empty where that depends on the machine.
+    """
 
     name: str
     sms: int
     bandwidth: float
     operations: Mapping[str, float]
     source: str
+    link: str = ""
+
+    @property
+    def link_bandwidth(self) -> float:
+        """Bytes/s to or from the host at most; 0 where the link is not known."""
+        return LINKS.get(self.link, 0.0)
 
 
 @lru_cache(maxsize=1)
@@ -48,6 +60,7 @@ def known_gpus() -> tuple[tuple[re.Pattern[str], GpuPeaks], ...]:
                 bandwidth=row["bandwidth"] * 1e9,
                 operations={name: row[name] * 1e12 for name in PRECISIONS if name in row},
                 source=row["source"],
+                link=row.get("link", ""),
             ),
         )
         for row in rows

@@ -9,6 +9,7 @@ from parsers.model import CopyKind, Trace
 from parsers.model.units import rate, size
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.copies import Copies, copies_of
+from rules.analysis.host_link import link_advice, link_sentence, link_use
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import pairs
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share
@@ -44,7 +45,8 @@ Why it costs time
 
 How it decides
     It takes the union of all device-to-host copies and subtracts every moment in which a kernel or a collective
-    ran. What remains is the ceiling.
+    ran. What remains is the ceiling. It compares the bandwidth of copies above 1 MB with the link between host and
+    GPU: pinned memory that reaches less than half of it is called slow.
 
 What to try
     Return less: the arg-max, the top-k or a score instead of whole outputs, in a smaller data type. Copy into
@@ -60,17 +62,19 @@ When it is wrong
         worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
+        pageable, use = len(worst.pageable) > 0, link_use(trace, worst)
         where = worst.regions[0] if worst.regions else trace.name(int(worst.events[0]))
         yield Finding(
             rule=self.id,
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
             title=f"Copies from the GPU overlap nothing: {of_every_step(analysis, share(analysis, worst.exposed_ns))}",
-            explanation=_explanation(analysis, worst),
+            explanation=_explanation(analysis, worst) + link_sentence(use, pageable),
             advice=(
                 "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type.",
                 "Copy into pinned memory with non_blocking=True on its own stream, and launch the next work "
                 "before waiting.",
+                *link_advice(use, pageable),
             ),
             ceiling_ns=worst.exposed_ns,
             window_ns=analysis.window_ns,

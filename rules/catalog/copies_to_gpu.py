@@ -10,6 +10,7 @@ from parsers.model.units import percent, rate, size
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.copies import Copies, copies_of
 from rules.analysis.durations import durations
+from rules.analysis.host_link import link_advice, link_sentence, link_use
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import pairs
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share
@@ -50,7 +51,9 @@ Why it costs time
 
 How it decides
     It takes the union of all host-to-device copies and subtracts every moment in which a kernel or a collective
-    ran. What remains is the ceiling. It reports the kind of memory, the size and the bandwidth.
+    ran. What remains is the ceiling. It reports the kind of memory, the size and the bandwidth, and compares the
+    bandwidth of copies above 1 MB with the link between host and GPU: pinned memory that reaches less than half of
+    it is called slow.
 
 What to try
     Pin the memory (pin_memory=True in the DataLoader, or tensor.pin_memory()), copy with non_blocking=True on a
@@ -68,13 +71,13 @@ When it is wrong
         worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
-        pageable = len(worst.pageable) > 0
+        pageable, use = len(worst.pageable) > 0, link_use(trace, worst)
         yield Finding(
             rule=self.id,
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
             title=f"Copies to the GPU overlap nothing: {of_every_step(analysis, share(analysis, worst.exposed_ns))}",
-            explanation=_explanation(analysis, worst),
+            explanation=_explanation(analysis, worst) + link_sentence(use, pageable),
             advice=(
                 *(
                     ["Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory()."]
@@ -83,6 +86,7 @@ When it is wrong
                 ),
                 'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.',
                 "Send less: smaller data types (uint8 images, bf16), and decode or augment on the GPU.",
+                *link_advice(use, pageable),
             ),
             ceiling_ns=worst.exposed_ns,
             window_ns=analysis.window_ns,

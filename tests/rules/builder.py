@@ -42,6 +42,7 @@ class TinyTrace:
         default_factory=lambda: TraceBuilder(capture=Capture(has_cpu_events=True, has_api_calls=True))
     )
     capability: tuple[int, int] | None = (9, 0)
+    gpu: str = "Test GPU"
 
     def _lane(
         self, kind: LaneKind, thread: int | None, device: int | None = None, stream: int | None = None
@@ -92,7 +93,7 @@ class TinyTrace:
     ) -> int:
         """A GPU operation; with ``launch``, also the call that launched it at that time."""
         index = self.builder.device(
-            Device(device, "Test GPU", self.rank, 80_000_000_000, 132, self.capability, 3.35e12)
+            Device(device, self.gpu, self.rank, 80_000_000_000, 132, self.capability, 3.35e12)
         )
         lane = self._lane(LaneKind.GPU_STREAM, None, index, stream)
         number = self.add(start, end, name, lane, kind)

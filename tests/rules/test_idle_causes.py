@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parsers.model import EventKind, Trace
+from rules import diagnose
 from rules.analysis.analysis import analyse
 from rules.analysis.causes import Cause
 from tests.rules.builder import AUTOGRAD, PREFETCH, TinyTrace, ns, steps
@@ -321,3 +322,19 @@ def test_an_operation_that_starts_long_after_its_launch_waited_for_something_els
     trace.operation(110 + delay, 500, "gemm", 105)
     rows = {each[0]: each[2] for each in idle(trace.build())}
     assert rows.get(cause, 0) >= delay
+
+
+def test_a_launch_that_blocks_because_the_queue_is_full_accuses_nobody() -> None:
+    """The CPU is a thousand kernels ahead: each launch call waits until a kernel is over. That is healthy."""
+
+    trace = TinyTrace()
+    at = 100_000.0
+    for number in range(200):
+        ahead = max(at + 300 * (number - 60), at - 5000 + 10 * number)
+        blocked = 295 if number > 60 else 5
+        trace.operation(at + 300 * number, at + 300 * number + 298, "gemm", ahead, launch_us=blocked)
+    built = trace.build()
+    assert {cause for cause, _, _ in idle(built)} == {Cause.DEPENDENCY}
+    accused = {finding.category.value for finding in diagnose(built).findings}
+    assert not accused & {"launch-bound", "host-bound", "synchronization", "allocator", "input-bound"}
+    assert "gpu-bound" in accused

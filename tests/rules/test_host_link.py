@@ -1,0 +1,70 @@
+"""Copies are compared with the link between host and GPU, and called slow where nothing excuses it."""
+
+from __future__ import annotations
+
+import pytest
+
+from parsers.model import CopyKind
+from rules import Finding, diagnose
+from rules.analysis.analysis import analyse
+from rules.analysis.copies import copies_of
+from rules.analysis.gpu_peaks import LINKS, known_gpus, peaks_of
+from rules.analysis.host_link import link_use
+from tests.rules.builder import TinyTrace, steps
+
+
+def copying(
+    rate: float, *, gpu: str = "NVIDIA H200", direction: str = "HtoD", pageable: bool = False
+) -> Finding:
+    """The finding about one 300 us copy a step at ``rate`` GB/s, alone on the GPU."""
+
+    def body(trace: TinyTrace, index: int) -> None:
+        size = round(300_000 * rate)
+        trace.copy(5, 305, direction, 2, pageable=pageable, bytes=size)
+        trace.operation(305, 1000, "gemm", 100)
+
+    found = diagnose(steps(3, 1000, body, into=TinyTrace(gpu=gpu)).build()).findings
+    return next(each for each in found if each.category.value.startswith("copy-"))
+
+
+@pytest.mark.parametrize("direction", ["HtoD", "DtoH"])
+@pytest.mark.parametrize(("rate", "slow"), [(31.0, True), (32.0, False)])
+def test_pinned_memory_at_less_than_half_of_the_link_is_slow(rate: float, slow: bool, direction: str) -> None:
+    finding = copying(rate, direction=direction)
+    assert ("slow for pinned memory" in finding.explanation) is slow
+    assert any("nvidia-smi topo -m" in advice for advice in finding.advice) is slow
+    assert f"{rate / 63:.0%}".replace("%", " %") in finding.explanation
+
+
+def test_pageable_memory_explains_itself() -> None:
+    finding = copying(7.0, pageable=True)
+    assert (
+        "Copies above 1 MB reach 11 % of the 63.0 GB/s that the GPU's link (PCIe 5 x16) can carry."
+        in finding.explanation
+    )
+    assert not any("nvidia-smi" in advice for advice in finding.advice)
+
+
+def test_an_older_gpu_has_a_slower_link() -> None:
+    assert "slow for pinned memory" not in copying(20.0, gpu="NVIDIA A100-SXM4-80GB").explanation
+    assert "slow for pinned memory" in copying(20.0).explanation
+
+
+def test_nothing_is_said_about_the_link_of_an_unknown_gpu() -> None:
+    assert "link" not in copying(7.0, gpu="Some GPU").explanation
+
+
+@pytest.mark.parametrize(("bytes_", "counted"), [(999_999, False), (1_000_000, True)])
+def test_small_copies_say_nothing_about_the_link(bytes_: int, counted: bool) -> None:
+    trace = TinyTrace(gpu="NVIDIA H200")
+    trace.copy(5, 305, "HtoD", 2, bytes=bytes_)
+    built = trace.build()
+    assert (link_use(built, copies_of(analyse(built), 0, CopyKind.H2D)) is not None) is counted
+
+
+def test_the_table_names_links_that_have_a_rate() -> None:
+    links = [peaks.link for _, peaks in known_gpus()]
+    assert {link for link in links if link} == set(LINKS)
+    grace = peaks_of("NVIDIA GH200 480GB")
+    assert grace is not None
+    assert grace.link_bandwidth == 450e9
