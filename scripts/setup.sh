@@ -91,6 +91,13 @@ missing_qt_packages() {
         \( -name '*.ttf' -o -name '*.otf' -o -name '*.ttc' \) -print -quit 2>/dev/null)" ] || printf 'fonts-inter fonts-dejavu-core '
 }
 
+# One test drives the window with real mouse and key events, on a screen of its own; without these it is skipped.
+missing_test_packages() {
+    [ -n "$extra" ] && command -v apt-get >/dev/null || return 0
+    command -v Xvfb >/dev/null || printf 'xvfb '
+    command -v xdotool >/dev/null || printf 'xdotool '
+}
+
 missing_venv_package() {
     local python=$1
     "$python" -c 'import ensurepip' 2>/dev/null ||
@@ -157,6 +164,8 @@ else
     say "making a virtual environment in $venv with Python $(python_version "$python")"
     "$python" -m venv --clear "$venv"
 fi
+
+ensure_packages "$(missing_test_packages)" || true
 
 if command -v flock >/dev/null; then
     exec 9>"$venv/.setup-lock"

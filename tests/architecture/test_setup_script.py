@@ -76,3 +76,23 @@ def test_a_display_that_qt_cannot_reach_counts_as_none(checkout: Path) -> None:
     result = run(checkout, "scripts/run_sample.sh", "some.json", DISPLAY=":7", QT_QPA_PLATFORM="")
     assert result.returncode == 0, result.stderr
     assert "No display here" in result.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Debian's packages are for Linux")
+def test_a_screen_for_the_tests_is_installed_with_the_test_tools_only(checkout: Path, tmp_path: Path) -> None:
+    tools, asked = tmp_path / "tools", tmp_path / "asked"
+    tools.mkdir()
+    for folder in ("/usr/bin", "/bin"):
+        for tool in Path(folder).iterdir():
+            if tool.name not in ("Xvfb", "xdotool", "apt-get", "id") and not (tools / tool.name).is_symlink():
+                (tools / tool.name).symlink_to(tool)
+    executable(tools / "apt-get", f'#!/bin/sh\necho "$*" >>"{asked}"\n')
+    executable(tools / "id", "#!/bin/sh\necho 0\n")
+    executable(checkout / ".venv/bin/python", "#!/bin/sh\necho the-key\n")
+    for stamp in ("program", "test"):
+        (checkout / f".venv/.installed-{stamp}").write_text("the-key\n")
+
+    assert run(checkout, "scripts/setup.sh", PATH=str(tools)).returncode == 0
+    assert not asked.exists() or "xvfb" not in asked.read_text()
+    assert run(checkout, "scripts/setup.sh", "test", PATH=str(tools)).returncode == 0
+    assert "install -y -qq --no-install-recommends xvfb xdotool" in asked.read_text()

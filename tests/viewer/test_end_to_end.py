@@ -7,6 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 import resources
@@ -14,6 +15,7 @@ from parsers.model import EventKind
 from viewer.main_window import MainWindow
 
 from .conftest import wait_until_ready
+from .timeline.mouse import MS, at
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 
@@ -23,6 +25,17 @@ def press(
 ) -> None:
     """A key as the platform delivers it: to the window, which finds the shortcut or the focused widget."""
     QTest.keyClick(window.windowHandle(), key, keys)
+
+
+def click(widget: QWidget, place: QPoint) -> None:
+    QTest.mouseClick(widget, Qt.MouseButton.LeftButton, pos=place)
+
+
+def follow(window: MainWindow, fact: str) -> None:
+    """Click the link of a fact about the selection."""
+    links = window.panels.tabs.currentWidget().findChildren(QPushButton)
+    link = next(each for each in links if each.isVisible() and each.accessibleName().startswith(f"{fact}: "))
+    click(link, link.rect().center())
 
 
 def test_from_opening_a_recording_to_finding_its_bookmark_again(
@@ -47,21 +60,23 @@ def test_from_opening_a_recording_to_finding_its_bookmark_again(
 
     # The finding's card flies to its longest gap.
     card = window.diagnosis.cards[0]
-    QTest.mouseClick(card, Qt.MouseButton.LeftButton, pos=QPoint(40, 20))
+    click(card, QPoint(40, 20))
     assert window.document.finding is card.finding
     longest = max(card.finding.evidence, key=lambda each: each.end - each.start)
     assert longest.end - longest.start > 20_000_000
 
     # From the gap to the kernel that ended it, and on to its launch.
-    row = int(((analysis.idle.start <= longest.start) & (analysis.idle.end > longest.start)).nonzero()[0][0])
-    window.timeline.gap_selected.emit(row)
-    selection = window.panels.tabs.currentWidget()
-    ended_by = next(fact for fact in selection.facts.facts if fact.label == "Ended by")
-    selection.facts.event_wanted.emit(ended_by.event)
+    middle = (longest.start + longest.end) / 2 / MS
+    stream = next(
+        each.track.title for each in window.timeline.state.layout.scrolled if each.track.is_gpu_lane
+    )
+    click(window.timeline.canvas, at(window.timeline, middle, stream))
+    row = window.document.selected_gap
+    assert analysis.idle.start[row] <= longest.start < longest.end <= analysis.idle.end[row]
+    follow(window, "Ended by")
     kernel = window.document.selected_event
     assert trace.events.kind[kernel] in (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
-    launched_by = next(fact for fact in selection.facts.facts if fact.label == "Launched by")
-    selection.facts.event_wanted.emit(launched_by.event)
+    follow(window, "Launched by")
     launch = window.document.selected_event
     assert trace.events.kind[launch] == EventKind.API
     assert trace.events.start[launch] <= trace.events.start[kernel]
