@@ -10,6 +10,7 @@ from pathlib import Path
 from parsers import cache
 from parsers.base import Reopenable, Source, parsers
 from parsers.containers import contents, holding
+from parsers.file_arguments import with_origin
 from parsers.merge import merge
 from parsers.model import (
     Effect,
@@ -59,10 +60,11 @@ def _read(source: Source, progress: Progress, lasting: bool) -> Trace:
             if lasting and isinstance(parser, Reopenable):
                 argument_source = partial(parser.argument_source, source)
                 if (known := cache.load(source.path, parser.format, argument_source)) is not None:
-                    return known
-            state = cache.state_of(source.path) if lasting else None
-            trace = parser.read(source, progress)
-            return replace(trace, inputs=tuple(replace(each, state=state) for each in trace.inputs))
+                    return with_origin(known, parser, source, known.inputs[0].state)
+            state = cache.state_of(source.path)
+            trace = with_origin(parser.read(source, progress), parser, source, state)
+            kept = state if lasting else None
+            return replace(trace, inputs=tuple(replace(each, state=kept) for each in trace.inputs))
     raise UnknownFormat(
         source.path,
         "This is not a recording that Stallscope knows.",

@@ -53,6 +53,14 @@ class Reopenable(Protocol):
         """Where ``source_row`` of a trace of this source leads."""
 
 
+@runtime_checkable
+class Previewing(Protocol):
+    """A parser that can show the beginning of a large recording long before it has read all of it."""
+
+    def preview(self, source: Source, most_events: int, progress: Progress) -> Trace | None:
+        """A trace of about the first ``most_events``, made in a second at most; None where that cannot be done."""
+
+
 P = TypeVar("P", bound=type)
 _PARSERS: dict[str, Parser] = {}
 

@@ -29,6 +29,7 @@ from parsers.model import (
     Counter,
     Device,
     EventTable,
+    KernelProfile,
     Lane,
     Links,
     Quality,
@@ -37,7 +38,7 @@ from parsers.model import (
     TraceInput,
 )
 
-LAYOUT = 1  # raise it when the columns or their meaning change
+LAYOUT = 2  # raise it when the columns or their meaning change
 LEAST_EVENTS = 200_000  # smaller recordings open as fast as an entry would
 MOST_BYTES = 4_000_000_000
 ABANDONED_AFTER_S = 24 * 3600
@@ -54,6 +55,8 @@ class _About:
     inputs: tuple[TraceInput, ...]
     counters: tuple[tuple[str, str, int | None, int | None], ...]
     attributes: tuple[str, ...]
+    same: dict[str, str]  # columns that are the same array as an earlier one, and are written once
+    kernels: tuple[KernelProfile, ...]
     quality: Quality
     capture: Capture
     epoch_ns: int | None
@@ -80,7 +83,7 @@ def load(path: Path, format: str, arguments: Callable[[], ArgumentSource]) -> Tr
     try:
         if entry is None or not entry.is_dir():
             return None
-        trace = _read(entry, arguments())
+        trace = read(entry, (arguments(),))
         os.utime(entry)
     except Exception:
         _LOG.warning("a cached trace could not be used", exc_info=True)
@@ -88,29 +91,37 @@ def load(path: Path, format: str, arguments: Callable[[], ArgumentSource]) -> Tr
     return trace
 
 
-def store(trace: Trace) -> None:
-    """Keep a trace that was read from one file; does nothing for small ones, or when the disk is full.
+def store(trace: Trace) -> Path | None:
+    """Keep a trace that was read from one file; its entry, or None for small ones and when the disk is full.
 
     The entry belongs to the file as it was when it was read, not to what may have replaced it since.
     """
     if len(trace.events) < LEAST_EVENTS or trace.kernels or len(trace.inputs) != 1:
-        return
-    (read,) = trace.inputs
-    if read.state is None:
-        return
-    entry = folder() / _key(Path(read.path), read.format, read.state)
+        return None
+    (origin,) = trace.inputs
+    if origin.state is None:
+        return None
+    entry = folder() / _key(Path(origin.path), origin.format, origin.state)
     part = entry.with_name(f".{entry.name}.{os.getpid()}.part")
     try:
         if entry.exists():
-            return
+            return entry
         part.mkdir(parents=True)
-        _write(part, trace)
+        write(part, trace)
         part.rename(entry)
         trim()
     except OSError:
         _LOG.warning("a trace could not be cached", exc_info=True)
+        return None
     finally:
         shutil.rmtree(part, ignore_errors=True)
+    return entry
+
+
+def holds(path: Path, format: str) -> bool:
+    """Whether there is an entry for the file as it is now."""
+    state = state_of(path)
+    return state is not None and (folder() / _key(path, format, state)).is_dir()
 
 
 def trim(most_bytes: int = MOST_BYTES) -> None:
@@ -147,9 +158,16 @@ def _columns(trace: Trace) -> Mapping[str, np.ndarray[Any, Any]]:
     return columns
 
 
-def _write(part: Path, trace: Trace) -> None:
+def write(part: Path, trace: Trace) -> None:
+    """Put the columns of a trace into an existing folder; raises ``OSError``."""
+    written: dict[int, str] = {}
+    same: dict[str, str] = {}
     for name, column in _columns(trace).items():
-        np.save(part / f"{name}.npy", column, allow_pickle=False)
+        first = written.setdefault(id(column), name)
+        if first == name:
+            np.save(part / f"{name}.npy", column, allow_pickle=False)
+        else:
+            same[name] = first
     about = _About(
         strings=trace.strings,
         lanes=trace.lanes,
@@ -158,6 +176,8 @@ def _write(part: Path, trace: Trace) -> None:
         inputs=trace.inputs,
         counters=tuple((each.name, each.unit, each.rank, each.device) for each in trace.counters),
         attributes=tuple(which.value for which in trace.attributes),
+        same=same,
+        kernels=trace.kernels,
         quality=trace.quality,
         capture=trace.capture,
         epoch_ns=trace.epoch_ns,
@@ -165,12 +185,18 @@ def _write(part: Path, trace: Trace) -> None:
     (part / "about.msgpack").write_bytes(msgspec.msgpack.encode(about))
 
 
-def _read(entry: Path, arguments: ArgumentSource) -> Trace:
+def read(entry: Path, sources: tuple[ArgumentSource | None, ...]) -> Trace:
+    """The trace whose columns are in a folder, mapped; what is wrong with the folder raises whatever it raises."""
     about = msgspec.msgpack.decode((entry / "about.msgpack").read_bytes(), type=_About)
 
+    mapped: dict[str, np.ndarray[Any, Any]] = {}
+
     def column(name: str) -> np.ndarray[Any, Any]:
-        array: np.ndarray[Any, Any] = np.load(entry / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        return array.view(np.ndarray)
+        name = about.same.get(name, name)
+        if name not in mapped:
+            array = np.load(entry / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+            mapped[name] = array.view(np.ndarray)
+        return mapped[name]
 
     return Trace(
         strings=about.strings,
@@ -189,9 +215,10 @@ def _read(entry: Path, arguments: ArgumentSource) -> Trace:
             )
             for number, (name, unit, rank, device) in enumerate(about.counters)
         ),
+        kernels=about.kernels,
         inputs=about.inputs,
         quality=about.quality,
         capture=about.capture,
         epoch_ns=about.epoch_ns,
-        sources=(arguments,),
+        sources=sources,
     )

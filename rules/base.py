@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import ClassVar, Protocol, TypeVar
@@ -120,7 +120,7 @@ class Finding:
     device: int | None = None  # index into Trace.devices
     kernel: str | None = None  # KernelProfile.id
     evidence: tuple[Evidence, ...] = ()
-    intervals: tuple[tuple[int, int], ...] = ()
+    intervals: Sequence[tuple[int, int]] = ()
     code: str = ""  # a snippet that shows the change
     cannot_tell: str = ""  # what this trace does not say, and which capture would
     confidence: str = "high"  # "high", "medium" or "low"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import ClassVar
 
@@ -22,6 +23,11 @@ _JSON_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")
 
 _MOST_GROWTH = 300
 _FREE_GROWTH_BYTES = 512 << 20
+_BYTES_OF_EVENT = 1000  # more than usual: where a preview stops looking for events
+
+
+class _EnoughRead(Exception):
+    """A preview needs no more."""
 
 
 @parser
@@ -70,6 +76,26 @@ class ChromeTrace:
                 f"This trace holds no events that can be shown{because}.",
                 "Record again, and run the profiled code between the profiler's start and stop.",
             )
+        header = parse_header(stream.header, reading.trailer)
+        return assemble(reading.columns, reading.series, header, source, arguments, progress.part(0.7, 1.0))
+
+    def preview(self, source: Source, most_events: int, progress: Progress) -> Trace | None:
+        """What the first chunks hold."""
+        arguments = ChromeArguments(source.path, source.compression)
+        reading = Reading()
+        with open_bytes(source) as file:
+            stream = EventStream(file, most_bytes=most_events * _BYTES_OF_EVENT)
+
+            def step(_: EventStream) -> None:
+                progress.step(0.5, "reading the first events")
+                if reading.columns.count >= most_events:
+                    raise _EnoughRead
+
+            with contextlib.suppress(_EnoughRead):
+                reading.read(stream, lambda _: True, step)
+        if not stream.has_list or not reading.columns.count:
+            return None
+        add_instants(reading.columns)
         header = parse_header(stream.header, reading.trailer)
         return assemble(reading.columns, reading.series, header, source, arguments, progress.part(0.7, 1.0))
 

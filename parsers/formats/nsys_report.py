@@ -6,7 +6,8 @@ import re
 from typing import ClassVar
 
 from parsers.base import Source, parser
-from parsers.model import Progress, Trace, TraceError
+from parsers.model import ArgumentSource, Progress, Trace, TraceError
+from parsers.nsys.arguments import arguments_in
 from parsers.nsys.conversion import converted, find_nsys
 from parsers.nsys.export import read_export
 from parsers.sqlite.unpacked import unpacked
@@ -26,6 +27,13 @@ class NsightSystemsReport:
         return source.head.startswith(_MAGIC) or (
             source.name.lower().endswith(_STREAM_SUFFIX) and b"\0" in source.head
         )
+
+    def argument_source(self, source: Source) -> ArgumentSource:
+        nsys = find_nsys()
+        if nsys is None:
+            raise TraceError(source.path, "There is no nsys on this computer any more.")
+        path = unpacked(source, Progress(), ".nsys-rep") if source.compression else source.path
+        return arguments_in(converted(path, nsys, Progress()))
 
     def read(self, source: Source, progress: Progress) -> Trace:
         if not source.head.startswith(_MAGIC):

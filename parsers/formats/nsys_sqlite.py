@@ -11,6 +11,8 @@ from parsers.nsys.export import read_export
 from parsers.sqlite.read_only import SQLITE_MAGIC
 from parsers.sqlite.unpacked import unpacked
 
+_LARGE_TABLES = 3  # kernels, calls and ranges, of which a preview shows equal parts
+
 
 @parser
 class NsightSystemsSqlite:
@@ -29,3 +31,9 @@ class NsightSystemsSqlite:
         progress.step(0.0, "opening the database")
         path = unpacked(source, progress.part(0.0, 0.05)) if source.compression else source.path
         return read_export(path, str(source.path), self.format, progress)
+
+    def preview(self, source: Source, most_events: int, progress: Progress) -> Trace | None:
+        """The first rows of each table; None for a packed file, which has to be unpacked as a whole first."""
+        if source.compression:
+            return None
+        return read_export(source.path, str(source.path), self.format, progress, most_events // _LARGE_TABLES)

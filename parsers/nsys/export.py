@@ -40,10 +40,15 @@ _LARGE_TABLES = (
 )
 
 
-def read_export(path: Path, shown_path: str, format_name: str, progress: Progress) -> Trace:
-    """Read the SQLite file at ``path``; the trace says it came from ``shown_path``. Raises ``TraceError``."""
+def read_export(
+    path: Path, shown_path: str, format_name: str, progress: Progress, most_rows: int | None = None
+) -> Trace:
+    """Read the SQLite file at ``path``; the trace says it came from ``shown_path``. Raises ``TraceError``.
+
+    With ``most_rows``, about so many of each table.
+    """
     builder = TraceBuilder()
-    database = Database.open(path, read_only_uri(path, builder.quality))
+    database = Database.open(path, read_only_uri(path, builder.quality), most_rows)
     with contextlib.closing(database):
         if not any(_OF_NSYS.match(name) for name in database.tables):
             raise UnknownFormat(

@@ -6,6 +6,7 @@ import contextlib
 import re
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,8 @@ _DAMAGE = re.compile(r"malformed|not a database|I/O error|disk image|out of memo
 LISTED_TABLES = "FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
 BELIEVE_DAMAGED = "PRAGMA writable_schema = ON"  # SQLite then reads what is left of a cut file
 _PAUSE_FOR_LOCK_S = 2.0
+_PREVIEW_S = 0.3  # what each query of a preview may take
+_STEPS_BETWEEN_LOOKS = 20_000  # of SQLite's virtual machine, well below a millisecond
 
 
 class TableDamaged(Exception):
@@ -65,18 +68,23 @@ def quote(name: str) -> str:
 
 @dataclass(slots=True)
 class Database:
-    """``uri`` opens the file without ever writing to it or beside it."""
+    """``uri`` opens the file without ever writing to it or beside it.
+
+    With ``most_rows``, about so many of each table are read, and queries that take long are given up: a preview.
+    """
 
     path: Path
     uri: str
     tables: dict[str, Table] = field(default_factory=dict)
     damaged: bool = False  # shorter than its first page says, or the like
+    most_rows: int | None = None
+    _deadline: float = 0.0
     _small: sqlite3.Connection | None = None
 
     @staticmethod
-    def open(path: Path, uri: str) -> Database:
+    def open(path: Path, uri: str, most_rows: int | None = None) -> Database:
         """Raises ``Malformed`` when the list of tables cannot be read, in spite of all damage."""
-        database = Database(path, uri)
+        database = Database(path, uri, most_rows=most_rows)
         try:
             try:
                 database._connect()
@@ -98,6 +106,8 @@ class Database:
         self._small.execute("PRAGMA trusted_schema = OFF")
         if self.damaged:
             self._small.execute(BELIEVE_DAMAGED)
+        if self.most_rows is not None:
+            self._small.set_progress_handler(lambda: time.monotonic() > self._deadline, _STEPS_BETWEEN_LOOKS)
         self._read_schema()
 
     def _read_schema(self) -> None:
@@ -138,8 +148,9 @@ class Database:
         """The rows of a large query, one by one; raises ``sqlite3.Error``."""
         if self._small is None:
             raise sqlite3.ProgrammingError("the database is closed")
+        self._deadline = time.monotonic() + _PREVIEW_S
         try:
-            yield from self._small.execute(sql, parameters)
+            yield from islice(self._small.execute(sql, parameters), self.most_rows)
         except UnicodeDecodeError as error:
             raise sqlite3.DatabaseError("a name in it is not text") from error
 
@@ -175,6 +186,8 @@ class Database:
         readers = ThreadPoolExecutor(READERS, thread_name_prefix="nsys-table")
         try:
             stretches = self._stretches(table)
+            if self.most_rows is not None:
+                stretches = (each for each in islice(stretches, -(-self.most_rows // BATCH_ROWS)) if each)
             ahead = deque(readers.submit(query.fetch, each) for each in islice(stretches, READERS + 1))
             while ahead:
                 fetched = ahead.popleft().result()

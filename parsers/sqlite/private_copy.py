@@ -39,7 +39,7 @@ def private_copy(path: Path, purpose: str, fill: Callable[[Path], None], suffix:
         key = f"{path.resolve()}|{stamp.st_size}|{stamp.st_mtime_ns}|{purpose}"
         target = folder / (hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32] + suffix)
         if target.exists():
-            os.utime(target)
+            os.utime(target, ns=(time.time_ns(), target.stat().st_mtime_ns))  # used, not changed
             return target
         _tidy(folder)
         unfinished = folder / f"{target.stem}.{os.getpid()}.part"
@@ -68,7 +68,8 @@ def _tidy(folder: Path) -> None:
     entries = []
     for file in folder.iterdir():
         with contextlib.suppress(OSError):
-            entries.append((file.stat().st_mtime, file.stat().st_size, file))
+            state = file.stat()
+            entries.append((max(state.st_atime, state.st_mtime), state.st_size, file))
     total = 0
     for used, size, file in sorted(entries, reverse=True):
         total += size

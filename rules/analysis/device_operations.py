@@ -24,3 +24,8 @@ def operations_of_device(trace: Trace, device: int) -> I64:
         kept = [operations[order[edges[each] : edges[each + 1]]] for each in range(len(trace.devices))]
         vars(trace)[_KEPT_AS] = kept
     return kept[device] if 0 <= device < len(kept) else _NONE
+
+
+def keep_operations(trace: Trace, by_device: list[I64]) -> None:
+    """State what ``operations_of_device`` is to answer, where it is known already."""
+    vars(trace)[_KEPT_AS] = by_device

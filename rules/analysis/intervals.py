@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -93,12 +95,57 @@ def contains(intervals: Intervals, times: I64) -> npt.NDArray[np.bool_]:
     return (index >= 0) & (times < last[np.maximum(index, 0)])
 
 
-def pairs(intervals: Intervals) -> tuple[tuple[int, int], ...]:
+class Pairs(Sequence[tuple[int, int]]):
+    """Intervals that read as plain (start, end) pairs; a million of them stay two columns."""
+
+    __slots__ = ("columns",)
+
+    def __init__(self, columns: Intervals) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[int, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Pairs: ...
+    def __getitem__(self, index: int | slice) -> tuple[int, int] | Pairs:
+        start, end = self.columns
+        if isinstance(index, slice):
+            return Pairs((start[index], end[index]))
+        return int(start[index]), int(end[index])
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return (self[index] for index in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        if isinstance(other, Pairs):
+            return all(np.array_equal(*sides) for sides in zip(self.columns, other.columns, strict=True))
+        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((len(self), *chain.from_iterable(self[:4])))
+
+    def __repr__(self) -> str:
+        return f"Pairs({list(self[:4])}{', ...' if len(self) > 4 else ''})"
+
+
+def pairs(intervals: Intervals) -> Pairs:
     """The intervals as plain (start, end) pairs."""
-    return tuple(zip(intervals[0].tolist(), intervals[1].tolist(), strict=True))
+    return Pairs(intervals)
+
+
+def columns_of(listed: Iterable[tuple[int, int]]) -> Intervals:
+    """Plain (start, end) pairs as two columns."""
+    if isinstance(listed, Pairs):
+        return listed.columns
+    columns = np.array(list(listed), np.int64).reshape(-1, 2)
+    return columns[:, 0], columns[:, 1]
 
 
 def of_pairs(listed: Iterable[tuple[int, int]]) -> Intervals:
     """The union of plain (start, end) pairs."""
-    columns = np.array(list(listed), np.int64).reshape(-1, 2)
-    return union(columns[:, 0], columns[:, 1])
+    return union(*columns_of(listed))

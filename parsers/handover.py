@@ -1,0 +1,59 @@
+"""Hands a trace from the process that read it to another one: its columns lie in files, the rest is a few words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from parsers import cache
+from parsers.containers import PrivateFolder, Unpacked, holding
+from parsers.file_arguments import FileArguments, FileOrigin
+from parsers.model import ArgumentSource, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Where the columns are, and where each source of arguments comes from."""
+
+    folder: str
+    origins: tuple[FileOrigin | None, ...]
+
+
+class CannotHandOver(Exception):
+    """There is no room for the columns, or arguments come from where another process cannot follow."""
+
+
+def hand_over(trace: Trace, folder: Path, keep: bool = True) -> Handover:
+    """Write a trace where another process can map it: into the cache if it belongs there, else below ``folder``.
+
+    Without ``keep`` the cache is left alone. Raises ``CannotHandOver``.
+    """
+    origins = tuple(_origin(each) for each in trace.sources)
+    entry = cache.store(trace) if keep else None
+    if entry is None:
+        entry = folder / f"trace-{len(list(folder.iterdir()))}"
+        try:
+            entry.mkdir()
+            cache.write(entry, trace)
+        except OSError as error:
+            raise CannotHandOver(f"the columns could not be written ({error})") from error
+    return Handover(str(entry), origins)
+
+
+def take_over(handed: Handover, folder: PrivateFolder | None = None) -> Trace:
+    """The trace that another process wrote; ``folder``, where it may lie, stays for as long as its arguments do.
+
+    What is wrong with the files raises whatever it raises.
+    """
+    sources: tuple[ArgumentSource | None, ...] = tuple(
+        None if origin is None else FileArguments(origin) for origin in handed.origins
+    )
+    return holding(cache.read(Path(handed.folder), sources), folder)
+
+
+def _origin(source: ArgumentSource | None) -> FileOrigin | None:
+    if isinstance(source, Unpacked):
+        source = source.source
+    if source is None or isinstance(source, FileArguments):
+        return None if source is None else source.origin
+    raise CannotHandOver("its parser cannot fetch arguments from another process")

@@ -1,0 +1,101 @@
+"""What was found out about a trace, as columns and plain data, so that one process can find it out for another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Trace
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.causes import Cause, IdleTable
+from rules.analysis.device_operations import keep_operations, operations_of_device
+from rules.analysis.device_time import DeviceTime
+from rules.analysis.families import Family
+from rules.analysis.intervals import Intervals, Pairs, columns_of
+from rules.analysis.steps import Step
+from rules.base import Finding
+from rules.diagnosis import Diagnosis
+
+Columns = Mapping[str, npt.NDArray[Any]]
+_IDLE = ("start", "end", "device", "cause", "culprit", "event", "next_operation")
+_PARTS = tuple(each.name for each in fields(DeviceTime) if each.name != "idle")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOut:
+    """Everything that is no column; the intervals of ``findings`` are among the columns."""
+
+    steps: tuple[Step, ...]
+    culprits: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    skipped: dict[str, str]
+    crashed: dict[str, str]
+    quiet: tuple[str, ...]
+
+
+def found_out(analysis: Analysis, diagnosis: Diagnosis) -> tuple[FoundOut, Columns]:
+    """What the window asks of an analysis, with the diagnosis."""
+    trace, idle = analysis.trace, analysis.idle
+    columns: dict[str, npt.NDArray[Any]] = {f"idle.{name}": getattr(idle, name) for name in _IDLE}
+    columns["family"] = analysis.family_of_string
+    columns["gpu operations"] = trace.gpu_operations
+    columns["collectives"] = trace.collective_kernels
+    for device in range(len(trace.devices)):
+        columns[f"{device}.operations"] = operations_of_device(trace, device)
+        time = analysis.time(device)
+        for name in _PARTS:
+            _put(columns, f"{device}.{name}", getattr(time, name))
+        for cause, intervals in time.idle.items():
+            _put(columns, f"{device}.idle.{cause.key}", intervals)
+    for number, finding in enumerate(diagnosis.findings):
+        _put(columns, f"finding.{number}", columns_of(finding.intervals))
+    plain = FoundOut(
+        analysis.steps,
+        idle.culprits,
+        tuple(replace(finding, intervals=()) for finding in diagnosis.findings),
+        diagnosis.skipped,
+        diagnosis.crashed,
+        diagnosis.quiet,
+    )
+    return plain, columns
+
+
+def known(trace: Trace, plain: FoundOut, columns: Columns) -> tuple[Analysis, Diagnosis]:
+    """The analysis of ``trace`` with all that was found out about it, and the diagnosis."""
+    analysis = analyse(trace)
+    vars(trace).update(gpu_operations=columns["gpu operations"], collective_kernels=columns["collectives"])
+    devices = range(len(trace.devices))
+    keep_operations(trace, [columns[f"{device}.operations"] for device in devices])
+    idle = IdleTable(**{name: columns[f"idle.{name}"] for name in _IDLE}, culprits=plain.culprits)
+    family = columns["family"]
+    vars(analysis).update(
+        steps=plain.steps,
+        idle=idle,
+        family_of_string=family,
+        families=tuple(map(Family, family.tolist())),
+    )
+    for device in devices:
+        analysis.keep_time(
+            device,
+            DeviceTime(
+                **{name: _get(columns, f"{device}.{name}") for name in _PARTS},
+                idle={cause: _get(columns, f"{device}.idle.{cause.key}") for cause in Cause},
+            ),
+        )
+    findings = tuple(
+        replace(finding, intervals=Pairs(_get(columns, f"finding.{number}")))
+        for number, finding in enumerate(plain.findings)
+    )
+    return analysis, Diagnosis(findings, plain.skipped, plain.crashed, plain.quiet)
+
+
+def _put(columns: dict[str, npt.NDArray[Any]], name: str, intervals: Intervals) -> None:
+    columns[f"{name}.start"], columns[f"{name}.end"] = intervals
+
+
+def _get(columns: Columns, name: str) -> Intervals:
+    return np.asarray(columns[f"{name}.start"]), np.asarray(columns[f"{name}.end"])

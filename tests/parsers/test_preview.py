@@ -1,0 +1,71 @@
+"""The first events of a large recording are the recording's own, and are marked as what they are."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parsers import cache, open_trace
+from parsers.model import Effect
+from parsers.preview import open_preview
+from tests.benchmarks import kineto_like
+from tests.benchmarks.generate_nsys import write_export
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "run.pt.trace.json"
+    kineto_like.write(path, 40_000)
+    return path
+
+
+def test_the_first_events_of_a_json_file_are_shown_as_a_preview(recording: Path) -> None:
+    whole, first = open_trace([recording]), open_preview([recording], most_events=5_000)
+    assert first is not None
+    assert 5_000 <= len(first.events) < len(whole.events) // 2
+    assert [note.effect for note in first.quality.notes if note.kind == "preview"] == [Effect.NOTED]
+    assert f"{len(first.events):,}" in next(n.reason for n in first.quality.notes if n.kind == "preview")
+    rows = np.isin(whole.events.source_row, first.events.source_row)
+    assert np.count_nonzero(rows) == len(first.events)
+    assert first.arguments(0) == whole.arguments(int(np.flatnonzero(rows)[0]))
+
+
+def test_a_packed_file_has_a_preview_too(recording: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "run.json.gz"
+    packed.write_bytes(gzip.compress(recording.read_bytes(), 1))
+    first = open_preview([packed], most_events=5_000)
+    assert first is not None
+    assert len(first.events) >= 5_000
+
+
+def test_the_first_rows_of_each_table_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parsers.sqlite.database.BATCH_ROWS", 1000)
+    path = write_export(tmp_path / "run.sqlite", 20_000)
+    whole, first = open_trace([path]), open_preview([path], most_events=3_000)
+    assert first is not None
+    assert 2_000 < len(first.events) < len(whole.events) // 2
+    assert len(first.lanes) == len(whole.lanes)
+
+
+def test_what_is_in_the_cache_needs_no_preview(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "LEAST_EVENTS", 1)
+    cache.store(open_trace([recording]))
+    assert open_preview([recording], most_events=5_000) is None
+
+
+def test_the_first_recording_of_a_folder_is_the_one_that_is_shown(recording: Path) -> None:
+    (recording.parent / "a note.txt").write_text("not a recording")
+    first = open_preview([recording.parent], most_events=5_000)
+    assert first is not None
+    assert first.inputs[0].path.endswith("run.pt.trace.json")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"PK\x03\x04 not really", b'{"traceEvents": []}'])
+def test_what_cannot_be_shown_is_left_to_the_complete_reading(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "odd"
+    path.write_bytes(content)
+    assert open_preview([path]) is None
+    assert open_preview([tmp_path / "missing"]) is None

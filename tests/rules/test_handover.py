@@ -1,0 +1,56 @@
+"""What one process found out about a trace is what another one knows of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parsers import open_trace
+from rules import Diagnosis, diagnose
+from rules.analysis import analysis as analysis_module
+from rules.analysis.analysis import Analysis, analyse
+from rules.handover import found_out, known
+
+
+@pytest.fixture(scope="module")
+def recording(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.getfixturevalue("fixtures") / "ddp"
+    return path
+
+
+@pytest.fixture(scope="module")
+def both(recording: Path) -> tuple[Analysis, Diagnosis, Analysis, Diagnosis]:
+    trace, same = open_trace([recording]), open_trace([recording])
+    analysis, diagnosis = analyse(trace), diagnose(trace)
+    return analysis, diagnosis, *known(same, *found_out(analysis, diagnosis))
+
+
+def test_the_diagnosis_is_the_same(both: tuple[Analysis, Diagnosis, Analysis, Diagnosis]) -> None:
+    _, diagnosis, _, again = both
+    assert diagnosis.findings
+    assert any(len(finding.intervals) for finding in diagnosis.findings)
+    assert again == diagnosis
+
+
+def test_the_analysis_answers_the_same(both: tuple[Analysis, Diagnosis, Analysis, Diagnosis]) -> None:
+    analysis, _, again, _ = both
+    assert again.steps == analysis.steps
+    assert again.window == analysis.window
+    assert again.families == analysis.families
+    assert again.active_devices == analysis.active_devices
+    for device in range(len(analysis.trace.devices)):
+        assert again.budgets(device) == analysis.budgets(device)
+    np.testing.assert_array_equal(again.trace.gpu_operations, analysis.trace.gpu_operations)
+
+
+def test_nothing_is_found_out_again(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, same = open_trace([recording]), open_trace([recording])
+    plain, columns = found_out(analyse(trace), diagnose(trace))
+    for name in ("find_steps", "idle_of_device", "busy_parts", "classify"):
+        monkeypatch.delattr(analysis_module, name)
+    analysis, _ = known(same, plain, columns)
+    assert analysis.idle.culprits == analyse(trace).idle.culprits
+    assert len(analysis.families) == len(trace.strings)
+    assert analysis.budgets(0).window_ns == analysis.window_ns
