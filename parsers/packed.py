@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import io
+from abc import abstractmethod
 from pathlib import Path
 from typing import IO, Any
 
+import zstandard
 from isal import isal_zlib
 
 _PACKED_BLOCK = 64 << 10
@@ -14,20 +16,20 @@ _MOST_AT_ONCE = 8 << 20
 _GZIP_WINDOW = 31
 _DAMAGE: Any = isal_zlib.error
 _MAGIC = b"\x1f\x8b"
+_ZSTD_SLICE = 1 << 10  # unpacks to 32 MB at most
+_ZSTD_WINDOW = 1 << 31
+_ZSTD_FRAMES = (b"\x28\xb5\x2f\xfd", *(bytes((first, 0x2A, 0x4D, 0x18)) for first in range(0x50, 0x60)))
 
 
-class GzipStream(io.BufferedIOBase):
-    """The content of a gzip file of one or more members; bytes after the last member are ignored.
+class PackedStream(io.BufferedIOBase):
+    """The content of a packed file of one or more members; bytes after the last member are ignored.
 
     Where the data ends early or is damaged, everything before it is read first; the next read raises ``EOFError``
-    or ``gzip.BadGzipFile``.
+    or what the library calls damage.
     """
 
     def __init__(self, path: Path) -> None:
         self._file: IO[bytes] = path.open("rb", buffering=0)
-        self._member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
-        self._packed = b""
-        self._members = 0
         self._failure: Exception | None = None
 
     def readable(self) -> bool:
@@ -55,12 +57,23 @@ class GzipStream(io.BufferedIOBase):
         self._file.close()
         super().close()
 
+    @abstractmethod
     def _some(self, most: int) -> bytes:
-        """Some bytes, at most ``most``; empty at the end and after a failure."""
+        """Some bytes, at most ``most``; empty at the end and after a failure, which is kept."""
+
+
+class GzipStream(PackedStream):
+    """A gzip file; damage is a ``gzip.BadGzipFile``."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
+        self._packed = b""
+
+    def _some(self, most: int) -> bytes:
         while self._failure is None:
             if self._member.eof:
                 self._packed = self._member.unused_data.lstrip(b"\0") or self._file.read(_PACKED_BLOCK)
-                self._members += 1
                 if len(self._packed) < 2:
                     self._packed += self._file.read(_PACKED_BLOCK)
                 if not self._packed.startswith(_MAGIC):
@@ -81,3 +94,40 @@ class GzipStream(io.BufferedIOBase):
             except _DAMAGE as error:
                 self._failure = gzip.BadGzipFile(f"the gzip data is damaged: {error}")
         return b""
+
+
+class ZstdStream(PackedStream):
+    """A zstd file; damage is a ``zstandard.ZstdError``. What was packed as one block of 128 KB goes with its end."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._unpacker = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        self._frame = self._unpacker.decompressobj()
+        self._packed = memoryview(b"")
+        self._unpacked = memoryview(b"")
+
+    def _some(self, most: int) -> bytes:
+        while not self._unpacked and self._failure is None:
+            try:
+                if not self._next():
+                    return b""
+            except zstandard.ZstdError as error:
+                self._failure = error
+        part, self._unpacked = bytes(self._unpacked[:most]), self._unpacked[most:]
+        return part
+
+    def _next(self) -> bool:
+        """Unpack some more; whether there is more."""
+        if self._frame.eof:
+            rest = self._frame.unused_data + bytes(self._packed) + self._file.read(_PACKED_BLOCK)
+            if not rest.startswith(_ZSTD_FRAMES):
+                return False
+            self._packed = memoryview(rest)
+            self._frame = self._unpacker.decompressobj()
+        self._packed = self._packed or memoryview(self._file.read(_PACKED_BLOCK))
+        if not self._packed:
+            self._failure = EOFError("the zstd data ends early")
+            return False
+        self._unpacked = memoryview(self._frame.decompress(self._packed[:_ZSTD_SLICE]))
+        self._packed = self._packed[_ZSTD_SLICE:]
+        return True

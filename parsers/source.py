@@ -9,7 +9,7 @@ import zstandard
 
 from parsers.base import HEAD_BYTES, Source
 from parsers.model import Malformed, TraceError
-from parsers.packed import GzipStream
+from parsers.packed import GzipStream, ZstdStream
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -51,6 +51,5 @@ def open_bytes(source: Source) -> IO[bytes]:
     if source.compression == "gzip":
         return cast("IO[bytes]", GzipStream(source.path))
     if source.compression == "zstd":
-        unpacker = zstandard.ZstdDecompressor(max_window_size=1 << 31)
-        return cast("IO[bytes]", unpacker.stream_reader(source.path.open("rb"), read_across_frames=True))
+        return cast("IO[bytes]", ZstdStream(source.path))
     return source.path.open("rb")

@@ -13,10 +13,10 @@ from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, T
 from parsers.model.builder import TraceBuilder
 from parsers.ncu.blocks import UNPACKING_ERRORS
 from parsers.ncu.launches import profiles_of
-from parsers.ncu.limits import UnpackingLimit
 from parsers.ncu.pages import Page
 from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
 from parsers.source import open_bytes
+from parsers.unpacking_limit import UnpackingLimit
 
 MOST_SHOWN_MESSAGES = 3
 _TOOL_LINE = re.compile(r"^\ufeff?==(PROF|ERROR|WARNING)== ", re.MULTILINE)

@@ -15,7 +15,8 @@ from parsers.model.builder import TraceBuilder
 from parsers.smi.clock import NS, local_ns, zone_of
 from parsers.smi.columns import Quantity, dcgm_quantity, dmon_quantity, query_quantity
 from parsers.smi.readings import Readings
-from parsers.source import open_bytes
+from parsers.source import READ_ERRORS, open_bytes
+from parsers.unpacking_limit import UnpackingLimit
 
 LONGEST_LINE = 64 * 1024
 _STEP_LINES = 4096
@@ -42,14 +43,17 @@ class DeviceLog:
 
     def read(self, source: Source, progress: Progress) -> Trace:
         log = _Log(Readings())
+        cut = ""
         try:
             with open_bytes(source) as stream:
+                limit = UnpackingLimit(source)
                 for place, line in enumerate(_lines(stream, source.head), 1):
+                    limit.add(len(line))
                     if place % _STEP_LINES == 1:
-                        progress.step(0.5, "reading the device log")
+                        progress.step(limit.share * 0.9, "reading the device log")
                     log.line(line, place)
-        except (OSError, EOFError) as error:
-            raise Malformed(source.path, "The log cannot be read to its end.", "Copy it again.") from error
+        except READ_ERRORS as error:
+            cut = str(error) or type(error).__name__
         counters = log.readings.counters()
         if not counters:
             raise Malformed(
@@ -57,7 +61,11 @@ class DeviceLog:
                 "The log has a header but no reading.",
                 "Let nvidia-smi run for a few seconds: nvidia-smi dmon -s pucvmet -o DT",
             )
-        return _trace(source, log, counters).build(progress.part(0.9, 1.0))
+        builder = _trace(source, log, counters)
+        if cut:
+            reason = "The log is cut or damaged; what comes before that was read."
+            builder.quality.note("cut-file", Effect.NOTED, reason, cut)
+        return builder.build(progress.part(0.9, 1.0))
 
 
 def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:

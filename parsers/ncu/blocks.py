@@ -72,7 +72,7 @@ class Block:
 def read_blocks(stream: IO[bytes], session: Session, allow: Callable[[int], None]) -> Iterator[Block]:
     """Every block with its payload; fills ``session`` on the way. Raises ``Damaged`` at the first unreadable one.
 
-    ``allow`` is told each payload's size before it is read and may refuse it.
+    ``allow`` is told each block's size before it is read and may refuse it.
     """
     if stream.read(4) != MAGIC:
         raise Damaged("not a report")
@@ -83,6 +83,9 @@ def read_blocks(stream: IO[bytes], session: Session, allow: Callable[[int], None
         size = int.from_bytes(prefix, "little")
         if size > LARGEST_HEADER:
             raise Damaged("a block header is impossibly large")
+        if size == 0:
+            raise Damaged("there are zeros where a block should begin")
+        allow(size)
         block = _header(_exactly(stream, size), session)
         if block.payload_size > LARGEST_PAYLOAD:
             raise Damaged("a block is impossibly large")

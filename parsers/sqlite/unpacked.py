@@ -13,6 +13,7 @@ from parsers.source import open_bytes
 from parsers.sqlite.private_copy import private_copy, room_for_more
 
 LARGEST_RATIO = 200
+ALWAYS_ALLOWED = 1024**3
 _BLOCK = 4 * 1024**2
 
 
@@ -21,7 +22,7 @@ def unpacked(source: Source, progress: Progress, suffix: str = ".sqlite") -> Pat
 
     def fill(target: Path) -> None:
         packed = max(source.path.stat().st_size, 1)
-        limit = min(room_for_more(target.parent), max(packed * LARGEST_RATIO, 1024**3))
+        limit = min(room_for_more(target.parent), max(packed * LARGEST_RATIO, ALWAYS_ALLOWED))
         written = 0
         try:
             with open_bytes(source) as stream, target.open("wb") as file:

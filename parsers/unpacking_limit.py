@@ -6,7 +6,7 @@ from parsers.base import Source
 from parsers.model import TraceError
 
 LARGEST_UNPACKED = 16 * 1024**3
-ALWAYS_ALLOWED = 256 * 1024**2
+ALWAYS_ALLOWED = 64 * 1024**2
 HIGHEST_RATIO = 200
 
 
@@ -27,7 +27,7 @@ class UnpackingLimit:
             raise TraceError(
                 self._source.path,
                 f"It unpacks to more than {self._largest // 1024**2:,} MB, which no recording of its size does.",
-                "Unpack it yourself if you trust it, or record fewer launches.",
+                "Unpack it yourself if you trust it, and open the unpacked file.",
             )
 
     @property

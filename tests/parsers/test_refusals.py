@@ -1,0 +1,281 @@
+"""What is no recording, or would fill the computer, is refused in one sentence with a hint; nothing in it is run."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import io
+import os
+import pickle  # noqa: TID251 - to write what must never be read
+import re
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from parsers import containers, open_trace
+from parsers.formats import chrome_trace
+from parsers.model import Trace, TraceError
+from tests.parsers.chrome.traces import complete, text_of
+from tests.parsers.nsys_exports import export, kernel
+from tests.parsers.test_ncu_csv import raw_page
+from tests.parsers.test_ncu_report import metric, number, report, result
+from tests.parsers.test_smi_log import DMON
+from viewer.cli import main
+
+JSON = text_of([complete(f"op{number}", number * 10, 5) for number in range(300)]).encode()
+PAGE = raw_page([(str(launch), "k", "1.5") for launch in range(300)]).encode()
+LOG = (DMON + "\n".join(DMON.splitlines()[2:5] * 200) + "\n").encode()
+REPORT = report(
+    *(result(metric(0, number(5, each)), name=b"k" * 90) for each in range(300)), names=("a.sum",)
+)
+
+
+def exported(folder: Path) -> bytes:
+    rows = [kernel(each * 10 + 1, each * 10 + 5, each) for each in range(3000)]
+    return export(folder / "made.sqlite", {"CUPTI_ACTIVITY_KIND_KERNEL": rows}).read_bytes()
+
+
+def tarred(content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        member = tarfile.TarInfo("a.json")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def zipped(content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.json", content)
+    return buffer.getvalue()
+
+
+def plain(content: bytes) -> bytes:
+    return content
+
+
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": lambda content: gzip.compress(content, 9),
+    "zstd": zstandard.compress,
+    "zip": zipped,
+    "tar.gz": lambda content: gzip.compress(tarred(content), 9),
+    "tar.zst": lambda content: zstandard.compress(tarred(content)),
+}
+
+
+@pytest.fixture
+def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bombs of some megabytes then are what bombs of gigabytes are otherwise."""
+    monkeypatch.setattr(chrome_trace, "_FREE_GROWTH_BYTES", 1 << 20)
+    monkeypatch.setattr(containers, "_FREE_GROWTH", 1 << 20)
+    monkeypatch.setattr("parsers.unpacking_limit.ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setattr("parsers.sqlite.unpacked.ALWAYS_ALLOWED", 1 << 20)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files lie during the test."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+BOMBS = {
+    "json of spaces": JSON[:-2] + b" " * (12 << 20),
+    "json of one name": JSON[:-2] + b',{"ph":"X","name":"' + b"x" * (12 << 20),
+    "csv of empty lines": PAGE + b"\n" * (12 << 20),
+    "csv of one cell": PAGE + b'"' + b"x" * (12 << 20),
+    "log of empty lines": LOG + b"\n" * (12 << 20),
+    "log of one line": LOG + b"9" * (12 << 20),
+    "report of zeros": REPORT[:-4] + bytes(12 << 20),
+}
+
+
+@pytest.mark.usefixtures("low_limits")
+@pytest.mark.parametrize("packing", sorted(PACKINGS))
+@pytest.mark.parametrize("bomb", sorted(BOMBS))
+def test_a_file_that_unpacks_without_end_stops_at_a_limit(
+    tmp_path: Path, temporary: Path, packing: str, bomb: str
+) -> None:
+    path = tmp_path / "bomb"
+    path.write_bytes(PACKINGS[packing](BOMBS[bomb]))
+    assert path.stat().st_size * 100 < 12 << 20
+    refused: list[tuple[str, str]] = []
+    notes: set[str] = set()
+    try:
+        notes = {note.kind for note in open_trace([path]).quality.notes}
+    except TraceError as error:
+        refused.append((error.problem, error.hint))
+    assert all(problem.endswith(".") and hint for problem, hint in refused)
+    assert refused or notes & {"cut", "damaged-report"}
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.usefixtures("low_limits")
+@pytest.mark.parametrize("packing", sorted(PACKINGS))
+def test_a_database_that_unpacks_without_end_stops_at_a_limit(
+    tmp_path: Path, temporary: Path, packing: str
+) -> None:
+    path = tmp_path / "bomb"
+    path.write_bytes(PACKINGS[packing](exported(tmp_path) + bytes(60 << 20)))
+    with pytest.raises(TraceError) as caught:
+        open_trace([path])
+    assert re.search(r"room|unpacks to more than", caught.value.problem)
+    del caught
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+FORMATS: dict[str, Callable[[Path], bytes]] = {
+    "json": lambda _: JSON,
+    "ncu csv": lambda _: PAGE,
+    "ncu report": lambda _: REPORT,
+    "log": lambda _: LOG,
+    "nsys": exported,
+}
+
+
+def amount(trace: Trace) -> int:
+    return len(trace.events) + len(trace.kernels) + sum(len(each.time) for each in trace.counters)
+
+
+@pytest.mark.parametrize("name", ["run", "run.json", "run.gz", "run.pb", "run.sqlite", "run.csv", "run.txt"])
+@pytest.mark.parametrize("form", sorted(FORMATS))
+def test_every_format_is_recognised_under_every_name(tmp_path: Path, form: str, name: str) -> None:
+    content = FORMATS[form](tmp_path)
+    expected = None
+    for pack in (plain, *PACKINGS.values()):
+        (tmp_path / name).write_bytes(pack(content))
+        found = amount(open_trace([tmp_path / name]))
+        expected = expected or found
+        assert found == expected > 0
+
+
+LARGE: dict[str, bytes] = {
+    "json": text_of([complete(f"op{number}", number * 10, 5) for number in range(12_000)]).encode(),
+    "ncu csv": raw_page([(str(launch), f"k{launch}", "1.5") for launch in range(9_000)]).encode(),
+    "ncu report": report(
+        *(result(metric(0, number(5, each)), name=b"k%d" % each * 20) for each in range(9_000)),
+        names=("a.sum",),
+    ),
+    "log": LOG * 30,
+}
+
+
+@pytest.mark.parametrize("packing", ["gzip", "zstd"])
+@pytest.mark.parametrize("form", sorted(LARGE))
+def test_of_a_cut_packed_file_everything_before_the_cut_is_kept_with_a_warning(
+    tmp_path: Path, form: str, packing: str
+) -> None:
+    assert len(LARGE[form]) > 5 * 131_072, "zstd packs blocks of 128 KB"
+    (tmp_path / "whole").write_bytes(LARGE[form])
+    packed = PACKINGS[packing](LARGE[form])
+    (tmp_path / "cut").write_bytes(packed[: len(packed) * 4 // 5])
+    trace = open_trace([tmp_path / "cut"])
+    whole = amount(open_trace([tmp_path / "whole"]))
+    assert whole // 4 < amount(trace) < whole
+    assert {note.kind for note in trace.quality.notes} & {"cut", "cut-file", "damaged-report"}
+
+
+class Hostile:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.mark),)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("packing", ["plain", *sorted(PACKINGS)])
+def test_a_pickle_is_refused_and_never_loaded(tmp_path: Path, protocol: int, packing: str) -> None:
+    mark = tmp_path / "was run"
+    data = pickle.dumps({"segments": [], "device_traces": [Hostile(mark)]}, protocol)
+    for name in ("snapshot.pickle", "snapshot.json"):
+        (tmp_path / name).write_bytes(PACKINGS.get(packing, plain)(data))
+        with pytest.raises(TraceError) as caught:
+            open_trace([tmp_path / name])
+        assert caught.value.hint
+    assert not mark.exists()
+
+
+def test_a_memory_snapshot_is_called_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [[]]}, 2))
+    with pytest.raises(TraceError, match="pickle") as caught:
+        open_trace([path])
+    assert "memory_viz" in caught.value.hint
+
+
+@pytest.fixture
+def no_recording(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A path with nothing to show, by the name of what it is."""
+    path = tmp_path / "received"
+    match request.param:
+        case "nothing":
+            path.write_bytes(b"")
+        case "metadata only":
+            path.write_text('{"traceEvents":[{"ph":"M","name":"process_name","pid":1,"args":{"name":"x"}}]}')
+        case "no events":
+            path.write_text('{"traceEvents":[]}')
+        case "zeros":
+            path.write_bytes(bytes(4096))
+        case "empty folder":
+            path.mkdir()
+        case "folder of other things":
+            path.mkdir()
+            (path / "notes.md").write_text("# notes")
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "loop":
+            path.symlink_to(path)
+        case "dangling link":
+            path.symlink_to(tmp_path / "gone")
+    return path
+
+
+STATES = [
+    "nothing", "metadata only", "no events", "zeros", "empty folder", "folder of other things", "pipe", "device",
+    "loop", "dangling link", "absent",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("no_recording", STATES, indirect=True)
+def test_nothing_to_show_is_one_sentence_and_exit_code_2(
+    no_recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", str(no_recording)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("stallscope: ")
+    assert said.err.count("\n") == 1
+    assert "Traceback" not in said.err
+    with pytest.raises(TraceError) as caught:
+        open_trace([no_recording])
+    assert caught.value.hint
+
+
+def test_a_file_that_may_not_be_read_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "secret.json"
+    path.write_bytes(JSON)
+    path.chmod(0)
+    if os.geteuid() == 0:  # who may read everything
+
+        def refused(*_: object, **__: object) -> None:
+            raise PermissionError(13, "Permission denied", str(path))
+
+        monkeypatch.setattr(Path, "open", refused)
+    assert main(["diagnose", str(path)]) == 2
+    assert "may not be read" in capsys.readouterr().err
