@@ -28,10 +28,9 @@ TIMELINE_KEYS = (
         "zoom to an event or a gap; on a step: count time from it; on the ruler: from the start",
     ),
     ("Click", "select an event or a gap; on a step: fit it"),
+    ("Home  End", "to the beginning, to the end"),
     ("Page Up  Down", "scroll the lanes"),
     ("Shift Up  Down", "select the nearest event of the row above, below"),
-    ("M", "measure the selected event"),
-    ("L", "legend"),
     ("Right click", "on a lane: pin, fold, hide; drag its name to move it, its lower edge to resize it"),
 )
 PANEL_KEYS = (

@@ -35,9 +35,10 @@ BY_FAMILY = (
 
 
 class KernelsPanel(Panel):
-    """Follows the selected step; a row selects the longest call on the timeline."""
+    """Follows the selected area or step; a row selects the longest call on the timeline."""
 
     title: ClassVar[str] = "Kernels"
+    follows_area: ClassVar[bool] = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
@@ -62,7 +63,7 @@ class KernelsPanel(Panel):
 
     def refresh(self) -> None:
         trace, analysis = self.document.trace, self.document.analysis
-        t0, t1 = self.document.window
+        t0, t1 = self.span
         if trace is None or analysis is None:
             return
 

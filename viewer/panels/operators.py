@@ -29,9 +29,10 @@ COLUMNS = (
 
 
 class OperatorsPanel(Panel):
-    """Follows the selected step; a row selects the longest call on the timeline."""
+    """Follows the selected area or step; a row selects the longest call on the timeline."""
 
     title: ClassVar[str] = "Operators"
+    follows_area: ClassVar[bool] = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
@@ -52,7 +53,7 @@ class OperatorsPanel(Panel):
 
     def refresh(self) -> None:
         trace, known = self.document.trace, self._times
-        t0, t1 = self.document.window
+        t0, t1 = self.span
         if trace is None:
             return
 

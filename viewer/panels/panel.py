@@ -9,7 +9,9 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from parsers.model import Progress
-from viewer.document import Document
+from parsers.model.units import duration
+from viewer.document import Area, Document
+from viewer.labels import Label
 from viewer.panels.table_view import TableView
 
 T = TypeVar("T")
@@ -20,6 +22,7 @@ class Panel(QWidget):
 
     title: ClassVar[str] = ""
     follows_step: ClassVar[bool] = True
+    follows_area: ClassVar[bool] = False
     tables: tuple[TableView, ...] = ()
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
@@ -34,6 +37,26 @@ class Panel(QWidget):
         document.analysis_changed.connect(self.invalidate)
         if self.follows_step:
             document.step_changed.connect(self.invalidate)
+        if self.follows_area:
+            self._narrowed = Label("", "secondary", pixels=12)
+            self._narrowed.setContentsMargins(14, 5, 10, 5)
+            self._narrowed.hide()
+            self.column.addWidget(self._narrowed)
+            document.area_changed.connect(self._follow)
+            document.trace_changed.connect(lambda _: self._follow(document.area))
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The time (ns) that this panel's numbers speak of: the selected area, else the selected step, else all."""
+        area = self.document.area if self.follows_area else None
+        return self.document.window if area is None else (area.start, area.end)
+
+    def _follow(self, area: Area | None) -> None:
+        if area is not None:
+            length = duration(area.end - area.start)
+            self._narrowed.setText(f"Only what starts in the selected {length}. Esc goes back to everything.")
+        self._narrowed.setVisible(area is not None)
+        self.invalidate()
 
     def has_data(self) -> bool:
         """Whether the tab is shown for the document as it is now."""

@@ -7,7 +7,14 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QAbstractAnimation, QEasingCurve, QObject, QVariantAnimation, Signal
+from PySide6.QtCore import (
+    QAbstractAnimation,
+    QEasingCurve,
+    QElapsedTimer,
+    QObject,
+    QVariantAnimation,
+    Signal,
+)
 from PySide6.QtWidgets import QApplication, QStyle
 
 from rules.analysis.steps import Step
@@ -21,6 +28,7 @@ from viewer.timeline.geometry.step_rows import StepRow
 from viewer.timeline.scene import Scene
 
 FLIGHT_MS = 120
+PAUSE_MS = 700  # zooming or moving again after so long is another place to go back to
 NO_STEPS = StepRow()
 
 
@@ -68,6 +76,7 @@ class TimelineState(QObject):
         self._spans = _spans(())
         self._followed: int | None = None
         self._history = History()
+        self._moving = QElapsedTimer()  # valid while one zooms and moves without a pause
         self._flight = QVariantAnimation(self)
         self._flight.setDuration(FLIGHT_MS)
         self._flight.setStartValue(0.0)
@@ -127,7 +136,7 @@ class TimelineState(QObject):
         """Show these times; ``remember`` puts the present view into the history."""
         wanted = scale.resized(self.scale.width).within(self.end)
         if remember and wanted != self.target:
-            self._history.record((self.target.t0, self.target.t1))
+            self.remember()
         self._flight.stop()
         self._from, self._target = self.scale, wanted
         if animate and self._may_animate():
@@ -152,15 +161,24 @@ class TimelineState(QObject):
 
     def zoom(self, x: float, factor: float, *, animate: bool = True) -> None:
         """Show ``factor`` times as much time around pixel ``x``."""
+        self._keep_moving()
         self.look_at(self.target.zoomed(x, factor), animate=animate, remember=False)
 
     def pan(self, pixels: float, *, animate: bool = False) -> None:
         """Move the view right by ``pixels``."""
+        self._keep_moving()
         self.look_at(self.target.panned(pixels), animate=animate, remember=False)
 
     def remember(self) -> None:
         """Put the present view into the history, before a gesture that moves it in many small steps."""
         self._history.record((self.target.t0, self.target.t1))
+        self._moving.invalidate()
+
+    def _keep_moving(self) -> None:
+        """Zooming and moving in many small steps is one change of the view, up to the next pause."""
+        if not self._moving.isValid() or self._moving.elapsed() > PAUSE_MS:
+            self.remember()
+        self._moving.start()
 
     def back(self) -> None:
         """To the view before this one."""
@@ -171,6 +189,7 @@ class TimelineState(QObject):
         self._travel(self._history.forward((self.target.t0, self.target.t1)))
 
     def _travel(self, interval: tuple[float, float] | None) -> None:
+        self._moving.invalidate()
         if interval is not None:
             self.look_at(Scale(*interval, self.scale.width), remember=False)
 
