@@ -19,6 +19,7 @@ from rules.analysis.intervals import Intervals, Pairs, columns_of
 from rules.analysis.steps import Step
 from rules.base import Finding
 from rules.diagnosis import Diagnosis
+from rules.thresholds import DEFAULTS, Thresholds
 
 Columns = Mapping[str, npt.NDArray[Any]]
 _IDLE = ("start", "end", "device", "cause", "culprit", "event", "next_operation")
@@ -64,9 +65,11 @@ def found_out(analysis: Analysis, diagnosis: Diagnosis) -> tuple[FoundOut, Colum
     return plain, columns
 
 
-def known(trace: Trace, plain: FoundOut, columns: Columns) -> tuple[Analysis, Diagnosis]:
-    """The analysis of ``trace`` with all that was found out about it, and the diagnosis."""
-    analysis = analyse(trace)
+def known(
+    trace: Trace, plain: FoundOut, columns: Columns, thresholds: Thresholds = DEFAULTS
+) -> tuple[Analysis, Diagnosis]:
+    """The analysis of ``trace`` with all that was found out about it by these thresholds, and the diagnosis."""
+    analysis = analyse(trace, thresholds)
     vars(trace).update(gpu_operations=columns["gpu operations"], collective_kernels=columns["collectives"])
     devices = range(len(trace.devices))
     keep_operations(trace, [columns[f"{device}.operations"] for device in devices])
@@ -90,7 +93,7 @@ def known(trace: Trace, plain: FoundOut, columns: Columns) -> tuple[Analysis, Di
         replace(finding, intervals=Pairs(_get(columns, f"finding.{number}")))
         for number, finding in enumerate(plain.findings)
     )
-    return analysis, Diagnosis(findings, plain.skipped, plain.crashed, plain.quiet)
+    return analysis, Diagnosis(findings, plain.skipped, plain.crashed, plain.quiet, thresholds)
 
 
 def _put(columns: dict[str, npt.NDArray[Any]], name: str, intervals: Intervals) -> None:

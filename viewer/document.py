@@ -8,10 +8,12 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from parsers.model import Progress, Trace, TraceError
+from rules.thresholds import DEFAULTS, Thresholds
 from viewer.jobs import Jobs
+from viewer.loading.loader import Opened, analysis_of, opened
 
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding
@@ -42,6 +44,16 @@ class Area:
     lanes: tuple[int, ...] = ()
 
 
+@dataclass(slots=True)
+class Content:
+    """What was open before, to go back to."""
+
+    paths: tuple[Path, ...] = ()
+    trace: Trace | None = None
+    analysis: Analysis | None = None
+    diagnosis: Diagnosis | None = None
+
+
 class Document(QObject):
     """Loads a recording in the background and tells the panels what is there and what is selected."""
 
@@ -58,6 +70,7 @@ class Document(QObject):
     finding_changed = Signal(object)  # Finding or None
     recording_wanted = Signal(object)  # CaptureRequest: the recorder is to open with it
     evidence_wanted = Signal(object, int)  # list of Evidence, which of them to fly to
+    _first_read = Signal(object, object, object)  # which load, its paths, Trace of the first events
 
     def __init__(self, jobs: Jobs, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -72,56 +85,80 @@ class Document(QObject):
         self.selected_gap = -1
         self.area: Area | None = None
         self.finding: Finding | None = None
-        self._before: tuple[tuple[Path, ...], Stage] = ((), Stage.EMPTY)
+        self.thresholds = DEFAULTS  # what the rules decide by
+        self.preview = False  # whether ``trace`` is only the beginning of what is being read
+        self._before = Content()
+        self._load: object = None
+        self._first_read.connect(self._show_first, Qt.ConnectionType.QueuedConnection)
 
     def open(self, paths: Sequence[Path]) -> None:
         """Read these files as one run; what is shown now stays until they are read, or the reading fails."""
         wanted = tuple(Path(path) for path in paths)
         if self.stage is not Stage.LOADING:
-            self._before = (self.paths, Stage.EMPTY if self.trace is None else Stage.READY)
+            self._before = Content(self.paths, self.trace, self.analysis, self.diagnosis)
+        self._load = load = object()
+        thresholds = self.thresholds
         self._enter(Stage.LOADING)
 
-        def read(progress: Progress) -> Trace:
-            from parsers import open_trace
-
-            return open_trace(wanted, progress)
+        def show_first(trace: Trace) -> None:
+            self._first_read.emit(load, wanted, trace)
 
         self.jobs.ask(
             LOADING,
-            read,
-            answer=lambda trace: self.show(trace, wanted),
+            lambda progress: opened(wanted, progress, show_first, thresholds),
+            answer=lambda read: self._take(read, wanted),
             failed=lambda error: self._on_failure(error, wanted),
             stopped=self._back,
         )
 
+    def _show_first(self, load: object, paths: tuple[Path, ...], trace: Trace) -> None:
+        """Let the lanes of the first events be looked at; nothing is concluded from them."""
+        if load is self._load and self.jobs.is_running(LOADING):
+            self.preview = True
+            self._replace(trace, paths)
+
     def show(self, trace: Trace, paths: Sequence[Path] = ()) -> None:
         """Make ``trace`` the content of this document and start to analyse it."""
-        self.paths = tuple(paths)
+        self._take(Opened(trace), tuple(paths))
+
+    def _take(self, read: Opened, paths: tuple[Path, ...]) -> None:
+        self.preview = False
+        self._replace(read.trace, paths)
+        self._before = Content()
+        self._analyse(read)
+
+    def _analyse(self, read: Opened) -> None:
+        self._enter(Stage.ANALYSING)
+        kept, thresholds = read.process is not None, self.thresholds
+
+        def work(progress: Progress) -> tuple[Analysis, Diagnosis]:
+            from viewer.loading.imports import load_ahead
+
+            load_ahead()
+            return analysis_of(read, progress, thresholds)
+
+        self.jobs.ask(
+            ANALYSING,
+            work,
+            answer=lambda result: self._on_analysed(result, kept),
+            failed=self._on_analysis_failure,
+            stopped=self._ready,
+        )
+
+    def _replace(self, trace: Trace | None, paths: tuple[Path, ...]) -> None:
+        """Another trace, of which nothing is known yet."""
+        self.paths = paths
         self.trace, self.analysis, self.diagnosis = trace, None, None
         self.step, self.selected_event, self.selected_gap, self.area, self.finding = -1, -1, -1, None, None
         self.trace_changed.emit(trace)
-        self._analyse(trace)
 
-    def _analyse(self, trace: Trace) -> None:
-        self._enter(Stage.ANALYSING)
-
-        def work(progress: Progress) -> tuple[Analysis, Diagnosis]:
-            from rules import diagnose
-            from rules.analysis.analysis import analyse
-
-            progress.step(0.0, "finding steps and idle time")
-            analysis = analyse(trace)
-            _ = analysis.steps, analysis.window, analysis.families, analysis.idle
-            import viewer.statistics.kernels  # noqa: F401  loads pandas here, before the tables are asked for
-
-            for device in range(len(trace.devices)):
-                progress.step(0.4, "finding what each GPU did")
-                analysis.time(device)
-            return analysis, diagnose(trace, progress.part(0.5, 1.0))
-
-        self.jobs.ask(
-            ANALYSING, work, answer=self._on_analysed, failed=self._on_analysis_failure, stopped=self._ready
-        )
+    def use_thresholds(self, thresholds: Thresholds) -> None:
+        """Let the rules decide by other numbers from now on; what is open is analysed anew."""
+        if thresholds == self.thresholds:
+            return
+        self.thresholds = thresholds
+        if self.trace is not None and self.stage in (Stage.ANALYSING, Stage.READY):
+            self._analyse(Opened(self.trace))
 
     def cancel(self) -> None:
         """Stop reading or analysing."""
@@ -132,9 +169,9 @@ class Document(QObject):
         """Back to nothing open."""
         self.jobs.forget(LOADING)
         self.jobs.forget(ANALYSING)
-        self.paths, self.trace, self.analysis, self.diagnosis = (), None, None, None
+        self.preview = False
         self._enter(Stage.EMPTY)
-        self.trace_changed.emit(None)
+        self._replace(None, ())
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -199,13 +236,29 @@ class Document(QObject):
         self.stage_changed.emit(stage)
 
     def _ready(self) -> None:
-        self._enter(Stage.READY)
+        if self.stage is Stage.ANALYSING:
+            self._enter(Stage.READY)
 
     def _back(self) -> None:
-        self._enter(self._before[1])
+        """To what was open before; its timeline stayed, unless the first events of the other were shown."""
+        before, self._before = self._before, Content()
+        if self.preview:
+            self.preview = False
+            self._replace(before.trace, before.paths)
+            self.analysis, self.diagnosis = before.analysis, before.diagnosis
+            if self.analysis is not None:
+                self.analysis_changed.emit(self.analysis)
+            if self.diagnosis is not None:
+                self.diagnosis_changed.emit(self.diagnosis)
+        self._enter(Stage.EMPTY if self.trace is None else Stage.READY)
 
-    def _on_analysed(self, result: tuple[Analysis, Diagnosis]) -> None:
-        self.analysis, diagnosis = result
+    def _on_analysed(self, result: tuple[Analysis, Diagnosis], kept: bool) -> None:
+        analysis, diagnosis = result
+        if analysis.trace is not self.trace:  # meanwhile another one is being read
+            if analysis.trace is self._before.trace:
+                self._before.analysis, self._before.diagnosis = analysis, diagnosis
+            return
+        self.analysis = analysis
         self.analysis_changed.emit(self.analysis)
         trace = self.trace
 
@@ -216,7 +269,8 @@ class Document(QObject):
                 self._ready()
 
         QTimer.singleShot(0, self, show_diagnosis)
-        self._keep_for_reopening()
+        if not kept:
+            self._keep_for_reopening()
 
     def _keep_for_reopening(self) -> None:
         """Large recordings go to the cache once everything is on the screen."""

@@ -62,6 +62,8 @@ class SecondRecordingOffer(QWidget):
         return self._earlier.isVisible() and self._earlier.document.paths == self._about
 
     def _on_trace(self, trace: object) -> None:
+        if self._window.document.preview:
+            return
         if trace is None or self._read or not self._is_open():
             self._leave()
         else:

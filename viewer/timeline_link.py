@@ -31,9 +31,11 @@ class TimelineLink(QObject):
         self._preferences = preferences
         self._from_timeline = False
         self.wanted_moment: int | None = None
+        self._preview: tuple[Trace, tuple[int, int]] | None = None  # the first events, and the view of all
+        self._stay = False  # the user went somewhere before the diagnosis came
         document.trace_changed.connect(self._on_trace)
         document.analysis_changed.connect(timeline.set_analysis)
-        document.diagnosis_changed.connect(lambda _: self.show_first_view())
+        document.diagnosis_changed.connect(lambda _: self._on_diagnosis())
         document.event_changed.connect(self._on_event)
         document.event_shown.connect(lambda event: self._reveal(event))
         document.step_changed.connect(self._on_step)
@@ -49,13 +51,36 @@ class TimelineLink(QObject):
         timeline.set_animated(preferences.animate)
 
     def _on_trace(self, trace: Trace | None) -> None:
+        visited = self._visited(trace)
+        self._preview, self._stay = None, visited is not None
         self._timeline.set_trace(trace)
         if trace is None:
             return
         self._timeline.fit_all()
+        if self._document.preview:
+            self._preview = trace, self._timeline.visible_interval
+        if visited is not None:
+            self._timeline.show_interval(*visited, animate=False)
         self._status.set_selection(None)
         if self.wanted_moment is not None:
             self.show_moment(self.wanted_moment)
+
+    def _visited(self, trace: Trace | None) -> tuple[int, int] | None:
+        """Where in ``trace`` the user has gone while only its first events were there; None: nowhere."""
+        if trace is None or self._preview is None or self._document.preview:
+            return None
+        first, whole = self._preview
+        view = self._timeline.visible_interval
+        if view == whole or first.inputs[0].path not in {each.path for each in trace.inputs}:
+            return None
+        known = first.epoch_ns is not None and trace.epoch_ns is not None
+        shift = first.epoch_ns - trace.epoch_ns if known else 0  # type: ignore[operator]  # both are known
+        return view[0] + shift, view[1] + shift
+
+    def _on_diagnosis(self) -> None:
+        """Go to the first view, unless the user went somewhere already."""
+        if not self._stay:
+            self.show_first_view()
 
     def show_first_view(self, what: str | None = None) -> None:
         """Show what the preferences ask for: the worst place, one step, or all."""

@@ -75,6 +75,10 @@ class VerdictStrip(QWidget):
         self.setVisible(trace is not None)
         if trace is None:
             return
+        if self._document.preview:
+            self.sentence.setText(f"Reading: the first {len(trace.events):,} events are shown")
+            self.where.setText("The diagnosis follows when all of it is read.")
+            return
         if diagnosis is None:
             failed = self._document.stage is Stage.READY
             self.sentence.setText("Not analysed" if failed else "Looking for what the GPU waits for ...")

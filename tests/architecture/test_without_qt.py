@@ -31,7 +31,7 @@ def present(name):
     return importlib.util.find_spec(name) is not None
 
 expected = [name for package in ("parsers", "rules", "resources") for name in names(package)]
-expected += ["viewer", "viewer.cli"]
+expected += ["viewer", "viewer.cli", "viewer.loading.serve", "viewer.loading.process"]
 for package in ("viewer.capture", "viewer.timeline.geometry"):
     if present(package):
         expected += [name for name in names(package) if not name.split(".")[-1].startswith("dialog")]

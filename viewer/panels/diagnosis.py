@@ -126,6 +126,8 @@ class DiagnosisPanel(QWidget):
     def _waiting(self) -> str:
         if self._document.trace is None:
             return "Open a recording to see what its GPU waits for."
+        if self._document.preview:
+            return "The findings follow when all of it is read. Until then, look at the first events."
         if self._document.stage is Stage.READY:
             return "The analysis was stopped or failed; the timeline is complete."
         return "Looking for what the GPU waits for ..."

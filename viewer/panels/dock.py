@@ -22,6 +22,7 @@ class BottomPanels(QWidget):
 
     def __init__(self, document: Document, panels: Sequence[Panel], parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._document = document
         self.panels = tuple(panels)
         self._by_user = False  # whether the user, not the data, decided which tab is shown
         self.tabs = QTabWidget()
@@ -67,7 +68,6 @@ class BottomPanels(QWidget):
         self.tabs.tabBarClicked.connect(lambda _: self._choose())
         document.trace_changed.connect(lambda _: self.update_tabs())
         document.analysis_changed.connect(lambda _: self.update_tabs(prefer="Kernels"))
-        self._document = document
         self.update_tabs()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -78,24 +78,38 @@ class BottomPanels(QWidget):
 
     def update_tabs(self, prefer: str = "") -> None:
         """Show the tabs that have data now; ``prefer`` becomes current unless something is selected."""
-        current = self.tabs.currentWidget()
-        wanted = [panel for panel in self.panels if panel.has_data()]
+        wanted = [panel for panel in self.panels if panel.has_data() and self._is_allowed(panel)]
         if wanted != [self.tabs.widget(index) for index in range(self.tabs.count())]:
+            shown = self._to_show(wanted, prefer)
             blocked = self.tabs.blockSignals(True)
-            while self.tabs.count():
-                self.tabs.removeTab(0)
-            for panel in wanted:
-                self.tabs.addTab(panel, panel.title)
-            self.tabs.blockSignals(blocked)
-            keep: QWidget | None = current if current in wanted else None
-            if keep is None or not self._by_user:
-                others = [panel for panel in wanted if not isinstance(panel, SelectionPanel)]
-                preferred = next((panel for panel in others if panel.title == prefer), None)
-                keep = preferred if preferred is not None else others[0] if others else keep
-            shown = keep if keep is not None else wanted[0] if wanted else None
-            if shown is not None:
+            if shown is not None:  # first, so that no other tab is visible in between and computes for nobody
+                self._insert(shown)
                 self.tabs.setCurrentWidget(shown)
+            for panel in self.panels:
+                if panel in wanted:
+                    self._insert(panel)
+                elif (index := self.tabs.indexOf(panel)) >= 0:
+                    self.tabs.removeTab(index)
+            self.tabs.blockSignals(blocked)
         self._on_current()
+
+    def _insert(self, panel: Panel) -> None:
+        """Give a panel its tab, in the order of the panels."""
+        if self.tabs.indexOf(panel) < 0:
+            earlier = self.panels[: self.panels.index(panel)]
+            self.tabs.insertTab(sum(self.tabs.indexOf(each) >= 0 for each in earlier), panel, panel.title)
+
+    def _is_allowed(self, panel: Panel) -> bool:
+        """While only the first events are there, no numbers are drawn from them."""
+        return not self._document.preview or isinstance(panel, SelectionPanel)
+
+    def _to_show(self, wanted: Sequence[Panel], prefer: str) -> Panel | None:
+        keep = next((panel for panel in wanted if panel is self.tabs.currentWidget()), None)
+        if keep is None or not self._by_user:
+            others = [panel for panel in wanted if not isinstance(panel, SelectionPanel)]
+            preferred = next((panel for panel in others if panel.title == prefer), None)
+            keep = preferred if preferred is not None else others[0] if others else keep
+        return keep if keep is not None else wanted[0] if wanted else None
 
     def _choose(self) -> None:
         self._by_user = True

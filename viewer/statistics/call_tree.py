@@ -61,16 +61,17 @@ def call_tree(trace: Trace, lanes: Sequence[int], t0: int, t1: int) -> CallTree:
         if not len(found):
             break
         parent = _parents(trace, found, above_event, above_node)
-        key = np.stack((parent, events.name[found].astype(np.int64)))
-        distinct, node = np.unique(key, axis=1, return_inverse=True)
-        node = node.reshape(-1)
+        names = len(trace.strings)
+        distinct, node = np.unique((parent - ROOT) * names + events.name[found], return_inverse=True)
         time = clipped(events.start[found], events.end[found], t0, t1)
-        total = np.bincount(node, weights=time, minlength=distinct.shape[1]).astype(np.int64)
+        total = np.bincount(node, weights=time, minlength=len(distinct)).astype(np.int64)
         by_time = np.lexsort((time, node))
         last = np.append(np.flatnonzero(np.diff(node[by_time])), len(node) - 1)
-        levels.append((distinct[1], distinct[0], total, np.bincount(node), found[by_time[last]]))
+        levels.append(
+            (distinct % names, distinct // names + ROOT, total, np.bincount(node), found[by_time[last]])
+        )
         above_event, above_node = found, node + base
-        base += distinct.shape[1]
+        base += len(distinct)
     return _placed(levels)
 
 

@@ -16,7 +16,7 @@ from viewer import theme
 from viewer.jobs import Jobs
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.geometry.arrangement import Arrangement
-from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index
+from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, kept_index
 from viewer.timeline.geometry.gaps import Gaps, device_gaps
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.scale import Scale
@@ -105,8 +105,11 @@ class TimelineView(QWidget):
             self.canvas.message = ""
             return
         self.state.set_end(trace.duration)
-        if len(trace.events) <= AT_ONCE and len(trace.lanes) <= LANES_AT_ONCE:
-            self._take_index(trace, build_index(trace))
+        index = kept_index(trace)
+        if index is None and len(trace.events) <= AT_ONCE and len(trace.lanes) <= LANES_AT_ONCE:
+            index = build_index(trace)
+        if index is not None:
+            self._take_index(trace, index)
             return
         self.canvas.message = "Preparing the lanes …"
 

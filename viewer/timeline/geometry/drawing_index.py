@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import LaneKind, Progress, Trace
+from rules.analysis.device_operations import operations_of_device
 from rules.analysis.intervals import union
 from viewer.timeline.geometry.row_index import Row, lane_rows, row_index
 from viewer.timeline.geometry.tracks import Group, groups
@@ -35,6 +36,20 @@ class DrawingIndex:
         return sum(row.index_bytes for rows in self.rows for row in rows)
 
 
+_KEPT_AS = "_drawing_index"
+
+
+def keep_index(trace: Trace, progress: Progress | None = None) -> None:
+    """Build the index where the recording is read, so that its lanes can be shown as soon as it is there."""
+    vars(trace)[_KEPT_AS] = build_index(trace, progress)
+
+
+def kept_index(trace: Trace) -> DrawingIndex | None:
+    """The index that ``keep_index`` built, if it did."""
+    index = vars(trace).get(_KEPT_AS)
+    return index if isinstance(index, DrawingIndex) else None
+
+
 def build_index(trace: Trace, progress: Progress | None = None) -> DrawingIndex:
     """Index every row of the recording."""
     progress = progress or Progress()
@@ -48,7 +63,7 @@ def build_index(trace: Trace, progress: Progress | None = None) -> DrawingIndex:
     busy: dict[int, Row] = {}
     for device in range(len(trace.devices)):
         progress.step(0.8 + 0.2 * device / len(trace.devices), "preparing the timeline")
-        operations = trace.operations_of_device(device)
+        operations = operations_of_device(trace, device)
         start, end = union(trace.events.start[operations], trace.events.end[operations])
         if len(start):
             busy[device] = row_index(start, end, np.zeros(len(start), np.int32))

@@ -1,0 +1,84 @@
+"""A recording that counts as large, and loading processes that stop where a test wants them to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import kineto_like
+from viewer.loading import expected_size, process
+from viewer.loading.process import LoadingProcess
+
+from ..conftest import make_window
+
+__all__ = ["make_window"]
+
+STUCK = """import parsers, time
+def stuck(*_):
+    time.sleep(600)
+parsers.open_trace = stuck
+"""
+RUNNING_OUT = """import parsers
+def run_out(*_):
+    raise MemoryError
+parsers.open_trace = run_out
+"""
+MISTAKEN = """import parsers
+def mistaken(*_):
+    raise ZeroDivisionError("of ours")
+parsers.open_trace = mistaken
+"""
+
+
+@pytest.fixture(scope="session")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some 25,000 events in three chunks."""
+    path = tmp_path_factory.mktemp("recording") / "run.pt.trace.json"
+    kineto_like.write(path, 25_000)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even the smallest file is read by a process of its own, and a few thousand events are a preview."""
+    monkeypatch.setattr(expected_size, "LARGE_BYTES", 1)
+    monkeypatch.setattr(process, "PREVIEW_EVENTS", 3_000)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[LoadingProcess]]:
+    """The loading processes that a window started; they are ended with the test."""
+    made: list[LoadingProcess] = []
+
+    class Remembered(LoadingProcess):
+        def __init__(self, *arguments: object, **named: object) -> None:
+            super().__init__(*arguments, **named)  # type: ignore[arg-type]
+            made.append(self)
+
+    monkeypatch.setattr(process, "LoadingProcess", Remembered)
+    yield made
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def before_it_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes later loading processes run some code first."""
+
+    def do(code: str) -> None:
+        first, last = process._CODE.split("from viewer", 1)
+        monkeypatch.setattr(process, "_CODE", f"{first}{code}from viewer{last}")
+
+    return do
+
+
+def is_alive(number: int) -> bool:
+    """Whether a process still runs."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True

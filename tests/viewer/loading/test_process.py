@@ -1,0 +1,204 @@
+"""What a loading process reads is what this process would have read, its refusals included."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from parsers import cache, open_trace
+from parsers.model import Cancelled, Malformed, Progress, Trace, TraceError, UnknownFormat
+from rules import diagnose
+from rules.analysis.analysis import analyse
+from rules.thresholds import LEAST_SHARE, Thresholds
+from tests.parsers.traces import assert_same
+from viewer.loading import process
+from viewer.loading.process import CannotLoadThere, LoadingFailed, LoadingProcess
+
+from .conftest import MISTAKEN, RUNNING_OUT, STUCK, is_alive
+
+
+def read(paths: list[Path], thresholds: Thresholds | None = None) -> LoadingProcess:
+    return LoadingProcess(paths, thresholds or Thresholds())
+
+
+def ignore(_: Trace) -> None:
+    """No preview is wanted."""
+
+
+@pytest.fixture
+def loading(recording: Path) -> Iterator[LoadingProcess]:
+    made = read([recording])
+    yield made
+    made.close()
+
+
+def test_trace_analysis_and_diagnosis_are_those_of_reading_here(
+    loading: LoadingProcess, recording: Path
+) -> None:
+    previews: list[Trace] = []
+    trace = loading.trace(Progress(), previews.append)
+    analysis, diagnosis = loading.analysis(trace, Progress())
+    here = open_trace([recording])
+    assert_same(here, trace)
+    assert [3_000 <= len(first.events) < len(trace.events) for first in previews] == [True]
+    assert diagnosis == diagnose(here)
+    assert analysis.trace is trace
+    assert analysis.steps == analyse(here).steps
+    assert analysis.budgets(0) == analyse(here).budgets(0)
+
+
+def test_a_run_of_several_ranks_is_merged_there(fixtures: Path) -> None:
+    made = read([fixtures / "ddp"])
+    try:
+        trace = made.trace(Progress(), ignore)
+        assert_same(open_trace([fixtures / "ddp"]), trace)
+        assert {lane.rank for lane in trace.lanes} >= {0, 1, 2, 3}
+    finally:
+        made.close()
+
+
+def test_the_rules_decide_by_the_thresholds_of_the_window(fixtures: Path) -> None:
+    chosen = Thresholds({LEAST_SHARE.key: 0.5})
+    made = read([fixtures / "ddp"], chosen)
+    try:
+        trace = made.trace(Progress(), ignore)
+        _, diagnosis = made.analysis(trace, Progress())
+    finally:
+        made.close()
+    here = open_trace([fixtures / "ddp"])
+    assert diagnosis == diagnose(here, thresholds=chosen) != diagnose(open_trace([fixtures / "ddp"]))
+
+
+def test_progress_comes_through(loading: LoadingProcess) -> None:
+    said: list[str] = []
+    trace = loading.trace(Progress(lambda _, doing: said.append(doing)), ignore)
+    loading.analysis(trace, Progress(lambda _, doing: said.append(doing)))
+    assert "starting to read" in said
+    assert len(set(said)) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("words.txt", b"these are no events", UnknownFormat),
+        ("nothing.json", b"", Malformed),
+        ("list.json", b'{"traceEvents": []}', Malformed),
+        ("absent.json", None, TraceError),
+    ],
+)
+def test_a_refusal_is_the_same_sentence(
+    tmp_path: Path, name: str, content: bytes | None, kind: type[TraceError]
+) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    made = read([path])
+    with pytest.raises(TraceError) as elsewhere:
+        made.trace(Progress(), ignore)
+    with pytest.raises(TraceError) as here:
+        open_trace([path])
+    assert type(elsewhere.value) is type(here.value) is kind
+    assert str(elsewhere.value) == str(here.value)
+    made.close()
+
+
+def test_running_out_of_memory_there_is_running_out_of_memory(
+    recording: Path, before_it_reads: Callable[[str], None]
+) -> None:
+    before_it_reads(RUNNING_OUT)
+    with pytest.raises(MemoryError):
+        read([recording]).trace(Progress(), ignore)
+
+
+def test_a_mistake_there_comes_with_its_report(
+    recording: Path, before_it_reads: Callable[[str], None]
+) -> None:
+    before_it_reads(MISTAKEN)
+    with pytest.raises(LoadingFailed, match="ZeroDivisionError: of ours"):
+        read([recording]).trace(Progress(), ignore)
+
+
+def test_a_killed_process_is_said_with_a_hint(
+    recording: Path, before_it_reads: Callable[[str], None]
+) -> None:
+    before_it_reads(STUCK)
+    made = read([recording])
+    with pytest.raises(TraceError) as told:
+        made.trace(Progress(), lambda _: os.kill(made.number, signal.SIGKILL))
+    assert "signal 9" in told.value.problem
+    assert "memory" in told.value.problem
+    assert told.value.hint
+    assert told.value.path == recording
+
+
+def test_cancelling_ends_the_process(recording: Path, before_it_reads: Callable[[str], None]) -> None:
+    before_it_reads(STUCK)
+    made, progress = read([recording]), Progress()
+    with pytest.raises(Cancelled):
+        made.trace(progress, lambda _: progress.cancel())
+    made.close()
+    assert not is_alive(made.number)
+
+
+def test_the_process_ends_when_its_window_is_gone(
+    recording: Path, before_it_reads: Callable[[str], None]
+) -> None:
+    before_it_reads(STUCK)
+    made = read([recording])
+    process_of_it = made._process
+    assert process_of_it.stdin is not None
+    process_of_it.stdin.close()
+    assert process_of_it.wait(timeout=20) == 1
+
+
+def test_what_nobody_holds_any_more_is_ended(recording: Path, before_it_reads: Callable[[str], None]) -> None:
+    before_it_reads(STUCK)
+    made = read([recording])
+    number, folder = made.number, made.folder.path
+    del made
+    assert not is_alive(number)
+    assert not folder.exists()
+
+
+def test_a_disk_without_room_is_no_reason_to_fail(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, usual[1]))
+    try:
+        made = read([recording])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    with pytest.raises(CannotLoadThere, match="could not be written"):
+        made.trace(Progress(), ignore)
+    made.close()
+    assert not list(cache.folder().glob("*")) if cache.folder().exists() else True
+
+
+def test_what_a_library_prints_does_not_get_between_the_messages(
+    recording: Path, before_it_reads: Callable[[str], None]
+) -> None:
+    before_it_reads("import os, parsers\nusual = parsers.open_trace\ndef loud(*a):\n")
+    before_it_reads("    print('loud', flush=True); os.system('echo louder')\n    return usual(*a)\n")
+    before_it_reads("parsers.open_trace = loud\n")
+    made = read([recording])
+    assert len(made.trace(Progress(), ignore).events) > 10_000
+    made.close()
+
+
+def test_the_frozen_program_starts_itself(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    command = process._command()
+    assert command == [sys.executable, process.FROZEN_WORD]
+    entry = subprocess.run(
+        [sys.executable, str(repository / "packaging" / "entry.py"), *command[1:]],
+        input=b"not what a window says\n",
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+    )
+    assert b"DecodeError" in entry.stderr

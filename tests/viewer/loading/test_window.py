@@ -1,0 +1,259 @@
+"""A window on a large recording: first lanes early, then all of it; and whatever goes wrong, nothing is lost."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from parsers.model import Trace
+from viewer.document import Stage
+from viewer.loading.process import LoadingProcess
+from viewer.main_window import MainWindow
+
+from ..conftest import training_run, wait_until_ready
+from .conftest import STUCK, is_alive
+
+Shown = list[tuple[bool, int]]
+
+
+@pytest.fixture
+def window(make_window: Callable[..., MainWindow], qtbot: QtBot) -> MainWindow:
+    """On a small recording, analysed."""
+    shown = make_window()
+    shown.document.show(training_run(), (Path("earlier.json"),))
+    wait_until_ready(qtbot, shown)
+    return shown
+
+
+def follow(window: MainWindow) -> Shown:
+    """What the document shows from now on: (is it a preview, how many events)."""
+    shown: Shown = []
+
+    def note(trace: Trace | None) -> None:
+        shown.append((window.document.preview, 0 if trace is None else len(trace.events)))
+
+    window.document.trace_changed.connect(note)
+    return shown
+
+
+def wait_for_preview(window: MainWindow, qtbot: QtBot) -> None:
+    qtbot.waitUntil(lambda: window.document.preview, timeout=20_000)
+
+
+def test_the_first_events_are_shown_and_then_all_of_them(
+    window: MainWindow, qtbot: QtBot, recording: Path
+) -> None:
+    shown = follow(window)
+    window.open([recording])
+    wait_until_ready(qtbot, window)
+    (first, few), (then, all_of_them) = shown
+    assert (first, then) == (True, False)
+    assert 3_000 <= few < all_of_them
+    assert window.document.diagnosis is not None
+    assert window.document.analysis is not None
+    assert window.document.analysis.trace is window.document.trace
+    assert window.timeline.state.scene is not None
+    assert window.timeline.state.scene.trace is window.document.trace
+    assert "Kernels" in window.panels.titles()
+    assert not window.banner.isVisible()
+
+
+def test_while_the_first_events_are_shown_nothing_is_concluded_from_them(
+    window: MainWindow, qtbot: QtBot, recording: Path, before_it_reads: Callable[[str], None]
+) -> None:
+    before_it_reads(STUCK)
+    window.open([recording])
+    wait_for_preview(window, qtbot)
+    trace = window.document.trace
+    assert trace is not None
+    assert window.timeline.state.scene is not None
+    assert window.timeline.state.scene.trace is trace
+    assert f"{len(trace.events):,}" in window.verdict.sentence.text()
+    assert "diagnosis follows" in window.verdict.where.text()
+    assert not window.verdict.bars
+    assert window.panels.titles() == ["Selection"]
+    assert not window.diagnosis.cards
+    assert window.document.stage is Stage.LOADING
+    qtbot.waitUntil(window.status.cancel.isVisible)
+
+
+def test_cancelling_then_goes_back_to_what_was_open(
+    window: MainWindow,
+    qtbot: QtBot,
+    recording: Path,
+    before_it_reads: Callable[[str], None],
+    started: list[LoadingProcess],
+) -> None:
+    before_it_reads(STUCK)
+    trace, diagnosis = window.document.trace, window.document.diagnosis
+    findings = len(window.diagnosis.cards)
+    window.open([recording])
+    wait_for_preview(window, qtbot)
+    qtbot.waitUntil(window.status.cancel.isVisible)
+    qtbot.mouseClick(window.status.cancel, Qt.MouseButton.LeftButton)
+    wait_until_ready(qtbot, window)
+    assert window.document.trace is trace
+    assert window.document.diagnosis is diagnosis
+    assert window.document.paths == (Path("earlier.json"),)
+    assert window.document.stage is Stage.READY
+    assert window.timeline.state.scene is not None
+    assert window.timeline.state.scene.trace is trace
+    assert len(window.diagnosis.cards) == findings
+    assert window.verdict.bars
+    assert not window.banner.isVisible()
+    assert not is_alive(started[0].number)
+
+
+def test_cancelling_with_nothing_open_before_goes_back_to_the_start_page(
+    make_window: Callable[..., MainWindow],
+    qtbot: QtBot,
+    recording: Path,
+    before_it_reads: Callable[[str], None],
+) -> None:
+    before_it_reads(STUCK)
+    window = make_window()
+    window.open([recording])
+    wait_for_preview(window, qtbot)
+    window.document.cancel()
+    wait_until_ready(qtbot, window)
+    assert window.document.stage is Stage.EMPTY
+    assert window.pages.currentWidget() is window.start_page
+
+
+def test_a_killed_loading_process_is_told_and_what_was_open_is_still_there(
+    window: MainWindow,
+    qtbot: QtBot,
+    recording: Path,
+    before_it_reads: Callable[[str], None],
+    started: list[LoadingProcess],
+) -> None:
+    before_it_reads(STUCK)
+    trace = window.document.trace
+    window.open([recording])
+    wait_for_preview(window, qtbot)
+    os.kill(started[0].number, signal.SIGKILL)
+    wait_until_ready(qtbot, window)
+    assert window.banner.isVisible()
+    assert recording.name in window.banner.problem.text()
+    assert "ended from outside" in window.banner.problem.text()
+    assert "shorter recording" in window.banner.hint.text()
+    assert window.document.trace is trace
+    assert window.document.diagnosis is not None
+
+
+def test_a_newer_file_replaces_one_that_is_being_read(
+    window: MainWindow,
+    qtbot: QtBot,
+    recording: Path,
+    fixtures: Path,
+    before_it_reads: Callable[[str], None],
+    started: list[LoadingProcess],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before_it_reads(STUCK)
+    window.open([recording])
+    wait_for_preview(window, qtbot)
+    monkeypatch.setattr("viewer.loading.expected_size.LARGE_BYTES", 1 << 40)
+    other = fixtures / "torch/elementwise_chain.pt.trace.json.gz"
+    window.open([other])
+    wait_until_ready(qtbot, window)
+    assert window.document.paths == (other,)
+    assert not window.document.preview
+    qtbot.waitUntil(lambda: not is_alive(started[0].number), timeout=10_000)
+
+
+def test_a_view_that_was_gone_to_meanwhile_stays(
+    window: MainWindow, qtbot: QtBot, recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+
+    def go(_: Trace) -> None:
+        if window.document.preview:
+            window.timeline.show_interval(1_000_000, 3_000_000, animate=False)
+            names.append(visible_event(window))
+
+    window.document.trace_changed.connect(go)
+    window.open([recording])
+    wait_until_ready(qtbot, window)
+    start, end = window.timeline.visible_interval
+    assert end - start == pytest.approx(2_000_000, abs=2)
+    assert [visible_event(window)] == names
+
+
+def visible_event(window: MainWindow) -> str:
+    """The operator that begins first in the view, by name and arguments."""
+    trace = window.document.trace
+    assert trace is not None
+    lane = next(index for index, each in enumerate(trace.lanes) if each.name == "Main thread")
+    events = trace.events.window(lane, 0, *window.timeline.visible_interval)
+    return f"{trace.name(events.start)} {trace.arguments(events.start)}"
+
+
+def test_a_view_of_everything_gives_way_to_the_first_problem(
+    window: MainWindow, qtbot: QtBot, recording: Path
+) -> None:
+    window.open([recording])
+    wait_until_ready(qtbot, window)
+    assert window.document.trace is not None
+    start, end = window.timeline.visible_interval
+    assert end - start < window.document.trace.duration // 2
+
+
+def test_a_full_disk_is_no_reason_to_fail(
+    window: MainWindow, qtbot: QtBot, recording: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, usual[1]))
+    try:
+        with caplog.at_level(logging.WARNING):
+            window.open([recording])
+            wait_until_ready(qtbot, window)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert "in the window's own process" in caplog.text
+    assert window.document.trace is not None
+    assert len(window.document.trace.events) > 10_000
+    assert window.document.diagnosis is not None
+    assert not window.banner.isVisible()
+
+
+def test_a_process_that_cannot_be_started_is_no_reason_to_fail(
+    window: MainWindow, qtbot: QtBot, recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewer.loading.process._command", lambda: ["/nowhere/python"])
+    shown = follow(window)
+    window.open([recording])
+    wait_until_ready(qtbot, window)
+    assert [preview for preview, _ in shown] == [False]
+    assert window.document.diagnosis is not None
+
+
+def test_closing_the_window_ends_the_process(
+    window: MainWindow,
+    qtbot: QtBot,
+    recording: Path,
+    before_it_reads: Callable[[str], None],
+    started: list[LoadingProcess],
+) -> None:
+    before_it_reads(STUCK)
+    window.open([recording])
+    wait_for_preview(window, qtbot)
+    window.close()
+    assert not is_alive(started[0].number)
+
+
+def test_arguments_are_still_fetched_from_the_file(window: MainWindow, qtbot: QtBot, recording: Path) -> None:
+    window.open([recording])
+    wait_until_ready(qtbot, window)
+    trace = window.document.trace
+    assert trace is not None
+    kernel = int(trace.gpu_operations[0])
+    assert "correlation" in trace.arguments(kernel)

@@ -1,0 +1,21 @@
+"""The analysis as the window needs it: everything that its first view asks for, and the diagnosis."""
+
+from __future__ import annotations
+
+from parsers.model import Progress, Trace
+from rules import Diagnosis, diagnose
+from rules.analysis.analysis import Analysis, analyse
+from rules.thresholds import DEFAULTS, Thresholds
+
+
+def analysed(
+    trace: Trace, progress: Progress, thresholds: Thresholds = DEFAULTS
+) -> tuple[Analysis, Diagnosis]:
+    """The analysis with its lazy parts made, and the diagnosis."""
+    progress.step(0.0, "finding steps and idle time")
+    analysis = analyse(trace, thresholds)
+    _ = analysis.steps, analysis.window, analysis.families, analysis.idle
+    for device in range(len(trace.devices)):
+        progress.step(0.4, "finding what each GPU did")
+        analysis.time(device)
+    return analysis, diagnose(trace, progress.part(0.5, 1.0), thresholds)

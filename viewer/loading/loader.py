@@ -1,0 +1,88 @@
+"""Opens recordings for a window: large ones in a process of their own, small ones right here, in the job's thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parsers.model import Progress, Trace
+from viewer.loading.expected_size import is_large
+
+if TYPE_CHECKING:
+    from rules import Diagnosis
+    from rules.analysis.analysis import Analysis
+    from rules.thresholds import Thresholds
+    from viewer.loading.process import LoadingProcess
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A recording that was read; ``process`` is the one that read it and is analysing it now."""
+
+    trace: Trace
+    process: LoadingProcess | None = None
+
+
+def opened(
+    paths: Sequence[Path], progress: Progress, preview: Callable[[Trace], None], thresholds: Thresholds
+) -> Opened:
+    """Read files as one run; ``preview`` gets the first events of a large one long before.
+
+    The process that reads a large one goes on to analyse it with these thresholds. Raises ``TraceError``, ``OSError``
+    and ``MemoryError`` whichever process reads.
+    """
+    if is_large(paths):
+        from viewer.loading.process import CannotLoadThere
+
+        try:
+            return _elsewhere(paths, progress, preview, thresholds)
+        except CannotLoadThere:
+            _LOG.warning("read in the window's own process", exc_info=True)
+    from parsers import open_trace
+
+    return Opened(open_trace(paths, progress))
+
+
+def _elsewhere(
+    paths: Sequence[Path], progress: Progress, preview: Callable[[Trace], None], thresholds: Thresholds
+) -> Opened:
+    from viewer.loading.imports import load_ahead
+    from viewer.loading.process import LoadingProcess
+    from viewer.timeline.geometry.drawing_index import keep_index
+
+    def show(first: Trace) -> None:
+        keep_index(first)
+        preview(first)
+
+    process = LoadingProcess(paths, thresholds)
+    try:
+        load_ahead()  # while the other process works
+        trace = process.trace(progress.part(0.0, 0.95), show)
+        keep_index(trace, progress.part(0.95, 1.0))
+    except BaseException:
+        process.close()
+        raise
+    return Opened(trace, process)
+
+
+def analysis_of(read: Opened, progress: Progress, thresholds: Thresholds) -> tuple[Analysis, Diagnosis]:
+    """The analysis of what was opened, and the diagnosis."""
+    if read.process is not None and read.process.thresholds != thresholds:  # changed since
+        read.process.close()
+    elif read.process is not None:
+        from viewer.loading.process import CannotLoadThere
+
+        try:
+            return read.process.analysis(read.trace, progress)
+        except CannotLoadThere:
+            _LOG.warning("analysed in the window's own process", exc_info=True)
+        finally:
+            read.process.close()
+    from viewer.loading.analysing import analysed
+
+    return analysed(read.trace, progress, thresholds)

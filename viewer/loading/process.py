@@ -1,0 +1,208 @@
+"""Starts the loading process and listens to it; everything here runs in background threads of the window."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from parsers.containers import PrivateFolder
+from parsers.handover import take_over
+from parsers.model import Progress, Trace, TraceError
+from parsers.preview import PREVIEW_EVENTS
+from rules import Diagnosis
+from rules.analysis.analysis import Analysis
+from rules.handover import known
+from rules.thresholds import DEFAULTS, Thresholds
+from viewer.loading import columns_file
+from viewer.loading.messages import (
+    Analysed,
+    Failed,
+    Message,
+    NoRoom,
+    NotReadable,
+    Preview,
+    Read,
+    Refused,
+    Step,
+    Wanted,
+    line_of,
+    message_of,
+)
+
+FROZEN_WORD = (
+    "--loading-process"  # the frozen program has no interpreter to run: it starts itself with this word
+)
+_CODE = """import sys
+sys.path.insert(0, sys.argv[1])
+from viewer.loading.serve import main
+main()
+"""
+_LOOK_EVERY_S = 0.03
+
+
+class CannotLoadThere(Exception):
+    """The process cannot be started, or cannot hand over what it read: read it in this process instead."""
+
+
+class LoadingFailed(Exception):
+    """A mistake of the program in the loading process; the text is its report."""
+
+
+class LoadingProcess:
+    """One request to a process of its own. ``close`` ends it, whatever it is doing."""
+
+    def __init__(
+        self, paths: Sequence[Path], thresholds: Thresholds = DEFAULTS, preview_events: int | None = None
+    ) -> None:
+        self.paths = tuple(Path(path) for path in paths)
+        self.thresholds = thresholds
+        self.folder = PrivateFolder()
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        wanted = Wanted(
+            tuple(str(path) for path in self.paths),
+            str(self.folder.path),
+            PREVIEW_EVENTS if preview_events is None else preview_events,
+            dict(thresholds.chosen),
+        )
+        try:
+            self._process = subprocess.Popen(
+                _command(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # so that its own helpers end with it
+            )
+            assert self._process.stdin is not None
+            self._process.stdin.write(line_of(wanted))
+            self._process.stdin.flush()
+        except OSError as error:
+            raise CannotLoadThere(str(error)) from error
+        weakref.finalize(self, _end, self._process)
+        assert self._process.stdout is not None
+        self._listener = threading.Thread(
+            target=_listen, args=(self._process.stdout, self._lines), name="loading process", daemon=True
+        )
+        self._listener.start()
+
+    @property
+    def number(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    def trace(self, progress: Progress, preview: Callable[[Trace], None]) -> Trace:
+        """Wait until everything is read; ``preview`` gets the first events before that, where there are any.
+
+        Raises what reading in this process would raise, and ``CannotLoadThere``.
+        """
+        message = self._next(Read, progress, preview)
+        assert isinstance(message, Read)
+        return self._mapped(message)
+
+    def analysis(self, trace: Trace, progress: Progress) -> tuple[Analysis, Diagnosis]:
+        """Wait for the analysis of the trace that ``trace`` gave; raises like it."""
+        message = self._next(Analysed, progress, lambda _: None)
+        assert isinstance(message, Analysed)
+        try:
+            columns = columns_file.read(Path(message.columns))
+            return known(trace, message.plain, columns, self.thresholds)
+        except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
+            raise CannotLoadThere(str(error)) from error
+
+    def close(self) -> None:
+        """End the process and its helpers."""
+        _end(self._process)
+        self._listener.join()
+
+    def _mapped(self, message: Preview | Read) -> Trace:
+        try:
+            return take_over(message.trace, self.folder)
+        except (OSError, ValueError, TypeError, KeyError, msgspec.MsgspecError) as error:
+            raise CannotLoadThere(str(error)) from error
+
+    def _next(
+        self, kind: type[Read] | type[Analysed], progress: Progress, preview: Callable[[Trace], None]
+    ) -> Message:
+        """The next message of a kind; everything before it is dealt with here."""
+        said = Step(0.0, "starting to read")
+        while True:
+            progress.step(said.fraction, said.doing)
+            try:
+                line = self._lines.get(timeout=_LOOK_EVERY_S)
+            except queue.Empty:
+                continue
+            if line is None:
+                raise self._death()
+            message = message_of(line)
+            if isinstance(message, Step):
+                said = message
+            elif isinstance(message, Preview):
+                with contextlib.suppress(CannotLoadThere):
+                    preview(self._mapped(message))
+            elif isinstance(message, kind):
+                return message
+            else:
+                raise _error_of(message)
+
+    def _death(self) -> TraceError:
+        code = self._process.wait()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        memory = ", most likely for lack of memory" if code == -getattr(signal, "SIGKILL", 9) else ""
+        return TraceError(
+            self.paths[0],
+            f"The process that read it was ended from outside ({how}{memory}).",
+            "Close other programs and try again, or open a shorter recording or fewer ranks.",
+        )
+
+
+def _command() -> list[str]:
+    if getattr(sys, "frozen", False):
+        return [sys.executable, FROZEN_WORD]
+    if not sys.executable:
+        raise OSError(errno.ENOENT, "there is no interpreter to start")
+    return [sys.executable, "-I", "-c", _CODE, str(Path(__file__).resolve().parents[2])]
+
+
+def _listen(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
+    with pipe:
+        for line in pipe:
+            lines.put(line)
+    lines.put(None)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+
+
+def _error_of(message: Message) -> Exception:
+    if isinstance(message, Refused):
+        return message.error()
+    if isinstance(message, NotReadable):
+        if message.number is None:
+            return MemoryError()
+        return OSError(message.number, message.problem, message.path or None)
+    if isinstance(message, NoRoom):
+        return CannotLoadThere(message.reason)
+    if isinstance(message, Failed):
+        return LoadingFailed(message.report)
+    return CannotLoadThere(f"an unexpected message: {type(message).__name__}")
