@@ -128,7 +128,10 @@ def measure(count: int) -> Iterator[Times]:
         span = trace.duration * share
         start = trace.duration * 0.37 if share < 1 else 0.0
         frame(start, span)
-        pan = [frame(start + span * 0.02 * number, span) for number in range(FRAMES)]
+        step = (
+            round(0.02 * view.state.scale.width) * view.state.scale.ns_per_pixel
+        )  # whole pixels, as gestures move
+        pan = [frame(start + step * number, span) for number in range(FRAMES)]
         zooming = [frame(start, span * 0.985**number) for number in range(FRAMES)]
         yield Times(len(trace.events), zoom, np.array(pan), np.array(zooming))
     view.close()

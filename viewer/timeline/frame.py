@@ -15,6 +15,7 @@ from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import Columns, grid
 from viewer.timeline.geometry.layout import FOOT
 from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.geometry.strips import Strips
 from viewer.timeline.labels import LEAST_WIDTH, TextCache, painting
 from viewer.timeline.pixels import (
     Picture,
@@ -65,6 +66,7 @@ class FramePainter:
         )
         self._pixels: U32 = np.empty((0, 0), np.uint32)
         self._image = QImage()
+        self._strips = Strips()
 
     def paint(
         self,
@@ -84,11 +86,16 @@ class FramePainter:
         pixels = self._canvas(view.width, max(round(height * ratio), 1))
         self._image.setDevicePixelRatio(ratio)
         covered = pinned[-1].top + pinned[-1].placed.height if pinned else 0
+        self._strips.begin(view, scene.colors, ratio)
         self._layer(
-            Picture(pixels, view, ratio), scene, shown, options, QRectF(0, covered, scale.width, height)
+            Picture(pixels, view, ratio, self._strips),
+            scene,
+            shown,
+            options,
+            QRectF(0, covered, scale.width, height),
         )
         if pinned:
-            top = Picture(pixels[: round(covered * ratio)], view, ratio)
+            top = Picture(pixels[: round(covered * ratio)], view, ratio, self._strips)
             self._layer(top, scene, pinned, options, QRectF(0, 0, scale.width, covered))
             top.block(covered - 1, 1)[:] = rgb(theme.current().line_strong)
         return self._image
@@ -131,7 +138,8 @@ class FramePainter:
     def _gaps(self, picture: Picture, scene: Scene, shown: Shown) -> None:
         gaps = scene.gaps.get(shown.placed.track.device)
         height = shown.placed.height - 1
-        seen = paint_lane_gaps(picture, gaps.row, shown.top, height) if gaps is not None else None
+        device = shown.placed.track.device
+        seen = paint_lane_gaps(picture, device, gaps.row, shown.top, height) if gaps is not None else None
         if gaps is not None and seen is not None and scene.idle is not None and height >= LEAST_LABELLED:
             area = QRectF(0, shown.top, picture.view.width / picture.ratio, height - FOOT)
             rows = shown.placed.rows

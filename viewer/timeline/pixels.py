@@ -12,7 +12,7 @@ from rules.analysis.causes import Cause
 from viewer import theme
 from viewer.theme import Theme
 from viewer.timeline.event_colors import rgb
-from viewer.timeline.geometry.columns import Columns, Grid, columns
+from viewer.timeline.geometry.columns import Columns, Grid
 from viewer.timeline.geometry.counters import bounds, counter_columns
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.layout import FOOT, Placed
@@ -23,8 +23,11 @@ from viewer.timeline.geometry.raster import (
     paint_curve,
     paint_gaps,
     paint_row,
+    put_row,
+    row_colors,
 )
 from viewer.timeline.geometry.row_index import Row
+from viewer.timeline.geometry.strips import Strips, colored
 from viewer.timeline.geometry.ticks import ticks
 from viewer.timeline.scene import Scene
 
@@ -47,6 +50,7 @@ class Picture:
     pixels: U32
     view: Grid
     ratio: float
+    strips: Strips
 
     @property
     def line(self) -> int:
@@ -85,23 +89,24 @@ def paint_events(
     """One row of a lane; returns what it shows, None where nothing is visible."""
     block = picture.block(top, height)
     rows = scene.index.rows[lane]
-    seen = columns(rows[depth], picture.view) if len(block) and depth < len(rows) else None
+    if not len(block) or depth >= len(rows):
+        return None
+    row, ground = rows[depth], rgb(theme.current().window)
+    strip = picture.strips.strip((lane, depth), row, picture.view)
+    seen = strip.shown(picture.view)
+
+    def colors(shown: Columns) -> U32:
+        classes = scene.colors.classes(lane, row, np.maximum(shown.event, 0))
+        return row_colors(shown, classes, scene.colors.shades(lane, depth).table, ground, picture.line)
+
     if seen is not None:
-        classes = scene.colors.classes(lane, rows[depth], np.maximum(seen.event, 0))
-        paint_row(
-            block,
-            seen,
-            classes,
-            scene.colors.shades(lane, depth).table,
-            rgb(theme.current().window),
-            picture.line,
-        )
+        put_row(block, seen, colored(strip, colors, picture.view), ground, picture.line)
     return seen
 
 
-def paint_lane_gaps(picture: Picture, row: Row, top: float, height: float) -> Columns | None:
+def paint_lane_gaps(picture: Picture, device: int, row: Row, top: float, height: float) -> Columns | None:
     """The gaps of a device over a whole lane; returns what is shown."""
-    seen = columns(row, picture.view)
+    seen = picture.strips.strip(("gaps", device), row, picture.view).shown(picture.view)
     if seen is not None:
         colors = theme.current()
         foot = max(round(FOOT * picture.ratio) - picture.cut_below(top + height), 0)
@@ -122,14 +127,15 @@ def paint_strip(picture: Picture, scene: Scene, shown: Shown, gaps: bool) -> Non
         first, last = round(number * place.height / count), round((number + 1) * place.height / count)
         top, height = shown.top + place.top + first, max(last - first - (count > 1), 1)
         idle = scene.gaps.get(device)
-        seen = columns(idle.row, picture.view) if gaps and idle is not None else None
+        view = picture.view
+        seen = picture.strips.strip(("gaps", device), idle.row, view).shown(view) if gaps and idle else None
         if idle is not None and seen is not None:
             footed = height >= LEAST_FOOTED and count == 1
             block = picture.block(top, height + (FOOT if footed else 0))
             foot = min(round(FOOT * picture.ratio), len(block)) if footed else 0
             _paint_gaps(picture, idle.row, seen, block, _gap_colors(colors, rgb(colors.strip)), foot, top)
         busy = scene.index.busy.get(device)
-        seen = columns(busy, picture.view) if busy is not None else None
+        seen = picture.strips.strip(("busy", device), busy, view).shown(view) if busy is not None else None
         block = picture.block(top, height)
         if seen is not None and len(block):
             paint_row(
@@ -154,14 +160,14 @@ def paint_counter(picture: Picture, scene: Scene, shown: Shown) -> None:
 
 def without_edges(seen: Columns) -> Columns:
     """The same without marks between neighbours."""
-    return Columns(seen.coverage, seen.event, seen.wide[:0], seen.left[:0], seen.right[:0])
+    none = seen.wide[:0]
+    return Columns(seen.coverage, seen.event, none, seen.left[:0], seen.right[:0], none, none)
 
 
 def _paint_gaps(
     picture: Picture, row: Row, seen: Columns, block: U32, colors: GapColors, foot: int, top: float
 ) -> None:
-    scale = picture.view.scale
-    phase = round(scale.t0 / scale.ns_per_pixel), max(-round(top * picture.ratio), 0)
+    phase = picture.view.first, max(-round(top * picture.ratio), 0)
     classes = row.name[np.maximum(seen.event, 0)].astype(np.uint8)
     paint_gaps(block, seen, classes, colors, hatching(picture.line), foot, phase)
 

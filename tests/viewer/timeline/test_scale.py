@@ -109,3 +109,10 @@ def test_history_goes_back_and_forward_and_forgets_the_other_branch() -> None:
     assert history.forward((0, 10)) == (2, 4)
     history.record((2, 4))
     assert history.forward((9, 9)) is None
+
+
+@given(scales, st.integers(-3000, 3000), st.floats(0, 1))
+def test_a_flight_to_the_side_goes_by_whole_pixels(here: Scale, pixels: int, share: float) -> None:
+    moved = here.between(here.panned(pixels), share).t0 - here.t0
+    slack = 1e-6 + 1e-12 * abs(here.t0) / here.ns_per_pixel
+    assert moved / here.ns_per_pixel == pytest.approx(round(moved / here.ns_per_pixel), abs=slack)

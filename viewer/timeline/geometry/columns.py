@@ -1,7 +1,12 @@
-"""What a row of events looks like in pixel columns, at a cost that follows the columns and not the events."""
+"""What a row of events looks like in pixel columns, at a cost that follows the columns and not the events.
+
+The columns of a zoom lie on a fixed lattice in time, and what one of them shows depends on nothing but the row and its
+place there. So what was worked out for one view holds for every view that was moved by whole pixels.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,20 +22,40 @@ Bool = npt.NDArray[np.bool_]
 CELLS_A_COLUMN = 2  # the clock is used where a column is at least this many of its cells wide
 WIDE = 2.0  # columns
 SUMMED = 16  # events per column up to which durations are summed for each frame
+STEP_BITS = 32  # of the distance of columns: the rest would only tell apart views that look alike
+PHASES = 1 << 20  # of a column: where on the lattice a view may begin
 _NO_EVENT = np.empty(0, np.int64)
 _NO_EDGE = np.empty(0, np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """The edges of all columns of a view: exact, and as the first whole ns at or after each; ``step`` ns apart."""
+    """``width`` columns of the lattice of a zoom, from number ``first`` on: ``phase`` of a column after 0, ``step`` ns
+    apart. Their edges are exact in ``times``, and in ``edges`` the first whole ns at or after each.
+    """
 
-    scale: Scale
+    first: int
     width: int
     step: float
+    phase: float
     rate: float  # columns a ns
     times: F64
     edges: I64
+
+    @property
+    def scale(self) -> Scale:
+        """The times of these columns."""
+        return Scale(float(self.times[0]), float(self.times[-1]), self.width)
+
+    def part(self, first: int, last: int) -> Grid:
+        """Columns [first, last) of the same lattice."""
+        return _lattice(first, last - first, self.step, self.phase)
+
+    def place(self, when: I64) -> F64:
+        """Where times lie, in columns from the first of these, to the same small part of a column for every first."""
+        fine = np.rint(np.multiply(when, self.rate * PHASES, dtype=np.float64) - self.phase * PHASES)
+        place: F64 = fine * (1.0 / PHASES) - self.first
+        return place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +63,8 @@ class Columns:
     """One row in pixel columns.
 
     ``coverage`` is the share of each column that is busy (0 to 1), ``event`` an event that stands for the column
-    (offset into the row; -1 where it is empty). ``wide`` are events at least ``WIDE`` columns wide, with their edges.
+    (offset into the row; -1 where it is empty). ``wide`` are events at least ``WIDE`` columns wide, with their edges;
+    each has columns [begin, end) to itself.
     """
 
     coverage: F64
@@ -46,19 +72,26 @@ class Columns:
     wide: I64
     left: F64
     right: F64
+    begin: I64
+    end: I64
 
 
 def grid(scale: Scale) -> Grid:
-    """The columns of a view; made once a frame."""
-    width = int(scale.width)
-    step = scale.ns_per_pixel
-    times: F64 = scale.t0 + np.arange(width + 1, dtype=np.float64) * step
-    return Grid(scale, width, step, 1.0 / step, times, np.ceil(times).astype(np.int64))
+    """The columns of a view, to a small part of a pixel; made once a frame."""
+    mantissa, exponent = math.frexp(scale.ns_per_pixel)
+    step = math.ldexp(round(math.ldexp(mantissa, STEP_BITS)), exponent - STEP_BITS)
+    at = round(scale.t0 / step * PHASES)
+    return _lattice(at // PHASES, int(scale.width), step, at % PHASES / PHASES)
+
+
+def _lattice(first: int, width: int, step: float, phase: float) -> Grid:
+    times: F64 = (np.arange(first, first + width + 1, dtype=np.float64) + phase) * step
+    return Grid(first, width, step, phase, 1.0 / step, times, np.ceil(times).astype(np.int64))
 
 
 def columns(row: Row, view: Grid) -> Columns | None:
     """What ``row`` shows in every column of ``view``; None when nothing of it is in view."""
-    low, high = row.window(view.scale.t0, view.scale.t1)
+    low, high = row.window(float(view.times[0]), float(view.times[-1]))
     if high == low:
         return None
     if row.clock is not None and row.clock.cell * CELLS_A_COLUMN <= view.step:
@@ -77,8 +110,8 @@ def _by_clock(row: Row, clock: Clock, view: Grid) -> Columns:
     count = high - low
     event = np.where(count > 0, (low + high) >> 1, np.where(coverage > 0, low - 1, -1))
     _take_dominant(row, event, low, high, count)
-    wide, left, right = _wide(row, low[(count == 0) & (coverage > 0.999)] - 1, view)
-    return Columns(coverage, event, wide, left, right)
+    alone = ((count == 0) & (coverage > 0.999)).nonzero()[0]
+    return Columns(coverage, event, *_wide(row, low[alone] - 1, alone, view))
 
 
 def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
@@ -94,10 +127,10 @@ def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
         duration = end - start
         spent = np.zeros(high - low + 1, np.int64)
         np.cumsum(duration, out=spent[1:])
-        busy = spent[before] - over
+        busy = spent[before]
     else:
-        busy = _busy_before(row, before + low) - over
-    coverage = (busy[1:] - busy[:-1]) * view.rate
+        busy = _busy_before(row, before + low)
+    coverage = ((busy[1:] - busy[:-1]) - (over[1:] - over[:-1])) * view.rate
     np.minimum(np.maximum(coverage, 0.0, out=coverage), 1.0, out=coverage)
     count = before[1:] - before[:-1]
     last = before[:-1] + (low - 1)
@@ -107,7 +140,11 @@ def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
         first, many = before[new] + low, count[new]
         best = first
         if int(many.max()) > 1:
-            best = _longest(duration[: before[-1]], before[new], low) if few else first + (many >> 1)
+            best = (
+                _longest(duration[: before[-1]], before[new], low)
+                if few
+                else _longest_of_few(row, first, many)
+            )
             if int(many.max()) >= 2 << FINEST:
                 _take_dominant(row, best, first, first + many, many)
         both = held[new].nonzero()[0]
@@ -116,17 +153,16 @@ def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
             keep = over[column] > np.minimum(row.end[rival], view.times[column + 1]) - row.start[rival]
             best[both] = np.where(keep, event[column], rival)
         event[new] = best
-    wide, left, right = _wide(row, last[held & (count == 0)], view)
-    return Columns(coverage, event, wide, left, right)
+    alone = (held & (count == 0)).nonzero()[0]
+    return Columns(coverage, event, *_wide(row, last[alone], alone, view))
 
 
 def _begun_before(start: I64, view: Grid) -> I64:
     """How many of the sorted ``start`` lie before each edge."""
     if len(start) > view.width:
         return start.searchsorted(view.edges, side="left")
-    column = np.floor((start - view.scale.t0) * view.rate).astype(np.int64)
-    np.minimum(np.maximum(column, -1, out=column), view.width, out=column)
-    return np.cumsum(np.bincount(column + 1, minlength=view.width + 2)[: view.width + 1])
+    edge = view.edges.searchsorted(start, side="right")
+    return np.cumsum(np.bincount(edge, minlength=view.width + 2)[: view.width + 1])
 
 
 def _longest(duration: I64, begun: I64, low: int) -> I64:
@@ -134,6 +170,17 @@ def _longest(duration: I64, begun: I64, low: int) -> I64:
     bits = len(duration).bit_length()
     longest = np.maximum.reduceat((duration << bits) | np.arange(len(duration)), begun)
     return (longest & ((1 << bits) - 1)) + low
+
+
+def _longest_of_few(row: Row, first: I64, many: I64) -> I64:
+    """The same where fewer than ``2 << FINEST`` events begin in a column; of more the pyramid tells."""
+    best = first + (many >> 1)
+    some = (many < 2 << FINEST).nonzero()[0]
+    if len(some):
+        ahead = np.cumsum(many[some]) - many[some]
+        event = np.repeat(first[some] - ahead, many[some]) + np.arange(int(many[some].sum()))
+        best[some] = event[_longest(row.end[event] - row.start[event], ahead, 0)]
+    return best
 
 
 def _take_dominant(row: Row, event: I64, low: I64, high: I64, count: I64) -> None:
@@ -147,18 +194,21 @@ def _take_dominant(row: Row, event: I64, low: I64, high: I64, count: I64) -> Non
         event[many] = row.dominant[row.level[level] + (middle >> (level + FINEST))]
 
 
-def _wide(row: Row, candidate: I64, view: Grid) -> tuple[I64, F64, F64]:
-    """Of the events that fill a whole column those that are wide, with their edges in columns, in order."""
+def _wide(row: Row, candidate: I64, column: I64, view: Grid) -> tuple[I64, F64, F64, I64, I64]:
+    """Of the events that have some ``column`` to themselves those that are wide: events, left, right, begin, end."""
     if not len(candidate):
-        return _NO_EVENT, _NO_EDGE, _NO_EDGE
-    fresh = np.empty(len(candidate), bool)
-    fresh[0] = True
-    np.not_equal(candidate[1:], candidate[:-1], out=fresh[1:])
-    candidate = candidate[fresh]
-    left = np.multiply(row.start[candidate] - view.scale.t0, view.rate, dtype=np.float64)
-    right = np.multiply(row.end[candidate] - view.scale.t0, view.rate, dtype=np.float64)
-    real = right - left >= WIDE
-    return (candidate, left, right) if real.all() else (candidate[real], left[real], right[real])
+        return _NO_EVENT, _NO_EDGE, _NO_EDGE, _NO_EVENT, _NO_EVENT
+    fresh = np.empty(len(candidate) + 1, bool)
+    fresh[0] = fresh[-1] = True
+    np.not_equal(candidate[1:], candidate[:-1], out=fresh[1:-1])
+    run = fresh.nonzero()[0]
+    candidate = candidate[run[:-1]]
+    left, right = view.place(row.start[candidate]), view.place(row.end[candidate])
+    real = (right - left >= WIDE).nonzero()[0]
+    if len(real) == len(candidate):
+        return candidate, left, right, column[run[:-1]], column[run[1:] - 1] + 1
+    begin, end = column[run[real]], column[run[real + 1] - 1] + 1
+    return candidate[real], left[real], right[real], begin, end
 
 
 def _busy_before(row: Row, count: I64) -> I64:

@@ -45,12 +45,22 @@ def paint_row(block: U32, columns: Columns, classes: U8, table: U32, ground: int
 
     ``line`` is the width, in pixels, of the gap between neighbours.
     """
+    put_row(block, columns, row_colors(columns, classes, table, ground, line), ground, line)
+
+
+def row_colors(columns: Columns, classes: U8, table: U32, ground: int, line: int) -> U32:
+    """The colour of every column of a row."""
     level = (columns.coverage * LEVELS + 0.5).astype(np.int64)
     level += classes * np.int64(LEVELS + 1)
-    colors = table[level]
-    present = columns.event >= 0
+    colors: U32 = table[level]
     if len(columns.wide):
         _set_apart(colors, columns, ground, line)
+    return colors
+
+
+def put_row(block: U32, columns: Columns, colors: U32, ground: int, line: int) -> None:
+    """Write the colours of a row into every line of ``block``, and take away the corners of wide events."""
+    present = columns.event >= 0
     if present.all():
         block[:] = colors
     else:
@@ -63,9 +73,10 @@ def paint_row(block: U32, columns: Columns, classes: U8, table: U32, ground: int
 def _set_apart(colors: U32, columns: Columns, ground: int, line: int) -> None:
     """A gap of ``line`` columns where a wide event begins."""
     edge = columns.left[columns.right - columns.left >= SEPARATED]
-    first = np.floor(edge[edge >= 0]).astype(np.int64)
+    first = np.floor(edge).astype(np.int64)
     for offset in range(line):
-        colors[np.minimum(first + offset, len(colors) - 1)] = ground
+        place = first + offset
+        colors[place[(place >= 0) & (place < len(colors))]] = ground
 
 
 def _round_corners(block: U32, left: F64, right: F64, ground: int, line: int) -> None:

@@ -57,10 +57,15 @@ class Scale:
         return Scale(t0, t0 + span, self.width)
 
     def between(self, other: Scale, share: float) -> Scale:
-        """A view on the way to ``other``: spans change by equal ratios, so that a flight feels even."""
+        """A view on the way to ``other``: spans change by equal ratios, so that a flight feels even.
+
+        Where the span stays, a flight goes by whole pixels, so that what is painted can be painted again.
+        """
+        if share >= 1.0:
+            return other
         span = self.span * (other.span / self.span) ** share
         if abs(other.span - self.span) < 1e-9 * self.span:
-            t0 = self.t0 + (other.t0 - self.t0) * share
+            return self.panned(round((other.t0 - self.t0) * share / self.ns_per_pixel))
         else:
             progress = (span - self.span) / (other.span - self.span)
             t0 = self.t0 + (other.t0 - self.t0) * progress
