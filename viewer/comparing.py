@@ -50,13 +50,15 @@ def compare_with(window: MainWindow, paths: Sequence[Path]) -> None:
     if trace is None:
         return
 
+    thresholds = window.document.thresholds
+
     def work(progress: Progress) -> Comparison:
         from parsers import open_trace
         from rules.compare import compare
 
         other = open_trace(paths, progress.part(0.0, 0.7))
         progress.step(0.7, "comparing")
-        return compare(trace, other)
+        return compare(trace, other, thresholds)
 
     def answer(result: Comparison) -> None:
         dialog = ComparisonDialog(result, window)

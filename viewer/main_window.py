@@ -80,6 +80,7 @@ class MainWindow(QMainWindow):
         self._note = OpenNote()
         self.jobs = Jobs(self)
         self.document = Document(self.jobs, self)
+        self.document.use_thresholds(self.preferences.thresholds)
         self.toolbar = ToolBar(self.document, self)
         self.verdict = VerdictStrip(self.document)
         self.banner = Banner()

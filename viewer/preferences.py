@@ -12,9 +12,13 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFormLayout,
     QPushButton,
+    QTabWidget,
     QVBoxLayout,
     QWidget,
 )
+
+from rules.thresholds import Thresholds
+from viewer.threshold_form import ThresholdForm
 
 ORGANISATION: Final = "stallscope"
 THEMES: Final = {"system": "As the system", "dark": "Dark", "light": "Light", "contrast": "High contrast"}
@@ -25,6 +29,7 @@ COLOR_MODES: Final = {
     "stream": "Stream",
     "duration": "Duration",
 }
+DIALOG_SIZE: Final = (640, 560)
 FIRST_VIEWS: Final = {"worst": "The worst place", "step": "One step", "all": "The whole run"}
 
 
@@ -88,6 +93,22 @@ class Preferences:
     def keep_recent(self, value: bool) -> None:
         self._settings.setValue("keep_recent", value)
 
+    @property
+    def thresholds(self) -> Thresholds:
+        """What the rules decide by."""
+        self._settings.beginGroup("thresholds")
+        stored = {key: str(self._settings.value(key)) for key in self._settings.childKeys()}
+        self._settings.endGroup()
+        return Thresholds(
+            {key: value for key, text in stored.items() if (value := _number(text)) is not None}
+        )
+
+    @thresholds.setter
+    def thresholds(self, value: Thresholds) -> None:
+        self._settings.remove("thresholds")
+        for key, number in value.chosen.items():
+            self._settings.setValue(f"thresholds/{key}", number)
+
     def bytes_of(self, key: str) -> QByteArray | None:
         """A stored layout; None when there is none."""
         value = self._settings.value(f"layout/{key}")
@@ -136,11 +157,21 @@ class PreferencesDialog(QDialog):
         )
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
+        window = QWidget()
+        page = QVBoxLayout(window)
+        page.setContentsMargins(16, 16, 16, 16)
+        page.addLayout(form)
+        page.addStretch(1)
+        self.threshold_form = ThresholdForm(preferences.thresholds.chosen)
+        self.pages = QTabWidget()
+        self.pages.addTab(window, "Window")
+        self.pages.addTab(self.threshold_form, "Thresholds")
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 20, 20, 16)
-        layout.setSpacing(16)
-        layout.addLayout(form)
+        layout.setContentsMargins(12, 12, 12, 12)
+        layout.setSpacing(12)
+        layout.addWidget(self.pages)
         layout.addWidget(buttons)
+        self.resize(*DIALOG_SIZE)
 
     def accept(self) -> None:
         chosen = self._preferences
@@ -149,6 +180,7 @@ class PreferencesDialog(QDialog):
         chosen.first_view = str(self.first_view.currentData())
         chosen.animate = self.animate.isChecked()
         chosen.keep_recent = self.keep_recent.isChecked()
+        chosen.thresholds = Thresholds(self.threshold_form.chosen())
         chosen.flush()
         super().accept()
 
@@ -159,6 +191,13 @@ def _choice(options: dict[str, str], current: str) -> QComboBox:
         box.addItem(text, key)
     box.setCurrentIndex(box.findData(current))
     return box
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _forget_recent() -> None:

@@ -261,6 +261,7 @@ class WindowActions:
         self.set_theme(self._window.preferences.theme)
         self._window.timeline.set_animated(self._window.preferences.animate)
         self.set_color_mode(self._window.preferences.color_mode)
+        self._window.document.use_thresholds(self._window.preferences.thresholds)
         self.fill_recent(self._window.commands)
 
     def show_shortcuts(self) -> None:
