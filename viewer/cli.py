@@ -294,8 +294,10 @@ def _from_standard_input() -> Path:
 
 
 def _write(path: Path, text: str) -> None:
+    from viewer.one_piece import write_text
+
     try:
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text)
     except OSError as error:
         raise _not_written(path, error) from error
 

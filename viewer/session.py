@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from viewer.one_piece import in_one_piece
 from viewer.opening import data_folder
 
 FORMAT = 1
@@ -94,12 +95,17 @@ class Session:
 
     @property
     def recordings(self) -> tuple[Path, ...]:
-        """The files this session belongs to."""
+        """The files this session belongs to; raises ``SessionError`` when the session is damaged."""
         database = self._open(make=False)
         if database is None:
             return tuple(Path(each) for each in self._recordings)
-        stored = next(iter(database["stallscope_session"].rows))
-        return tuple(Path(str(each)) for each in json.loads(stored["recordings"]))
+        try:
+            stored = next(iter(database["stallscope_session"].rows))
+            return tuple(Path(str(each)) for each in json.loads(stored["recordings"]))
+        except (sqlite3.Error, StopIteration, KeyError, ValueError, TypeError) as error:
+            raise SessionError(
+                f"{self.path.name} does not say which recording it belongs to: {error}."
+            ) from error
 
     def bookmarks(self) -> list[Bookmark]:
         """All bookmarks, by time."""
@@ -156,7 +162,8 @@ class Session:
         self._open(make=True)
         self.close()
         try:
-            shutil.copyfile(self.path, path)
+            with in_one_piece(path) as part:
+                shutil.copyfile(self.path, part)
         except OSError as error:
             raise SessionError(f"{path.name} could not be written: {error.strerror or error}.") from error
         return Session(path, [Path(each) for each in self._recordings])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QBuffer, Qt
 from PySide6.QtGui import QActionGroup, QGuiApplication
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit, QMenu
 
@@ -13,6 +13,7 @@ from parsers.model.units import parse_duration
 from rules.base import Evidence
 from viewer import theme
 from viewer.commands import Commands
+from viewer.one_piece import write_bytes
 from viewer.opening import FILE_FILTER, recent_files, samples
 from viewer.palette import Mode
 from viewer.preferences import COLOR_MODES, THEMES
@@ -177,28 +178,38 @@ class WindowActions:
         """Ask for a file and write the window as PNG, or the timeline as SVG."""
         kinds = "Window as PNG (*.png);;Timeline as SVG (*.svg)"
         name, kind = QFileDialog.getSaveFileName(self._window, "Export picture", "stallscope.png", kinds)
-        if name and not self.write_picture(Path(name), as_svg="SVG" in kind or name.lower().endswith(".svg")):
-            self._window.banner.say(f"{Path(name).name} could not be written.", "Choose another place.")
+        if name:
+            self.write_picture(Path(name), as_svg="SVG" in kind or name.lower().endswith(".svg"))
 
     def write_picture(self, path: Path, *, as_svg: bool) -> bool:
-        """Write the window as PNG or the timeline as SVG; False when that failed."""
-        if not as_svg:
-            return self._window.grab().save(str(path), "PNG")
+        """Write the window as PNG or the timeline as SVG; says so and returns False when that failed."""
+        drawn = QBuffer()
+        drawn.open(QBuffer.OpenModeFlag.WriteOnly)
+        if as_svg:
+            self._draw_svg(drawn)
+        else:
+            self._window.grab().save(drawn, "PNG")
+        try:
+            write_bytes(path, bytes(drawn.data().data()))
+        except OSError as error:
+            problem = f"{path.name} could not be written: {error.strerror or error}."
+            self._window.banner.say(problem, "Choose another place.")
+            return False
+        return True
+
+    def _draw_svg(self, target: QBuffer) -> None:
         from PySide6.QtCore import QPoint
         from PySide6.QtGui import QPainter
         from PySide6.QtSvg import QSvgGenerator
 
         timeline = self._window.timeline
         generator = QSvgGenerator()
-        generator.setFileName(str(path))
+        generator.setOutputDevice(target)
         generator.setSize(timeline.size())
         generator.setViewBox(timeline.rect())
-        painter = QPainter()
-        if not painter.begin(generator):
-            return False
+        painter = QPainter(generator)
         timeline.render(painter, QPoint(0, 0))
         painter.end()
-        return True
 
     def export_table(self) -> None:
         """Ask for a file and write the shown table into it."""

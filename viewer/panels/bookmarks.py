@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from PySide6.QtCore import Qt, Signal
@@ -63,13 +64,20 @@ class BookmarksPanel(Panel):
         return self.document.trace is not None and bool(self.bookmarks)
 
     def _on_trace(self, trace: object) -> None:
-        if self.session is not None and self.session.recordings != self.document.paths:
+        if self.session is not None and self._recordings_of(self.session) != self.document.paths:
             self.session.close()
             self.session = None
         if trace is not None and self.session is None and self.document.paths:
             self.use(Session(session_path(self.document.paths), self.document.paths))
         elif trace is None:
             self.bookmarks = []
+
+    def _recordings_of(self, session: Session) -> tuple[Path, ...]:
+        try:
+            return session.recordings
+        except SessionError as error:
+            self.failed.emit(str(error))
+            return ()
 
     def use(self, session: Session) -> None:
         """Work on another session."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from parsers.model import EventKind, Progress
 from parsers.model.units import duration
+from viewer.changed_files import changed_files
 from viewer.document import Area, Document
 from viewer.labels import Label
 from viewer.panels.facts import FactList
@@ -60,6 +61,7 @@ class SelectionPanel(Panel):
         super().__init__(document, parent)
         self._walk: Walk | None = None
         self._area: Area | None = None
+        self._told_of: object = None  # the trace whose changed file was told of
         self._stack = QStackedLayout()
         self.column.addLayout(self._stack)
         hint = Label("Click an event or a gap, or drag over an area, to see what it is.", "secondary")
@@ -157,15 +159,27 @@ class SelectionPanel(Panel):
         if trace is None:
             return
 
-        def read(progress: Progress) -> Mapping[str, Any]:
+        def read(progress: Progress) -> tuple[Mapping[str, Any], list[str]]:
             progress.step(0.0, "reading arguments")
-            return trace.arguments(event)
+            arguments = trace.arguments(event)
+            return arguments, [] if arguments else changed_files(trace)
 
-        def show(arguments: Mapping[str, Any]) -> None:
+        def show(result: tuple[Mapping[str, Any], list[str]]) -> None:
+            arguments, changed = result
             if self.document.trace is trace and self.document.selected_event == event:
                 self._show_arguments({**whole, **arguments}, stack)
+                self._say_changed(changed)
 
         self.document.jobs.ask("arguments", read, show)
+
+    def _say_changed(self, files: Sequence[str]) -> None:
+        """Say once that arguments cannot be read any more, and from which file."""
+        if files and self._told_of is not self.document.trace:
+            self._told_of = self.document.trace
+            self.document.failed.emit(
+                f"{files[0]} has changed or is gone since it was opened, so the arguments of events cannot be read.",
+                "Everything else is shown as it was read. Open the file again to see what it holds now.",
+            )
 
     def _show_arguments(self, arguments: Mapping[str, Any], stack: list[str]) -> None:
         import pandas as pd

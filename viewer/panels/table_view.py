@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QHeaderView,
     QMenu,
+    QMessageBox,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -29,6 +30,7 @@ from PySide6.QtWidgets import (
 )
 
 from viewer import theme
+from viewer.one_piece import write_text
 from viewer.panels.table_model import RAW_ROLE, TEXTS, Column, Index, Show, TableModel
 
 if TYPE_CHECKING:
@@ -200,7 +202,17 @@ class TableView(QTableView):
             self, "Export as CSV", f"{self._name.lower()}.csv", "CSV (*.csv)"
         )
         if name:
-            Path(name).write_text(self.rows.as_csv(), "utf-8")
+            try:
+                write_text(Path(name), self.rows.as_csv())
+            except OSError as error:
+                self._say(f"{Path(name).name} could not be written: {error.strerror or error}.")
+
+    def _say(self, problem: str) -> None:
+        box = QMessageBox(QMessageBox.Icon.Warning, "Export as CSV", problem, parent=self)
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setInformativeText("Choose another place.")
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):

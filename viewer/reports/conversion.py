@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import EventKind, LaneKind, Progress, Trace
+from viewer.one_piece import in_one_piece
 
 CHUNK = 100_000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -33,8 +34,7 @@ _CHROME_CATEGORY = {
 
 def write(trace: Trace, to: str, out: Path, progress: Progress) -> None:
     """Write ``out`` in one piece or not at all; ``to`` is "chrome", "parquet" or "csv"."""
-    part = out.with_name(f".{out.name}.part")
-    try:
+    with in_one_piece(out) as part:
         if to == "chrome":
             with cast(IO[bytes], gzip.open(part, "wb")) if out.suffix == ".gz" else part.open("wb") as file:
                 _write_chrome(trace, file, progress)
@@ -45,9 +45,6 @@ def write(trace: Trace, to: str, out: Path, progress: Progress) -> None:
                 progress.step(first / max(len(trace.events), 1), "writing")
                 table = _without_formulas(_table(trace, slice(first, first + CHUNK)))
                 table.to_csv(part, mode="a" if first else "w", header=not first, index=False)
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _table(trace: Trace, rows: slice) -> pd.DataFrame:

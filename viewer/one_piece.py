@@ -1,0 +1,38 @@
+"""Writes a file in one piece or not at all, so that a full disk never costs the file that was there before; no Qt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def in_one_piece(target: Path) -> Iterator[Path]:
+    """A path to write to; it becomes ``target`` when the block ends, and is removed when the block fails.
+
+    What is no regular file, such as ``/dev/stdout``, is written directly. Raises ``OSError``.
+    """
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    whole = Path(os.path.realpath(target))
+    part = whole.with_name(f".{whole.name[:200]}.{os.getpid()}.part")
+    try:
+        yield part
+        part.replace(whole)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write text as UTF-8; raises ``OSError``."""
+    with in_one_piece(target) as part:
+        part.write_text(text, "utf-8")
+
+
+def write_bytes(target: Path, data: bytes) -> None:
+    """Write bytes; raises ``OSError``."""
+    with in_one_piece(target) as part:
+        part.write_bytes(data)
