@@ -36,6 +36,8 @@ HOST_STRETCH_LAUNCHES = 10  # ... unless the program's launches are usually far 
 OWN_REGION_NS = 100_000  # a region that launches nothing and lasts longer is a cause of its own
 INPUT_STRETCH_NS = 50_000  # shorter pauses in an input region that launches work are the cost of launching
 LONG_CALL_NS = 1_000_000  # a launch or query that takes longer loads code or waits for the driver
+QUEUED_BEHIND = "queued behind an event or another stream"
+QUEUED_COLLECTIVE, QUEUED_COPY = "a queued collective", "a queued copy"
 START_UP_NS = 100_000  # from the launch call to the operation's start; longer: it waited for something else
 
 
@@ -309,10 +311,10 @@ def _dependency_reasons(
         [
             culprits.named("between the kernels of a CUDA graph"),
             culprits.named("starting kernels that were already queued"),
-            culprits.named("a queued collective"),
-            culprits.named("a queued copy"),
+            culprits.named(QUEUED_COLLECTIVE),
+            culprits.named(QUEUED_COPY),
         ],
-        default=culprits.named("queued behind an event or another stream"),
+        default=culprits.named(QUEUED_BEHIND),
     ).astype(np.int32)
 
 

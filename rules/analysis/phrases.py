@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from parsers.model import Trace
 from parsers.model.units import duration, percent, three_digits
@@ -26,11 +26,19 @@ def part_of_step(analysis: Analysis, ns: float) -> str:
 
 
 def counted(analysis: Analysis, count: float, singular: str, plural: str = "") -> str:
-    """ "147 kernels a step": a count of the whole window, for one step."""
-    each = count / max(analysis.steps_in_window, 1)
-    number = f"{each:,.0f}" if each >= 9.95 or each == round(each) else three_digits(each)
+    """ "147 kernels a step": a count of the whole window, for one step; "1 kernel in 3 steps" where it is rare."""
+    steps = analysis.steps_in_window
+    each = count / max(steps, 1)
+    rare = steps > 1 and 0 < each < 0.95
+    number = (
+        f"{count if rare else each:,.0f}"
+        if rare or each >= 9.95 or each == round(each)
+        else three_digits(each)
+    )
     noun = singular if number == "1" else plural or f"{singular}s"
-    return f"{number} {noun} a step" if analysis.steps_in_window else f"{number} {noun}"
+    if rare:
+        return f"{number} {noun} in {steps} steps"
+    return f"{number} {noun} a step" if steps else f"{number} {noun}"
 
 
 def share(analysis: Analysis, ns: float) -> float:
@@ -47,6 +55,12 @@ def device_name(trace: Trace, device: int) -> str:
 def listed(parts: Sequence[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def shares(analysis: Analysis, parts: Iterable[tuple[str, int]], most: int, least: float = 0.0005) -> str:
+    """ "forward (24 %), backward (3.1 %) and logging (0.4 %)": the first parts that are no rounding error."""
+    worth = [f"{name} ({percent(share(analysis, ns))})" for name, ns in parts if share(analysis, ns) >= least]
+    return listed(worth[:most])
 
 
 def shortened(name: str, most: int = 60) -> str:

@@ -16,6 +16,7 @@ from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
+from rules.analysis.kernel_names import readable_name
 from rules.analysis.operators import operator_of
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.analysis.work import of_family, operations, total
@@ -30,6 +31,7 @@ LONG_ENOUGH_NS = 10_000  # a shorter product is bound by its launch, not by its 
 ALIGNMENT = 8  # elements: 16 bytes of a 16-bit type (NVIDIA's deep learning performance guide)
 MISALIGNED_COST = 0.5  # of the time: unaligned loads move at most half as much for each instruction
 _MISALIGNED = re.compile(r"align[12](?!\d)")
+_TENSOR, _NUMBER = re.compile(r"\[([\d,\s]*)\]"), re.compile(r"\d+")
 
 _CODE = """vocabulary = 50_257
 padded = (vocabulary + 63) // 64 * 64                 # 50304: a multiple of 64
@@ -103,8 +105,9 @@ When it is wrong
             title=f"Matrix shapes are misaligned: {of_every_step(analysis, share(analysis, length(busy)))}",
             explanation=(
                 f"Kernels for unaligned data do {counted(analysis, len(events), 'matrix product')} in 16 bits, such as "
-                f"{shortened(trace.name(longest), 80)}: {part_of_step(analysis, length(busy))}. A dimension is no "
-                f"multiple of {ALIGNMENT}." + (f" The longest multiplies {shapes}." if shapes else "")
+                f"{shortened(readable_name(trace.name(longest)), 80)}: {part_of_step(analysis, length(busy))}. "
+                f"A dimension is no multiple of {ALIGNMENT}."
+                + (f" The longest multiplies {shapes}." if shapes else "")
             ),
             advice=(
                 f"Pad the dimensions (vocabulary, hidden size, batch) to multiples of {ALIGNMENT}, better of 64.",
@@ -158,5 +161,9 @@ When it is wrong
 
 
 def _shapes(analysis: Analysis, kernel: int) -> str:
+    """ "[64, 256] by [256, 1024]": the two tensors that the kernel's operator multiplies; empty when not recorded."""
     operator = operator_of(analysis, kernel)
-    return analysis.trace.text_attribute(Attribute.INPUT_DIMS, operator) if operator >= 0 else ""
+    stated = analysis.trace.text_attribute(Attribute.INPUT_DIMS, operator) if operator >= 0 else ""
+    tensors = [", ".join(_NUMBER.findall(each)) for each in _TENSOR.findall(stated)]
+    large = [tensor for tensor in tensors if "," in tensor]
+    return " by ".join(f"[{tensor}]" for tensor in large[-2:])

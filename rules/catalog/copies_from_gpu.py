@@ -68,7 +68,7 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
-            title=f"Copies from the GPU overlap nothing: {of_every_step(analysis, share(analysis, worst.exposed_ns))}",
+            title=f"Copies from the GPU stand alone: {of_every_step(analysis, share(analysis, worst.exposed_ns))}",
             explanation=_explanation(analysis, worst) + link_sentence(use, pageable),
             advice=(
                 "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type.",

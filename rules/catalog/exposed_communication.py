@@ -66,8 +66,8 @@ When it is wrong
         exposed = {
             device: analysis.budgets(device).exposed_communication_ns for device in analysis.active_devices
         }
-        if not exposed:
-            return
+        if not any(analysis.budgets(device).compute_ns for device in exposed):
+            return  # nothing could hide it
         ceiling = ranks.transfers_alone if len(ranks.row) else max(exposed.values())
         if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
@@ -81,7 +81,7 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
-            title=f"Communication overlaps nothing: {of_every_step(analysis, share(analysis, ceiling))}",
+            title=f"Communication stands alone: {of_every_step(analysis, share(analysis, ceiling))}",
             explanation=_explanation(analysis, ranks, worst, ceiling),
             advice=_advice(analysis, ranks),
             ceiling_ns=ceiling,

@@ -92,7 +92,7 @@ When it is wrong
             severity=Severity.INFO,
             title=f"The GPU is the limit: {percent(share(analysis, lowest.compute_ns))} of the time it computes",
             explanation=(
-                "There is nothing to gain between the kernels. Where its time goes: "
+                "There is little to gain between the kernels. Where its time goes: "
                 + listed([f"{family.label} {percent(part)}" for family, part in families])
                 + "."
                 + (f" {_STARTING.format(percent(starting))}" if starting >= NOTEWORTHY_STARTING else "")

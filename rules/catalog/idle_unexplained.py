@@ -7,11 +7,12 @@ from typing import ClassVar
 
 from parsers.model import Trace
 from parsers.model.units import percent
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.causes import Cause
+from rules.analysis.gaps import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY
 from rules.analysis.idle_time import IdleTime
 from rules.analysis.intervals import pairs
-from rules.analysis.phrases import listed, of_every_step, part_of_step, share
+from rules.analysis.phrases import listed, of_every_step, part_of_step, share, shares
 from rules.base import Category, Finding, Need, Severity, rule
 from rules.thresholds import Unit, threshold
 
@@ -25,6 +26,8 @@ LEAST_SHARE = threshold(
     source="less does not change the verdict",
 )
 
+WAITED_FOR_SOMETHING = (QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY)
+
 _CODE = """with torch.profiler.profile(
     activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
 ) as prof:                       # both: launches on the CPU, and what they started on the GPU
@@ -34,7 +37,7 @@ _CODE = """with torch.profiler.profile(
 
 @rule
 class IdleUnexplained:
-    """Gaps that end with an operation whose launch was not recorded."""
+    """Gaps that end with an operation whose launch, or what it waited for, was not recorded."""
 
     id: ClassVar[str] = "idle-unexplained"
     category: ClassVar[Category] = Category.UNEXPLAINED_IDLE
@@ -48,8 +51,9 @@ Why it costs time
 
 How it decides
     A gap is unexplained when the operation after it has no launch record: no CUDA calls were recorded, they were
-    cut off at the start of the recording, or the operation ran inside an opaque CUDA graph. It speaks up from 5 %
-    of the step on.
+    cut off at the start of the recording, or the operation ran inside an opaque CUDA graph. The same holds for an
+    operation that had been launched long before and waited while nothing recorded ran. It speaks up from 5 % of the
+    step on.
 
 What to try
     Record CPU and GPU activity together, and start the recording one step earlier.
@@ -60,6 +64,41 @@ When it is wrong
 
     def check(self, trace: Trace) -> Iterable[Finding]:
         analysis = analyse(trace)
+        yield from self._without_launch(analysis)
+        yield from self._queued(analysis)
+
+    def _queued(self, analysis: Analysis) -> Iterable[Finding]:
+        waiting = IdleTime(analysis, Cause.DEPENDENCY)
+        queued = {each.culprit: each.ns for each in waiting.blames if each.culprit in WAITED_FOR_SOMETHING}
+        ns = sum(queued.values())
+        if share(analysis, ns) < analysis.thresholds[LEAST_SHARE]:
+            return
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.INFO,
+            title=f"Queued work waits for something unrecorded: {of_every_step(analysis, share(analysis, ns))}",
+            explanation=(
+                f"The GPU idles {part_of_step(analysis, ns)} although its next operation had been launched already: it "
+                "waits for an event, another GPU or the host, and what that is was not recorded. "
+                f"Which operations: {shares(analysis, queued.items(), 3)}." + waiting.spread
+            ),
+            advice=(
+                "Record all processes and GPUs of the run together, without a filter, and look at what ends right "
+                "before the waiting operation starts.",
+            ),
+            ceiling_ns=0,
+            window_ns=analysis.window_ns,
+            culprit=max(queued, key=lambda each: queued[each]),
+            device=waiting.device,
+            evidence=waiting.evidence(),
+            intervals=pairs(waiting.intervals),
+            code=_CODE,
+            cannot_tell="What the queued operation waits for.",
+            confidence="low",
+        )
+
+    def _without_launch(self, analysis: Analysis) -> Iterable[Finding]:
         waiting = IdleTime(analysis, Cause.UNKNOWN)
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
-from parsers.model.units import duration, percent
+from parsers.model.units import duration
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.calls import WORK_CALLS
 from rules.analysis.causes import Cause
@@ -17,10 +18,12 @@ from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import counted, listed, part_of_step, share
+from rules.analysis.phrases import counted, part_of_step, share, shares
 from rules.analysis.work import api_calls, of_family, operations
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE, Unit, threshold
+
+I64 = npt.NDArray[np.int64]
 
 SHORT_KERNEL_NS = threshold(
     "short-kernel",
@@ -59,7 +62,7 @@ class _Launches:
 
     kernels: int
     mean_kernel_ns: float
-    interval_ns: float  # median distance between two launches
+    interval_ns: float  # median distance to the launch before, of the launches that the GPU waited for
     optimizer_share: float  # of the idle time
     training: bool
     graphs: bool
@@ -130,7 +133,7 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
     return _Launches(
         kernels=len(kernels),
         mean_kernel_ns=float(durations(trace, kernels).mean()) if len(kernels) else 0.0,
-        interval_ns=float(np.median(np.diff(starts))) if len(starts) > 1 else 0.0,
+        interval_ns=_interval(analysis, waiting, starts),
         optimizer_share=in_optimizer / max(waiting.worst_ns, 1),
         training="backward" in names
         or "optim" in names
@@ -139,20 +142,27 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
     )
 
 
+def _interval(analysis: Analysis, waiting: IdleTime, starts: I64) -> float:
+    following = np.unique(analysis.idle.next_operation[waiting.rows])
+    launches = analysis.trace.links.launch_of(following[following >= 0])
+    place = np.searchsorted(starts, analysis.trace.events.start[launches[launches >= 0]])
+    place = place[(place > 0) & (place < len(starts))]
+    return float(np.median(starts[place] - starts[place - 1])) if len(place) else 0.0
+
+
 def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> str:
     whole = part_of_step(analysis, waiting.ns)
-    text = (
-        f"{counted(analysis, facts.kernels, 'kernel')} run {duration(facts.mean_kernel_ns)} each on average, "
-        "while the CPU "
-        f"needs about {duration(facts.interval_ns)} from one launch to the next: the GPU idles {whole} between them."
+    kernels = (
+        f"{counted(analysis, facts.kernels, 'kernel')} run {duration(facts.mean_kernel_ns)} each on average"
     )
-    where = [
-        f"{each.culprit} ({percent(share(analysis, each.ns))})"
-        for each in waiting.blames[:4]
-        if share(analysis, each.ns) >= analysis.thresholds[LEAST_SHARE]
-    ]
-    if where:
-        text += f" Where: {listed(where)}."
+    if facts.interval_ns > facts.mean_kernel_ns:
+        slow = f", while the CPU needs about {duration(facts.interval_ns)} from one launch to the next"
+    else:
+        slow = ", but the short ones among them are over before the CPU has launched the next"
+    text = f"{kernels}{slow}: the GPU idles {whole} between them."
+    least = analysis.thresholds[LEAST_SHARE]
+    if where := shares(analysis, [(each.culprit, each.ns) for each in waiting.blames], 4, least):
+        text += f" Where: {where}."
     floor = facts.kernels * GRAPH_GAP_NS
     if facts.kernels and waiting.ns > 2 * floor:
         text += f" Replayed as a CUDA graph the same kernels would leave gaps of about {part_of_step(analysis, floor)}."

@@ -14,6 +14,7 @@ from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, intersect, length, pairs, union
+from rules.analysis.kernel_names import readable_name
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.analysis.work import of_family, operations, total
 from rules.base import Category, Finding, Need, rule, severity_of
@@ -74,7 +75,7 @@ When it is wrong
             title=f"Tensors change layout back and forth: {of_every_step(analysis, share(analysis, ceiling))}",
             explanation=(
                 f"Tensors are only rearranged in {counted(analysis, len(events), 'kernel')} such as "
-                f"{shortened(longest, 70)}: "
+                f"{shortened(readable_name(longest), 70)}: "
                 f"{part_of_step(analysis, ceiling)}, {percent(total(analysis, events) / max(kernels, 1))} of "
                 "the kernels' time."
             ),

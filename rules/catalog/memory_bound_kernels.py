@@ -12,10 +12,12 @@ from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
 from rules.analysis.kernel_citation import measured_sentence
 from rules.analysis.memory_bound import MemoryBound, memory_bound
-from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shares
 from rules.analysis.traffic import pointwise_traffic
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
+
+ATTENTION_WORTH_A_WORD = 0.05  # of the time in such kernels
 
 _ATTENTION_CODE = """# instead of softmax(q @ k.transpose(-2, -1) / scale + mask) @ v
 out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"""
@@ -98,17 +100,17 @@ When it is wrong
 
 
 def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int) -> str:
-    kinds = [f"{family.label} ({percent(share(analysis, ns))})" for family, ns in worst.families[:4]]
     text = (
-        f"Data is only moved in {counted(analysis, len(worst.events), 'kernel')}, in rows of "
-        f"{len(worst.events) / max(worst.chains, 1):.0f}: {part_of_step(analysis, busy)}, "
-        f"{listed(kinds)}. Fused, they could save up to {part_of_step(analysis, ceiling)}."
+        f"{counted(analysis, len(worst.events), 'kernel')} only move data, about "
+        f"{len(worst.events) / max(worst.chains, 1):.0f} in a row: {part_of_step(analysis, busy)}. They are "
+        f"{shares(analysis, [(family.label, ns) for family, ns in worst.families], 4)}. "
+        f"Fused, they could save up to {part_of_step(analysis, ceiling)}."
     )
     traffic = pointwise_traffic(analysis, worst.device, worst.events)
     if traffic is not None:
         text += f" From their shapes, the longest of them move about {rate(traffic.bandwidth)}"
         text += f", {percent(traffic.share)} of the memory's peak." if traffic.peak else "."
-    if worst.attention_ns:
+    if worst.attention_ns >= ATTENTION_WORTH_A_WORD * worst.total_ns:
         text += (
             f" {percent(worst.attention_ns / max(worst.total_ns, 1))} of it lies between the matrix products "
             "of attention: "

@@ -15,6 +15,7 @@ from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
+from rules.analysis.kernel_names import readable_name
 from rules.analysis.phrases import of_every_step, part_of_step, share, shortened
 from rules.analysis.work import of_family, operations, total
 from rules.base import Category, Finding, Need, rule, severity_of
@@ -140,6 +141,6 @@ def _explanation(analysis: Analysis, device: int, events: I64, busy: int, name: 
     part = total(analysis, events) / max(total(analysis, kernels), 1)
     return (
         f"{percent(part)} of the time in matrix products and convolutions is spent on ordinary FP32 units: "
-        f"{part_of_step(analysis, busy)}. The longest is {shortened(name, 90)}. Tensor cores would be up to "
-        f"{_ratio(analysis.trace, device):.3g} times faster."
+        f"{part_of_step(analysis, busy)}. The longest is {shortened(readable_name(name), 90)}. "
+        f"Tensor cores would be up to {_ratio(analysis.trace, device):.3g} times faster."
     )

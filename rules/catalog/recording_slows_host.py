@@ -88,9 +88,7 @@ When it is wrong
                 "be less."
             )
         if length(own):
-            text += (
-                f" The profiler's own work falls on {part_of_step(analysis, length(own))} of idle GPU time."
-            )
+            text += f" While the profiler itself works, the GPU idles: {part_of_step(analysis, length(own))}."
         yield Finding(
             rule=self.id,
             category=self.category,

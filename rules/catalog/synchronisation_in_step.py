@@ -30,6 +30,8 @@ LEAST_SHARE = threshold(
     source="a blocking call in every step is worth a word even when it costs little",
 )
 
+LEAST_CULPRIT = 0.0005  # of the window: less is written as 0.0 %
+
 _READ_BACK_CODE = """losses = []
 for batch in loader:
     loss = train_step(batch)
@@ -107,8 +109,9 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
         f"until new work arrives: {part_of_step(analysis, waiting.ns)}."
     )
     where = [
-        f"{each.culprit} ({percent(share(analysis, each.ns))}, {each.count:,} gaps)"
-        for each in waiting.blames[:3]
+        f"{each.culprit} ({percent(share(analysis, each.ns))}, {each.count:,} gap{'s' if each.count != 1 else ''})"
+        for number, each in enumerate(waiting.blames[:3])
+        if not number or share(analysis, each.ns) >= LEAST_CULPRIT
     ]
     return f"{text} Where: {listed(where)}."
 

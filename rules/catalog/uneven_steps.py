@@ -13,6 +13,7 @@ from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.causes import Cause
 from rules.analysis.durations import durations
 from rules.analysis.idle_time import event_evidence
+from rules.analysis.kernel_names import readable_name
 from rules.analysis.phrases import device_name, listed, share, shortened
 from rules.analysis.steps import Step
 from rules.analysis.warm_up import step_evidence
@@ -125,7 +126,7 @@ When it is wrong
                 rule=self.id,
                 category=self.category,
                 severity=Severity.INFO,
-                title=f"One kernel's time varies: {shortened(trace.strings[worst], 40)}",
+                title=f"One kernel's time varies: {shortened(readable_name(trace.strings[worst]), 60)}",
                 explanation=(
                     f"It runs {count[worst]:,} times on {device_name(trace, device)}, "
                     f"{duration(mean[worst])} on average, and its standard deviation is "

@@ -8,13 +8,17 @@ from typing import ClassVar
 from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.calls import Call, call_of
 from rules.analysis.causes import Cause
+from rules.analysis.culprits import OUTSIDE_REGIONS
 from rules.analysis.host_language import host_code
 from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import listed, part_of_step, share
+from rules.analysis.phrases import part_of_step, share, shares
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE
+
+MOST_OF_IT = 0.8  # of the waiting: then one culprit is all that needs saying
 
 _CODE = """from concurrent.futures import ThreadPoolExecutor
 
@@ -76,18 +80,36 @@ When it is wrong
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     first = waiting.blames[0]
-    where = first.culprit
+    part, longest = part_of_step(analysis, waiting.ns), duration(waiting.longest_ns)
+    if first.ns < MOST_OF_IT * waiting.worst_ns:
+        where = shares(analysis, [(each.culprit, each.ns) for each in waiting.blames], 4)
+        return (
+            f"The CPU does something else than launching, and the GPU has finished its queue: {part}, the longest wait "
+            f"{longest}. Where: {where}."
+        )
     text = (
-        f"While {where} runs on the CPU, nothing is launched and the GPU has finished its queue: "
-        f"{part_of_step(analysis, waiting.ns)}. {where} alone is {percent(share(analysis, first.ns))}, the longest "
-        f"wait {duration(waiting.longest_ns)}."
+        f"{_doing(first.culprit)}, nothing is launched and the GPU has finished its queue: {part}. "
+        f"{first.culprit} alone is {percent(share(analysis, first.ns))}, the longest wait {longest}."
     )
-    others = [
-        f"{each.culprit} ({percent(share(analysis, each.ns))})"
-        for each in waiting.blames[1:4]
-        if share(analysis, each.ns) >= analysis.thresholds[LEAST_SHARE]
-    ]
-    return f"{text} Also: {listed(others)}." if others else text
+    least = analysis.thresholds[LEAST_SHARE]
+    others = shares(analysis, [(each.culprit, each.ns) for each in waiting.blames[1:]], 3, least)
+    return f"{text} Also: {others}." if others else text
+
+
+def _doing(culprit: str) -> str:
+    if is_call(culprit):
+        return f"While the CPU is inside {culprit}"
+    return f"While {culprit} runs" if OUTSIDE_REGIONS in culprit else f"While {culprit} runs on the CPU"
+
+
+def is_operator(culprit: str) -> bool:
+    """Whether the culprit is one of PyTorch's operators, alone or in a region."""
+    return culprit.startswith("aten::")
+
+
+def is_call(culprit: str) -> bool:
+    """Whether the culprit is an API call, alone or in an operator."""
+    return call_of(culprit.split(" ")[0]) is not Call.OTHER
 
 
 def _advice(culprit: str, launches: int) -> tuple[str, ...]:
@@ -97,10 +119,23 @@ def _advice(culprit: str, launches: int) -> tuple[str, ...]:
             "Let the optimizer run as few fused kernels: torch.optim.AdamW(params, fused=True).",
             "Compile the step: torch.compile(optimizer.step).",
         )
-    if "cudalaunchkernel" in lower or "module" in lower or "library" in lower:
+    if is_call(culprit):
         return (
-            "The driver loads kernels on first use: run a few warm-up steps before measuring, or set "
-            "CUDA_MODULE_LOADING=EAGER.",
+            "A call that takes this long usually loads a kernel's code on first use: run a few warm-up steps before "
+            "measuring, or set CUDA_MODULE_LOADING=EAGER.",
+            "If it is slow in later steps too, look for what else holds the driver: other threads, other processes on "
+            "this GPU, full memory.",
+        )
+    if OUTSIDE_REGIONS in culprit:
+        return (
+            "Find out what runs there: record with stacks, or put record_function regions around parts of the step.",
+            "Then move it to a worker process or a thread, or launch the next forward pass before it.",
+        )
+    if is_operator(culprit):
+        return (
+            f"Find out why {culprit.split(' ')[0]} takes long on the CPU: first use, tensors that lie on the CPU, or "
+            "very many small ones.",
+            "Compile the code around it (torch.compile), so that many operators become one launch.",
         )
     if launches:
         return (
@@ -115,7 +150,13 @@ def _advice(culprit: str, launches: int) -> tuple[str, ...]:
 
 def _cannot_tell(trace: Trace, culprit: str) -> str:
     if trace.capture.with_stack:
-        return "Which lines inside the frame are slow: use a CPU profiler such as py-spy on this process."
+        return f"Which lines of {culprit} are slow: use a CPU profiler such as py-spy on this process."
+    if OUTSIDE_REGIONS in culprit:
+        return (
+            "What the CPU does there: record with stacks (with_stack=True), or add record_function regions."
+        )
+    if is_call(culprit):
+        return "What the driver does in that call."
     return (
         f"What inside {culprit} is slow: record with stacks (with_stack=True) or put record_function regions "
         "around its parts."

@@ -10,7 +10,7 @@ from parsers.merge import merge
 from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import analyse
-from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, shortened
+from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, shares, shortened
 from rules.base import Category, Finding
 from tests.rules.builder import TinyTrace, steps
 
@@ -105,8 +105,85 @@ def test_phrases() -> None:
     assert counted(analysis, 8, "copy", "copies") == "2 copies a step"
     assert counted(analysis, 4, "copy", "copies") == "1 copy a step"
     assert counted(analysis, 5, "kernel") == "1.25 kernels a step"
+    assert counted(analysis, 3, "call") == "3 calls in 4 steps"
+    assert counted(analysis, 1, "call") == "1 call in 4 steps"
+    assert (
+        shares(analysis, [("a", 400_000), ("b", 2_100), ("c", 1_900), ("d", 400_000)], 2)
+        == "a (10 %) and b (0.1 %)"
+    )
     assert of_every_step(analysis, 0.123) == "12 % of every step"
     assert part_of_step(analysis, 2_000_000) == "500 us of the 1.00 ms of a step"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed([]) == ""
     assert shortened("x" * 70) == "x" * 59 + "…"
+
+
+@pytest.mark.parametrize(("second", "alone"), [(140, True), (160, False)])
+def test_one_culprit_is_blamed_alone_only_when_it_holds_most_of_the_waiting(second: int, alone: bool) -> None:
+    """Of 600 us and ``second`` us without launches, in two regions; the limit is four fifths."""
+
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.region(0, 600, "tokenize")
+        trace.operation(610, 700, "gemm", 600)
+        trace.region(705, 705 + second, "write_log")
+        trace.operation(720 + second, 1000, "gemm", 705 + second)
+
+    text = found(steps(4, 1000, body).build(), Category.HOST_BOUND).explanation
+    assert text.startswith("While tokenize runs on the CPU") is alone
+    assert ("The CPU does something else than launching" in text) is not alone
+    assert "write_log (1" in text
+
+
+@pytest.mark.parametrize(
+    ("culprit", "said"),
+    [
+        ("call", ("While the CPU is inside cudaLaunchKernel", "CUDA_MODULE_LOADING=EAGER")),
+        ("operator", ("While aten::ones runs on the CPU", "Find out why aten::ones takes long on the CPU")),
+        ("nothing", ("While Python outside any region runs,", "put record_function regions around parts")),
+    ],
+)
+def test_what_is_advised_about_the_cpu_fits_what_it_did(culprit: str, said: tuple[str, str]) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.op(0, 2, "aten::mm")
+        trace.operation(10, 100, "gemm", 0)
+        if culprit == "operator":
+            trace.op(120, 2950, "aten::ones")
+        launch = 130 if culprit == "call" else 2960
+        trace.operation(2970, 3000, "gemm", launch, launch_us=2830 if culprit == "call" else 5)
+
+    finding = found(steps(4, 3000, body).build(), Category.HOST_BOUND)
+    assert finding.explanation.startswith(said[0])
+    assert said[1] in " ".join(finding.advice)
+    assert "worker process or a thread that prepares" not in " ".join(finding.advice)
+
+
+@pytest.mark.parametrize(("each", "slower"), [(40, True), (60, False)])
+def test_the_cpu_is_called_slower_than_the_kernels_only_where_it_is(each: float, slower: bool) -> None:
+    """Short kernels 50 us apart leave gaps; one long kernel makes the mean longer than that."""
+
+    def body(trace: TinyTrace, index: int) -> None:
+        for number in range(20):
+            trace.operation(50 * number + 6, 50 * number + 8, "add", 50 * number)
+        trace.operation(1006, 1006 + 21 * each - 40, "gemm", 1000)
+
+    text = found(steps(4, 2500, body).build(), Category.LAUNCH_BOUND).explanation
+    assert ("needs about 50.0 us from one launch to the next" in text) is slower
+    assert ("the short ones among them are over before" in text) is not slower
+
+
+def test_communication_without_any_computation_is_not_accused() -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.collective(10, 900, 2)
+
+    categories = {each.category for each in diagnose(steps(3, 1000, body).build()).findings}
+    assert Category.EXPOSED_COMMUNICATION not in categories
+
+
+def test_the_tensors_of_a_matrix_product_are_named_without_its_other_arguments() -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        name = "cutlass_80_tensorop_f16_s16816gemm_f16_256x128_32x3_nn_align2"
+        trace.shapes(trace.op(0, 20, "aten::addmm"), [[3137], [96, 3137], [3137, 64], [], []], [])
+        trace.operation(30, 1000, name, 5)
+
+    finding = found(steps(3, 1000, body).build(), Category.GEMM_SHAPE)
+    assert "The longest multiplies [96, 3137] by [3137, 64]." in finding.explanation

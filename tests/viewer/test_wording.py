@@ -7,7 +7,8 @@ import pytest
 import resources
 from parsers import open_trace
 from rules import Diagnosis
-from viewer.reports.wording import verdict
+from rules.base import Evidence
+from viewer.reports.wording import place_name, verdict
 
 
 @pytest.mark.parametrize(
@@ -17,3 +18,10 @@ from viewer.reports.wording import verdict
 def test_without_a_finding_idle_time_is_still_said(sample: str, sentence: str) -> None:
     trace = open_trace([resources.path(f"samples/{sample}.pt.trace.json.gz")])
     assert verdict(trace, Diagnosis()).startswith(sentence)
+
+
+def test_a_gap_is_called_by_its_culprit_and_a_kernel_by_its_own_name() -> None:
+    gap = Evidence(0, 0, 1, "Python outside any region")
+    kernel = Evidence(0, 0, 1, "void at::native::(anonymous namespace)::layer_norm_kernel<float>(int)", 3)
+    assert place_name(gap) == "Python outside any region"
+    assert place_name(kernel) == "layer_norm_kernel"

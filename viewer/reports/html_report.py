@@ -8,8 +8,7 @@ from parsers.model import Trace
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
-from viewer.reports.wording import budget_parts, ceiling, share_of, verdict
-from viewer.timeline.geometry.naming import kernel_name
+from viewer.reports.wording import budget_parts, ceiling, place_name, share_of, verdict
 
 _COLOURS = {
     "compute": "#4c8dff",
@@ -83,7 +82,7 @@ def _card(trace: Trace, finding: Finding) -> str:
     advice = "".join(f"<li>{escape(each)}</li>" for each in finding.advice)
     code = f"<pre>{escape(finding.code)}</pre>" if finding.code else ""
     places = "".join(
-        f"<li>{escape(kernel_name(each.name))} at {duration(each.start)}, {duration(each.end - each.start)}</li>"
+        f"<li>{escape(place_name(each))} at {duration(each.start)}, {duration(each.end - each.start)}</li>"
         for each in finding.evidence[:5]
     )
     limits = f"<p><em>Cannot tell: {escape(finding.cannot_tell)}</em></p>" if finding.cannot_tell else ""

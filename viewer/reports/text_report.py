@@ -10,8 +10,7 @@ from parsers.model import Trace
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
-from viewer.reports.wording import budget_parts, ceiling, share_of, verdict
-from viewer.timeline.geometry.naming import kernel_name
+from viewer.reports.wording import budget_parts, ceiling, place_name, share_of, verdict
 
 WIDTH = 96
 DETAILED_DEVICES = 4
@@ -49,8 +48,7 @@ def _about(trace: Trace, analysis: Analysis) -> list[str]:
     lines = [names, f"{quality.events_read:,} events{lost}"]
     t0, t1 = analysis.window
     if t1 > t0:
-        steady = sum(step.steady for step in analysis.steps)
-        lines.append(f"analysed: {duration(t1 - t0)}" + (f", {steady} steady steps" if steady else ""))
+        lines.append(f"analysed: {duration(t1 - t0)}, {analysis.window_text}")
     return [*lines, ""]
 
 
@@ -103,7 +101,7 @@ def _finding(number: int, finding: Finding, limits_said_below: bool) -> list[str
             f"Cannot tell: {finding.cannot_tell}", WIDTH, initial_indent="   ", subsequent_indent="   "
         )
     if finding.evidence:
-        places = [f"{kernel_name(each.name)} at {duration(each.start)}" for each in finding.evidence[:3]]
+        places = [f"{place_name(each)} at {duration(each.start)}" for each in finding.evidence[:3]]
         lines += textwrap.wrap(
             "See: " + "; ".join(places), WIDTH, initial_indent="   ", subsequent_indent="   "
         )

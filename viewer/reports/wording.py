@@ -8,7 +8,8 @@ from rules import Diagnosis, Finding, Severity
 from rules.analysis.analysis import analyse
 from rules.analysis.budget import Budget
 from rules.analysis.causes import Cause
-from rules.base import Category
+from rules.base import Category, Evidence
+from viewer.timeline.geometry.naming import kernel_name
 
 NOTEWORTHY_IDLE = 0.15  # of the window
 INFORMATION = frozenset({Category.GPU_BOUND, Category.RECORDING_OVERHEAD})
@@ -82,3 +83,8 @@ def budget_parts(budget: Budget) -> list[tuple[str, str, int]]:
 def share_of(ns: int, window: int) -> str:
     """A part of the window as a percentage."""
     return percent(ns / window if window else 0.0)
+
+
+def place_name(evidence: Evidence) -> str:
+    """What a place on the timeline is called: a kernel by its own name, a gap by its culprit as it is."""
+    return kernel_name(evidence.name) if evidence.event >= 0 else evidence.name
