@@ -26,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except TraceError as error:
-        print(f"stallscope: {error}", file=sys.stderr)
+        from viewer.plain_text import safe
+
+        print(safe(f"stallscope: {error}").replace("\n", " "), file=sys.stderr)
         return BAD_INPUT
     except (KeyboardInterrupt, Cancelled):
         return INTERRUPTED

@@ -13,6 +13,7 @@ from parsers.model.units import parse_duration
 from rules.base import Evidence
 from viewer import theme
 from viewer.commands import Commands
+from viewer.labels import tooltip
 from viewer.one_piece import write_bytes
 from viewer.opening import FILE_FILTER, recent_files, samples
 from viewer.palette import Mode
@@ -68,6 +69,7 @@ class WindowActions:
         known = recent_files()
         for recent in known:
             action = self._recent.addAction(recent.name.replace("&", "&&"))
+            action.setToolTip(tooltip(recent.name))
             action.setEnabled(recent.exists)
             paths = [Path(path) for path in recent.paths]
             action.triggered.connect(lambda _=False, paths=paths: self._window.open(paths))

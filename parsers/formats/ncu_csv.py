@@ -19,6 +19,7 @@ from parsers.source import open_bytes
 from parsers.unpacking_limit import UnpackingLimit
 
 MOST_SHOWN_MESSAGES = 3
+_TEXT_TO_ZEROS = 100  # what holds more zeros than one in so many characters is no text
 _TOOL_LINE = re.compile(r"^\ufeff?==(PROF|ERROR|WARNING)== ", re.MULTILINE)
 _OTHER_PAGE = re.compile(
     r'^"?(Kernel Name"?,|(Session|Launch|Device) Attribute)|^[ \t]*Section: ', re.MULTILINE
@@ -38,7 +39,7 @@ class NsightComputeCsv:
             head = source.head.decode(encoding_of(source.head), errors="replace")
         except (UnicodeError, LookupError):
             return False
-        if "\0" in head:
+        if head.count("\0") * _TEXT_TO_ZEROS > len(head):
             return False
         return bool(
             _TOOL_LINE.search(head)

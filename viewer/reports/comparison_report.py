@@ -8,7 +8,7 @@ from typing import Any
 
 from parsers.model.units import duration, percent, three_digits
 from rules.compare import Comparison, Measure
-from viewer.reports.text_report import safe
+from viewer.plain_text import safe
 from viewer.timeline.geometry.naming import kernel_name
 
 TEXT_KERNELS = 10
@@ -131,7 +131,7 @@ def as_html(result: Comparison) -> str:
     notes = "".join(f"<li>Gone: {escape(finding.title)}" for finding in result.resolved)
     notes += "".join(f"<li>New: {escape(finding.title)}" for finding in result.appeared)
     notes += "".join(f"<li>Careful: {escape(caution)}" for caution in result.cautions)
-    return (
+    return safe(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         "<title>Comparison</title><style>:root{color-scheme:light dark;font:15px/1.5 system-ui}"

@@ -8,6 +8,7 @@ from parsers.model import Trace
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
+from viewer.plain_text import safe
 from viewer.reports.wording import budget_parts, ceiling, place_name, share_of, verdict
 
 _COLOURS = {
@@ -48,7 +49,7 @@ def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
     skipped = "".join(
         f"<li>{escape(rule)}: {escape(reason)}</li>" for rule, reason in sorted(diagnosis.skipped.items())
     )
-    return (
+    return safe(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{title}</title><style>{_STYLE}</style></head><body>"

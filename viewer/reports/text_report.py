@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections import Counter
 
@@ -10,17 +9,12 @@ from parsers.model import Trace
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
+from viewer.plain_text import safe
 from viewer.reports.wording import budget_parts, ceiling, place_name, share_of, verdict
 
 WIDTH = 96
 DETAILED_DEVICES = 4
 SHOWN_SHARE = 0.001
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def safe(text: str) -> str:
-    """``text`` without control codes and direction marks, which a recording could use to fool a terminal."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def as_text(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:

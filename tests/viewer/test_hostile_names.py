@@ -1,0 +1,269 @@
+"""Names that a stranger chose are shown as text: no markup, no control codes, no formulas, wherever they appear."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtGui import Qt as GuiQt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QLabel, QListView, QTextEdit, QToolTip, QWidget
+from pytestqt.qtbot import QtBot
+
+from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
+from tests.parsers.test_ncu_csv import raw_page
+from viewer.cli import main
+from viewer.main_window import MainWindow
+from viewer.panels.table_view import TableView
+from viewer.quality_dialog import QualityDialog
+
+from .conftest import wait_until_ready
+
+MARKUP = "<b>bold</b><script>alert(1)</script><img src=x onerror=alert(2)><a href='file:///etc/passwd'>x</a>"
+CODES = "\x1b[31mred\x07\x00\x9b2J\u202egnp.\u2066\u200f"
+EVIL = f"=cmd()|' /C calc'!A0 {MARKUP} {CODES} &amp; &copy; 50 % %s {{0}} \\ \" end"
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def events() -> list[Event]:
+    found: list[Event] = [
+        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": EVIL}},
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": 5, "args": {"name": EVIL}},
+        {"ph": "M", "name": "process_labels", "pid": 0, "args": {"labels": EVIL}},
+    ]
+    for step in range(3):
+        at = step * 1000
+        found.append(complete(f"ProfilerStep#{step} {EVIL}", at, 990, "user_annotation"))
+        found.append(complete(f"{EVIL} region", at + 860, 120, "user_annotation"))
+        found.append(complete(f"{EVIL} frame", at + 1, 980, "python_function"))
+        found.append(complete(f"{EVIL} other", at + 1, 980, EVIL, tid=EVIL, pid=EVIL))
+        found.append(complete(f"{EVIL} wait", at + 300, 20, tid=5))
+        found.append({"ph": "C", "name": EVIL, "pid": 1, "ts": at, "args": {EVIL: step}})
+        for number in range(8):
+            correlation = step * 8 + number + 1
+            arguments = {EVIL: EVIL, "Input Dims": [[2, EVIL]], "Input type": [EVIL]}
+            found.append(complete(f"{EVIL} op", at + 9 + number * 5, 4, args=arguments))
+            found.append(launch(at + 10 + number * 5, correlation, "cudaLaunchKernel"))
+            found.append(kernel(f"{EVIL} gemm", at + 50 + number * 100, 60, correlation, note=EVIL))
+    found.append(complete(f"{EVIL} broken", 10, -1))
+    return found
+
+
+def recording(folder: Path) -> Path:
+    path = folder / "<b>run<script>.json"
+    about = {
+        "schemaVersion": 1, "host_name": EVIL, "distributedInfo": {"rank": 0, "world_size": 1}, "pytorch_version": EVIL,
+        "deviceProperties": [{"id": 0, "name": EVIL, "numSms": 132}],
+    }  # fmt: skip
+    path.write_text(text_of(events(), **about))
+    return path
+
+
+def report(folder: Path) -> Path:
+    name = EVIL.replace('"', '""').replace("\x00", "")
+    path = folder / "page.csv"
+    rows = [(str(number), name, "1.5") for number in range(3)]
+    path.write_text(f"==WARNING== {EVIL}\n" + raw_page(rows), "utf-8", newline="")
+    return path
+
+
+Make = Callable[[Path], Path]
+
+
+@pytest.fixture(params=[recording, report])
+def evil_window(
+    request: pytest.FixtureRequest, empty_window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> MainWindow:
+    make: Make = request.param
+    empty_window.open([make(tmp_path)])
+    wait_until_ready(qtbot, empty_window)
+    assert empty_window.document.trace is not None
+    return empty_window
+
+
+def interpreted(text: str) -> bool:
+    """Whether Qt would show some of a stranger's text as markup, where it decides by itself."""
+    return bool(GuiQt.mightBeRichText(text)) and any(
+        tag in text for tag in ("<b>", "<script", "<img", "<a href")
+    )
+
+
+def texts_of_items(view: QAbstractItemView) -> Iterator[str]:
+    model = view.model()
+    root = view.rootIndex()
+    for row in range(min(model.rowCount(root), 20)):
+        for column in range(1 if isinstance(view, QListView) else model.columnCount(root)):
+            yield str(model.index(row, column).data(Qt.ItemDataRole.ToolTipRole) or "")
+
+
+def faults(root: QWidget) -> list[str]:
+    """Widgets that would show markup of the recording as such."""
+    found = []
+    for widget in [root, *root.findChildren(QWidget)]:
+        if isinstance(widget, QLabel):
+            guessed = widget.textFormat() == Qt.TextFormat.AutoText and not interpreted(widget.text())
+            if not guessed and widget.textFormat() != Qt.TextFormat.PlainText:
+                found.append(f"{type(widget).__name__} text: {widget.text()[:80]}")
+        if isinstance(widget, QTextEdit) and any(tag in widget.toHtml() for tag in ("<img", "<a href")):
+            found.append(f"{type(widget).__name__} html")
+        if interpreted(widget.toolTip()):
+            found.append(f"{type(widget).__name__} tooltip: {widget.toolTip()[:80]}")
+        if isinstance(widget, QAbstractItemView) and widget.model() is not None:
+            found += [
+                f"{type(widget).__name__} item: {tip[:80]}"
+                for tip in texts_of_items(widget)
+                if interpreted(tip)
+            ]
+    found += [
+        f"action {action.toolTip()}" for action in root.findChildren(QAction) if interpreted(action.toolTip())
+    ]
+    return found
+
+
+def test_no_label_tooltip_or_table_of_the_window_shows_markup(evil_window: MainWindow, qtbot: QtBot) -> None:
+    window = evil_window
+    trace = window.document.trace
+    assert trace is not None
+    assert faults(window) == []
+    for title in window.panels.titles():
+        window.panels.show_panel(title)
+        wait_until_ready(qtbot, window)
+        assert faults(window) == [], title
+    for event in range(0, len(trace.events), 3):
+        window.document.select_event(event)
+        wait_until_ready(qtbot, window)
+        assert faults(window) == []
+    if window.document.analysis is not None and len(window.document.analysis.idle):
+        window.document.select_gap(0)
+        assert faults(window) == []
+
+
+def test_what_appears_under_the_pointer_is_text(evil_window: MainWindow, qtbot: QtBot) -> None:
+    window = evil_window
+    for widget in [window.timeline, *window.panels.findChildren(QWidget)]:
+        if not widget.isVisible() or widget.width() < 20:
+            continue
+        for at in (0.2, 0.5, 0.8):
+            QTest.mouseMove(widget, QPoint(round(widget.width() * at), round(widget.height() * at)))
+            qtbot.wait(5)
+            assert not interpreted(QToolTip.text())
+    qtbot.wait(400)
+    for shown in QApplication.topLevelWidgets():
+        assert faults(shown) == []
+
+
+def test_the_palette_and_the_account_of_losses_show_text(evil_window: MainWindow, qtbot: QtBot) -> None:
+    trace = evil_window.document.trace
+    assert trace is not None
+    dialog = QualityDialog(trace, evil_window)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    assert faults(dialog) == []
+    evil_window.toolbar.search.setFocus()
+    QTest.keyClicks(QApplication.focusWidget() or evil_window, "bold")
+    wait_until_ready(qtbot, evil_window)
+    qtbot.wait(200)
+    for shown in QApplication.topLevelWidgets():
+        assert faults(shown) == []
+
+
+class Tags(HTMLParser):
+    """Collects tags and attributes of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+@pytest.mark.parametrize("make", [recording, report])
+def test_no_page_runs_or_loads_anything(
+    tmp_path: Path, make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, page = str(make(tmp_path)), tmp_path / "page.html"
+    for words in (["diagnose", path], ["compare", path, path]):
+        assert main([*words, "--html", str(page)]) == 0
+        text = page.read_text("utf-8")
+        parsed = Tags()
+        parsed.feed(text)
+        assert not parsed.tags & {"script", "img", "a", "iframe", "object", "b"}
+        assert not any(name.startswith("on") or name in ("src", "href") for name in parsed.attributes)
+        assert not CONTROL.search(text)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("make", [recording, report])
+def test_no_control_code_reaches_a_terminal(
+    tmp_path: Path, make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(make(tmp_path))
+    for words in (["diagnose", path], ["compare", path, path]):
+        assert main(words) == 0
+        printed = capsys.readouterr()
+        assert not CONTROL.search(printed.out + printed.err)
+    for words in (["diagnose", "--json", path], ["compare", "--json", path, path]):
+        assert main(words) == 0
+        printed = capsys.readouterr()
+        assert not CONTROL.search(printed.out + printed.err)
+        assert json.loads(printed.out)
+    assert main(["diagnose", str(tmp_path / f"gone {CODES.replace(chr(0), '')}")]) == 2
+    assert not CONTROL.search(capsys.readouterr().err)
+
+
+def test_nothing_that_is_copied_or_exported_begins_a_formula(
+    evil_window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
+    window = evil_window
+    for title in window.panels.titles():
+        window.panels.show_panel(title)
+        wait_until_ready(qtbot, window)
+        for table in window.panels.tabs.currentWidget().findChildren(TableView):
+            table.copy_csv()
+            for row in csv.reader(io.StringIO(QGuiApplication.clipboard().text(), newline="")):
+                assert not any(cell.startswith(("=", "+", "@")) for cell in row)
+            table.copy_text()
+            for line in QGuiApplication.clipboard().text().splitlines():
+                assert not any(cell.startswith(("=", "@")) for cell in line.split("\t"))
+    window.acts.copy_diagnosis()
+    assert not CONTROL.search(QGuiApplication.clipboard().text())
+
+
+def test_a_converted_table_holds_no_formula_and_a_converted_trace_the_names_as_they_were(
+    tmp_path: Path,
+) -> None:
+    path = recording(tmp_path)
+    for to, name in (("csv", "out.csv"), ("chrome", "out.json")):
+        assert main(["convert", str(path), "--to", to, str(tmp_path / name)]) == 0
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.reader(file):
+            assert not any(cell.startswith(("=", "+", "@")) for cell in row)
+    names = {each["name"] for each in json.loads((tmp_path / "out.json").read_text("utf-8"))["traceEvents"]}
+    assert f"{EVIL} gemm" in names
+
+
+@pytest.mark.parametrize("name", [r"\ud83d", r"\udfff half", r"\ud83d\ude00", r"\u0000", ""])
+def test_half_a_character_in_a_name_can_be_shown_and_written(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(
+        text_of(events()).replace("cudaLaunchKernel", f"cudaLaunchKernel{name}").replace(" gemm", name)
+    )
+    page = tmp_path / "page.html"
+    assert main(["diagnose", str(path), "--html", str(page)]) == 0
+    assert main(["diagnose", str(path), "--json"]) == 0
+    for to in ("csv", "chrome", "parquet"):
+        assert main(["convert", str(path), "--to", to, str(tmp_path / f"out.{to}")]) == 0
+    capsys.readouterr().out.encode("utf-8")
