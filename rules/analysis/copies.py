@@ -16,6 +16,7 @@ from rules.analysis.work import operations
 
 I64 = npt.NDArray[np.int64]
 
+LEAST_PAGEABLE = 0.01  # of the time spent copying
 _WORDS = {
     CopyKind.H2D: ("htod", "host to device", "h2d", "hosttodevice"),
     CopyKind.D2H: ("dtoh", "device to host", "d2h", "devicetohost"),
@@ -32,11 +33,17 @@ class Copies:
     bytes: int
     time_ns: int
     pageable: I64  # those whose host memory is pageable
+    pageable_ns: int
     regions: tuple[str, ...]  # regions that asked for them, most copied time first
 
     @property
     def exposed_ns(self) -> int:
         return length(self.exposed)
+
+    @property
+    def from_pageable(self) -> bool:
+        """Whether pageable memory is more than a trifle of it."""
+        return self.pageable_ns >= LEAST_PAGEABLE * max(self.time_ns, 1)
 
     @property
     def bandwidth(self) -> float:
@@ -63,6 +70,7 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
         bytes=int(trace.attribute(Attribute.BYTES, events).sum()),
         time_ns=int(durations(trace, events).sum()),
         pageable=pageable,
+        pageable_ns=int(durations(trace, pageable).sum()),
         regions=regions_that_launched(analysis, device, events),
     )
 

@@ -15,6 +15,7 @@ from rules.analysis.calls import WORK_CALLS
 from rules.analysis.causes import Cause
 from rules.analysis.durations import durations
 from rules.analysis.intervals import Intervals, clip, union
+from rules.analysis.kernel_names import readable_name
 from rules.analysis.phrases import device_name, share
 from rules.base import Evidence
 
@@ -40,6 +41,9 @@ class IdleTime:
 
     analysis: Analysis
     cause: Cause
+    of: tuple[
+        str, ...
+    ] = ()  # of these culprits alone: their rows on the GPU that idles longest for the cause
 
     @cached_property
     def by_device(self) -> dict[int, int]:
@@ -72,6 +76,9 @@ class IdleTime:
         first, last = np.searchsorted(idle.device, (self.device, self.device + 1)).tolist()
         here = slice(first, last)
         mine = (idle.cause[here] == self.cause) & (idle.end[here] > t0) & (idle.start[here] < t1)
+        if self.of:
+            wanted = np.array([name in self.of for name in idle.culprits], bool)
+            mine &= wanted[idle.culprit[here]]
         rows = np.flatnonzero(mine) + first
         longest_first: I64 = rows[np.argsort(-self._length(rows), kind="stable")]
         return longest_first
@@ -100,6 +107,16 @@ class IdleTime:
         return self.blames[0].culprit if self.blames else ""
 
     @cached_property
+    def by_next_operation(self) -> tuple[tuple[str, int], ...]:
+        """(name, ns) of the operations that ended the gaps, the longest wait first."""
+        idle, trace = self.analysis.idle, self.analysis.trace
+        ended = idle.next_operation[self.rows] >= 0
+        names = trace.events.name[idle.next_operation[self.rows][ended]]
+        total = np.bincount(names, self._length(self.rows)[ended])
+        order = sorted(np.flatnonzero(total).tolist(), key=lambda name: (-total[name], trace.strings[name]))
+        return tuple((readable_name(trace.strings[name]), int(total[name])) for name in order)
+
+    @cached_property
     def intervals(self) -> Intervals:
         """Where the worst GPU idles for this cause, the longest pieces, inside the window."""
         rows = self.rows[:MOST_INTERVALS]
@@ -112,6 +129,11 @@ class IdleTime:
         """The rank that idles clearly longer for this cause than the others; None when all are alike."""
         alone = len(self.by_device) < 2 or self.worst_ns < CLEARLY_WORST * self.ns
         return None if alone else self.analysis.trace.devices[self.device].rank
+
+    @property
+    def on_worst(self) -> str:
+        """ " on rank 3, GPU 3" where there are several GPUs: whose culprits are listed; else empty."""
+        return f" on {device_name(self.analysis.trace, self.device)}" if len(self.by_device) > 1 else ""
 
     @property
     def spread(self) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from parsers.model import Trace
-from parsers.model.units import duration, percent
+from parsers.model.units import duration
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.calls import Call
 from rules.analysis.causes import Cause
 from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import counted, listed, part_of_step, share
+from rules.analysis.phrases import counted, part_of_step, share, shares
 from rules.analysis.work import api_calls, total
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import Unit, threshold
@@ -103,5 +103,5 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
         f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average. Meanwhile the GPU idles: "
         f"{part_of_step(analysis, waiting.ns)}."
     )
-    where = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:4]]
-    return f"{text} Where: {listed(where)}."
+    where = shares(analysis, [(each.culprit, each.ns) for each in waiting.blames], 4)
+    return f"{text} Where{waiting.on_worst}: {where}."

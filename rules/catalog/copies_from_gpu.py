@@ -62,7 +62,7 @@ When it is wrong
         worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
-        pageable, use = len(worst.pageable) > 0, link_use(trace, worst)
+        pageable, use = worst.from_pageable, link_use(trace, worst)
         where = worst.regions[0] if worst.regions else trace.name(int(worst.events[0]))
         yield Finding(
             rule=self.id,
@@ -95,7 +95,7 @@ def _explanation(analysis: Analysis, copies: Copies) -> str:
     text += f": {part_of_step(analysis, copies.exposed_ns)}."
     if copies.regions:
         text += f" The code that asks for them: {copies.regions[0]}."
-    if len(copies.pageable):
+    if copies.from_pageable:
         text += (
             " They go to pageable memory, so the CPU waits for each and the driver copies everything twice."
         )

@@ -71,7 +71,7 @@ When it is wrong
         worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
-        pageable, use = len(worst.pageable) > 0, link_use(trace, worst)
+        pageable, use = worst.from_pageable, link_use(trace, worst)
         yield Finding(
             rule=self.id,
             category=self.category,
@@ -104,7 +104,7 @@ When it is wrong
 def _culprit(trace: Trace, copies: Copies) -> str:
     longest = max(copies.events.tolist(), key=lambda event: int(durations(trace, event)))
     name = trace.name(longest)
-    if len(copies.pageable) and "pageable" not in name.lower():
+    if copies.from_pageable and "pageable" not in name.lower():
         name += " (pageable memory)"
     return f"{name} in {copies.regions[0]}" if copies.regions else name
 
@@ -117,12 +117,11 @@ def _explanation(analysis: Analysis, copies: Copies) -> str:
     text += f": {part_of_step(analysis, copies.exposed_ns)}."
     if copies.regions:
         text += f" The code that asks for them: {copies.regions[0]}."
-    if len(copies.pageable):
-        part = float(durations(analysis.trace, copies.pageable).sum()) / max(copies.time_ns, 1)
+    if copies.from_pageable:
+        part = copies.pageable_ns / max(copies.time_ns, 1)
         text += (
             f" {percent(part)} of that time copies from pageable memory, which blocks the CPU and is several "
-            "times slower "
-            "than from pinned memory."
+            "times slower than from pinned memory."
         )
     overlapped = 1 - copies.exposed_ns / max(copies.time_ns, 1)
     return f"{text} Compute covers {percent(max(overlapped, 0.0))} of the copying."

@@ -68,9 +68,8 @@ When it is wrong
         yield from self._queued(analysis)
 
     def _queued(self, analysis: Analysis) -> Iterable[Finding]:
-        waiting = IdleTime(analysis, Cause.DEPENDENCY)
-        queued = {each.culprit: each.ns for each in waiting.blames if each.culprit in WAITED_FOR_SOMETHING}
-        ns = sum(queued.values())
+        waiting = IdleTime(analysis, Cause.DEPENDENCY, WAITED_FOR_SOMETHING)
+        ns = sum(each.ns for each in waiting.blames)
         if share(analysis, ns) < analysis.thresholds[LEAST_SHARE]:
             return
         yield Finding(
@@ -81,7 +80,7 @@ When it is wrong
             explanation=(
                 f"The GPU idles {part_of_step(analysis, ns)} although its next operation had been launched already: it "
                 "waits for an event, another GPU or the host, and what that is was not recorded. "
-                f"Which operations: {shares(analysis, queued.items(), 3)}." + waiting.spread
+                f"What waits: {shares(analysis, waiting.by_next_operation, 3)}."
             ),
             advice=(
                 "Record all processes and GPUs of the run together, without a filter, and look at what ends right "
@@ -89,7 +88,7 @@ When it is wrong
             ),
             ceiling_ns=0,
             window_ns=analysis.window_ns,
-            culprit=max(queued, key=lambda each: queued[each]),
+            culprit=waiting.culprit,
             device=waiting.device,
             evidence=waiting.evidence(),
             intervals=pairs(waiting.intervals),

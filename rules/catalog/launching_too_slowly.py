@@ -14,6 +14,7 @@ from parsers.model.units import duration
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.calls import WORK_CALLS
 from rules.analysis.causes import Cause
+from rules.analysis.culprits import OUTSIDE_REGIONS
 from rules.analysis.durations import durations
 from rules.analysis.families import Family
 from rules.analysis.idle_finding import idle_finding
@@ -162,7 +163,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> str
     text = f"{kernels}{slow}: the GPU idles {whole} between them."
     least = analysis.thresholds[LEAST_SHARE]
     if where := shares(analysis, [(each.culprit, each.ns) for each in waiting.blames], 4, least):
-        text += f" Where: {where}."
+        text += f" Where{waiting.on_worst}: {where}."
     floor = facts.kernels * GRAPH_GAP_NS
     if facts.kernels and waiting.ns > 2 * floor:
         text += f" Replayed as a CUDA graph the same kernels would leave gaps of about {part_of_step(analysis, floor)}."
@@ -187,8 +188,9 @@ def _advice(analysis: Analysis, facts: _Launches, culprit: str) -> tuple[str, ..
             'Capture the forward pass as a CUDA graph, or use torch.compile(model, mode="reduce-overhead").'
         )
         advice.append("Serve several requests as one batch: the same launches then do more work.")
+    inside = "" if OUTSIDE_REGIONS in culprit else f" in {culprit}"
     if facts.mean_kernel_ns < analysis.thresholds[SHORT_KERNEL_NS] and not facts.graphs:
         advice.append(
-            f"Look for loops over small tensors in {culprit}, and replace them by one batched operation."
+            f"Look for loops over small tensors{inside}, and replace them by one batched operation."
         )
     return tuple(advice)

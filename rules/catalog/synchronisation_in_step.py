@@ -113,7 +113,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
         for number, each in enumerate(waiting.blames[:3])
         if not number or share(analysis, each.ns) >= LEAST_CULPRIT
     ]
-    return f"{text} Where: {listed(where)}."
+    return f"{text} Where{waiting.on_worst}: {listed(where)}."
 
 
 def _named_operators(analysis: Analysis, device: int, names: tuple[str, ...]) -> npt.NDArray[np.int64]:

@@ -85,11 +85,11 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
         where = shares(analysis, [(each.culprit, each.ns) for each in waiting.blames], 4)
         return (
             f"The CPU does something else than launching, and the GPU has finished its queue: {part}, the longest wait "
-            f"{longest}. Where: {where}."
+            f"{longest}. Where{waiting.on_worst}: {where}."
         )
     text = (
         f"{_doing(first.culprit)}, nothing is launched and the GPU has finished its queue: {part}. "
-        f"{first.culprit} alone is {percent(share(analysis, first.ns))}, the longest wait {longest}."
+        f"{first.culprit} alone is {percent(share(analysis, first.ns))}{waiting.on_worst}, the longest wait {longest}."
     )
     least = analysis.thresholds[LEAST_SHARE]
     others = shares(analysis, [(each.culprit, each.ns) for each in waiting.blames[1:]], 3, least)
@@ -122,7 +122,7 @@ def _advice(culprit: str, launches: int) -> tuple[str, ...]:
     if is_call(culprit):
         return (
             "A call that takes this long usually loads a kernel's code on first use: run a few warm-up steps before "
-            "measuring, or set CUDA_MODULE_LOADING=EAGER.",
+            "measuring" + ("." if culprit.startswith("hip") else ", or set CUDA_MODULE_LOADING=EAGER."),
             "If it is slow in later steps too, look for what else holds the driver: other threads, other processes on "
             "this GPU, full memory.",
         )

@@ -64,7 +64,7 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(found.extra_ns, found.recorded_ns),
-            title=f"Warm-up is in the recording: {percent(found.extra_ns / found.recorded_ns)} of it",
+            title=f"Warm-up is in the recording: {_part(found.extra_ns / found.recorded_ns)} of it",
             explanation=_explanation(found),
             advice=(
                 "Record later steps: torch.profiler.schedule(wait=5, warmup=2, active=5).",
@@ -94,3 +94,7 @@ def _explanation(found: WarmUp) -> str:
         f"({duration(found.usual_ns)}). All other findings look at the steady steps only."
     )
     return f"{text} It contains {listed(found.contains)}." if found.contains else text
+
+
+def _part(share: float) -> str:
+    return "nearly all" if percent(share) == percent(1.0) else percent(share)

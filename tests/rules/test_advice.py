@@ -187,3 +187,46 @@ def test_the_tensors_of_a_matrix_product_are_named_without_its_other_arguments()
 
     finding = found(steps(3, 1000, body).build(), Category.GEMM_SHAPE)
     assert "The longest multiplies [96, 3137] by [3137, 64]." in finding.explanation
+
+
+def test_with_several_gpus_the_list_of_culprits_says_whose_they_are() -> None:
+    ranks = [waiting("tokenize", rank=0, idle=300), waiting("tokenize", rank=1, idle=600)]
+    finding = found(merge(ranks), Category.HOST_BOUND)
+    assert "tokenize alone is 60 % on rank 1, GPU 0, the longest wait" in finding.explanation
+    assert "on rank" not in found(ranks[0], Category.HOST_BOUND).explanation
+
+
+@pytest.mark.parametrize(("part", "advised"), [(4, True), (2, False)])
+def test_pinning_is_advised_when_pageable_memory_is_more_than_a_trifle(part: int, advised: bool) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.copy(5, 305 - part, "HtoD", 2)
+        trace.copy(305 - part, 305, "HtoD", 3, pageable=True)
+        trace.operation(305, 1000, "gemm", 100)
+
+    finding = found(steps(3, 1000, body).build(), Category.COPY_H2D)
+    assert any(advice.startswith("Pin the host memory") for advice in finding.advice) is advised
+    assert ("pageable" in finding.explanation + finding.culprit) is advised
+
+
+def test_queued_work_that_waits_is_told_by_its_own_name() -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.operation(6, 500, "gemm", 0)
+        trace.operation(800, 1000, "void resolve_future<int>(int*)", 10)
+
+    finding = found(steps(3, 1000, body).build(), Category.UNEXPLAINED_IDLE)
+    assert "What waits: resolve_future (30 %)." in finding.explanation
+    assert [each.start for each in finding.evidence] == [500_000, 1_500_000, 2_500_000]
+
+
+def test_a_recording_that_is_nearly_all_warm_up_is_not_called_all_warm_up() -> None:
+    def one(lengths: list[int]) -> str:
+        trace, at = TinyTrace(), 0.0
+        for index, length in enumerate(lengths):
+            trace.shift = at
+            trace.step(0, length, f"ProfilerStep#{index}")
+            trace.operation(10, length - 10, "gemm", 0)
+            at += length
+        return found(trace.build(), Category.WARM_UP).title
+
+    assert one([10_000_000, 1000, 1000, 1000, 1000]).endswith("nearly all of it")
+    assert one([10_000, 1000, 1000, 1000, 1000]).endswith(" 64 % of it")
