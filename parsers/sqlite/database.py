@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Malformed
+from parsers.sqlite.driver import connect
 
 I64 = npt.NDArray[np.int64]
 BATCH_ROWS = 1 << 16
@@ -239,7 +240,7 @@ class _Query:
     """One SELECT for stretches of a table; each thread has its own connection."""
 
     def __init__(self, database: Database, table: Table, columns: Mapping[str, str], where: str) -> None:
-        self._uri = database.uri
+        self._path, self._uri = database.path, database.uri
         self._damaged = database.damaged
         self._table = table
         self._columns = columns
@@ -307,9 +308,7 @@ class _Query:
     def _connection(self) -> Any:
         connection = getattr(self._of_thread, "connection", None)
         if connection is None:
-            from adbc_driver_sqlite import dbapi
-
-            connection = self._of_thread.connection = dbapi.connect(self._uri, autocommit=True)
+            connection = self._of_thread.connection = connect(self._path, self._uri)
             self._connections.append(connection)
             if self._damaged:
                 with connection.cursor() as cursor:

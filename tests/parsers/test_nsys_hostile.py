@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -298,3 +299,24 @@ def test_damaged_bytes_never_crash_the_reader(tmp_path: Path, healthy: bytes, da
     except TraceError:
         return
     assert trace.quality.events_read == trace.quality.events_kept + trace.quality.quarantined
+
+
+@pytest.mark.parametrize("broken", ["missing", "does not load"])
+def test_a_driver_that_cannot_be_loaded_is_not_called_damage_of_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    import adbc_driver_sqlite.dbapi
+    from adbc_driver_manager import InternalError
+
+    path = recording(folder)
+
+    def fails(*_: object, **__: object) -> None:
+        raise InternalError("dlopen() failed: libadbc_driver_sqlite.so: wrong ELF class", status_code=9)
+
+    if broken == "missing":
+        monkeypatch.setitem(sys.modules, "adbc_driver_sqlite", None)
+    else:
+        monkeypatch.setattr(adbc_driver_sqlite.dbapi, "connect", fails)
+    with pytest.raises(TraceError, match="its driver does not load") as caught:
+        open_trace([path])
+    assert "The file is fine" in caught.value.hint
