@@ -6,10 +6,10 @@ from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QToolButton, QWidget
 
-from parsers.model.units import duration
 from viewer.document import Document
 from viewer.labels import Label
 from viewer.palette import SearchField
+from viewer.step_list import StepList
 
 SEARCH_WIDTH = 460
 NARROW = 880
@@ -87,27 +87,18 @@ class StepSelector(QWidget):
 
     def _fill(self) -> None:
         steps, ranks = self._document.steps, self._ranks()
-        self.box.clear()
         self.setVisible(len(steps) > 1)
-        if not steps:
-            return
-        if self._rank not in ranks:
+        if ranks and self._rank not in ranks:
             self._rank = ranks[0]
         t0, t1 = self._document.analysis.window if self._document.analysis is not None else (0, 0)
-        self.box.addItem(f"All steps   {duration(t1 - t0)}", -1)
-        for rank in ranks if len(ranks) <= MOST_RANKS_LISTED else [self._rank]:
-            own = [(index, step) for index, step in enumerate(steps) if step.rank == rank]
-            whose = f"Rank {rank}: " if len(ranks) > 1 else ""
-            if whose:
-                self.box.insertSeparator(self.box.count())
-            for number, (index, step) in enumerate(own):
-                length = duration(step.end - step.start)
-                self.box.addItem(f"{whose}{number + 1} of {len(own)}   {length}", index)
+        listed = ranks if len(ranks) <= MOST_RANKS_LISTED else [self._rank]
+        self._list = StepList(steps, listed, len(ranks) > 1, t1 - t0)
+        self.box.setModel(self._list)
         self._show(self._document.step)
         self.box.view().setMinimumWidth(220)
 
     def _show(self, step: int) -> None:
-        self.box.setCurrentIndex(max(self.box.findData(step), 0))
+        self.box.setCurrentIndex(self._list.place_of(step))
 
 
 class ToolBar(QWidget):

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy
 from parsers.model import Trace
 from parsers.model.units import duration
 from rules.analysis.causes import Cause
+from rules.analysis.device_operations import operations_of_device
 from viewer import theme
 from viewer.budget_bar import BudgetBar, Part
 from viewer.document import Document, Stage
@@ -123,7 +124,7 @@ class VerdictStrip(QWidget):
         grid.setVerticalSpacing(4)
         if analysis is not None and trace is not None and trace.devices:
             t0, t1 = self._document.window
-            active = [index for index in range(len(trace.devices)) if len(trace.operations_of_device(index))]
+            active = [index for index in range(len(trace.devices)) if len(operations_of_device(trace, index))]
             budgets = sorted(
                 (analysis.budget(index, t0, t1) for index in active), key=lambda b: -b.total_idle_ns
             )

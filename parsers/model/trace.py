@@ -81,6 +81,11 @@ class Trace:
         return self.events.of_kind(*GPU_WORK)
 
     @cached_property
+    def kinds(self) -> frozenset[int]:
+        """Every ``EventKind`` that occurs."""
+        return frozenset(np.flatnonzero(np.bincount(self.events.kind, minlength=1)).tolist())
+
+    @cached_property
     def lane_device(self) -> I64:
         """Index into ``devices`` for each lane; -1 for lanes that are not a GPU's."""
         return np.array([-1 if lane.device is None else lane.device for lane in self.lanes], np.int64)

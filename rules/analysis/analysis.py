@@ -31,6 +31,7 @@ class Analysis:
     trace: Trace
     thresholds: Thresholds = DEFAULTS
     _times: dict[int, DeviceTime] = field(default_factory=dict, repr=False)
+    _budgets: dict[int, Budget] = field(default_factory=dict, repr=False)  # of the window
 
     @cached_property
     def threads(self) -> Threads:
@@ -146,7 +147,11 @@ class Analysis:
 
     def budget(self, device: int, t0: int, t1: int) -> Budget:
         """Where the time of [t0, t1) went on one device."""
-        return budget_of(self.time(device), device, t0, t1)
+        if (t0, t1) != self.window:
+            return budget_of(self.time(device), device, t0, t1)
+        if device not in self._budgets:
+            self._budgets[device] = budget_of(self.time(device), device, t0, t1)
+        return self._budgets[device]
 
     def budgets(self, device: int) -> Budget:
         """Where the window's time went on one device."""

@@ -64,6 +64,7 @@ def _elsewhere(
         load_ahead()  # while the other process works
         trace = process.trace(progress.part(0.0, 0.95), show)
         keep_index(trace, progress.part(0.95, 1.0))
+        _ = trace.kinds
     except BaseException:
         process.close()
         raise
@@ -72,17 +73,17 @@ def _elsewhere(
 
 def analysis_of(read: Opened, progress: Progress, thresholds: Thresholds) -> tuple[Analysis, Diagnosis]:
     """The analysis of what was opened, and the diagnosis."""
+    from viewer.loading.analysing import analysed, prepared
+
     if read.process is not None and read.process.thresholds != thresholds:  # changed since
         read.process.close()
     elif read.process is not None:
         from viewer.loading.process import CannotLoadThere
 
         try:
-            return read.process.analysis(read.trace, progress)
+            return prepared(*read.process.analysis(read.trace, progress))
         except CannotLoadThere:
             _LOG.warning("analysed in the window's own process", exc_info=True)
         finally:
             read.process.close()
-    from viewer.loading.analysing import analysed
-
-    return analysed(read.trace, progress, thresholds)
+    return prepared(*analysed(read.trace, progress, thresholds))

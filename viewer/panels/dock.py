@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QTabWidget, QToolButton, QVBoxLayout, QWidget
 
-from viewer.document import Document
+from viewer.document import Document, Stage
 from viewer.panels.kernels import KernelsPanel
 from viewer.panels.panel import Panel
 from viewer.panels.selection import SelectionPanel
@@ -68,6 +68,7 @@ class BottomPanels(QWidget):
         self.tabs.tabBarClicked.connect(lambda _: self._choose())
         document.trace_changed.connect(lambda _: self.update_tabs())
         document.analysis_changed.connect(lambda _: self.update_tabs(prefer="Kernels"))
+        document.stage_changed.connect(lambda stage: self.update_tabs() if stage is Stage.READY else None)
         self.update_tabs()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -100,8 +101,10 @@ class BottomPanels(QWidget):
             self.tabs.insertTab(sum(self.tabs.indexOf(each) >= 0 for each in earlier), panel, panel.title)
 
     def _is_allowed(self, panel: Panel) -> bool:
-        """While only the first events are there, no numbers are drawn from them."""
-        return not self._document.preview or isinstance(panel, SelectionPanel)
+        """Nothing is counted before all is read, nor twice: before the analysis says which time counts."""
+        document = self._document
+        waiting = document.analysis is None and document.stage in (Stage.LOADING, Stage.ANALYSING)
+        return not waiting or isinstance(panel, SelectionPanel)
 
     def _to_show(self, wanted: Sequence[Panel], prefer: str) -> Panel | None:
         keep = next((panel for panel in wanted if panel is self.tabs.currentWidget()), None)

@@ -46,7 +46,7 @@ class OperatorsPanel(Panel):
 
     def has_data(self) -> bool:
         trace = self.document.trace
-        return trace is not None and bool((trace.events.kind == EventKind.CPU_OP).any())
+        return trace is not None and EventKind.CPU_OP in trace.kinds
 
     def _forget(self, _: object) -> None:
         self._times = None

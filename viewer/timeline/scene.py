@@ -21,6 +21,20 @@ from viewer.timeline.kinds.base import style_of
 CULPRIT_SHARE = 0.03  # of all idle time: a region that causes more is painted in the colour of its cause
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """What the timeline draws of an analysis: gaps by device, steps by rank, and who causes most idle time."""
+
+    gaps: Mapping[int, Gaps] = field(default_factory=dict)
+    step_rows: Mapping[int | None, StepRow] = field(default_factory=dict)
+    culprits: Mapping[str, Cause] = field(default_factory=dict)
+
+    @staticmethod
+    def of(analysis: Analysis) -> Joined:
+        """Takes a moment when there are many gaps or steps."""
+        return Joined(device_gaps(analysis.idle), step_rows(analysis.steps), heavy_culprits(analysis.idle))
+
+
 @dataclass(eq=False)
 class Scene:
     """One recording as the timeline sees it."""
@@ -39,15 +53,15 @@ class Scene:
     def __post_init__(self) -> None:
         self.forget_colors()
 
-    def set_analysis(self, analysis: Analysis | None, gaps: Mapping[int, Gaps] | None = None) -> None:
-        """Take over the idle table, the steps and the culprits; ``gaps`` where they are known already."""
+    def set_analysis(self, analysis: Analysis | None, joined: Joined | None = None) -> None:
+        """Take over the idle table, the steps and the culprits; ``joined`` where it is known already."""
         self.analysis = analysis
         if analysis is None:
-            self.idle, self.gaps, self.steps, self.culprits = None, {}, (), {}
+            self.idle, self.steps, joined = None, (), Joined()
         else:
-            self.idle, self.gaps = analysis.idle, device_gaps(analysis.idle) if gaps is None else gaps
-            self.steps, self.culprits = tuple(analysis.steps), heavy_culprits(analysis.idle)
-        self.step_rows = step_rows(self.steps)
+            self.idle, self.steps = analysis.idle, tuple(analysis.steps)
+            joined = joined or Joined.of(analysis)
+        self.gaps, self.culprits, self.step_rows = joined.gaps, joined.culprits, joined.step_rows
         self.forget_colors()
 
     def set_color_mode(self, mode: str) -> None:

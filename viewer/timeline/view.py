@@ -17,18 +17,18 @@ from viewer.jobs import Jobs
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, kept_index
-from viewer.timeline.geometry.gaps import Gaps, device_gaps
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.gestures import Gestures
 from viewer.timeline.lane_commands import LaneCommands
 from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
-from viewer.timeline.scene import Scene
+from viewer.timeline.scene import Joined, Scene
 from viewer.timeline.state import Mark, TimelineState
 from viewer.timeline.walking import across, along
 
 AT_ONCE = 100_000  # events or gaps: so few are prepared without a job
+GAPS_AT_ONCE = 10_000  # gaps and steps
 LANES_AT_ONCE = 2_000
 KEY_ZOOM = 0.7
 KEY_PAN = 0.15  # of the width
@@ -134,18 +134,18 @@ class TimelineView(QWidget):
         scene = self.state.scene
         if scene is None:
             return
-        if analysis is None or len(analysis.idle) <= AT_ONCE:
+        if analysis is None or len(analysis.idle) + len(analysis.steps) <= GAPS_AT_ONCE:
             self._take_analysis(scene, analysis, None)
             return
 
-        def work(_: Progress) -> dict[int, Gaps]:
-            return device_gaps(analysis.idle)
+        def work(_: Progress) -> Joined:
+            return Joined.of(analysis)
 
-        self._jobs.ask(JOINING, work, answer=lambda gaps: self._take_analysis(scene, analysis, gaps))
+        self._jobs.ask(JOINING, work, answer=lambda joined: self._take_analysis(scene, analysis, joined))
 
-    def _take_analysis(self, scene: Scene, analysis: Analysis | None, gaps: dict[int, Gaps] | None) -> None:
+    def _take_analysis(self, scene: Scene, analysis: Analysis | None, joined: Joined | None) -> None:
         if scene is self.state.scene:
-            scene.set_analysis(analysis, gaps)
+            scene.set_analysis(analysis, joined)
             self.state.content_changed.emit()
             self.rank_followed.emit(self.state.step_row.rank)
 
