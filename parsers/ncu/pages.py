@@ -15,6 +15,16 @@ from parsers.ncu.units import base_unit
 
 ROWS_THAT_SHOW_THE_STYLE = 300
 RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "OK": "ok", "INF": "info"}
+SUMMARY_COLUMNS = {
+    "Section Name",
+    "Metric Name",
+    "Metric Unit",
+    "Metric Value",
+    "Minimum",
+    "Maximum",
+    "Average",
+}
+NVTX_RANGE = "nvtx__range"  # no metric of the tool: the range by which a summary was made
 _DIM = re.compile(r"\(?\s*(\d+)\s*[,;x]\s*(\d+)\s*[,;x]\s*(\d+)\s*\)?")
 _NVTX_COLUMN = re.compile(r":(Push/Pop|Start/Stop)_Range", re.IGNORECASE)
 
@@ -155,6 +165,9 @@ class Page:
             if name and name not in IDENTITY_COLUMNS and not _NVTX_COLUMN.search(name)
         ]
         self._columns = [(at, name, 1.0, "") for at, name in self._metrics]
+        self._groups = [
+            at for at, name in enumerate(header) if name and name not in IDENTITY_COLUMNS | SUMMARY_COLUMNS
+        ]
         self._style = NumberStyle()
         self._waiting: list[list[str]] | None = []
         self._launches: dict[tuple[object, ...], Launch] = {}
@@ -227,11 +240,14 @@ class Page:
     def _take_summary(self, cells: list[str]) -> None:
         row = Row(cells, self._index)
         found = row.launch()
-        key = (found.process, found.name, found.grid, found.block, found.device)
+        group = [cells[at].strip() for at in self._groups if at < len(cells)]
+        key = (found.process, found.name, found.grid, found.block, found.device, *group)
         if (launch := self._launches.get(key)) is None:
             launch = self._launches[key] = found
             launch.number = launch.number or str(len(self._launches) - 1)
             launch.from_labels = True
+            if any(group):
+                launch.metrics[NVTX_RANGE] = ":".join(each for each in group if each)
         metric = metric_of_label(row["Section Name"], row["Metric Name"])
         launch.take(metric, row["Average"], row["Metric Unit"], self._style)
 

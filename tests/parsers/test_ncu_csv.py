@@ -107,6 +107,48 @@ def test_the_summary_page_counts_invocations(fixtures: Path) -> None:
     assert len({each.id for each in trace.kernels}) == len(trace.kernels)
 
 
+SUMMARY_HEADER = (
+    ["Process ID", "Process Name", "Host Name"],
+    ["Kernel Name", "Block Size", "Grid Size", "Device", "CC", "Invocations", "Section Name", "Metric Name",
+     "Metric Unit", "Minimum", "Maximum", "Average"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [["Domain", "Range"], [NVTX], ["Range Name"]])
+def test_a_summary_of_each_nvtx_range_keeps_the_kernel_of_every_range(
+    tmp_path: Path, columns: list[str]
+) -> None:
+    before, after = SUMMARY_HEADER
+    header = [*before, *columns, *after]
+    lines = [",".join(f'"{name}"' for name in header)]
+    for place, (name, average) in enumerate((("forward", "1.5"), ("backward", "3.5"), ("", "2.5"))):
+        ranges = ["train"[: 5 * bool(name)], name][-len(columns) :]
+        cells = [
+            "7",
+            "python",
+            "host",
+            *ranges,
+            "gemm",
+            "(128, 1, 1)",
+            "(64, 1, 1)",
+            "0",
+            "9.0",
+            str(place + 2),
+        ]
+        lines += [
+            ",".join(f'"{cell}"' for cell in [*cells, "GPU Speed Of Light Throughput", *metric])
+            for metric in (("Duration", "us", "1.0", "9.0", average), ("DRAM Throughput", "%", "1", "9", "5"))
+        ]
+    kernels = opened(tmp_path, "\n".join(lines)).kernels
+    assert [kernel.duration_ns for kernel in kernels] == [1500, 3500, 2500]
+    assert [kernel.invocations for kernel in kernels] == [2, 3, 4]
+    assert len({kernel.id for kernel in kernels}) == 3
+    stated = [kernel.metrics.get("nvtx__range") for kernel in kernels]
+    assert stated == (
+        ["train:forward", "train:backward", None] if len(columns) == 2 else ["forward", "backward", None]
+    )
+
+
 def test_a_live_run_with_tool_lines(fixtures: Path) -> None:
     trace = open_trace([fixtures / "ncu" / "kernels.live_metrics.csv"])
     assert len(trace.kernels) == 11
