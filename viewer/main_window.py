@@ -27,17 +27,8 @@ from viewer.jobs import Jobs
 from viewer.lines import HorizontalLine
 from viewer.opening import OpenNote, remember
 from viewer.panels.bookmarks import BookmarksPanel
-from viewer.panels.counters import CountersPanel, RooflinePanel
 from viewer.panels.diagnosis import DiagnosisPanel
 from viewer.panels.dock import BottomPanels
-from viewer.panels.icicle import FlamePanel
-from viewer.panels.kernels import KernelsPanel
-from viewer.panels.memory import MemoryPanel
-from viewer.panels.operators import OperatorsPanel
-from viewer.panels.panel import Panel
-from viewer.panels.ranks import CollectivesPanel, RanksPanel
-from viewer.panels.selection import SelectionPanel
-from viewer.panels.steps import StepsPanel
 from viewer.preferences import Preferences
 from viewer.recent_summary import Summary
 from viewer.reports.wording import verdict
@@ -100,7 +91,8 @@ class MainWindow(QMainWindow):
         self.menu_bar = QMenuBar()
         self.setMenuWidget(self._top())
         self.diagnosis = DiagnosisPanel(self.document)
-        self.panels = BottomPanels(self.document, self._make_panels())
+        self.bookmarks = BookmarksPanel(self.document)
+        self.panels = BottomPanels(self.document, self.bookmarks)
         self.diagnosis_dock = self._dock("Diagnosis", self.diagnosis, Qt.DockWidgetArea.RightDockWidgetArea)
         self.panels_dock = self._dock("Panels", self.panels, Qt.DockWidgetArea.BottomDockWidgetArea)
         self.status = StatusBar(self.document)
@@ -115,23 +107,6 @@ class MainWindow(QMainWindow):
         self._connect()
         self._restore_layout()
         self._show_pages()
-
-    def _make_panels(self) -> list[Panel]:
-        document = self.document
-        self.bookmarks = BookmarksPanel(document)
-        return [
-            SelectionPanel(document),
-            KernelsPanel(document),
-            OperatorsPanel(document),
-            FlamePanel(document),
-            StepsPanel(document),
-            RanksPanel(document),
-            CollectivesPanel(document),
-            MemoryPanel(document),
-            CountersPanel(document),
-            RooflinePanel(document),
-            self.bookmarks,
-        ]
 
     def _top(self) -> QWidget:
         top = QWidget()

@@ -263,7 +263,7 @@ class WindowActions:
 
     def show_preferences(self) -> None:
         """Open the preferences and apply what was changed."""
-        from viewer.preferences import PreferencesDialog
+        from viewer.preferences_dialog import PreferencesDialog
 
         dialog = PreferencesDialog(self._window.preferences, self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

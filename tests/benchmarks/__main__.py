@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.benchmarks import starting
+
 SIZES = (100_000, 1_000_000)
 
 
@@ -33,6 +35,7 @@ def main() -> None:
         print("floor: the same file decoded event by event with msgspec, nothing kept\n")
         _measure_databases(sizes, folder)
         _measure_drawing(sizes)
+        starting.report()
 
 
 def _measure_databases(sizes: Sequence[int], folder: Path) -> None:

@@ -18,7 +18,8 @@ from viewer.category_colors import color_of_part
 from viewer.document import Stage
 from viewer.main_window import MainWindow
 from viewer.opening import data_folder
-from viewer.preferences import Preferences, PreferencesDialog
+from viewer.preferences import Preferences
+from viewer.preferences_dialog import PreferencesDialog
 from viewer.problem import ProblemDialog, report_of
 
 from .conftest import KERNELS, MS, STEPS, wait_until_ready

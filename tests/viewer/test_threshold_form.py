@@ -10,7 +10,8 @@ from pytestqt.qtbot import QtBot
 from rules.thresholds import DEFAULTS, LEAST_SHARE, Thresholds
 from viewer.document import Stage
 from viewer.main_window import MainWindow
-from viewer.preferences import Preferences, PreferencesDialog
+from viewer.preferences import Preferences
+from viewer.preferences_dialog import PreferencesDialog
 from viewer.threshold_form import ThresholdField
 
 from .conftest import wait_until_ready

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QTabWidget, QToolButton, QVBoxLayout, QWidget
 
 from viewer.document import Document, Stage
-from viewer.panels.kernels import KernelsPanel
 from viewer.panels.panel import Panel
-from viewer.panels.selection import SelectionPanel
+from viewer.panels.tabs import tabs
 
 FILTER_WIDTH = 180
 NARROW = 860
@@ -20,10 +19,12 @@ NARROW = 860
 class BottomPanels(QWidget):
     """Tabs that come and go with the data; keeps the current tab by name when another file is opened."""
 
-    def __init__(self, document: Document, panels: Sequence[Panel], parent: QWidget | None = None) -> None:
+    def __init__(self, document: Document, last: Panel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._document = document
-        self.panels = tuple(panels)
+        self.panels: tuple[Panel, ...] = ()
+        self._last = last
+        self._coming = tabs(document, self)
         self._by_user = False  # whether the user, not the data, decided which tab is shown
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
@@ -59,17 +60,41 @@ class BottomPanels(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.tabs)
-        for panel in self.panels:
-            panel.setParent(self)
-            panel.hide()
-            if isinstance(panel, KernelsPanel):
-                self.by_family.toggled.connect(panel.group_by_family)
         self.tabs.currentChanged.connect(self._on_current)
         self.tabs.tabBarClicked.connect(lambda _: self._choose())
-        document.trace_changed.connect(lambda _: self.update_tabs())
+        document.trace_changed.connect(lambda _: self._complete())
         document.analysis_changed.connect(lambda _: self.update_tabs(prefer="Kernels"))
         document.stage_changed.connect(lambda stage: self.update_tabs() if stage is Stage.READY else None)
+        self._on_current()
+        QTimer.singleShot(0, self, self._make_one)
+
+    def _make_one(self) -> None:
+        """One more tab in each turn of the event loop, so that a new window answers at once."""
+        if self._make_next():
+            QTimer.singleShot(0, self, self._make_one)
+        elif self._document.trace is None:
+            self._complete()
+
+    def _make_next(self) -> bool:
+        panel = next(self._coming, None)
+        if panel is not None:
+            self._take(panel)
+        return panel is not None
+
+    def _complete(self) -> None:
+        """All tabs now: there is a recording, or there was time to make them."""
+        while self._make_next():
+            pass
+        if self._last not in self.panels:
+            self._last.setParent(self)
+            self._take(self._last)
         self.update_tabs()
+
+    def _take(self, panel: Panel) -> None:
+        panel.hide()
+        self.panels = (*self.panels, panel)
+        if panel.has_families:
+            self.by_family.toggled.connect(panel.group_by_family)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -104,12 +129,12 @@ class BottomPanels(QWidget):
         """Nothing is counted before all is read, nor twice: before the analysis says which time counts."""
         document = self._document
         waiting = document.analysis is None and document.stage in (Stage.LOADING, Stage.ANALYSING)
-        return not waiting or isinstance(panel, SelectionPanel)
+        return not waiting or panel.of_selection
 
     def _to_show(self, wanted: Sequence[Panel], prefer: str) -> Panel | None:
         keep = next((panel for panel in wanted if panel is self.tabs.currentWidget()), None)
         if keep is None or not self._by_user:
-            others = [panel for panel in wanted if not isinstance(panel, SelectionPanel)]
+            others = [panel for panel in wanted if not panel.of_selection]
             preferred = next((panel for panel in others if panel.title == prefer), None)
             keep = preferred if preferred is not None else others[0] if others else keep
         return keep if keep is not None else wanted[0] if wanted else None
@@ -137,7 +162,7 @@ class BottomPanels(QWidget):
         has_table = panel is not None and bool(panel.tables)
         self.filter.setVisible(has_table)
         self.export.setVisible(has_table and self.width() >= NARROW)
-        self.by_family.setVisible(isinstance(panel, KernelsPanel))
+        self.by_family.setVisible(panel is not None and panel.has_families)
         self._filter_current()
 
     def _filter_current(self, _: str = "") -> None:

@@ -38,6 +38,7 @@ class KernelsPanel(Panel):
     """Follows the selected area or step; a row selects the longest call on the timeline."""
 
     title: ClassVar[str] = "Kernels"
+    has_families: ClassVar[bool] = True
     follows_area: ClassVar[bool] = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
@@ -46,9 +47,9 @@ class KernelsPanel(Panel):
         self.by_family = TableView(BY_FAMILY, "Kernel families")
         self.tables = (self.by_name, self.by_family)
         self._stack = QStackedLayout()
+        self.column.addLayout(self._stack)  # first: it shows what is added, which then needs a parent
         self._stack.addWidget(self.by_name)
         self._stack.addWidget(self.by_family)
-        self.column.addLayout(self._stack)
         for table in self.tables:
             table.chosen.connect(lambda row, table=table: self._select(table, row))
         document.event_changed.connect(self._mark)

@@ -23,6 +23,8 @@ class Panel(QWidget):
     title: ClassVar[str] = ""
     follows_step: ClassVar[bool] = True
     follows_area: ClassVar[bool] = False
+    of_selection: ClassVar[bool] = False  # shows what is selected, and nothing until something is
+    has_families: ClassVar[bool] = False  # can show families instead of single kernels
     tables: tuple[TableView, ...] = ()
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
@@ -89,6 +91,9 @@ class Panel(QWidget):
             return work()
 
         self.document.jobs.ask(f"panel {self.title}", run, answer)
+
+    def group_by_family(self, grouped: bool) -> None:
+        """Show kernel families instead of single kernels; only asked of a panel that ``has_families``."""
 
     def set_filter(self, text: str) -> None:
         """Filter every table of this panel."""

@@ -55,6 +55,7 @@ class SelectionPanel(Panel):
     """Follows the document's event, gap and area; the last thing selected is the one shown."""
 
     title: ClassVar[str] = "Selection"
+    of_selection: ClassVar[bool] = True
     follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
