@@ -230,3 +230,32 @@ def test_a_recording_that_is_nearly_all_warm_up_is_not_called_all_warm_up() -> N
 
     assert one([10_000_000, 1000, 1000, 1000, 1000]).endswith("nearly all of it")
     assert one([10_000, 1000, 1000, 1000, 1000]).endswith(" 64 % of it")
+
+
+@pytest.mark.parametrize(("us", "named"), [(0.7, True), (0.3, False)])
+def test_a_culprit_that_would_be_0_percent_is_left_out(us: float, named: bool) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.operation(6, 400, "gemm", 0)
+        trace.call(10, 450, "cudaDeviceSynchronize")
+        trace.op(952, 952 + us, "aten::item")
+        trace.operation(960, 1000, "gemm", 955, launch_us=2)
+
+    text = found(steps(4, 1000, body).build(), Category.SYNCHRONIZATION).explanation
+    assert "cudaDeviceSynchronize" in text
+    assert ("aten::item" in text) is named
+
+
+@pytest.mark.parametrize(("scores", "told"), [(33.0, True), (28.0, False)])
+def test_attention_is_mentioned_from_a_twentieth_of_the_moved_time(scores: float, told: bool) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.operation(5, 100, "sm90_gemm", 0)
+        trace.operation(100, 100 + scores, "softmax_warp_forward", 1)
+        trace.operation(200, 300, "sm90_gemm", 2)
+        for number in range(3):
+            trace.operation(
+                300 + 200 * number, 500 + 200 * number, "vectorized_elementwise_kernel<a>", 3 + number
+            )
+        trace.operation(900, 1000, "sm90_gemm", 10)
+
+    text = found(steps(4, 1000, body).build(), Category.MEMORY_BOUND_KERNELS).explanation
+    assert ("lies between the matrix products of attention" in text) is told

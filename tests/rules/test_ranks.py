@@ -239,3 +239,38 @@ def test_since_when_is_told_for_each_late_rank() -> None:
     finding = straggling(two_phases({1: (400, 0), 3: (0, 390)}, from_step=2))
     assert finding is not None
     assert finding.explanation.count("It begins in ProfilerStep#3 and shows in 2 of 4 steps.") == 2
+
+
+@pytest.mark.parametrize(("third", "named"), [(210.0, ("rank 1", "rank 3", "rank 5")), (190.0, ())])
+def test_ranks_are_late_together_when_each_is_at_least_half_as_late_as_the_latest(
+    third: float, named: tuple[str, ...]
+) -> None:
+    def one(rank: int) -> Trace:
+        def body(trace: TinyTrace, index: int) -> None:
+            for place, (who, how_late) in enumerate(((1, 400.0), (3, 390.0), (5, third))):
+                at = 1000 * place
+                arrives = at + 500 + (how_late if rank == who else 0.0)
+                trace.operation(at + 5, arrives, "gemm", at)
+                trace.collective(arrives, at + 1000, at + 2, size=1_000_000 * (place + 1))
+
+        return steps(3, 3000, body, into=TinyTrace(rank=rank)).build()
+
+    assert ranks_of(analyse(merge([one(rank) for rank in range(8)]))).late_names == named
+
+
+@pytest.mark.parametrize(
+    ("early", "said"),
+    [(110.0, "It begins in ProfilerStep#3 and shows in 2 of 4 steps."), (130.0, "It is so in every step.")],
+)
+def test_a_late_rank_shows_in_steps_that_cost_a_third_of_the_costliest(early: float, said: str) -> None:
+    def one(rank: int) -> Trace:
+        def body(trace: TinyTrace, index: int) -> None:
+            arrives = 500 + (rank == 1) * (400 if index >= 2 else early)
+            trace.operation(5, arrives, "gemm", 0)
+            trace.collective(arrives, 1000, 2)
+
+        return steps(4, 1000, body, into=TinyTrace(rank=rank)).build()
+
+    finding = straggling(merge([one(rank) for rank in range(3)]))
+    assert finding is not None
+    assert said in finding.explanation
