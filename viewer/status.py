@@ -27,6 +27,7 @@ class StatusBar(QStatusBar):
         self.file = ElidedLabel("", "secondary", pixels=12)
         self.file.setMaximumWidth(320)
         self.producer = Label("", "secondary", pixels=12)
+        self.producer.setContentsMargins(8, 0, 0, 0)
         self.badge = QToolButton()
         self.badge.setAutoRaise(True)
         self.badge.setFont(theme.font(12))

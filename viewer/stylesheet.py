@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import Template
 
+import resources
+
 _SHEET = Template(
     """
 QMainWindow, QDialog { background: $panel; }
@@ -41,7 +43,20 @@ QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
     selection-background-color: $selection; selection-color: $text;
 }
 QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus { border-color: $accent; }
+QComboBox { padding-right: 20px; }
 QComboBox::drop-down { border: none; width: 20px; }
+QComboBox::down-arrow { image: url("$controls/arrow-down.svg"); width: 12px; height: 12px; }
+QComboBox:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QLineEdit:disabled, QPlainTextEdit:disabled {
+    color: $text_faint; border-color: $line;
+}
+QSpinBox, QDoubleSpinBox { padding-right: 20px; }
+QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button, QDoubleSpinBox::down-button {
+    background: transparent; border: none; width: 18px;
+}
+QSpinBox::up-arrow, QDoubleSpinBox::up-arrow { image: url("$controls/arrow-up.svg"); width: 10px; height: 10px; }
+QSpinBox::down-arrow, QDoubleSpinBox::down-arrow {
+    image: url("$controls/arrow-down.svg"); width: 10px; height: 10px;
+}
 QComboBox QAbstractItemView {
     background: $panel; color: $text; border: 1px solid $line_strong; selection-background-color: $selection;
 }
@@ -81,11 +96,27 @@ QScrollBar::handle:hover { background: $text_faint; }
 QScrollBar::add-line, QScrollBar::sub-line, QScrollBar::add-page, QScrollBar::sub-page {
     background: transparent; border: none; width: 0; height: 0;
 }
+QAbstractScrollArea::corner { background: transparent; border: none; }
 QScrollArea { background: transparent; border: none; }
 
 QProgressBar { background: $strip; border: none; border-radius: 3px; color: $text; text-align: center; }
 QProgressBar::chunk { background: $accent; border-radius: 3px; }
 QCheckBox, QRadioButton { color: $text; spacing: 6px; }
+QCheckBox:disabled, QRadioButton:disabled { color: $text_faint; }
+QCheckBox::indicator, QRadioButton::indicator, QGroupBox::indicator {
+    width: 14px; height: 14px; background: $window; border: 1px solid $text_faint; border-radius: 3px;
+}
+QRadioButton::indicator { border-radius: 8px; }
+QCheckBox::indicator:hover, QRadioButton::indicator:hover, QCheckBox::indicator:focus { border-color: $accent; }
+QCheckBox::indicator:checked, QGroupBox::indicator:checked {
+    background: $accent_fill; border-color: $accent_fill; image: url("$controls/check.svg");
+}
+QRadioButton::indicator:checked {
+    width: 6px; height: 6px; background: #ffffff; border: 5px solid $accent_fill; border-radius: 8px;
+}
+QCheckBox::indicator:disabled, QRadioButton::indicator:disabled { border-color: $line_strong; }
+QCheckBox::indicator:checked:disabled { background: $text_faint; border-color: $text_faint; }
+QRadioButton::indicator:checked:disabled { border-color: $text_faint; }
 QLabel[role="secondary"] { color: $text_secondary; }
 QLabel[role="faint"] { color: $text_faint; }
 """
@@ -93,5 +124,5 @@ QLabel[role="faint"] { color: $text_faint; }
 
 
 def stylesheet(colors: Mapping[str, str]) -> str:
-    """The sheet with every ``$name`` replaced by its colour."""
-    return _SHEET.substitute(colors)
+    """The sheet with every ``$name`` replaced by its colour, and the folder of the small pictures."""
+    return _SHEET.substitute(colors, controls=resources.path("icons/controls").as_posix())

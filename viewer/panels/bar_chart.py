@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from viewer import theme
 from viewer.labels import tooltip
 
 ROW_HEIGHT = 22
-LABEL_SHARE = 0.36
+LEAST_LABEL_SHARE, MOST_LABEL_SHARE = 0.36, 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,17 @@ class BarChart(QWidget):
     def _row(self, index: int) -> QRect:
         return QRect(0, index * ROW_HEIGHT, self.width(), ROW_HEIGHT)
 
+    def _label_width(self) -> int:
+        """As wide as the longest label, unless that leaves the bars no room."""
+        metrics = QFontMetrics(theme.font(12))
+        longest = max((metrics.horizontalAdvance(bar.label) for bar in self.bars), default=0) + 20
+        least, most = int(self.width() * LEAST_LABEL_SHARE), int(self.width() * MOST_LABEL_SHARE)
+        return min(max(longest, least), most)
+
     def paintEvent(self, _: QPaintEvent) -> None:
         painter, colors = QPainter(self), theme.current()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        label_width = int(self.width() * LABEL_SHARE)
+        label_width = self._label_width()
         for index, bar in enumerate(self.bars):
             row = self._row(index)
             if self._selectable and bar.key == self._chosen:
@@ -98,8 +105,9 @@ class BarChart(QWidget):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent):
             index = event.pos().y() // ROW_HEIGHT
-            if 0 <= index < len(self.bars) and self.bars[index].tip:
-                QToolTip.showText(event.globalPos(), tooltip(self.bars[index].tip), self)
+            if 0 <= index < len(self.bars):
+                bar = self.bars[index]
+                QToolTip.showText(event.globalPos(), tooltip(bar.tip or bar.label.strip()), self)
             return True
         return super().event(event)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QAction, QFont
+from PySide6.QtGui import QAction, QFont, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
 from rules import Diagnosis, Finding, Severity
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from viewer.capture.request import CaptureRequest
 
 MOST_NAMES = 6
+WIDE = 350  # pixels: from here the number of quiet checks fits beside the number of findings
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)
 
 
@@ -35,6 +36,7 @@ class DiagnosisPanel(QWidget):
         self._body_layout: QVBoxLayout | None = None
         self.setAccessibleName("Diagnosis")
         self._count = ElidedLabel("", "secondary", pixels=12)
+        self._told = ("", "")  # what it says, in short and in full
         self.filter_button = QToolButton()
         self.filter_button.setText("Filter ▾")
         self.filter_button.setStyleSheet(
@@ -48,6 +50,7 @@ class DiagnosisPanel(QWidget):
         top = QHBoxLayout()
         top.setContentsMargins(14, 8, 8, 2)
         top.addWidget(Label("Diagnosis", pixels=14, weight=QFont.Weight.DemiBold))
+        top.addSpacing(8)
         top.addStretch(1)
         top.addWidget(self._count)
         top.addWidget(self.filter_button)
@@ -67,6 +70,13 @@ class DiagnosisPanel(QWidget):
         document.finding_changed.connect(self._on_finding)
         theme.changed.connect(self._fill)
         self._fill()
+
+    def _say_count(self) -> None:
+        self._count.setText(self._told[self.width() >= WIDE])
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._say_count()
 
     def _on_new(self) -> None:
         self._severities, self._category, self._rank = set(_SEVERITIES), "", None
@@ -98,7 +108,7 @@ class DiagnosisPanel(QWidget):
         layout.setSpacing(8)
         self.cards = []
         if diagnosis is None:
-            self._count.setText("")
+            self._told = ("", "")
             layout.addWidget(Label(self._waiting(), "secondary", wrap=True))
         else:
             explanations = _explanations()
@@ -111,7 +121,8 @@ class DiagnosisPanel(QWidget):
                 self.cards.append(card)
                 layout.addWidget(card)
             self._fill_rest(diagnosis, layout)
-            self._count.setText(_summary(diagnosis, len(self.cards)))
+            self._told = _summary(diagnosis, len(self.cards))
+        self._say_count()
         layout.addStretch(1)
         self._body_layout = layout
         self._scroll.setWidget(body)
@@ -268,11 +279,12 @@ def _longest(finding: Finding | None) -> int:
     )
 
 
-def _summary(diagnosis: Diagnosis, shown: int) -> str:
+def _summary(diagnosis: Diagnosis, shown: int) -> tuple[str, str]:
+    """In short, and in full."""
     total = len(diagnosis.findings)
     found = f"{total} finding{'s' * (total != 1)}" if shown == total else f"{shown} of {total} findings"
     quiet = len(diagnosis.quiet)
-    return f"{found}, {quiet} check{'s' * (quiet != 1)} quiet"
+    return found, f"{found}, {quiet} check{'s' * (quiet != 1)} quiet"
 
 
 def _explanations() -> dict[str, str]:

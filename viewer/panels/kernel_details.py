@@ -156,7 +156,7 @@ class KernelDetails(QWidget):
         self.title.setToolTip("")
         time = kernel.duration_ns
         facts = [f"launch {kernel.id}", duration(time) if time else "", kernel.device_name or ""]
-        self.subtitle.setText("   ".join(fact for fact in facts if fact))
+        self.subtitle.setText(", ".join(fact for fact in facts if fact))
         self._show_limits(kernel)
         self._show_launch(kernel)
         self._show_stalls(kernel)

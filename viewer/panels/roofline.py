@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from parsers.model import KernelProfile
 from parsers.model.units import duration, three_digits
 from rules.analysis.roofline import Point, Roof, Roofline, distance, roofline
 from viewer import theme
-from viewer.labels import Label
+from viewer.labels import Label, unbroken
 from viewer.timeline.geometry.naming import kernel_name
 
 LEAST_DOT, MOST_DOT = 7.0, 17.0
 MOST_KERNELS = 4000
+CLOSE = 0.6  # powers of ten between two roofs whose names would touch
+BESIDE = 0.15  # of the width: how far the next name is moved to the left
 _LEVEL_SYMBOL = {"DRAM": "o", "L2": "s", "L1": "t"}
 
 
@@ -45,6 +48,8 @@ class RooflinePlot(QWidget):
         self._dots = pg.ScatterPlotItem(hoverable=True, tip=None)
         self._dots.sigClicked.connect(self._on_click)
         self._chosen_dots = pg.ScatterPlotItem()
+        self._dots.setZValue(1)  # above the names of the roofs
+        self._chosen_dots.setZValue(2)
         self.plot.addItem(self._dots)
         self.plot.addItem(self._chosen_dots)
         layout = QVBoxLayout(self)
@@ -142,7 +147,7 @@ class RooflinePlot(QWidget):
         shown = self._worth_drawing(line.roofs)
         highest = max((roof.peak for roof in shown if not roof.is_memory), default=None)
         steepest = max((roof.peak for roof in shown if roof.is_memory), default=None)
-        labelled: list[float] = []
+        lines: list[list[float]] = []
         slopes = [roof.name for roof in sorted(shown, key=lambda each: -each.peak) if roof.is_memory]
         for number, roof in enumerate(shown):
             if roof.is_memory:
@@ -156,17 +161,33 @@ class RooflinePlot(QWidget):
             self._roofs.append(self.plot.plot(x, y, pen=pg.mkPen(color, width=1.4, style=style)))
             if roof.is_memory:
                 self._label_slope(roof, slopes.index(roof.name), color)
-            elif all(abs(np.log10(roof.peak) - other) > 0.45 for other in labelled):
-                labelled.append(float(np.log10(roof.peak)))
-                (_left, right), _ = self.plot.viewRange()
-                self._label(roof.name, right - 0.05, float(np.log10(roof.peak)), (1.0, 1.0), color)
+            else:
+                self._label_flat(roof.name, float(np.log10(roof.peak)), lines, color)
 
     def _worth_drawing(self, roofs: Sequence[Roof]) -> list[Roof]:
         """Memory levels, plain FP32 and FP64, what the kernels use, and the highest roof."""
         used = {point.precision for line in self._lines for point in line.points}
         top = max((roof.peak for roof in roofs if not roof.is_memory), default=0.0)
         keep = {"FP32", "FP64"} | used
-        return [roof for roof in roofs if roof.is_memory or roof.name in keep or roof.peak == top]
+        shown = [roof for roof in roofs if roof.is_memory or roof.name in keep or roof.peak == top]
+        flat: dict[float, list[str]] = {}
+        for roof in shown:
+            if not roof.is_memory:
+                flat.setdefault(roof.peak, []).append(roof.name)
+        first = [roof for roof in shown if roof.is_memory or flat[roof.peak][0] == roof.name]
+        return [roof if roof.is_memory else replace(roof, name=", ".join(flat[roof.peak])) for roof in first]
+
+    def _label_flat(self, name: str, y: float, taken: list[list[float]], color: QColor) -> None:
+        """Write a name on its line, as on a map; beside the names of lines that are close above or below."""
+        place = next(
+            (place for place, others in enumerate(taken) if all(abs(y - other) > CLOSE for other in others)),
+            len(taken),
+        )
+        if place == len(taken):
+            taken.append([])
+        taken[place].append(y)
+        (left, right), _ = self.plot.viewRange()
+        self._label(name, right - (0.02 + place * BESIDE) * (right - left), y, (1.0, 0.5), color)
 
     def _label_slope(self, roof: Roof, place: int, color: QColor) -> None:
         (left, _right), _ = self.plot.viewRange()
@@ -175,7 +196,7 @@ class RooflinePlot(QWidget):
         self._label(roof.name, at, float(np.log10(roof.peak)) + at, anchor, color)
 
     def _label(self, name: str, x: float, y: float, anchor: tuple[float, float], color: QColor) -> None:
-        item = pg.TextItem(name, color=color, anchor=anchor)
+        item = pg.TextItem(name, color=color, anchor=anchor, fill=pg.mkBrush(theme.current().panel))
         item.setFont(theme.font(theme.SECONDARY_PX))
         item.setPos(x, y)
         self.plot.addItem(item, ignoreBounds=True)
@@ -208,7 +229,7 @@ class RooflinePlot(QWidget):
         point = line.points[0]
         near = distance(point, line.roofs)
         where = f", {near.text}" if near is not None else ""
-        return (
+        return unbroken(
             f"{name}: {_operations(point.rate)} at {three_digits(point.intensity)} operations per byte of "
             f"{point.level}{where}. Circle: DRAM, square: L2, triangle: L1. {duration(point.duration_ns)}."
         )

@@ -149,6 +149,9 @@ class LaneCanvas(QWidget):
             self._picture = self._painter.paint(
                 scene, self.state.scale, shown, pinned, self.height(), ratio, options
             )
+        # Where a pixel of the window is 1.5 of the screen's, the picture may end before the last column and row.
+        painter.fillRect(QRectF(self.width() - 2, 0, 4, self.height()), colors.window)
+        painter.fillRect(QRectF(0, self.height() - 2, self.width(), 4), colors.window)
         painter.drawImage(QPointF(NAMES_WIDTH, 0), self._picture)
         painter.save()
         painter.setClipRect(QRectF(NAMES_WIDTH, 0, self.width() - NAMES_WIDTH, self.height()))

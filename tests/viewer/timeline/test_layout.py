@@ -55,7 +55,7 @@ def test_a_run_reads_from_regions_over_operators_and_calls_to_the_gpu(small_run:
         "CUDA API",
         "GPU 0 · stream 7",
         "GPU memory",
-        "Profiler overhead",
+        "Profiler",
     ]
     stream = group.tracks[3]
     assert stream.first_of_device

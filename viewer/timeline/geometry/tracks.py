@@ -283,15 +283,16 @@ def _track(
 
 
 _SUFFIX = re.compile(
-    r" (?:regions|CUDA calls|Python frames|Python|operators|OS runtime|samples|overhead|synchronization)$"
+    r" (?:regions|CUDA calls|Python frames|Python|operators|OS runtime|system calls|samples|overhead|profiler"
+    r"|synchronization)$"
 )
 _TITLES = {
     LaneKind.REGION: "Regions",
     LaneKind.PYTHON: "Python",
     LaneKind.CUDA_API: "CUDA API",
-    LaneKind.OS_RUNTIME: "Operating system",
+    LaneKind.OS_RUNTIME: "OS calls",
     LaneKind.SAMPLES: "CPU samples",
-    LaneKind.OVERHEAD: "Profiler overhead",
+    LaneKind.OVERHEAD: "Profiler",
     LaneKind.GPU_REGION: "Annotations",
 }
 
@@ -342,9 +343,11 @@ def _counter_track(trace: Trace, index: int, group: str) -> Track:
         else f"GPU {trace.devices[counter.device].id}"
     )
     title = counter.name.removeprefix(f"{where} ") if where else counter.name
+    title, _, how = title.partition(" (")
     title = title[:1].upper() + title[1:]
+    second_line = ", ".join(part for part in (how.rstrip(")"), where) if part)
     flat = not len(counter.value) or bool(np.all(counter.value == counter.value[0]))
     key = f"counter/{counter.rank}/{counter.device}/{counter.name}"
     device = -1 if counter.device is None else counter.device
     place = Place.COUNTER if not flat else Place.ASIDE
-    return Track(key, group, title, where, -1, index, None, 1, place, device, small=flat)
+    return Track(key, group, title, second_line, -1, index, None, 1, place, device, small=flat)
