@@ -36,6 +36,7 @@ SHORT_KERNEL_NS = threshold(
     source="TraceLens; HTA compares with the launch call",
 )
 GRAPH_GAP_NS = 1_500  # between two kernels of a replayed CUDA graph on current GPUs: 1 to 2 us
+ENOUGH_GAPS = 20_000  # of more, every second or third tells as much
 
 _OPTIMIZER_CODE = """# one kernel for many parameters
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)"""
@@ -144,7 +145,8 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
 
 
 def _interval(analysis: Analysis, waiting: IdleTime, starts: I64) -> float:
-    following = np.unique(analysis.idle.next_operation[waiting.rows])
+    some = waiting.rows[:: len(waiting.rows) // ENOUGH_GAPS + 1]
+    following = np.unique(analysis.idle.next_operation[some])
     launches = analysis.trace.links.launch_of(following[following >= 0])
     place = np.searchsorted(starts, analysis.trace.events.start[launches[launches >= 0]])
     place = place[(place > 0) & (place < len(starts))]
