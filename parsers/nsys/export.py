@@ -15,6 +15,7 @@ from parsers.nsys.launches import link_launches
 from parsers.nsys.nvtx_ranges import read_nvtx
 from parsers.nsys.reading import Reading
 from parsers.nsys.samples import read_samples
+from parsers.nsys.scheduling import read_scheduling
 from parsers.sqlite.database import Database
 from parsers.sqlite.read_only import read_only_uri
 
@@ -36,6 +37,7 @@ _LARGE_TABLES = (
     "NVTX_EVENTS",
     "OSRT_API",
     "COMPOSITE_EVENTS",
+    "SCHED_EVENTS",
     "GPU_METRICS",
 )
 
@@ -88,6 +90,7 @@ def _read_events(reading: Reading, shown_path: str, format_name: str) -> None:
     read_nvtx(reading)
     host_calls.read_other_calls(reading)
     read_samples(reading)
+    read_scheduling(reading)
     reading.progress.step(0.82, "linking launches")
     link_launches(reading, launched, calls)
     machine = targets.Machine(reading.database)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from parsers.model import Effect
 from parsers.nsys.identifiers import global_process
 from parsers.nsys.reading import Reading
 from parsers.sqlite.database import Table, quote
@@ -36,7 +37,8 @@ class Payloads:
 
 
 def read_payloads(reading: Reading, table: Table) -> Payloads:
-    """Payloads that the export wrote out as JSON; binary ones stay unread."""
+    """Payloads that the export wrote out as JSON; binary ones stay unread, and are counted."""
+    _count_binary(reading, table)
     if "jsonText" in table:
         text = "jsonText"
         if "jsonTextId" in table:
@@ -58,6 +60,15 @@ def read_payloads(reading: Reading, table: Table) -> Payloads:
             ranks.setdefault(global_process(thread), rank)
     rows = np.array(sorted(sizes), np.int64)
     return Payloads(rows, np.array([sizes[row] for row in rows.tolist()], np.int64), ranks)
+
+
+def _count_binary(reading: Reading, table: Table) -> None:
+    if "binaryData" not in table:
+        return
+    counted = reading.optional_rows(f"SELECT count(binaryData) FROM {quote(table.name)}")
+    count = int(str(counted[0][0])) if counted else 0
+    reason = "NVTX payloads in binary form are not read, so message sizes that they hold are missing."
+    reading.builder.quality.note("binary payloads", Effect.NOTED, reason, f"{table.name}.binaryData", count)
 
 
 def _fields(written: object) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ _SUFFIX = {
     LaneKind.OS_RUNTIME: "system calls",
     LaneKind.SAMPLES: "samples",
     LaneKind.OVERHEAD: "profiler overhead",
+    LaneKind.OTHER: "on processors",
 }
 _GPU_COLUMNS = (
     "id",
@@ -184,7 +185,8 @@ def _in_one_place(lanes: list[LaneKey]) -> list[LaneKey]:
     placed = []
     for lane in lanes:
         devices = working.get(lane.process, set())
-        if lane.kind is LaneKind.OTHER and len(devices) == 1 and lane.device not in devices:
+        waits = lane.kind is LaneKind.OTHER and lane.thread == UNKNOWN
+        if waits and len(devices) == 1 and lane.device not in devices:
             lane = replace(lane, device=next(iter(devices)))
         placed.append(replace(lane, process=sole) if lane.process == UNKNOWN else lane)
     return placed

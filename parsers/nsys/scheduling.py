@@ -1,0 +1,64 @@
+"""When each thread ran on a processor: SCHED_EVENTS, a row for every time one was put there or taken away."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Effect, EventKind, LaneKind
+from parsers.nsys.host_calls import ThreadLanes
+from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN, Codes
+from parsers.nsys.reading import Reading
+
+I64 = npt.NDArray[np.int64]
+_COLUMNS = ("thread", "start", "cpu", "is_in", "row")
+
+
+def read_scheduling(reading: Reading) -> None:
+    """One event for each stretch of a thread on one processor; a switch whose other half is missing is counted."""
+    table = reading.database.table("SCHED_EVENTS")
+    if table is None or not {"start", "isSchedIn", "globalTid"} <= table.columns.keys():
+        return
+    columns = {
+        "start": table.expression("start", UNKNOWN),
+        "thread": table.expression("globalTid", 0),
+        "cpu": table.expression("cpu", UNKNOWN),
+        "is_in": table.expression("isSchedIn", 0),
+    }
+    parts: dict[str, list[I64]] = {name: [] for name in _COLUMNS}
+    for batch in reading.batches(table, columns, "reading when threads ran"):
+        timed = np.abs(batch["start"]) < FARTHEST_NS
+        for name in _COLUMNS[:-1]:
+            parts[name].append(batch[name][timed])
+        parts["row"].append(reading.rows_of(table, batch)[timed])
+    if not parts["start"]:
+        return
+    thread, start, cpu, is_in, row = (np.concatenate(parts[name]) for name in _COLUMNS)
+    order = np.lexsort((is_in != 0, start, thread))
+    thread, start, cpu, row, put = thread[order], start[order], cpu[order], row[order], is_in[order] != 0
+    begins = np.flatnonzero(put[:-1] & ~put[1:] & (thread[:-1] == thread[1:]))
+    _count_halves(reading, table.name, len(start) - 2 * len(begins))
+    good = reading.chosen(table, start[begins], start[begins + 1], row[begins])
+    begins = begins[good]
+    processors = Codes()
+    code = processors.of(cpu[begins])
+    texts = [f"CPU {number}" if number > UNKNOWN else "CPU" for number in processors.values]
+    names = np.array([reading.builder.string(text) for text in texts], np.int32)
+    reading.builder.add(
+        start[begins],
+        start[begins + 1],
+        names[code] if len(begins) else 0,
+        ThreadLanes(reading, LaneKind.OTHER).of(thread[begins]),
+        EventKind.OTHER,
+        row[begins],
+    )
+
+
+def _count_halves(reading: Reading, table: str, count: int) -> None:
+    reading.builder.quality.note(
+        "scheduled in part",
+        Effect.NOTED,
+        "A thread was put on a processor before the recording began, or taken away after it ended.",
+        table,
+        count,
+    )
