@@ -116,6 +116,7 @@ class Finding:
     ceiling_ns: int
     window_ns: int
     culprit: str = ""
+    because: str = ""  # one short sentence, where the culprit's name alone does not say what it does
     rank: int | None = None
     device: int | None = None  # index into Trace.devices
     kernel: str | None = None  # KernelProfile.id

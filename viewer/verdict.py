@@ -103,6 +103,8 @@ class VerdictStrip(QWidget):
         culprit = problem.culprit if problem.kernel is None else kernel_name(problem.culprit)
         if culprit and culprit.lower() not in problem.title.lower():
             parts.append(f"In {culprit}.")
+        if problem.because:
+            parts.append(problem.because)
         most = ceiling(problem)
         if most:
             parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")

@@ -86,6 +86,7 @@ When it is wrong
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=name,
+            because=_because(analysis, ranks),
             rank=rank if rank is not None else trace.devices[device].id,
             device=device,
             evidence=_evidence(trace, ranks, patient),
@@ -96,6 +97,12 @@ When it is wrong
                 "(nvidia-smi, top)."
             ),
         )
+
+
+def _because(analysis: Analysis, ranks: Ranks) -> str:
+    late = ranks.late_together[0]
+    instead = _instead(analysis, ranks, late)
+    return f"{_capital(ranks.table[late].name)} {instead}." if instead else ""
 
 
 def _explanation(analysis: Analysis, ranks: Ranks, ceiling: int) -> str:

@@ -284,11 +284,12 @@ class TimelineState(QObject):
         return self.step_row.numbered
 
     def follow(self, rank: int | None) -> None:
-        """Show the steps of this rank, where it has any."""
-        if self.scene is not None and rank in self.scene.step_rows and rank != self.step_row.rank:
+        """Show the steps of this rank, where it has any, also where they are not known yet."""
+        known = self.scene.step_rows if self.scene is not None else {}
+        if rank != self._followed and (not known or rank in known):
             self._followed = rank
             self.overlay_changed.emit()
-            self.rank_followed.emit(rank)
+            self.rank_followed.emit(self.step_row.rank)
 
     def follow_lane(self, lane: int) -> None:
         """Show the steps of the rank that a lane belongs to."""

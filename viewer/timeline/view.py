@@ -25,7 +25,7 @@ from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Joined, Scene
 from viewer.timeline.state import Mark, TimelineState
-from viewer.timeline.walking import across, along
+from viewer.timeline.walking import across, along, lanes_of_device, step_beside
 
 AT_ONCE = 100_000  # events or gaps: so few are prepared without a job
 GAPS_AT_ONCE = 10_000  # gaps and steps
@@ -141,7 +141,9 @@ class TimelineView(QWidget):
         def work(_: Progress) -> Joined:
             return Joined.of(analysis)
 
-        self._jobs.ask(JOINING, work, answer=lambda joined: self._take_analysis(scene, analysis, joined))
+        self._jobs.ask(
+            JOINING, work, answer=lambda joined: self._take_analysis(scene, analysis, joined), in_turn=True
+        )
 
     def _take_analysis(self, scene: Scene, analysis: Analysis | None, joined: Joined | None) -> None:
         if scene is self.state.scene:
@@ -252,6 +254,13 @@ class TimelineView(QWidget):
                 self._unfold(lane, depth)
         self.state.highlight(evidence)
 
+    def reveal_device(self, device: int) -> None:
+        """Scroll to the lanes of a device and follow its rank's steps, without moving in time."""
+        for lane in lanes_of_device(self.state.layout, device):
+            self.canvas.reveal_lane(lane)
+        if self.state.scene is not None and 0 <= device < len(self.state.scene.trace.devices):
+            self.state.follow(self.state.scene.trace.devices[device].rank)
+
     def set_bookmarks(self, marks: Sequence[Mark]) -> None:
         """Flags on the ruler for places somebody keeps: anything with ``start``, ``end`` (ns) and ``title``."""
         self.state.set_bookmarks(marks)
@@ -291,13 +300,9 @@ class TimelineView(QWidget):
         self._go_step(-1)
 
     def _go_step(self, direction: int) -> None:
-        steps = self.state.shown_steps
-        middle = (self.state.target.t0 + self.state.target.t1) / 2
-        later = [pair for pair in steps if pair[1].start > middle]
-        earlier = [pair for pair in steps if pair[1].end < middle]
-        chosen = (later[:1] if direction > 0 else earlier[-1:]) or []
-        if chosen:
-            index, step = chosen[0]
+        index = step_beside(self.state, direction)
+        if index >= 0 and self.state.scene is not None:
+            step = self.state.scene.steps[index]
             self.state.show_interval(step.start, step.end, air=0.02)
             self.step_selected.emit(index)
 

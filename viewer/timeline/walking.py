@@ -1,4 +1,4 @@
-"""Going from event to event with the keyboard: along a row, and up and down between rows."""
+"""Going through the recording with the keyboard: along a row, up and down between rows, from step to step."""
 
 from __future__ import annotations
 
@@ -54,3 +54,19 @@ def across(state: TimelineState, step: int) -> int:
         if found >= 0:
             return found
     return state.selected
+
+
+def step_beside(state: TimelineState, direction: int) -> int:
+    """The step of the rank in focus after (+1) or before (-1) the middle of the view; -1 where there is none."""
+    middle = (state.target.t0 + state.target.t1) / 2
+    if direction > 0:
+        return next((index for index, step in state.shown_steps if step.start > middle), -1)
+    return next((index for index, step in reversed(state.shown_steps) if step.end < middle), -1)
+
+
+def lanes_of_device(layout: Layout, device: int) -> list[int]:
+    """The lanes of a device that are not hidden, the most important last."""
+    placed = (*layout.pinned, *layout.scrolled)
+    return [
+        each.track.lane for each in reversed(placed) if each.track.device == device and each.track.lane >= 0
+    ]

@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+import resources
 from parsers.model import Device, EventKind, Lane, LaneKind, Rank, Trace
 from parsers.model.builder import TraceBuilder
 from rules.analysis.steps import Step
@@ -169,3 +170,32 @@ def test_a_time_between_steps_belongs_to_none() -> None:
     assert [row.at(when) for when in (9, 10, 19.9, 20, 30, 40)] == [-1, 3, 3, -1, 4, -1]
     assert StepRow().at(0) == -1
     assert list(StepRow().visible(Scale(0, 1, 1))) == []
+
+
+def test_the_first_view_of_a_run_with_a_late_rank_says_why_and_shows_that_rank(
+    make_window: Callable[..., MainWindow], qtbot: QtBot
+) -> None:
+    window = make_window()
+    window.open([resources.path("samples/straggler_four_ranks")])
+    wait_until_ready(qtbot, window)
+    diagnosis = window.document.diagnosis
+    assert diagnosis is not None
+    late = diagnosis.findings[0]
+    assert late.rule == "late-rank"
+    assert followed(window) == late.rank
+    assert late.because.startswith(f"Rank {late.rank} ")
+    assert window.verdict.where.text().startswith(late.because)
+    visible = {each.placed.track.device for each in window.timeline.canvas.shown()}
+    assert late.device in visible
+
+
+def test_a_rank_is_followed_before_its_steps_are_known(shown: MainWindow) -> None:
+    view, scene = shown.timeline, shown.timeline.state.scene
+    assert scene is not None
+    scene.set_analysis(None)
+    view.reveal_device(1)
+    assert view.state.shown_steps == ()
+    view.set_analysis(shown.document.analysis)
+    assert followed(shown) == 1
+    view.follow(7)
+    assert followed(shown) == 1
