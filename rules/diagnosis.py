@@ -15,6 +15,7 @@ from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
 from rules.analysis.analysis import analyse
 from rules.analysis.intervals import contains, of_pairs
 from rules.base import Finding, Need, Severity, rules
+from rules.native_programs import in_terms_of_the_program
 from rules.thresholds import DEFAULTS, Thresholds
 
 _LOG = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresho
         findings += found
         if not found:
             quiet.append(each.id)
+    findings = in_terms_of_the_program(trace, findings)
     findings.sort(key=_rank)
     return Diagnosis(tuple(findings), skipped, crashed, tuple(quiet), thresholds)
 

@@ -10,7 +10,7 @@ from parsers.model.units import percent, rate, size
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.copies import Copies, copies_of
 from rules.analysis.durations import durations
-from rules.analysis.host_link import link_advice, link_sentence, link_use
+from rules.analysis.host_link import LinkUse, link_advice, link_sentence, link_use
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import pairs
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share
@@ -77,7 +77,7 @@ When it is wrong
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
             title=f"Copies to the GPU stand alone: {of_every_step(analysis, share(analysis, worst.exposed_ns))}",
-            explanation=_explanation(analysis, worst) + link_sentence(use, pageable),
+            explanation=_explanation(analysis, worst, use) + link_sentence(use, pageable),
             advice=(
                 *(
                     ["Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory()."]
@@ -109,7 +109,7 @@ def _culprit(trace: Trace, copies: Copies) -> str:
     return f"{name} in {copies.regions[0]}" if copies.regions else name
 
 
-def _explanation(analysis: Analysis, copies: Copies) -> str:
+def _explanation(analysis: Analysis, copies: Copies, use: LinkUse | None) -> str:
     number = counted(analysis, len(copies.events), "copy from host to GPU", "copies from host to GPU")
     amount = size(copies.bytes / max(analysis.steps_in_window, 1))
     text = f"Nothing else runs on the GPU during {number}"
@@ -119,9 +119,9 @@ def _explanation(analysis: Analysis, copies: Copies) -> str:
         text += f" The code that asks for them: {copies.regions[0]}."
     if copies.from_pageable:
         part = copies.pageable_ns / max(copies.time_ns, 1)
-        text += (
-            f" {percent(part)} of that time copies from pageable memory, which blocks the CPU and is several "
-            "times slower than from pinned memory."
+        slower = (
+            "" if use is not None and not use.slow else " and is several times slower than from pinned memory"
         )
+        text += f" {percent(part)} of that time copies from pageable memory, which blocks the CPU{slower}."
     overlapped = 1 - copies.exposed_ns / max(copies.time_ns, 1)
     return f"{text} Compute covers {percent(max(overlapped, 0.0))} of the copying."

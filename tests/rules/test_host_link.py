@@ -68,3 +68,10 @@ def test_the_table_names_links_that_have_a_rate() -> None:
     grace = peaks_of("NVIDIA GH200 480GB")
     assert grace is not None
     assert grace.link_bandwidth == 450e9
+
+
+@pytest.mark.parametrize(("rate", "said"), [(31.0, True), (32.0, False)])
+def test_pageable_memory_is_not_called_slow_where_it_is_not(rate: float, said: bool) -> None:
+    text = copying(rate, pageable=True).explanation
+    assert ("which blocks the CPU and is several times slower than from pinned memory." in text) is said
+    assert "which blocks the CPU" in text

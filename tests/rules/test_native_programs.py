@@ -1,0 +1,98 @@
+"""Programs that are not Python get advice that they can follow; Python programs keep theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from parsers.model import Trace
+from rules import Finding, diagnose
+from rules.base import Category
+from tests.rules.builder import TinyTrace
+
+
+def program(body: Callable[[TinyTrace, float], None], python: bool) -> Trace:
+    trace = TinyTrace()
+    for number in range(6):
+        body(trace, 2000.0 * number)
+    if python:
+        trace.op(0, 1, "aten::mm")
+    return trace.build()
+
+
+def copies(trace: TinyTrace, at: float) -> None:
+    trace.copy(at + 5, at + 505, "HtoD", at + 2, pageable=True)
+    trace.copy(at + 505, at + 905, "DtoH", at + 4)
+    trace.operation(at + 905, at + 2000, "stencil", at + 8)
+
+
+def synchronises(trace: TinyTrace, at: float) -> None:
+    trace.operation(at + 6, at + 900, "stencil", at)
+    trace.call(at + 10, at + 1100, "cudaDeviceSynchronize")
+    trace.operation(at + 1110, at + 1995, "stencil", at + 1102)
+
+
+def allocates(trace: TinyTrace, at: float) -> None:
+    trace.operation(at + 6, at + 900, "stencil", at)
+    trace.call(at + 910, at + 1400, "cudaMalloc")
+    trace.operation(at + 1410, at + 1995, "stencil", at + 1402)
+
+
+def waits(trace: TinyTrace, at: float) -> None:
+    trace.operation(at + 6, at + 600, "stencil", at)
+
+
+def launches(trace: TinyTrace, at: float) -> None:
+    trace.kernels(at, 66, 2, 30)
+
+
+CASES = [
+    (copies, Category.COPY_H2D, "cudaHostAlloc"),
+    (copies, Category.COPY_D2H, "cudaHostAlloc"),
+    (synchronises, Category.SYNCHRONIZATION, "cudaStreamWaitEvent"),
+    (allocates, Category.ALLOCATOR, "cudaMallocAsync"),
+    (waits, Category.HOST_BOUND, "nvtxRangePushA"),
+    (launches, Category.LAUNCH_BOUND, "cudaStreamBeginCapture"),
+]
+
+
+def found(trace: Trace, category: Category) -> Finding:
+    return next(each for each in diagnose(trace).findings if each.category is category)
+
+
+@pytest.mark.parametrize(("body", "category", "word"), CASES)
+def test_a_program_without_python_is_advised_in_terms_of_the_cuda_api(
+    body: Callable[[TinyTrace, float], None], category: Category, word: str
+) -> None:
+    finding = found(program(body, python=False), category)
+    said = " ".join((*finding.advice, finding.cannot_tell, finding.code))
+    assert word in said
+    for foreign in ("torch", "DataLoader", "with_stack", "forward pass", "batch", "optimizer", "pin_memory"):
+        assert foreign not in said
+
+
+@pytest.mark.parametrize(("body", "category", "word"), CASES)
+def test_a_python_program_is_advised_in_terms_of_pytorch(
+    body: Callable[[TinyTrace, float], None], category: Category, word: str
+) -> None:
+    finding = found(program(body, python=True), category)
+    assert word not in " ".join(finding.advice)
+    assert finding.code
+
+
+def test_the_advice_about_a_slow_link_is_kept() -> None:
+    trace = TinyTrace(gpu="NVIDIA H200")
+    trace.copy(5, 1005, "HtoD", 2, bytes=5_000_000)
+    trace.operation(1005, 2000, "stencil", 8)
+    finding = found(trace.build(), Category.COPY_H2D)
+    assert any("nvidia-smi topo -m" in advice for advice in finding.advice)
+
+
+def test_advice_that_fits_every_program_is_left_as_it_is() -> None:
+    def loads(trace: TinyTrace, at: float) -> None:
+        trace.operation(at + 1900, at + 1990, "stencil", at + 10, launch_us=1880)
+
+    finding = found(program(loads, python=False), Category.HOST_BOUND)
+    assert finding.advice == found(program(loads, python=True), Category.HOST_BOUND).advice
+    assert finding.code == ""
