@@ -106,8 +106,9 @@ class TimelineLink(QObject):
         middle = steps[len(steps) // 2 : len(steps) // 2 + 1]
         if worst is not None:
             self._timeline.highlight([worst])
-        if problem is not None and problem.device is not None:
-            self._timeline.reveal_device(problem.device)
+        device = problem.device if problem is not None else None
+        for number in (device,) if device is not None else analysis.active_devices[:1]:
+            self._timeline.reveal_device(number)
         if around or middle:
             step = (around or middle)[0]
             self.show_with_margin(step.start, step.end)

@@ -156,7 +156,7 @@ class LaneCanvas(QWidget):
         painter.save()
         painter.setClipRect(QRectF(NAMES_WIDTH, 0, self.width() - NAMES_WIDTH, self.height()))
         painter.translate(NAMES_WIDTH, 0)
-        self._overlays.draw(painter, [*shown, *pinned], self.height())
+        self._overlays.draw(painter, [*shown, *pinned], self.height(), self._painter.label_boxes)
         if self.legend_visible:
             self._legend.draw(painter, scene, self.width() - NAMES_WIDTH, self.height())
         painter.restore()

@@ -87,6 +87,7 @@ class FramePainter:
         self._image.setDevicePixelRatio(ratio)
         covered = pinned[-1].top + pinned[-1].placed.height if pinned else 0
         self._strips.begin(view, scene.colors, ratio)
+        self._gap_labels.boxes.clear()
         self._layer(
             Picture(pixels, view, ratio, self._strips),
             scene,
@@ -99,6 +100,11 @@ class FramePainter:
             self._layer(top, scene, pinned, options, QRectF(0, 0, scale.width, covered))
             top.block(covered - 1, 1)[:] = rgb(theme.current().line_strong)
         return self._image
+
+    @property
+    def label_boxes(self) -> list[QRectF]:
+        """Where the last picture has labels of gaps, in logical pixels."""
+        return self._gap_labels.boxes
 
     def _canvas(self, width: int, height: int) -> U32:
         if self._pixels.shape != (height, width):

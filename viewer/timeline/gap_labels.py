@@ -49,6 +49,7 @@ class GapLabels:
         self._bold, self._regular = TextCache(bold), TextCache(regular)
         self._labels: list[_Label] = []
         self._notes: list[_Note] = []
+        self.boxes: list[QRectF] = []  # where something was drawn since the frame began
 
     def begin(self) -> None:
         """Forget the last frame's labels."""
@@ -107,6 +108,7 @@ class GapLabels:
             return
         colors = theme.current()
         box = _centred(note.area, width + 10, min(note.area.height(), 16))
+        self.boxes.append(box)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(colors.window)
         painter.drawRoundedRect(box, 3, 3)
@@ -157,6 +159,7 @@ class GapLabels:
             self._time(painter, label.time, box.left() + PADDING - 2, round(box.top() + 3))
 
     def _box(self, painter: QPainter, box: QRectF, cause: Cause) -> None:
+        self.boxes.append(box)
         painter.setPen(QPen(theme.current().cause(cause), 1.2))
         painter.setBrush(theme.current().window)
         painter.drawRoundedRect(box, 4, 4)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen
+from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QRegion
 
 from parsers.model.units import duration
 from viewer import theme
@@ -28,21 +30,31 @@ class Overlays:
         self._small = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
         self._count: tuple[object, int] = (None, 0)
 
-    def draw(self, painter: QPainter, shown: list[Shown], height: int) -> None:
-        """Draw everything that is selected or marked."""
+    def draw(self, painter: QPainter, shown: list[Shown], height: int, labels: Sequence[QRectF] = ()) -> None:
+        """Draw everything that is selected or marked; what outlines gaps leaves the ``labels`` in them readable."""
         scene = self._state.scene
         if scene is None:
             return
         by_lane = {each.placed.track.lane: each for each in shown if each.placed.track.lane >= 0}
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         self._draw_area(painter, scene, shown, height)
-        self._draw_evidence(painter, scene, by_lane)
         self._draw_bookmarks(painter, height)
+        painter.save()
+        self._keep_clear(painter, labels, height)
+        self._draw_evidence(painter, scene, by_lane)
         self._draw_gap(painter, scene, shown)
+        painter.restore()
         if self._state.selected >= 0:
             self._draw_links(painter, scene, by_lane, height)
             self._draw_selected(painter, scene, by_lane)
         self._draw_cursor(painter, height)
+
+    def _keep_clear(self, painter: QPainter, labels: Sequence[QRectF], height: int) -> None:
+        if labels and (self._state.evidence or self._state.gap >= 0):
+            free = QRegion(0, 0, round(self._state.scale.width) + 1, height)
+            for box in labels:
+                free -= QRegion(box.toAlignedRect())
+            painter.setClipRegion(free, Qt.ClipOperation.IntersectClip)
 
     def box_of(self, scene: Scene, event: int, by_lane: dict[int, Shown]) -> QRectF | None:
         """Where an event is drawn, unclipped in time; None while its lane or level is not visible."""
