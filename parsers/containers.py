@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 import tarfile
 import tempfile
 import weakref
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +26,9 @@ _COPY_BYTES = 4 << 20
 _ZIP = b"PK\x03\x04"
 _TAR_MAGIC = slice(257, 262)
 _CONVERTIBLE = (".nsys-rep", ".qdrep")  # nsys writes the export of a report beside it, with the same name
+_ARCHIVE_ERRORS = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError
+)  # fmt: skip
 _HIDDEN = ("__MACOSX", ".")
 
 
@@ -133,7 +138,7 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
                 found.sources.append(identify(copy, name))
             except TraceError as error:
                 found.skipped.append((name, error.problem))
-    except (zipfile.BadZipFile, tarfile.TarError, NotImplementedError, RuntimeError, *READ_ERRORS) as error:
+    except (*_ARCHIVE_ERRORS, *READ_ERRORS) as error:
         if not found.sources:
             raise Malformed(path, f"The archive is damaged ({error}).", "Copy it again.") from error
         found.skipped.append((path.name, f"the archive is damaged ({error})"))

@@ -1,7 +1,9 @@
 """``python -m tests.fuzzing [MINUTES] [SEED]``: opens and diagnoses damaged recordings until the time is up.
 
-Each input is a real recording with random damage. Anything but an answer or a ``TraceError`` is a fault: another
-exception, more than ``MOST_SECONDS``, or more than ``MOST_BYTES`` of memory. The input that caused it is kept.
+Each input is a real recording with random damage: to its bytes, to its numbers and lines, or to its rows. It is
+opened, diagnosed, reported, and some of its arguments are fetched. Anything but an answer or a ``TraceError`` is a
+fault: another exception, more than ``MOST_SECONDS``, or more than ``MOST_BYTES`` of memory. The input that caused it
+is kept.
 """
 
 from __future__ import annotations
@@ -19,79 +21,81 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+import zstandard
+
 from parsers import open_trace
-from parsers.model import TraceError
-from resources import path as resource_path
+from parsers.model import Trace, TraceError
 from rules import diagnose
+from rules.analysis.analysis import analyse
+from tests.fuzz_injuries import damage_rows, damaged_bytes, damaged_text
+from tests.fuzz_seeds import DATABASES, seeds
+from viewer.reports.html_report import as_html
+from viewer.reports.json_report import as_json
+from viewer.reports.text_report import as_text
 
 MOST_SECONDS = 30
 MOST_BYTES = 6 << 30
-LONGEST_INPUT = 300_000
-FIXTURES = Path(__file__).parent / "fixtures"
-FORMATS = {
-    "Chrome JSON": (".json", ".json.gz"),
-    "Nsight Systems": (".sqlite", ".sqlite.gz"),
-    "Nsight Compute": (".csv", ".csv.gz", ".ncu-rep", ".ncu-rep.gz"),
-}
-TOKENS = (
-    b"NaN", b"-Infinity", b"null", b"{}", b"[]", b"]", b"}", b'"', b"\\", b"\x00", b"\xff", b"1e999", b"-1",
-    b"99999999999999999999", b'{"ph":"X"}', b",", b"\n", b"==ERROR== x", b"n/a", b"(!) nan", b"\xef\xbb\xbf",
-)  # fmt: skip
+ASKED_EVENTS = 4
 
 
-def seeds() -> dict[str, list[bytes]]:
-    """Real recordings by format, unpacked; large text ones cut, which damages their end already."""
-    found: dict[str, list[bytes]] = {format: [] for format in FORMATS}
-    for root in (FIXTURES, resource_path("samples")):
-        for file in sorted(root.rglob("*")):
-            for format, endings in FORMATS.items():
-                if file.is_file() and file.name.endswith(endings):
-                    data = file.read_bytes()
-                    data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-                    found[format].append(data if format == "Nsight Systems" else data[:LONGEST_INPUT])
-    return found
-
-
-def damaged(data: bytes, chance: random.Random) -> bytes:
-    """The same bytes after one to eight random injuries."""
-    text = bytearray(data)
-    for _ in range(chance.randint(1, 8)):
-        where = chance.randrange(len(text) + 1)
-        until = min(where + chance.choice((1, 2, 8, 64, 4096)), len(text))
-        injury = chance.randrange(6)
-        if injury == 0:
-            text[where:until] = chance.randbytes(until - where)
-        elif injury == 1:
-            del text[where:until]
-        elif injury == 2:
-            text[where:where] = chance.choice(TOKENS)
-        elif injury == 3:
-            text[where:where] = text[where:until]
-        elif injury == 4 and where < len(text):
-            text[where] ^= 1 << chance.randrange(8)
-        elif injury == 5 and chance.random() < 0.3:
-            del text[where:]
-    return bytes(text)
+class TooSlow(BaseException):
+    """An input took too long; no ``except`` of the program may take it for damage of the file."""
 
 
 def _too_slow(_: int, __: FrameType | None) -> None:
-    raise TimeoutError(f"more than {MOST_SECONDS} s")
+    raise TooSlow(f"more than {MOST_SECONDS} s")
 
 
-def attempt(data: bytes, folder: Path, compress: bool) -> str:
-    """Open and diagnose one input; "opened" or "refused". Anything else is raised."""
+def damaged(data: bytes, format: str, folder: Path, chance: random.Random) -> bytes:
+    """A recording with injuries of the sorts that its format can have."""
+    if format in DATABASES and chance.random() < 0.6:
+        path = folder / "rows"
+        path.write_bytes(data)
+        damage_rows(path, chance)
+        data = path.read_bytes()
+        path.unlink()
+        return data if chance.random() < 0.8 else damaged_bytes(data, chance)
+    if format not in (*DATABASES, "archive", "ncu report") and chance.random() < 0.5:
+        data = damaged_text(data, chance)
+        return data if chance.random() < 0.7 else damaged_bytes(data, chance)
+    return damaged_bytes(data, chance)
+
+
+def packed(data: bytes, chance: random.Random) -> bytes:
+    """Mostly as it is; else as gzip or zstd, sometimes with injuries to the packed bytes."""
+    how = chance.random()
+    if how < 0.75:
+        return data
+    data = gzip.compress(data, 1) if how < 0.88 else zstandard.compress(data)
+    return data if chance.random() < 0.6 else damaged_bytes(data, chance)
+
+
+def attempt(data: bytes, folder: Path, chance: random.Random) -> str:
+    """Open, diagnose and report one input; "opened" or "refused". Anything else is raised."""
     file = folder / "input"
-    file.write_bytes(gzip.compress(data, 1) if compress else data)
+    file.write_bytes(data)
     signal.alarm(MOST_SECONDS)
     try:
-        diagnosis = diagnose(open_trace([file]))
+        trace = open_trace([file])
+        _use(trace, chance)
     except TraceError:
         return "refused"
     finally:
         signal.alarm(0)
+    quality = trace.quality
+    if quality.events_read != quality.events_kept + quality.quarantined:
+        raise AssertionError(f"the account does not add up: {quality}")
+    return "opened"
+
+
+def _use(trace: Trace, chance: random.Random) -> None:
+    diagnosis, analysis = diagnose(trace), analyse(trace)
     if diagnosis.crashed:
         raise AssertionError("a rule failed: " + "; ".join(diagnosis.crashed.values()))
-    return "opened"
+    for report in (as_text, as_html, as_json):
+        report(trace, diagnosis, analysis)
+    for _ in range(min(len(trace.events), ASKED_EVENTS)):
+        trace.arguments(chance.randrange(len(trace.events)))
 
 
 def run(minutes: float, seed: int, say: Callable[[str], None] = print) -> int:
@@ -105,18 +109,18 @@ def run(minutes: float, seed: int, say: Callable[[str], None] = print) -> int:
     end = time.monotonic() + minutes * 60
     while time.monotonic() < end:
         format = chance.choice(list(originals))
-        data = damaged(chance.choice(originals[format]), chance)
         with tempfile.TemporaryDirectory() as folder:
+            data = packed(damaged(chance.choice(originals[format]), format, Path(folder), chance), chance)
             try:
-                outcome = attempt(data, Path(folder), compress=chance.random() < 0.2)
-            except Exception:
+                outcome = attempt(data, Path(folder), chance)
+            except (Exception, TooSlow):
                 outcome = "FAULT"
                 file = kept / f"{sum(outcomes.values())}"
                 file.write_bytes(data)
                 say(f"{format}, kept as {file}\n{traceback.format_exc(limit=-6)}")
         outcomes[format, outcome] += 1
     for (format, outcome), count in sorted(outcomes.items()):
-        say(f"{format:<16}{outcome:<10}{count:>8,}")
+        say(f"{format:<18}{outcome:<10}{count:>8,}")
     faults = sum(count for (_, outcome), count in outcomes.items() if outcome == "FAULT")
     say(f"{sum(outcomes.values()):,} inputs, {faults} faults, seed {seed}")
     return faults

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -221,7 +222,9 @@ class _Recording:
             if abs(start) >= _FARTHEST_NS:
                 continue
             with contextlib.suppress(ValueError):
-                series.setdefault((number, str(what)), []).append((start, float(str(value))))
+                reading = float(str(value))
+                if math.isfinite(reading):
+                    series.setdefault((number, str(what)), []).append((start, reading))
         for (number, what), samples in sorted(series.items()):
             samples.sort()
             time, values = (np.array(side) for side in zip(*samples, strict=True))

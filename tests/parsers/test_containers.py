@@ -126,6 +126,21 @@ def test_an_archive_cut_in_its_first_file_is_refused(tmp_path: Path, length: int
         open_trace([path])
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_member_of_a_zip_leaves_those_before_it(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "damaged.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, content in FILES.items():
+            archive.writestr(name, content)
+        place = archive.getinfo("r2.json").header_offset
+    data = bytearray(path.read_bytes())
+    data[place + 60 : place + 160] = b"\xa5" * 100
+    path.write_bytes(bytes(data))
+    trace = open_trace([path])
+    assert ranks(trace) == [0, 1]
+    assert note(trace, "file-not-read") == (1, Effect.NOTED)
+
+
 def test_damage_in_a_zip_is_said(tmp_path: Path) -> None:
     path = tmp_path / "cut.zip"
     path.write_bytes(zipped(FILES)[:-30])

@@ -131,6 +131,20 @@ def test_monitored_clocks_are_counters(database: Path) -> None:
     assert (counter.name, counter.unit, counter.value.tolist()) == ("GPU 2 sclk", "MHz", [800, 1700])
 
 
+def test_monitored_values_that_are_no_numbers_are_left_out(database: Path) -> None:
+    connection = sqlite3.connect(database)
+    rows = [("gpu", 2, "power", 100, "N/A"), ("gpu", 2, "temp", 100, "nan"), ("gpu", 2, "sclk", 200, "inf")]
+    connection.executemany(
+        "INSERT INTO rocpd_monitor (deviceType, deviceId, monitorType, start, value) VALUES (?, ?, ?, ?, ?)",
+        rows,
+    )
+    connection.commit()
+    connection.close()
+    assert [(each.name, each.value.tolist()) for each in open_trace([database]).counters] == [
+        ("GPU 2 sclk", [800, 1700])
+    ]
+
+
 @pytest.mark.parametrize(
     "missing",
     [
