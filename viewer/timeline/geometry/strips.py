@@ -14,6 +14,9 @@ from viewer.timeline.geometry.row_index import Row
 U32 = npt.NDArray[np.uint32]
 
 BEYOND = 8  # columns on either side of a view: what begins or ends there shows at its edge
+AT_FIRST = (
+    8  # the view's width over this is worked out on either side, so that a movement can begin without delay
+)
 AHEAD = 3  # a row that has to grow grows by the view's width over this
 NEAR = 4  # a row may grow in good time when less than the view's width over this is left
 MOST_VIEWS = 3  # widths of the view that a row keeps at most
@@ -116,14 +119,15 @@ class Strips:
             self._zoom = zoom
         self._moved = view.first - self._first
         self._first = view.first
-        self._spare = max(len(self._kept) // 8, 2)
+        self._spare = max(len(self._kept) // 5, 2)
 
     def strip(self, name: Hashable, row: Row, view: Grid) -> Strip:
         """A row with at least the columns of ``view``."""
         first, last = view.first - BEYOND, view.first + view.width + BEYOND
         kept = self._kept.get(name)
         if kept is None or kept.row is not row or kept.last < first or kept.first > last:
-            kept = Strip.of(row, view, first, last)
+            margin = view.width // AT_FIRST
+            kept = Strip.of(row, view, first - margin, last + margin)
         elif first < kept.first or last > kept.last or self._should_grow(kept, first, last):
             kept = self._grown(kept, view, first, last)
         self._kept[name] = kept
