@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Sequence
@@ -45,6 +46,8 @@ def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow
     window = MainWindow()
     _windows[:] = [each for each in _windows if each.isVisible()] + [window]
     window.show()
+    if len(_windows) == 1:
+        gc.freeze()  # so that no collection has to look at what never goes away
     if paths:
         QTimer.singleShot(0, lambda: window.open(paths, at))
     return window

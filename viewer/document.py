@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LOADING = "open"
 ANALYSING = "analyse"
 KEEPING = "keep"
+BETWEEN_MS = 20  # between showing the analysis and the diagnosis
 
 
 class Stage(Enum):
@@ -262,13 +263,13 @@ class Document(QObject):
         self.analysis_changed.emit(self.analysis)
         trace = self.trace
 
-        def show_diagnosis() -> None:  # in a turn of its own, so that the window never stops for long
+        def show_diagnosis() -> None:  # later, so that the window is painted and answers in between
             if self.trace is trace:
                 self.diagnosis = diagnosis
                 self.diagnosis_changed.emit(diagnosis)
                 self._ready()
 
-        QTimer.singleShot(0, self, show_diagnosis)
+        QTimer.singleShot(BETWEEN_MS, self, show_diagnosis)
         if not kept:
             self._keep_for_reopening()
 
@@ -283,7 +284,7 @@ class Document(QObject):
 
             cache.store(trace)
 
-        self.jobs.ask(KEEPING, keep, answer=lambda _: None)
+        self.jobs.ask(KEEPING, keep, answer=lambda _: None, in_turn=True)
 
     def _on_failure(self, error: Exception, paths: tuple[Path, ...]) -> None:
         self._back()

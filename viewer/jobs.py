@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -47,6 +48,7 @@ class Jobs(QObject):
         super().__init__(parent)
         self._current: dict[str, _Job] = {}
         self._threads: set[threading.Thread] = set()
+        self._turn = threading.Lock()
         self._reported.connect(self._on_report, Qt.ConnectionType.QueuedConnection)
         self._settled.connect(self._on_settled, Qt.ConnectionType.QueuedConnection)
 
@@ -57,8 +59,11 @@ class Jobs(QObject):
         answer: Callable[[T], None],
         failed: Failed | None = None,
         stopped: Callable[[], None] | None = None,
+        in_turn: bool = False,
     ) -> None:
         """Run ``work`` in ``slot``; ``answer`` gets its result, unless a newer question came in between.
+
+        Of the jobs that are to run ``in_turn`` only one runs at a time: they share the interpreter with the window.
 
         An exception goes to ``failed``, or to ``sys.excepthook`` where there is none. ``stopped`` is called when
         ``cancel`` ended the job.
@@ -67,7 +72,10 @@ class Jobs(QObject):
         job = _Job(slot, Progress(), answer, failed, stopped)
         job.progress = Progress(lambda fraction, doing: self._report(job, fraction, doing))
         self._current[slot] = job
-        job.thread = threading.Thread(target=self._run, args=(job, work), name=f"job {slot}", daemon=True)
+        turn = self._turn if in_turn else nullcontext()
+        job.thread = threading.Thread(
+            target=self._run, args=(job, work, turn), name=f"job {slot}", daemon=True
+        )
         self._threads = {thread for thread in self._threads if thread.is_alive()} | {job.thread}
         self.started.emit(slot)
         job.thread.start()
@@ -107,9 +115,11 @@ class Jobs(QObject):
             job.last_report = now
             self._emit(self._reported, job, fraction, doing)
 
-    def _run(self, job: _Job, work: Callable[[Progress], Any]) -> None:
+    def _run(self, job: _Job, work: Callable[[Progress], Any], turn: AbstractContextManager[Any]) -> None:
         try:
-            result, error = work(job.progress), None
+            with turn:
+                job.progress.stop_if_wanted()
+                result, error = work(job.progress), None
         except Exception as raised:
             result, error = None, raised
         self._emit(self._settled, job, result, error)

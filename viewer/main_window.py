@@ -253,7 +253,9 @@ class MainWindow(QMainWindow):
 
             return summarise(trace, analysis)
 
-        self.jobs.ask(SUMMARISING, summarise, answer=lambda summary: remember(paths, said, summary))
+        self.jobs.ask(
+            SUMMARISING, summarise, answer=lambda summary: remember(paths, said, summary), in_turn=True
+        )
 
     def _on_failure(self, problem: str, hint: str) -> None:
         self.banner.say(problem, hint)

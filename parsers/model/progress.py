@@ -19,10 +19,14 @@ class Progress:
 
     def step(self, fraction: float, doing: str) -> None:
         """Report ``fraction`` (0 to 1) of the work; raises ``Cancelled`` once the user stopped it."""
-        if self._stop.is_set():
-            raise Cancelled
+        self.stop_if_wanted()
         if self._listener is not None:
             self._listener(min(max(fraction, 0.0), 1.0), doing)
+
+    def stop_if_wanted(self) -> None:
+        """Only the cancellation point of ``step``, without a report."""
+        if self._stop.is_set():
+            raise Cancelled
 
     def cancel(self) -> None:
         """Make the next ``step`` raise ``Cancelled``; safe from any thread."""

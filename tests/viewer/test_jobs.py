@@ -56,6 +56,40 @@ def test_slots_do_not_disturb_each_other(jobs: Jobs, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: answers == {"a", "b"})
 
 
+def test_jobs_in_turn_run_one_at_a_time_and_others_do_not_wait(jobs: Jobs, qtbot: QtBot) -> None:
+    running: list[str] = []
+    together: list[int] = []
+    others_ended = threading.Event()
+    answers: set[str] = set()
+
+    def work(name: str) -> str:
+        running.append(name)
+        together.append(len(running))
+        others_ended.wait(10)
+        running.remove(name)
+        return name
+
+    for name in ("a", "b", "c"):
+        jobs.ask(name, lambda _, name=name: work(name), answers.add, in_turn=True)  # type: ignore[misc]
+    jobs.ask("d", lambda _: "d", answers.add)
+    qtbot.waitUntil(lambda: answers == {"d"})
+    others_ended.set()
+    qtbot.waitUntil(lambda: answers == {"a", "b", "c", "d"})
+    assert together == [1, 1, 1]
+
+
+def test_a_job_that_waits_for_its_turn_can_be_cancelled(jobs: Jobs, qtbot: QtBot) -> None:
+    may_end, ran, stopped = threading.Event(), [], []
+    jobs.ask("a", lambda _: may_end.wait(10), lambda _: None, in_turn=True)
+    jobs.ask(
+        "b", lambda _: ran.append(True), lambda _: None, stopped=lambda: stopped.append(True), in_turn=True
+    )
+    jobs.cancel("b")
+    may_end.set()
+    qtbot.waitUntil(lambda: stopped == [True])
+    assert ran == []
+
+
 def test_cancelling_ends_the_work_at_its_next_step_and_tells_the_asker(jobs: Jobs, qtbot: QtBot) -> None:
     ended: list[str] = []
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 
+
+@cache
 def load_ahead() -> None:
     """Takes half a second the first time; for a background thread."""
     import numpy.ma  # noqa: F401  numpy itself loads it late

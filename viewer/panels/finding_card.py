@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
@@ -172,27 +173,44 @@ class FindingCard(QFrame):
         self._advice = LineClampedLabel(finding.advice[0] if finding.advice else "", SHORT_LINES)
         if finding.advice:
             self._layout.addWidget(self._advice)
-        self._buttons = QWidget()
-        row = QHBoxLayout(self._buttons)
+        self._detail: QWidget | None = None
+
+    @cached_property
+    def show_button(self) -> QPushButton:
+        """Goes to the evidence."""
+        button = self._button("Show", "Fly to the longest evidence on the timeline")
+        button.clicked.connect(lambda: self.chosen.emit(self.finding))
+        return button
+
+    @cached_property
+    def fix_button(self) -> QPushButton:
+        """Opens what to change."""
+        tip = "Code, limits, and the next recording to make"
+        button = self._button("How to fix", tip, checkable=True)
+        button.toggled.connect(lambda on: self._open(button if on else None))
+        return button
+
+    @cached_property
+    def why_button(self) -> QPushButton:
+        """Opens the reasons."""
+        tip = "How this is decided, and when it is wrong"
+        button = self._button("Why we think so", tip, checkable=True)
+        button.toggled.connect(lambda on: self._open(button if on else None))
+        return button
+
+    @cached_property
+    def _buttons(self) -> QWidget:
+        """Made when the card is opened for the first time: most cards never are."""
+        buttons = QWidget()
+        row = QHBoxLayout(buttons)
         row.setContentsMargins(0, 2, 0, 0)
         row.setSpacing(6)
-        self.show_button = self._button("Show", "Fly to the longest evidence on the timeline")
-        self.fix_button = self._button(
-            "How to fix", "Code, limits, and the next recording to make", checkable=True
-        )
-        self.why_button = self._button(
-            "Why we think so", "How this is decided, and when it is wrong", checkable=True
-        )
-        self.show_button.clicked.connect(lambda: self.chosen.emit(self.finding))
-        self.fix_button.toggled.connect(lambda on: self._open(self.fix_button if on else None))
-        self.why_button.toggled.connect(lambda on: self._open(self.why_button if on else None))
         shown = [self.fix_button, self.why_button]
-        for button in [self.show_button, *shown] if finding.evidence else shown:
+        for button in [self.show_button, *shown] if self.finding.evidence else shown:
             row.addWidget(button)
         row.addStretch(1)
-        self._layout.addWidget(self._buttons)
-        self._detail: QWidget | None = None
-        self._buttons.hide()
+        self._layout.addWidget(buttons)
+        return buttons
 
     @staticmethod
     def _button(text: str, tip: str, *, checkable: bool = False) -> QPushButton:

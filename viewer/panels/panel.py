@@ -31,14 +31,15 @@ class Panel(QWidget):
         super().__init__(parent)
         self.document = document
         self._stale = True
+        self._seen = (0, -1)
         self.setAccessibleName(self.title)
         self.column = QVBoxLayout(self)
         self.column.setContentsMargins(0, 0, 0, 0)
         self.column.setSpacing(0)
         document.trace_changed.connect(self.invalidate)
-        document.analysis_changed.connect(self.invalidate)
+        document.analysis_changed.connect(self._on_document)
         if self.follows_step:
-            document.step_changed.connect(self.invalidate)
+            document.step_changed.connect(self._on_document)
         if self.follows_area:
             self._narrowed = Label("", "secondary", pixels=12)
             self._narrowed.setContentsMargins(14, 5, 10, 5)
@@ -73,8 +74,16 @@ class Panel(QWidget):
         if self.isVisible():
             self._refresh_now()
 
+    def _on_document(self, _: object) -> None:
+        """Another analysis or step, of which this panel may have heard already by becoming visible."""
+        if self._stale or self._seen != self._state():
+            self.invalidate()
+
+    def _state(self) -> tuple[int, int]:
+        return id(self.document.analysis), self.document.step
+
     def _refresh_now(self) -> None:
-        self._stale = False
+        self._stale, self._seen = False, self._state()
         if self.has_data():
             self.refresh()
 
@@ -90,7 +99,7 @@ class Panel(QWidget):
             progress.step(0.0, self.title.lower())
             return work()
 
-        self.document.jobs.ask(f"panel {self.title}", run, answer)
+        self.document.jobs.ask(f"panel {self.title}", run, answer, in_turn=True)
 
     def group_by_family(self, grouped: bool) -> None:
         """Show kernel families instead of single kernels; only asked of a panel that ``has_families``."""

@@ -141,7 +141,9 @@ class TimelineView(QWidget):
         def work(_: Progress) -> Joined:
             return Joined.of(analysis)
 
-        self._jobs.ask(JOINING, work, answer=lambda joined: self._take_analysis(scene, analysis, joined))
+        self._jobs.ask(
+            JOINING, work, answer=lambda joined: self._take_analysis(scene, analysis, joined), in_turn=True
+        )
 
     def _take_analysis(self, scene: Scene, analysis: Analysis | None, joined: Joined | None) -> None:
         if scene is self.state.scene:
