@@ -80,6 +80,7 @@ class _Reading:
         self._results: list[tuple[Result, int | None, str]] = []
         self._process: tuple[int | None, str] = (None, "")
         self._damage = ""
+        self._place = ""
         self.lost = 0
 
     def all_blocks(self, stream: IO[bytes], progress: Progress) -> None:
@@ -90,6 +91,7 @@ class _Reading:
                 progress.step(limit.share * 0.9, f"reading launch {len(self._results)}")
         except (Damaged, *UNPACKING_ERRORS) as error:
             self._damaged(str(error))
+        self._note_damage()
 
     def _take(self, block: Block) -> None:
         self._names += block.strings
@@ -112,13 +114,17 @@ class _Reading:
 
     def _damaged(self, reason: str) -> None:
         self._damage = self._damage or reason
-        self._quality.note(
-            "damaged-report",
-            Effect.QUARANTINED if self.lost else Effect.NOTED,
-            f"The report is damaged ({reason}); the launches before that were kept.",
-            f"after launch {len(self._results)}",
-            max(self.lost, 1),
-        )
+        self._place = self._place or f"after launch {len(self._results)}"
+
+    def _note_damage(self) -> None:
+        if self._damage:
+            self._quality.note(
+                "damaged-report",
+                Effect.QUARANTINED if self.lost else Effect.NOTED,
+                f"The report is damaged ({self._damage}); what could be read was kept.",
+                self._place,
+                max(self.lost, 1),
+            )
 
     def profiles(self) -> list[KernelProfile]:
         profiles = []

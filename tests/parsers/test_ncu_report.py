@@ -221,6 +221,17 @@ def test_damage_anywhere_never_crashes(tmp_path: Path, data: st.DataObject) -> N
         return
     for kernel in trace.kernels:
         assert all(isinstance(value, (int, float, str)) for value in kernel.metrics.values())
+    assert trace.quality.events_read == trace.quality.events_kept + trace.quality.quarantined
+
+
+def test_damage_in_a_launch_and_later_at_the_end_of_the_file_is_counted_once(tmp_path: Path) -> None:
+    sound = result(metric(0, number(5, 7)))
+    data = report(sound, b"\x07" * 40, sound, names=("a",))
+    trace = opened(tmp_path, data[:-5])
+    assert len(trace.kernels) == 1
+    (note,) = (each for each in trace.quality.notes if each.kind == "damaged-report")
+    assert (note.count, note.example) == (1, "after launch 1")
+    assert trace.quality.events_read == trace.quality.events_kept + trace.quality.quarantined == 2
 
 
 @given(st.binary(max_size=200))
