@@ -47,7 +47,7 @@ class ShortcutSheet(QDialog):
     def __init__(self, commands: Commands, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("Keyboard and mouse")
-        self.resize(1000, 700)
+        self.resize(1000, 800)
         groups: list[tuple[str, list[tuple[str, str]]]] = [
             ("Timeline", list(TIMELINE_KEYS)),
             ("Panels", list(PANEL_KEYS)),
@@ -60,6 +60,7 @@ class ShortcutSheet(QDialog):
             ]
             if rows:
                 groups.append((menu, rows))
+        groups[1:] = sorted(groups[1:], key=lambda group: -len(group[1]))  # so that both halves get as long
         body = QWidget()
         columns = QHBoxLayout(body)
         columns.setContentsMargins(24, 18, 24, 18)

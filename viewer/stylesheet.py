@@ -43,19 +43,10 @@ QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
     selection-background-color: $selection; selection-color: $text;
 }
 QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus { border-color: $accent; }
-QComboBox { padding-right: 20px; }
 QComboBox::drop-down { border: none; width: 20px; }
 QComboBox::down-arrow { image: url("$controls/arrow-down.svg"); width: 12px; height: 12px; }
 QComboBox:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QLineEdit:disabled, QPlainTextEdit:disabled {
     color: $text_faint; border-color: $line;
-}
-QSpinBox, QDoubleSpinBox { padding-right: 20px; }
-QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button, QDoubleSpinBox::down-button {
-    background: transparent; border: none; width: 18px;
-}
-QSpinBox::up-arrow, QDoubleSpinBox::up-arrow { image: url("$controls/arrow-up.svg"); width: 10px; height: 10px; }
-QSpinBox::down-arrow, QDoubleSpinBox::down-arrow {
-    image: url("$controls/arrow-down.svg"); width: 10px; height: 10px;
 }
 QComboBox QAbstractItemView {
     background: $panel; color: $text; border: 1px solid $line_strong; selection-background-color: $selection;

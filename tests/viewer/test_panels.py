@@ -11,12 +11,14 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
-from parsers.model import Trace
+from parsers.model import EventKind, Trace
 from rules import Category, Finding, Severity
 from rules.base import EXPLANATION_HEADINGS
 from viewer.main_window import MainWindow
+from viewer.panels.facts import LinkButton
 from viewer.panels.finding_card import FindingCard, explained
 from viewer.panels.table_model import Column, Show, TableModel, csv_text
+from viewer.panels.table_view import TableView
 
 from .conftest import KERNELS, STEPS, show_tab, wait_until_ready
 
@@ -250,6 +252,54 @@ def test_rows_are_copied_with_a_key(window: MainWindow, qtbot: QtBot) -> None:
     table.selectAll()
     qtbot.keyClick(table, "c", Qt.KeyboardModifier.ControlModifier)
     assert len(QGuiApplication.clipboard().text().splitlines()) == 3
+
+
+def test_a_narrow_table_leaves_out_minor_columns_and_shortens_bars(qtbot: QtBot) -> None:
+    columns = (
+        Column("name", "Name"),
+        Column("mean", "Mean", Show.TIME),
+        Column("p99", "p99", Show.TIME, minor=True),
+        Column("share", "Share", Show.SHARE),
+    )
+    table = TableView(columns, "Anything")
+    qtbot.addWidget(table)
+    table.set_frame(pd.DataFrame([("a", 1, 2, 0.5)], columns=["name", "mean", "p99", "share"]))
+    for width, shown in ((900, True), (440, False), (900, True)):
+        table.resize(width, 200)
+        table.show()
+        assert table.isColumnHidden(2) is not shown
+        assert sum(table.columnWidth(index) for index in range(4)) <= table.viewport().width()
+    wide_bar = table.columnWidth(3)
+    table.resize(340, 200)
+    assert table.columnWidth(3) < wide_bar
+    table.copy_csv()
+    assert "p99" in QGuiApplication.clipboard().text()
+
+
+def test_a_link_that_is_too_long_ends_in_an_ellipsis(qtbot: QtBot) -> None:
+    link = LinkButton("aten::_cudnn_attention_backward & more")
+    qtbot.addWidget(link)
+    link.resize(90, 20)
+    link.show()
+    assert link.text().endswith("…")
+    link.resize(600, 20)
+    assert link.text() == "aten::_cudnn_attention_backward && more"
+
+
+def test_a_narrow_selection_shows_facts_and_histogram_only(
+    window: MainWindow, qtbot: QtBot, trace: Trace
+) -> None:
+    window.document.select_event(int(trace.events.of_kind(EventKind.KERNEL)[0]))
+    show_tab(window, qtbot, "Selection")
+    panel = window.panels.tabs.currentWidget()
+    panel._show_arguments({"stream": 7}, [])
+    assert panel.arguments.isVisible()
+    window.resize(1000, 700)
+    qtbot.waitUntil(lambda: not panel.arguments.isVisible())
+    assert panel.facts.isVisible()
+    assert panel.histogram.isVisible()
+    window.resize(1400, 800)
+    qtbot.waitUntil(panel.arguments.isVisible)
 
 
 def test_only_tabs_with_data_are_shown(window: MainWindow) -> None:

@@ -162,8 +162,13 @@ class BottomPanels(QWidget):
         has_table = panel is not None and bool(panel.tables)
         self.filter.setVisible(has_table)
         self.export.setVisible(has_table and self.width() >= NARROW)
-        self.by_family.setVisible(panel is not None and panel.has_families)
+        self.by_family.setVisible(panel is not None and panel.has_families and self._fits(self.by_family))
         self._filter_current()
+
+    def _fits(self, widget: QWidget) -> bool:
+        """Whether a widget has room beside the titles of all tabs and the filter."""
+        taken = self.tabs.tabBar().sizeHint().width() + self.filter.width()
+        return taken + widget.sizeHint().width() + 20 <= self.width()
 
     def _filter_current(self, _: str = "") -> None:
         panel = self._current()

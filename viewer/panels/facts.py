@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from viewer import theme
@@ -13,6 +13,24 @@ from viewer.labels import ElidedLabel, Label, tooltip
 from viewer.statistics.event_facts import Fact
 
 LONGEST_LINK = 90
+
+
+class LinkButton(QPushButton):
+    """A link of one line, which ends in an ellipsis where it does not fit."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._whole = text
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self._fit()
+
+    def _fit(self) -> None:
+        shown = self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, max(self.width(), 60))
+        self.setText(shown.replace("&", "&&"))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
 
 
 class FactList(QScrollArea):
@@ -53,10 +71,9 @@ class FactList(QScrollArea):
             return Label(fact.text, wrap=True, selectable=True)
         text = " ".join(fact.text.split())
         shown = text if len(text) <= LONGEST_LINK else text[:LONGEST_LINK] + " ..."
-        link = QPushButton(shown.replace("&", "&&"))
+        link = LinkButton(shown)
         link.setFlat(True)
         link.setCursor(Qt.CursorShape.PointingHandCursor)
-        link.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         colors = theme.current()
         link.setStyleSheet(
             f"QPushButton {{ color: {colors.accent.name()}; text-align: left; padding: 0; border: none; "

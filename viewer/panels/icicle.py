@@ -168,6 +168,7 @@ class FlamePanel(Panel):
         everything.clicked.connect(lambda: self.view.focus_on(ROOT))
         top = QHBoxLayout()
         top.setContentsMargins(14, 5, 10, 4)
+        top.setSpacing(8)
         top.addWidget(self._text, 1)
         top.addWidget(everything)
         top.addWidget(self.kind)

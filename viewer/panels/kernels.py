@@ -20,8 +20,8 @@ BY_NAME = (
     Column("calls", "Calls", Show.COUNT),
     Column("total", "Total", Show.TIME),
     Column("mean", "Mean", Show.TIME),
-    Column("p50", "p50", Show.TIME, "Half of the calls took no longer than this"),
-    Column("p99", "p99", Show.TIME, "99 of 100 calls took no longer than this"),
+    Column("p50", "p50", Show.TIME, "Half of the calls took no longer than this", minor=True),
+    Column("p99", "p99", Show.TIME, "99 of 100 calls took no longer than this", minor=True),
     Column("share", "Share of GPU time", Show.SHARE, "Of the summed time of all GPU operations"),
 )
 BY_FAMILY = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -37,18 +37,19 @@ if TYPE_CHECKING:
 
     from viewer.statistics.area import By
 
-ARGUMENT_COLUMNS = (Column("name", "Argument", width=110), Column("value", "Value", stretch=True))
+ARGUMENT_COLUMNS = (Column("name", "Argument", width=144), Column("value", "Value", stretch=True))
 AREA_COLUMNS = (
     Column("group", "Name"),
     Column("count", "Count", Show.COUNT),
     Column("total", "Total", Show.TIME, "Only the part inside the selected area counts"),
     Column("mean", "Mean", Show.TIME),
-    Column("least", "Shortest", Show.TIME),
+    Column("least", "Shortest", Show.TIME, minor=True),
     Column("most", "Longest", Show.TIME),
     Column("share", "Share of the area", Show.SHARE),
 )
 GROUPINGS: dict[str, By] = {"by name": "name", "by family": "family", "by lane": "lane"}
 LONGEST_VALUE = 4000
+NARROW = 760  # pixels: less has no room for facts, arguments and histogram side by side
 
 
 class SelectionPanel(Panel):
@@ -61,6 +62,7 @@ class SelectionPanel(Panel):
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
         self._walk: Walk | None = None
+        self._has_arguments = False
         self._area: Area | None = None
         self._told_of: object = None  # the trace whose changed file was told of
         self._stack = QStackedLayout()
@@ -89,9 +91,11 @@ class SelectionPanel(Panel):
         column.addWidget(self._alike)
         column.addWidget(self._alike_text)
         column.addWidget(self.histogram, 1)
-        self.profile_button = QPushButton("Profile this kernel with Nsight Compute ...")
+        self.profile_button = QPushButton("Profile this kernel ...")
         self.profile_button.setProperty("link", True)
-        self.profile_button.setToolTip("Opens the recorder with this kernel's name and the launches to skip")
+        self.profile_button.setToolTip(
+            "Opens the recorder of Nsight Compute with this kernel's name and the launches to skip"
+        )
         self.profile_button.clicked.connect(self._profile)
         column.addWidget(self.profile_button, 0, Qt.AlignmentFlag.AlignLeft)
         self._single = QSplitter(Qt.Orientation.Horizontal)
@@ -188,7 +192,15 @@ class SelectionPanel(Panel):
         rows = [(str(key), _as_text(value)) for key, value in arguments.items()]
         rows += [(f"frame {len(stack) - index}", frame) for index, frame in enumerate(reversed(stack))]
         self.arguments.set_frame(pd.DataFrame(rows, columns=["name", "value"], dtype=object))
-        self.arguments.setVisible(bool(rows))
+        self._has_arguments = bool(rows)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        self.arguments.setVisible(self._has_arguments and self.width() >= NARROW)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
 
     def _show_alike(self, event: int) -> None:
         from viewer.statistics.area import instances
@@ -223,7 +235,8 @@ class SelectionPanel(Panel):
             return
         facts = facts_of_gap(trace, analysis, row)
         self.facts.show_facts("The GPU is idle", facts)
-        self.arguments.hide()
+        self._has_arguments = False
+        self._arrange()
         self._side.hide()
         self._stack.setCurrentIndex(1)
 

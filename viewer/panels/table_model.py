@@ -51,6 +51,7 @@ class Column:
     hint: str = ""
     width: int = 0  # px; 0: by kind
     stretch: bool = False  # takes the room that is left; else the first column with text does
+    minor: bool = False  # hidden where there is not room for all columns
     whole: str = ""  # key of the column with the whole text, for the tooltip, the filter and exports
 
 

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 ROW_HEIGHT = 24
 LEAST_NAME_WIDTH = 140
 BAR_WIDTH = 104
+SHORT_SHARE = 104
 _WIDTH = {
-    Show.FAMILY: 124,
+    Show.FAMILY: 148,
     Show.COUNT: 70,
     Show.TIME: 84,
     Show.SIZE: 92,
@@ -222,10 +223,12 @@ class TableView(QTableView):
 
     def _fit_columns(self) -> None:
         stretched = self._stretched()
+        self._widths = [0] * len(self.rows.columns)
         for index, column in enumerate(self.rows.columns):
             if index != stretched:
                 title = self.fontMetrics().horizontalAdvance(column.title) + 30
-                self.setColumnWidth(index, max(column.width or _WIDTH.get(column.show, 140), title))
+                self._widths[index] = max(column.width or _WIDTH.get(column.show, 140), title)
+                self.setColumnWidth(index, self._widths[index])
 
     def _stretched(self) -> int:
         columns = list(enumerate(self.rows.columns))
@@ -235,12 +238,33 @@ class TableView(QTableView):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         header, name = self.horizontalHeader(), self._stretched()
+        self._leave_out()
         others = sum(
             header.sectionSize(i)
             for i in range(header.count())
             if i != name and not header.isSectionHidden(i)
         )
         self.setColumnWidth(name, max(self.viewport().width() - others, LEAST_NAME_WIDTH))
+
+    def _leave_out(self) -> None:
+        """Where there is not room for all columns, hide the minor ones and shorten the bars."""
+        columns, header = self.rows.columns, self.horizontalHeader()
+        bars = [index for index, column in enumerate(columns) if column.show is Show.SHARE]
+        needed = LEAST_NAME_WIDTH + sum(
+            self._widths[index] if index in bars else header.sectionSize(index) or self._widths[index]
+            for index in range(len(columns))
+            if index != self._stretched()
+        )
+        for index, column in enumerate(columns):
+            if column.minor:
+                hide = needed > self.viewport().width()
+                needed -= self._widths[index] if hide else 0
+                if header.isSectionHidden(index) is not hide:
+                    header.setSectionHidden(index, hide)
+        for index in bars:
+            if header.sectionSize(index) in (self._widths[index], SHORT_SHARE):  # else the user has chosen
+                short = needed > self.viewport().width()
+                self.setColumnWidth(index, SHORT_SHARE if short else self._widths[index])
 
     def _on_current(self, current: Index, _: Index) -> None:
         if current.isValid():

@@ -56,6 +56,27 @@ def entries(scene: Scene) -> dict[str, list[Entry]]:
     return {heading: lines for heading, lines in found.items() if lines}
 
 
+def lines_in(height: float) -> int:
+    """How many lines fit into so many pixels."""
+    return int((height - 20 - PADDING * 1.5) // LINE)
+
+
+def arranged(groups: dict[str, list[Entry]], columns: int, lines: int) -> list[list[str | Entry]]:
+    """A column for each group with its heading first; where these do not fit, columns that are filled one after the
+    other, and if that is not enough the last line says how many entries are missing."""
+    whole: list[list[str | Entry]] = [[heading, *entries] for heading, entries in groups.items()]
+    if columns < 1 or lines < 2:
+        return []
+    if len(whole) <= columns and all(len(column) <= lines for column in whole):
+        return whole
+    flat = [line for column in whole for line in column]
+    room = columns * lines
+    if len(flat) > room:
+        missing = sum(isinstance(line, Entry) for line in flat[room - 1 :])
+        flat = [*flat[: room - 1], f"and {missing} more: enlarge"]
+    return [flat[start : start + lines] for start in range(0, len(flat), lines)]
+
+
 class Legend:
     """Draws the entries in columns."""
 
@@ -65,24 +86,26 @@ class Legend:
 
     def draw(self, painter: QPainter, scene: Scene, width: float, height: float) -> None:
         """Draw into the lower right corner of ``width`` x ``height``."""
-        groups = entries(scene)
-        if not groups:
+        columns = arranged(entries(scene), int((width - 20 - PADDING) // COLUMN), lines_in(height))
+        if not columns:
             return
         colors = theme.current()
-        longest = max(len(lines) for lines in groups.values())
-        size = QRectF(0, 0, COLUMN * len(groups) + PADDING, LINE * (longest + 1) + PADDING * 1.5)
+        longest = max(len(lines) for lines in columns)
+        size = QRectF(0, 0, COLUMN * len(columns) + PADDING, LINE * longest + PADDING * 1.5)
         size.moveBottomRight(QPointF(width - 10, height - 10))
         painter.setPen(QPen(colors.line_strong, 1))
         painter.setBrush(colors.panel)
         painter.drawRoundedRect(size.adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
-        for number, (heading, lines) in enumerate(groups.items()):
+        for number, lines in enumerate(columns):
             x, y = size.left() + PADDING + number * COLUMN, size.top() + PADDING
-            painter.setPen(colors.text_secondary)
-            painter.setFont(self._bold.font)
-            self._bold.draw(painter, heading, x, y, COLUMN - 20)
-            painter.setFont(self._text.font)
-            for line, entry in enumerate(lines, 1):
-                self._draw_entry(painter, entry, x, y + line * LINE)
+            for line, entry in enumerate(lines):
+                if isinstance(entry, str):
+                    painter.setPen(colors.text_secondary)
+                    painter.setFont(self._bold.font)
+                    self._bold.draw(painter, entry, x, y + line * LINE, COLUMN - 20)
+                else:
+                    painter.setFont(self._text.font)
+                    self._draw_entry(painter, entry, x, y + line * LINE)
 
     def _draw_entry(self, painter: QPainter, entry: Entry, x: float, y: float) -> None:
         box = QRectF(round(x), round(y), SWATCH, SWATCH)

@@ -110,7 +110,7 @@ class Ruler(QWidget):
         painter.setFont(self._text.font)
         y = round((RULER_HEIGHT - self._text.height) / 2)
         free = float(NAMES_WIDTH)
-        covered = self._cursor_box()
+        covered = [box for box in (self._cursor_box(), self._area_box()) if box is not None]
         if marks.anchor:
             painter.setPen(colors.text)
             self._text.draw(painter, marks.anchor, NAMES_WIDTH + 8, y, 200)
@@ -120,10 +120,22 @@ class Ruler(QWidget):
             x = NAMES_WIDTH + state.scale.x(when)
             left = x - self._text.width(label) / 2
             right = left + self._text.width(label)
-            hidden = covered is not None and right > covered.left() - 4 and left < covered.right() + 4
+            hidden = any(right > box.left() - 4 and left < box.right() + 4 for box in covered)
             if left >= free and right <= self.width() - 2 and not hidden:
                 self._text.draw(painter, label, round(left), y, 200)
             painter.fillRect(QRectF(round(x), RULER_HEIGHT - 5, 1, 4), colors.line_strong)
+
+    def _area_box(self) -> QRectF | None:
+        """Where the length of the measured area is written; None where it has no room."""
+        area, scale = self._state.area, self._state.scale
+        if area is None:
+            return None
+        left = max(NAMES_WIDTH + scale.x(area.t0), NAMES_WIDTH)
+        right = min(NAMES_WIDTH + scale.x(area.t1), self.width())
+        width = self._bold.width(duration(area.duration)) + 10
+        if right - left <= width:
+            return None
+        return QRectF((left + right - width) / 2, 3, width, RULER_HEIGHT - 7)
 
     def _draw_area(self, painter: QPainter) -> None:
         state, colors = self._state, theme.current()
@@ -135,17 +147,15 @@ class Ruler(QWidget):
         fill = type(fill)(fill)
         fill.setAlpha(70)
         painter.fillRect(QRectF(tint, QPointF(right, RULER_HEIGHT - 1)), fill)
-        label = duration(state.area.duration)
-        width = self._bold.width(label)
-        painter.setFont(self._bold.font)
-        if right - left > width + 10:
-            middle = (max(left, NAMES_WIDTH) + min(right, self.width())) / 2 - width / 2
-            box = QRectF(middle - 5, 3, width + 10, RULER_HEIGHT - 7)
+        box = self._area_box()
+        if box is not None:
+            painter.setFont(self._bold.font)
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(colors.accent_fill)
             painter.drawRoundedRect(box, 3, 3)
             painter.setPen(theme.text_on(colors.accent_fill))
-            self._bold.draw(painter, label, middle, (RULER_HEIGHT - self._bold.height) / 2 - 0.5, width + 1)
+            y = (RULER_HEIGHT - self._bold.height) / 2 - 0.5
+            self._bold.draw(painter, duration(state.area.duration), box.left() + 5, y, box.width() - 9)
         painter.setPen(QPen(colors.accent, 1))
         for x in (left, right):
             painter.drawLine(QPointF(round(x) + 0.5, 0), QPointF(round(x) + 0.5, RULER_HEIGHT))

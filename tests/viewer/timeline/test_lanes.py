@@ -22,6 +22,7 @@ from viewer.timeline.event_colors import COLOR_MODES, DURATION_COLORS, EventColo
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.kinds.base import style_of
+from viewer.timeline.legend import Entry, arranged, entries
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.view import TimelineView
 
@@ -281,8 +282,6 @@ def test_an_operation_without_a_launch_can_be_selected(qtbot: QtBot) -> None:
 
 
 def test_l_shows_and_hides_the_legend_of_what_occurs(view: TimelineView) -> None:
-    from viewer.timeline.legend import entries
-
     plain = picture(view)
     QTest.keyClicks(view, "l")
     assert (picture(view) != plain).any()
@@ -295,6 +294,19 @@ def test_l_shows_and_hides_the_legend_of_what_occurs(view: TimelineView) -> None
     assert all(entry.cause is not None for entry in told["Idle GPU"])
     view.set_colour_mode("duration")
     assert len(entries(view.state.scene)["Duration"]) == 8
+
+
+def test_a_legend_that_does_not_fit_flows_into_columns_and_says_what_is_missing() -> None:
+    color = QColor("red")
+    groups = {heading: [Entry(f"{heading}{n}", color) for n in range(4)] for heading in ("a", "b", "c")}
+    assert [len(column) for column in arranged(groups, 3, 5)] == [5, 5, 5]
+    flowing = arranged(groups, 4, 4)
+    assert [len(column) for column in flowing] == [4, 4, 4, 3]
+    assert flowing[1][1] == "b"
+    cut = arranged(groups, 2, 4)
+    assert [len(column) for column in cut] == [4, 4]
+    assert cut[1][-1] == "and 7 more: enlarge"
+    assert arranged(groups, 0, 4) == arranged(groups, 2, 1) == []
 
 
 def test_colours_by_duration_are_decades(view: TimelineView, small_run: Trace) -> None:

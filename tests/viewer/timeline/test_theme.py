@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QAbstractButton, QApplication, QCheckBox, QComboBox, QRadioButton
 from pytestqt.qtbot import QtBot
 
 from rules.analysis.causes import Cause
@@ -105,3 +106,32 @@ def test_changing_the_theme_tells_everybody(qtbot: QtBot) -> None:
         assert "$" not in app.styleSheet()
     finally:
         theme.apply(app, "dark")
+
+
+@pytest.fixture(params=["dark", "light", "contrast"])
+def themed(request: pytest.FixtureRequest, qapp: QApplication) -> Iterator[Theme]:
+    """Each theme once; the dark one afterwards."""
+    theme.apply(qapp, request.param)
+    yield theme.current()
+    theme.apply(qapp, "dark")
+
+
+@pytest.mark.parametrize("make", [QCheckBox, QRadioButton])
+def test_an_empty_box_can_be_seen(themed: Theme, make: type[QAbstractButton], qtbot: QtBot) -> None:
+    button = make()
+    qtbot.addWidget(button)
+    button.resize(40, 30)
+    button.show()
+    picture = button.grab().toImage()
+    across = [picture.pixelColor(x, picture.height() // 2) for x in range(picture.width())]
+    assert max(theme.contrast(color, themed.panel) for color in across) >= 3
+
+
+def test_a_list_to_choose_from_has_an_arrow(themed: Theme, qtbot: QtBot) -> None:
+    choice = QComboBox()
+    qtbot.addWidget(choice)
+    choice.resize(120, 30)
+    choice.show()
+    picture = choice.grab().toImage()
+    inside = [picture.pixelColor(x, y) for x in range(98, 116) for y in range(8, 22)]
+    assert max(theme.contrast(color, themed.window) for color in inside) >= 2.5
