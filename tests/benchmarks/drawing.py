@@ -22,6 +22,7 @@ from rules.analysis.causes import IdleTable
 SIZES = (100_000, 1_000_000, 10_000_000)
 ZOOMS = {"whole run": 1.0, "1/16": 1 / 16, "1/400": 1 / 400, "1/20000": 1 / 20_000}
 FRAMES = 60
+STILL_MS = 400  # before a movement, as when somebody looks first
 RUN_NS = 20_000_000_000
 STREAMS, THREADS, LEVELS = 20, 40, 3  # 20 GPU streams, 40 threads with operators and API calls: 100 lanes
 NAMES = 60
@@ -87,6 +88,7 @@ def with_gaps(trace: Trace, count: int) -> Analysis:
 
 def measure(count: int) -> Iterator[Times]:
     """Frame times of one size at every zoom; also prints what the index cost."""
+    from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QApplication
 
     from viewer import theme
@@ -128,6 +130,7 @@ def measure(count: int) -> Iterator[Times]:
         span = trace.duration * share
         start = trace.duration * 0.37 if share < 1 else 0.0
         frame(start, span)
+        QTest.qWait(STILL_MS)
         step = (
             round(0.02 * view.state.scale.width) * view.state.scale.ns_per_pixel
         )  # whole pixels, as gestures move

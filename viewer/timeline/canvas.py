@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
@@ -23,6 +23,8 @@ from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
 PICK_PIXELS = 3.0
+LOOK_AHEAD_MS = 50  # after the last frame; each time so many rows, which takes a millisecond or two
+LOOK_AHEAD_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,9 @@ class LaneCanvas(QWidget):
         self._legend = Legend()
         self.legend_visible = False
         self._picture: QImage | None = None
+        self._ahead = QTimer(self)
+        self._ahead.setInterval(LOOK_AHEAD_MS)
+        self._ahead.timeout.connect(self._look_ahead)
         self._names_image: QImage | None = None
         self._names_state: tuple[object, ...] = ()
         self.setMouseTracking(True)
@@ -149,6 +154,7 @@ class LaneCanvas(QWidget):
             self._picture = self._painter.paint(
                 scene, self.state.scale, shown, pinned, self.height(), ratio, options
             )
+            self._ahead.start()
         # Where a pixel of the window is 1.5 of the screen's, the picture may end before the last column and row.
         painter.fillRect(QRectF(self.width() - 2, 0, 4, self.height()), colors.window)
         painter.fillRect(QRectF(0, self.height() - 2, self.width(), 4), colors.window)
@@ -161,6 +167,11 @@ class LaneCanvas(QWidget):
             self._legend.draw(painter, scene, self.width() - NAMES_WIDTH, self.height())
         painter.restore()
         painter.drawImage(QPointF(0, 0), self._names_picture(scene, shown, pinned, ratio))
+
+    def _look_ahead(self) -> None:
+        """While nothing moves, prepare for a movement."""
+        if not self._painter.look_ahead(LOOK_AHEAD_ROWS):
+            self._ahead.stop()
 
     def _names_picture(self, scene: Scene, shown: list[Shown], pinned: list[Shown], ratio: float) -> QImage:
         """The left column, painted anew only when something in it changed."""

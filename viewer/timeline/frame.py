@@ -101,6 +101,10 @@ class FramePainter:
             top.block(covered - 1, 1)[:] = rgb(theme.current().line_strong)
         return self._image
 
+    def look_ahead(self, rows: int) -> bool:
+        """Prepare so many rows for a movement in either direction; whether there is more to do."""
+        return self._strips.look_ahead(rows)
+
     @property
     def label_boxes(self) -> list[QRectF]:
         """Where the last picture has labels of gaps, in logical pixels."""

@@ -14,9 +14,6 @@ from viewer.timeline.geometry.row_index import Row
 U32 = npt.NDArray[np.uint32]
 
 BEYOND = 8  # columns on either side of a view: what begins or ends there shows at its edge
-AT_FIRST = (
-    8  # the view's width over this is worked out on either side, so that a movement can begin without delay
-)
 AHEAD = 3  # a row that has to grow grows by the view's width over this
 NEAR = 4  # a row may grow in good time when less than the view's width over this is left
 MOST_VIEWS = 3  # widths of the view that a row keeps at most
@@ -107,7 +104,7 @@ class Strips:
     def __init__(self) -> None:
         self._kept: dict[Hashable, Strip] = {}
         self._zoom: tuple[object, ...] = ()
-        self._first = 0
+        self._view: Grid | None = None
         self._moved = 0
         self._spare = 0
 
@@ -117,8 +114,8 @@ class Strips:
         if zoom != self._zoom or len(self._kept) > MOST_ROWS:
             self._kept.clear()
             self._zoom = zoom
-        self._moved = view.first - self._first
-        self._first = view.first
+        self._moved = view.first - self._view.first if self._view is not None else 0
+        self._view = view
         self._spare = max(len(self._kept) // 5, 2)
 
     def strip(self, name: Hashable, row: Row, view: Grid) -> Strip:
@@ -126,12 +123,33 @@ class Strips:
         first, last = view.first - BEYOND, view.first + view.width + BEYOND
         kept = self._kept.get(name)
         if kept is None or kept.row is not row or kept.last < first or kept.first > last:
-            margin = view.width // AT_FIRST
-            kept = Strip.of(row, view, first - margin, last + margin)
+            kept = Strip.of(row, view, first, last)
         elif first < kept.first or last > kept.last or self._should_grow(kept, first, last):
             kept = self._grown(kept, view, first, last)
         self._kept[name] = kept
         return kept
+
+    def look_ahead(self, most: int) -> bool:
+        """Let up to so many rows grow on both sides while nothing moves; whether there is more to do."""
+        view = self._view
+        if view is None:
+            return False
+        near = view.width // NEAR + BEYOND
+        first, last = view.first - near, view.first + view.width + near
+        short = [
+            name
+            for name, kept in self._kept.items()
+            if kept.first <= view.first < view.first + view.width <= kept.last
+            and (kept.first > first or kept.last < last)
+        ]
+        for name in short[:most]:
+            kept = self._kept[name]
+            if kept.first > first:
+                kept = Strip.of(kept.row, view, first, kept.first).joined(kept)
+            if kept.last < last:
+                kept = kept.joined(Strip.of(kept.row, view, kept.last, last))
+            self._kept[name] = kept
+        return len(short) > most
 
     def _should_grow(self, kept: Strip, first: int, last: int) -> bool:
         near = (last - first) // NEAR
