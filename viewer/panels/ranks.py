@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from viewer.statistics.ranks import RankTables
 
 RANKS = (
-    Column("name", "Rank"),
+    Column("name", "Rank", width=84),
     Column("busy", "GPU busy", Show.SHARE, width=130),
     Column("compute", "Compute", Show.TIME),
     Column("exposed", "Exposed", Show.TIME, "Communication that no compute covers"),
@@ -27,15 +27,15 @@ RANKS = (
 )
 COLLECTIVES = (
     Column("collective", "Collective"),
-    Column("group", "Group", width=120),
+    Column("group", "Group", width=84),
     Column("bytes", "Size", Show.SIZE, "Bytes that one rank contributes"),
     Column("count", "Count", Show.COUNT),
-    Column("ranks", "Ranks", Show.COUNT),
+    Column("ranks", "Ranks", Show.COUNT, minor=True),
     Column(
         "transfer_ns", "Transfer", Show.TIME, "Median of the shortest participants: about the transfer itself"
     ),
     Column("waiting_ns", "Waiting", Show.TIME, "Mean over the ranks, all instances together"),
-    Column("algorithm_bandwidth", "Algorithm", Show.RATE, "Bytes of the message a second"),
+    Column("algorithm_bandwidth", "Algorithm", Show.RATE, "Bytes of the message a second", minor=True),
     Column(
         "bus_bandwidth",
         "Bus",

@@ -244,13 +244,17 @@ class TableView(QTableView):
             for i in range(header.count())
             if i != name and not header.isSectionHidden(i)
         )
-        self.setColumnWidth(name, max(self.viewport().width() - others, LEAST_NAME_WIDTH))
+        self.setColumnWidth(name, max(self.viewport().width() - others, self._least()))
+
+    def _least(self) -> int:
+        """How narrow the column of names may become."""
+        return self.rows.columns[self._stretched()].width or LEAST_NAME_WIDTH
 
     def _leave_out(self) -> None:
         """Where there is not room for all columns, hide the minor ones and shorten the bars."""
         columns, header = self.rows.columns, self.horizontalHeader()
         bars = [index for index, column in enumerate(columns) if column.show is Show.SHARE]
-        needed = LEAST_NAME_WIDTH + sum(
+        needed = self._least() + sum(
             self._widths[index] if index in bars else header.sectionSize(index) or self._widths[index]
             for index in range(len(columns))
             if index != self._stretched()

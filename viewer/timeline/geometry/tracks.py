@@ -283,7 +283,7 @@ def _track(
 
 
 _SUFFIX = re.compile(
-    r" (?:regions|CUDA calls|Python frames|Python|operators|OS runtime|system calls|samples|overhead|profiler"
+    r" (?:regions|CUDA calls|Python frames|Python|operators|OS runtime|system calls|samples|profiler overhead|overhead"
     r"|synchronization)$"
 )
 _TITLES = {
