@@ -133,6 +133,7 @@ def test_while_nothing_moves_rows_are_prepared_for_a_movement(monkeypatch: pytes
     strips.begin(view.part(10**6, 10**6 + view.width))
     assert not strips.look_ahead(2)
     strips.begin(view)
+    strips.begin(view)
     assert [strips.look_ahead(2) for _ in range(4)] == [True, True, False, False]
     monkeypatch.setattr("viewer.timeline.geometry.strips.columns", None)  # nothing is worked out any more
     for by in (-200, 200):
