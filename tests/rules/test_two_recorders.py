@@ -1,0 +1,62 @@
+"""One program, recorded by PyTorch's profiler and by Nsight Systems, gets one answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parsers import open_trace
+from parsers.model import EventKind, Trace
+from rules import diagnose
+from rules.analysis.analysis import analyse
+from rules.base import Category, Severity
+
+PROGRAMS = {
+    "alloc_empty": Category.LAYOUT_CONVERSION,
+    "d2h_all": Category.COPY_D2H,
+    "loader_slow": Category.INPUT_BOUND,
+    "pageable": Category.COPY_H2D,
+    "python_gap": Category.HOST_BOUND,
+    "sync_params": Category.LAUNCH_BOUND,
+}
+FORMATS = ("pt.trace.json.gz", "sqlite.gz")
+
+
+@pytest.fixture(params=sorted(PROGRAMS))
+def pair(request: pytest.FixtureRequest, fixtures: Path) -> tuple[str, list[Trace]]:
+    return request.param, [open_trace([fixtures / "pairs" / f"{request.param}.{each}"]) for each in FORMATS]
+
+
+def test_what_comes_first_does_not_depend_on_the_recorder(pair: tuple[str, list[Trace]]) -> None:
+    program, traces = pair
+    for trace in traces:
+        diagnosis = diagnose(trace)
+        assert diagnosis.findings[0].category is PROGRAMS[program]
+        assert diagnosis.findings[0].severity is Severity.HIGH
+        assert not diagnosis.crashed
+
+
+def test_an_allocating_program_is_told_so_by_both(fixtures: Path) -> None:
+    for each in FORMATS:
+        found = diagnose(open_trace([fixtures / "pairs" / f"alloc_empty.{each}"])).findings
+        (allocation,) = (finding for finding in found if finding.category is Category.ALLOCATOR)
+        assert allocation.severity is Severity.MEDIUM
+        assert "empty_cache" in " ".join(allocation.advice)
+
+
+def test_both_recorders_saw_the_same_kernels_in_a_step(pair: tuple[str, list[Trace]]) -> None:
+    _, traces = pair
+    first, second = (_kernels_of_a_step(trace) for trace in traces)
+    assert first == pytest.approx(
+        second, abs=1
+    )  # a step of one recorder begins a call earlier than one of the other
+
+
+def _kernels_of_a_step(trace: Trace) -> float:
+    """Kernels that were launched inside a steady step, the median over the steps."""
+    steps = analyse(trace).steps
+    kernels = trace.events.kind[trace.links.operation] == EventKind.KERNEL
+    launched = trace.events.start[trace.links.launch[kernels]]
+    return float(np.median([np.sum((launched >= step.start) & (launched < step.end)) for step in steps]))
