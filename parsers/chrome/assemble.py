@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.base import Source
+from parsers.chrome.arrows import link_by_arrows
 from parsers.chrome.categories import Where
 from parsers.chrome.collect import Columns
 from parsers.chrome.communication import complete_collectives
 from parsers.chrome.copies import describe_copies
 from parsers.chrome.counters import Series
 from parsers.chrome.device_clock import note_causality
-from parsers.chrome.foreign import claim_streams
+from parsers.chrome.foreign import claim_calls, claim_streams, threads_of
 from parsers.chrome.header import Header
 from parsers.chrome.implausible_ends import clip_overruns
 from parsers.chrome.lanes import LaneMaker, Names
@@ -58,7 +59,9 @@ def assemble(
     table = usable_events(columns, strings, quality)
     progress.step(0.1, "naming lanes")
     names = Names.of(columns.metadata)
-    claim_streams(columns, names, strings, table)
+    streams = claim_streams(columns, names, strings, table)
+    if not header.is_kineto:
+        claim_calls(columns, strings, table)
     _steps_to_their_lane(columns, strings, table)
 
     builder = TraceBuilder(quality=quality)
@@ -81,6 +84,8 @@ def assemble(
         builder.attribute(which, events, values)
     progress.step(0.2, "linking launches")
     linked = link_launches(builder, table)
+    if columns.arrows:
+        link_by_arrows(columns, threads_of(columns, streams), table, builder, linked[0])
     note_causality(table.start, *linked, quality)
     clip_overruns(table, _in_graphs(builder, table), strings, quality)
     complete_collectives(columns, builder, *linked, table)

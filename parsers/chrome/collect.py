@@ -46,6 +46,7 @@ AnyOperationArguments = OperationArguments | Arguments
 Track = tuple[Where, LaneKind, Any, Any]  # and pid and tid, or device and stream
 
 FLOWS = frozenset({"s", "t", "f"})
+CORRELATED_FLOWS = frozenset({"ac2g", "fwdbwd", "async_cpu_to_gpu", "async_gpu", "forward_backward"})
 INSTANTS = frozenset({"i", "I", "R"})
 PAIRED = frozenset({"B", "E"})
 ASYNCHRONOUS = frozenset({"b", "n", "e", "S", "T", "p", "F"})
@@ -137,6 +138,7 @@ class Columns:
     counter_rows: list[tuple[int, Event]] = field(default_factory=list)
     call_sizes: list[tuple[I64, I64]] = field(default_factory=list)  # bytes that API calls were asked to copy
     flows: int = 0
+    arrows: list[Instant] = field(default_factory=list)  # flows of tools that may write no correlation numbers
     ignored: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     count: int = 0
     _texts: dict[bytes, int] = field(default_factory=dict)
@@ -164,6 +166,8 @@ class Columns:
             self._complete(*self._family(category), events, rows)
         elif phase in FLOWS:
             self.flows += len(events)
+            if category not in CORRELATED_FLOWS and isinstance(events[0], Event):
+                self._arrows(phase or "", category, events, rows)
         elif phase == "M":
             self._metadata(events)
         elif phase == "C":
@@ -187,6 +191,13 @@ class Columns:
             if isinstance(text, str):
                 self.metadata.append(Naming(event.name, event.pid, event.tid, text.strip()))
 
+    def _arrows(self, phase: str, category: str | None, events: list[Event], rows: I64) -> None:
+        starts = nanoseconds([event.ts for event in events]).tolist()
+        self.arrows += [
+            Instant(phase, start, event.name or "", category, event.pid, event.tid, event.id, row)
+            for event, start, row in zip(events, starts, rows.tolist(), strict=True)
+        ]
+
     def _instants(
         self, phase: str, category: str | None, events: list[Event | MemoryEvent], rows: I64
     ) -> None:
@@ -204,8 +215,9 @@ class Columns:
                     )
                 )
                 continue
+            number = event.id if event.id is not None else _scoped_id(event)
             self.instants.append(
-                Instant(phase, start, event.name or "", category, event.pid, event.tid, event.id, row)
+                Instant(phase, start, event.name or "", category, event.pid, event.tid, number, row)
             )
 
     def _complete(self, family: Family, tracks: TracksOfFamily, events: list[Any], rows: I64) -> None:
@@ -293,9 +305,7 @@ class Columns:
         self._integers(Attribute.GROUP_SIZE, numbers, [each.group_size for each in stating])
         sizes = [message_bytes(each.message_elements, each.message_type) for each in stating]
         self._integers(Attribute.MESSAGE_BYTES, numbers, sizes)
-        self._integers(
-            Attribute.COLLECTIVE_SEQUENCE, numbers, [each.collective_sequence for each in stating]
-        )
+        self._integers(Attribute.COLLECTIVE_SEQUENCE, numbers, [each.collective_sequence for each in stating])
 
     def _attribute(self, which: Attribute, numbers: I64, values: I64) -> None:
         if len(numbers):
@@ -393,6 +403,14 @@ def integers(values: list[Any]) -> tuple[I64, list[int] | None]:
         places = range(len(values)) if stated is None else stated
         good = [place for place, number in zip(places, numbers, strict=True) if number is not None]
         return np.array([number for number in numbers if number is not None], np.int64), good
+
+
+def _scoped_id(event: Any) -> str | None:
+    """An id of the second form: one that counts everywhere, or in its process only."""
+    stated = getattr(event, "id2", None)
+    if not isinstance(stated, dict):
+        return None
+    return repr(stated["global"]) if "global" in stated else f"{event.pid} {stated.get('local')!r}"
 
 
 def _integer(value: Any) -> int | None:

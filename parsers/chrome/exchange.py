@@ -37,6 +37,7 @@ class Parcel(msgspec.Struct):
     metadata: list[Naming]
     samples: list[tuple[Any, str, str, list[tuple[int, float]]]]
     flows: int
+    arrows: list[Instant]
     ignored: dict[str, int]
     read: int
     notes: tuple[QualityNote, ...]
@@ -66,6 +67,7 @@ def packed(columns: Columns, series: Series) -> bytes:
             metadata=columns.metadata,
             samples=[(*key, samples) for key, samples in series.samples.items()],
             flows=columns.flows,
+            arrows=columns.arrows,
             ignored=dict(columns.ignored),
             read=quality.events_read,
             notes=quality.notes,
@@ -107,6 +109,7 @@ def unpack_into(data: bytes, columns: Columns, series: Series) -> None:
     for pid, counter, name_of_series, samples in parcel.samples:
         series.samples[pid, counter, name_of_series] += samples
     columns.flows += parcel.flows
+    columns.arrows += parcel.arrows
     for phase, count in parcel.ignored.items():
         columns.ignored[phase] += count
     _add_quality(columns.quality, parcel)

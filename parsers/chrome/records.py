@@ -63,6 +63,7 @@ class Event(Placed, gc=False):
     cat: str | None = None
     args: Arguments | None = None
     id: Any = None
+    id2: Any = None
 
 
 class Sample(msgspec.Struct, gc=False):

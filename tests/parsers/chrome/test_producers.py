@@ -1,0 +1,214 @@
+"""Traces of tools other than PyTorch's profiler: lanes, calls, streams and links, as far as they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsers import open_trace
+from parsers.chrome import second_process
+from parsers.model import EventKind, LaneKind, Trace
+from rules import diagnose
+from tests.parsers.chrome.traces import Event, balanced, kernel, launch, note, opened, text_of
+
+GPU = "2"
+
+
+def by_rocprof(count: int = 3, padding: str = "") -> list[Event]:
+    """Every number is text, nothing has a category, and arrows lead from calls to operations."""
+    events: list[Event] = [
+        {"name": "process_name", "ph": "M", "pid": GPU, "args": {"name": "GPU2"}},
+        {"name": "process_sort_index", "ph": "M", "pid": GPU, "args": {"sort_index": "1000002"}},
+        {"name": "thread_name", "ph": "M", "pid": "77", "tid": "77", "args": {"name": "Hip 77"}},
+    ]
+    for number in range(count):
+        at = number * 100
+        host: dict[str, Any] = {"pid": "77", "tid": "77"}
+        device: dict[str, Any] = {"pid": GPU, "tid": "0"}
+        arrow: dict[str, Any] = {"cat": "api_op", "name": "api_op", "id": str(number)}
+        name = "CopyHostToDevice" if number % 3 == 0 else f"gemm{number % 3}"
+        events += [
+            {**host, "ph": "X", "name": "train", "ts": str(at), "dur": "90"},
+            {
+                **host,
+                "ph": "X",
+                "name": "hipLaunchKernel",
+                "ts": str(at + 5),
+                "dur": "20",
+                "args": {"x": padding},
+            },
+            {**device, "ph": "X", "name": name, "ts": str(at + 40), "dur": "30", "args": {"desc": padding}},
+            {**host, **arrow, "ph": "s", "ts": str(at + 10)},
+            {**device, **arrow, "ph": "f", "bp": "e", "ts": str(at + 40)},
+        ]
+    return events
+
+
+def kinds(trace: Trace) -> list[str]:
+    return sorted({EventKind(kind).name for kind in trace.events.kind.tolist()})
+
+
+def test_arrows_of_rocprof_link_operations_to_the_calls_they_come_from(tmp_path: Path) -> None:
+    trace = opened(tmp_path, text_of(by_rocprof()))
+    assert kinds(trace) == ["API", "KERNEL", "MEMCPY", "OTHER"]
+    launches = trace.links.launch_of(trace.gpu_operations)
+    assert [trace.name(each) for each in launches.tolist()] == ["hipLaunchKernel"] * 3
+    delays = trace.events.start[trace.gpu_operations] - trace.events.start[launches]
+    assert delays.tolist() == [35_000] * 3
+    assert {lane.kind for lane in trace.lanes} == {LaneKind.CUDA_API, LaneKind.GPU_STREAM, LaneKind.OTHER}
+    assert balanced(trace)
+    assert diagnose(trace).crashed == {}
+
+
+def broken_arrows() -> list[Event]:
+    host: dict[str, Any] = {"pid": "77", "tid": "77", "cat": "api_op", "name": "api_op"}
+    device: dict[str, Any] = {"pid": GPU, "tid": "0", "cat": "api_op", "name": "api_op"}
+    return [
+        {**host, "ph": "s", "ts": "10", "id": "alone"},
+        {**device, "ph": "f", "ts": "40", "id": "lost"},
+        {**host, "ph": "s", "ts": "soon", "id": "when"},
+        {**device, "ph": "f", "ts": "40", "id": "when"},
+        {**host, "ph": "s", "ts": "99", "id": "into nothing"},
+        {**device, "ph": "f", "ts": "99", "id": "into nothing"},
+        {**host, "pid": "404", "ph": "s", "ts": "10", "id": "from nowhere"},
+        {**device, "ph": "f", "ts": "40", "id": "from nowhere"},
+        {"ph": "s"},
+        {"ph": "f", "id": {"a": []}},
+    ]
+
+
+def test_arrows_that_lead_nowhere_link_nothing(tmp_path: Path) -> None:
+    events = [each for each in by_rocprof() if each["ph"] not in "sf"] + broken_arrows()
+    trace = opened(tmp_path, text_of(events))
+    assert len(trace.links.operation) == 0
+    assert note(trace, "flow-events")[0] == 10
+    assert balanced(trace)
+
+
+def test_arrows_found_by_a_second_process_link_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(second_process, "LEAST_BYTES", 1)
+    monkeypatch.setattr(second_process, "HEAD_START", 0)
+    monkeypatch.setattr(second_process, "_has_free_processor", lambda: True)
+    path = tmp_path / "large.json"
+    path.write_text(text_of(by_rocprof(400, "x" * 12_000)))
+    trace = open_trace([path])
+    assert len(trace.links.operation) == 400
+    launches = trace.links.launch_of(trace.gpu_operations)
+    assert (trace.events.start[trace.gpu_operations] - trace.events.start[launches] == 35_000).all()
+
+
+def test_arrows_of_pytorch_do_not_replace_its_correlation_numbers(tmp_path: Path) -> None:
+    host: dict[str, Any] = {"pid": 1, "tid": 1}
+    device: dict[str, Any] = {"pid": 0, "tid": 7}
+    events: list[Event] = [
+        launch(1, 5),
+        launch(4, 6),
+        kernel("k", 9, 2, 6),
+        {**host, "ph": "s", "cat": "ac2g", "name": "ac2g", "id": 5, "ts": 1},
+        {**device, "ph": "f", "cat": "ac2g", "name": "ac2g", "id": 5, "ts": 9, "bp": "e"},
+    ]
+    trace = opened(tmp_path, text_of(events, schemaVersion=1))
+    (called,) = trace.links.launch_of(trace.gpu_operations).tolist()
+    assert trace.events.start[called] == 3000
+
+
+def test_a_trace_of_viztracer_has_python_frames_and_counters(tmp_path: Path) -> None:
+    meta: dict[str, Any] = {"pid": 5, "tid": 5, "ph": "M"}
+    events: list[Event] = [
+        {**meta, "name": "process_name", "args": {"name": "MainProcess"}},
+        {**meta, "name": "thread_name", "args": {"name": "MainThread"}},
+        {"pid": 5, "tid": 5, "ts": 10.5, "dur": 20.25, "name": "f (/a/b.py:3)", "ph": "X", "cat": "FEE"},
+        {"pid": 5, "tid": 5, "ts": 11, "ph": "i", "name": "here", "args": {"message": "x"}, "s": "g"},
+        {"pid": 5, "tid": 5, "ts": 12, "ph": "C", "name": "loss", "args": {"value": 0.5}},
+        {"pid": 5, "tid": 5, "ts": 13, "ph": "N", "id": "0x7", "name": "object", "args": {"snapshot": {}}},
+    ]  # fmt: skip
+    trace = opened(tmp_path, text_of(events, viztracer_metadata={"version": "1.0"}, file_info={"files": {}}))
+    assert trace.inputs[0].producer == "VizTracer"
+    assert kinds(trace) == ["MARK", "PYTHON"]
+    assert [(each.name, each.value.tolist()) for each in trace.counters] == [("loss", [0.5])]
+    assert note(trace, "phase-N")[0] == 1
+
+
+def test_a_trace_exported_by_perfetto_opens_with_its_ranges_and_async_tracks(tmp_path: Path) -> None:
+    events: list[Event] = [
+        {
+            "ph": "M",
+            "pid": 9,
+            "tid": 0,
+            "cat": "__metadata",
+            "name": "process_name",
+            "ts": 0,
+            "args": {"name": "app"},
+        },
+        {
+            "ph": "M",
+            "pid": 9,
+            "tid": 9,
+            "cat": "__metadata",
+            "name": "thread_name",
+            "ts": 0,
+            "args": {"name": "main"},
+        },
+        {"ph": "B", "pid": 9, "tid": 9, "cat": "toplevel", "name": "task", "ts": 100, "args": {}},
+        {"ph": "E", "pid": 9, "tid": 9, "cat": "toplevel", "name": "task", "ts": 180.125},
+        {"ph": "b", "pid": 9, "tid": 9, "cat": "net", "name": "load", "id2": {"local": "0x1"}, "ts": 110},
+        {"ph": "e", "pid": 9, "tid": 9, "cat": "net", "name": "load", "id2": {"local": "0x1"}, "ts": 150},
+        {"ph": "I", "pid": 9, "tid": 9, "cat": "x", "name": "mark", "ts": 120, "s": "t"},
+        {"ph": "S", "pid": 9, "tid": 9, "cat": "old", "name": "async", "id": 1, "ts": 120},
+        {
+            "ph": "T",
+            "pid": 9,
+            "tid": 9,
+            "cat": "old",
+            "name": "async",
+            "id": 1,
+            "ts": 125,
+            "args": {"step": "x"},
+        },
+        {"ph": "F", "pid": 9, "tid": 9, "cat": "old", "name": "async", "id": 1, "ts": 130},
+        {"ph": "P", "pid": 9, "tid": 9, "cat": "sample", "name": "stack", "ts": 131},
+    ]
+    trace = opened(tmp_path, text_of(events, metadata={"perfetto": True}))
+    lengths = {trace.name(event): int(trace.events.duration[event]) for event in range(len(trace.events))}
+    assert lengths == {"task": 80_125, "load": 40_000, "mark": 0, "async": lengths["async"]}
+    starts = [
+        int(trace.events.duration[event])
+        for event in range(len(trace.events))
+        if trace.name(event) == "async"
+    ]
+    assert sorted(starts) == [0, 10_000]
+    assert {lane.process_name for lane in trace.lanes} == {"app"}
+    assert note(trace, "phase-P")[0] == 1
+
+
+def test_asynchronous_ranges_with_local_ids_of_two_processes_are_kept_apart(tmp_path: Path) -> None:
+    def end(phase: str, time: int, pid: int) -> Event:
+        return {
+            "ph": phase,
+            "cat": "io",
+            "name": "read",
+            "id2": {"local": "0x1"},
+            "pid": pid,
+            "tid": 1,
+            "ts": time,
+        }
+
+    trace = opened(tmp_path, text_of([end("b", 0, 1), end("b", 10, 2), end("e", 50, 1), end("e", 70, 2)]))
+    assert sorted(trace.events.duration.tolist()) == [50_000, 60_000]
+
+
+def test_the_rocm_recording_of_others_has_a_launch_for_every_operation(shared_data: Path) -> None:
+    folder = shared_data / "public" / "rocm"
+    ours, exported = (open_trace([folder / f"matmul_result.{suffix}"]) for suffix in ("rpd", "json"))
+    for trace in (ours, exported):
+        launches = trace.links.launch_of(trace.gpu_operations)
+        assert (launches >= 0).all()
+        assert len(launches) == 85
+    ours_called, theirs_called = (
+        {trace.name(each) for each in trace.links.launch.tolist()} for trace in (ours, exported)
+    )
+    assert ours_called == theirs_called
