@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -77,11 +78,12 @@ class Machine:
             gpu = dict(zip(_GPU_COLUMNS, row, strict=True))
             if isinstance(gpu["id"], int):
                 self._gpus[gpu["id"]] = gpu
-        self._by_process = {
+        self._by_process: dict[tuple[Any, Any], int] = {
             (pid, number): gpu
             for gpu, number, pid in database.few("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
+            if isinstance(gpu, int)
         }
-        self._by_driver = {
+        self._by_driver: dict[int, int] = {
             gpu["cuDevice"]: number for number, gpu in self._gpus.items() if isinstance(gpu["cuDevice"], int)
         }
 
@@ -89,8 +91,8 @@ class Machine:
         """The machine's number of the GPU that a process calls ``device``."""
         known = self._by_process.get((process_id(process), device))
         if known is not None:
-            return int(known)
-        return int(self._by_driver.get(device, device))
+            return known
+        return self._by_driver.get(device, device)
 
     def device(self, process: int, number: int, rank: int | None) -> Device:
         """The GPU that a process calls ``number``."""
@@ -98,7 +100,7 @@ class Machine:
 
         def positive(column: str) -> int | None:
             value = gpu.get(column)
-            return int(value) if isinstance(value, (int, float)) and value > 0 else None
+            return int(value) if isinstance(value, (int, float)) and 0 < value < math.inf else None
 
         major, minor = gpu.get("computeMajor"), gpu.get("computeMinor")
         bandwidth = positive("memoryBandwidth")

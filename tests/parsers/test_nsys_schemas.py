@@ -413,35 +413,3 @@ def test_threads_and_processes_have_their_names(tmp_path: Path) -> None:
     assert [lane.name for lane in trace.lanes] == ["loader (100) CUDA calls", "gemm (101) CUDA calls"]
     assert {lane.process_name for lane in trace.lanes} == {"python3.12"}
     assert "secret" not in str(trace.strings)
-
-
-def test_the_time_of_threads_on_processors_is_shown_from_switch_to_switch(tmp_path: Path) -> None:
-    other = THREAD + 1
-
-    def switch(start: object, put: int, cpu: int | None = 3, thread: int = THREAD) -> dict[str, object]:
-        return {"start": start, "cpu": cpu, "isSchedIn": put, "globalTid": thread}
-
-    rows = [
-        switch(5, 0), switch(10, 1), switch(20, 0), switch(20, 1, 4), switch(30, 0, 4), switch(90, 1),
-        switch(12, 1, None, other), switch(14, 1, None, other), switch(18, 0, None, other), switch(None, 1),
-    ]  # fmt: skip
-    trace = opened(tmp_path, **{KERNELS: [kernel(1, 100)], "SCHED_EVENTS": rows[::-1]})
-    lanes = {lane.name: index for index, lane in enumerate(trace.lanes) if lane.kind is LaneKind.OTHER}
-    assert sorted(lanes) == ["Main thread on processors", f"Thread {other & 0xFFFFFF} on processors"]
-    shown = {
-        name: [
-            (trace.name(event), int(trace.events.start[event]) + 1, int(trace.events.end[event]) + 1)
-            for event in range(*trace.events.lane_slice(lane).indices(len(trace.events)))
-        ]
-        for name, lane in lanes.items()
-    }
-    assert shown["Main thread on processors"] == [("CPU 3", 10, 20), ("CPU 4", 20, 30)]
-    assert shown[f"Thread {other & 0xFFFFFF} on processors"] == [("CPU", 14, 18)]
-    assert {note.kind: note.count for note in trace.quality.notes}["scheduled in part"] == 3
-    assert trace.quality.events_read == trace.quality.events_kept == 4
-
-
-def test_binary_payloads_are_counted_as_unread(tmp_path: Path) -> None:
-    rows = [nvtx(1, 2, "ncclAllReduce", binaryData=None), nvtx(3, 4, "ncclAllReduce", binaryData="0x00")]
-    trace = opened(tmp_path, NVTX_EVENTS=rows)
-    assert {note.kind: note.count for note in trace.quality.notes}["binary payloads"] == 1
