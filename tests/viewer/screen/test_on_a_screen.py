@@ -16,10 +16,13 @@ from parsers.model import EventKind
 
 from .virtual_screen import WHEEL_UP, Observation, Point, Program, Screen, missing_tools, program, screen
 
-pytestmark = pytest.mark.skipif(
-    bool(missing_tools()),
-    reason=f"needs {' and '.join(missing_tools())} (Debian, Ubuntu: apt-get install xvfb xdotool)",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        bool(missing_tools()),
+        reason=f"needs {' and '.join(missing_tools())} (Debian, Ubuntu: apt-get install xvfb xdotool)",
+    ),
+    pytest.mark.timeout(300),  # a few seconds on an idle machine
+]
 
 
 @pytest.fixture
