@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy
 
 from parsers.model import Trace
 from parsers.model.units import duration
-from rules.analysis.causes import Cause
+from rules.analysis.causes import Cause, IdleTable
 from rules.analysis.device_operations import operations_of_device
 from viewer import theme
 from viewer.budget_bar import BudgetBar, Part
@@ -132,10 +132,8 @@ class VerdictStrip(QWidget):
             )
             thin = len(budgets) > 1
             for row, budget in enumerate(budgets):
-                parts = [
-                    Part(key, label, ns, self._gaps(budget.device, key, t0, t1))
-                    for key, label, ns in budget_parts(budget)
-                ]
+                gaps = gaps_by_cause(analysis.idle, budget.device, t0, t1)
+                parts = [Part(key, label, ns, gaps.get(key, -1)) for key, label, ns in budget_parts(budget)]
                 bar = BudgetBar(budget.device, parts, budget.window_ns, thin=thin)
                 bar.chosen.connect(self._show_part)
                 self.bars.append(bar)
@@ -152,16 +150,6 @@ class VerdictStrip(QWidget):
         self._bars_area.setFixedHeight(height + 4 * max(shown - 1, 0))
         self._bars_area.setVisible(bool(self.bars))
 
-    def _gaps(self, device: int, key: str, t0: int, t1: int) -> int:
-        analysis = self._document.analysis
-        cause = next((cause for cause in Cause if cause.key == key), None)
-        if cause is None or analysis is None:
-            return -1
-        idle = analysis.idle
-        return int(
-            np.sum((idle.device == device) & (idle.cause == cause) & (idle.end > t0) & (idle.start < t1))
-        )
-
     def _show_part(self, device: int, key: str, label: str) -> None:
         from viewer.statistics.budget_intervals import places_of
 
@@ -169,6 +157,15 @@ class VerdictStrip(QWidget):
         if trace is not None and analysis is not None:
             t0, t1 = self._document.window
             self._document.show_evidence(places_of(trace, analysis, device, key, label, t0, t1))
+
+
+def gaps_by_cause(idle: IdleTable, device: int, t0: int, t1: int) -> dict[str, int]:
+    """How many idle intervals of a device touch [t0, t1), by the key of their cause."""
+    first, last = np.searchsorted(idle.device, (device, device + 1)).tolist()
+    low = first + int(np.searchsorted(idle.end[first:last], t0, side="right"))
+    high = first + int(np.searchsorted(idle.start[first:last], t1, side="left"))
+    counts = np.bincount(idle.cause[low : max(low, high)], minlength=len(Cause)).tolist()
+    return {cause.key: counts[cause] for cause in Cause}
 
 
 def device_name(trace: Trace, device: int) -> str:

@@ -23,6 +23,9 @@ def analysed(
 
 def prepared(analysis: Analysis, diagnosis: Diagnosis) -> tuple[Analysis, Diagnosis]:
     """The same, with what the window's own thread will ask first made here, in a job's."""
+    from viewer.timeline.scene import Joined
+
     for device in analysis.active_devices:
         analysis.budgets(device)
+    Joined.of(analysis)
     return analysis, diagnosis

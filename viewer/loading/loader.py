@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rules.thresholds import Thresholds
     from viewer.loading.process import LoadingProcess
 
+_MOST_NAMES = 5_000  # of one kind of lane
 _LOG = logging.getLogger(__name__)
 
 
@@ -57,6 +58,7 @@ def _elsewhere(
 
     def show(first: Trace) -> None:
         keep_index(first)
+        _learn_names(first)
         preview(first)
 
     process = LoadingProcess(paths, thresholds)
@@ -64,11 +66,24 @@ def _elsewhere(
         load_ahead()  # while the other process works
         trace = process.trace(progress.part(0.0, 0.95), show)
         keep_index(trace, progress.part(0.95, 1.0))
-        _ = trace.kinds
+        _learn_names(trace)
     except BaseException:
         process.close()
         raise
     return Opened(trace, process)
+
+
+def _learn_names(trace: Trace) -> None:
+    """What a name means is remembered: asked here, painting need not find out."""
+    from viewer.timeline.geometry.drawing_index import kept_index
+    from viewer.timeline.kinds.base import style_of
+
+    _ = trace.kinds
+    index = kept_index(trace)
+    for kind, names in index.names.items() if index is not None else ():
+        style = style_of(kind)
+        for name in names[:_MOST_NAMES].tolist():
+            style.key(trace.strings[name], {})
 
 
 def analysis_of(read: Opened, progress: Progress, thresholds: Thresholds) -> tuple[Analysis, Diagnosis]:

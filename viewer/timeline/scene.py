@@ -18,6 +18,7 @@ from viewer.timeline.geometry.gaps import Gaps, device_gaps
 from viewer.timeline.geometry.step_rows import StepRow, step_rows
 from viewer.timeline.kinds.base import style_of
 
+_KEPT_AS = "_joined"
 CULPRIT_SHARE = 0.03  # of all idle time: a region that causes more is painted in the colour of its cause
 
 
@@ -31,8 +32,18 @@ class Joined:
 
     @staticmethod
     def of(analysis: Analysis) -> Joined:
-        """Takes a moment when there are many gaps or steps."""
-        return Joined(device_gaps(analysis.idle), step_rows(analysis.steps), heavy_culprits(analysis.idle))
+        """Takes a moment when there are many gaps or steps; kept with the analysis."""
+        found = Joined.kept(analysis)
+        if found is None:
+            rows, culprits = step_rows(analysis.steps), heavy_culprits(analysis.idle)
+            found = vars(analysis)[_KEPT_AS] = Joined(device_gaps(analysis.idle), rows, culprits)
+        return found
+
+    @staticmethod
+    def kept(analysis: Analysis) -> Joined | None:
+        """What ``of`` has made before, if it has."""
+        found = vars(analysis).get(_KEPT_AS)
+        return found if isinstance(found, Joined) else None
 
 
 @dataclass(eq=False)

@@ -134,8 +134,9 @@ class TimelineView(QWidget):
         scene = self.state.scene
         if scene is None:
             return
-        if analysis is None or len(analysis.idle) + len(analysis.steps) <= GAPS_AT_ONCE:
-            self._take_analysis(scene, analysis, None)
+        joined = Joined.kept(analysis) if analysis is not None else None
+        if analysis is None or joined or len(analysis.idle) + len(analysis.steps) <= GAPS_AT_ONCE:
+            self._take_analysis(scene, analysis, joined)
             return
 
         def work(_: Progress) -> Joined:
