@@ -18,6 +18,7 @@ from parsers.chrome.categories import (
     CPU_OP,
     GPU_SYNC,
     KERNEL,
+    OTHER,
     PROFILER_PROCESSES,
     REGION,
     Family,
@@ -35,6 +36,7 @@ from parsers.chrome.usual_records import (
     OperatorArguments,
     phase_of,
 )
+from parsers.chrome.xprof import NO_DETAILS, details_of
 from parsers.model import Attribute, Effect, EventKind, LaneKind, QualityRecorder
 
 I64 = npt.NDArray[np.int64]
@@ -138,7 +140,7 @@ class Columns:
     counter_rows: list[tuple[int, Event]] = field(default_factory=list)
     call_sizes: list[tuple[I64, I64]] = field(default_factory=list)  # bytes that API calls were asked to copy
     flows: int = 0
-    arrows: list[Instant] = field(default_factory=list)  # flows of tools that may write no correlation numbers
+    arrows: list[Instant] = field(default_factory=list)  # flows that may stand for correlation numbers
     ignored: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     count: int = 0
     _texts: dict[bytes, int] = field(default_factory=dict)
@@ -255,6 +257,18 @@ class Columns:
                 self.call_sizes.append((numbers if stated is None else numbers[stated], sizes))
         elif arguments:
             self._operations(family, numbers, arguments)
+        elif family is OTHER and isinstance(events[0], Event):
+            self._details(numbers, [event.args or _NO_ARGUMENTS for event in events])
+
+    def _details(self, numbers: I64, arguments: list[Arguments]) -> None:
+        """What XProf says in other words."""
+        self._integers(Attribute.CORRELATION, numbers, [each.correlation_id for each in arguments])
+        details = [details_of(each.kernel_details, each.memcpy_details) for each in arguments]
+        if any(each is not NO_DETAILS for each in details):
+            self._integers(Attribute.REGISTERS, numbers, [each.registers for each in details])
+            self._integers(Attribute.BYTES, numbers, [each.size for each in details])
+            self._shape(Attribute.GRID, Attribute.GRID_SHAPE, numbers, [each.grid for each in details])
+            self._shape(Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [each.block for each in details])
 
     def append(self, part: Part) -> I64:
         """Add events; returns their numbers."""
@@ -331,7 +345,7 @@ class Columns:
         stated = column >= 0
         self._attribute(which, numbers[stated], column[stated])
 
-    def _shape(self, product: Attribute, shape: Attribute, numbers: I64, raws: list[Raw]) -> None:
+    def _shape(self, product: Attribute, shape: Attribute, numbers: I64, raws: Sequence[Raw | bytes]) -> None:
         texts = list(map(bytes, raws))
         known = self._shapes
         try:

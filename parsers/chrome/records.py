@@ -42,6 +42,9 @@ class Arguments(msgspec.Struct, gc=False):
     reserved: Number = msgspec.field(name="Total Reserved", default=None)
     memory_device: Number = msgspec.field(name="Device Id", default=None)
     memory_device_type: Number = msgspec.field(name="Device Type", default=None)
+    correlation_id: Number = None
+    kernel_details: Any = None
+    memcpy_details: Any = None
     name: Any = None
     labels: Any = None
 

@@ -9,7 +9,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.chrome import second_process
-from parsers.model import EventKind, LaneKind, Trace
+from parsers.model import Attribute, EventKind, LaneKind, Trace
 from rules import diagnose
 from tests.parsers.chrome.traces import Event, balanced, kernel, launch, note, opened, text_of
 
@@ -114,6 +114,40 @@ def test_arrows_of_pytorch_do_not_replace_its_correlation_numbers(tmp_path: Path
     trace = opened(tmp_path, text_of(events, schemaVersion=1))
     (called,) = trace.links.launch_of(trace.gpu_operations).tolist()
     assert trace.events.start[called] == 3000
+
+
+def test_kernels_of_xprof_have_shapes_copies_have_sizes_and_both_their_launch(tmp_path: Path) -> None:
+    def metadata(pid: int, what: str, name: str, tid: int = 0) -> Event:
+        return {"ph": "M", "pid": pid, "tid": tid, "name": what, "args": {"name": name}}
+
+    host: dict[str, Any] = {"ph": "X", "pid": 1, "tid": 5, "dur": 2}
+    device: dict[str, Any] = {"ph": "X", "pid": 2, "tid": 7, "dur": 3}
+    details = "regs:32 static_shared:0 dynamic_shared:512 grid:8,2,1 block:128,1,1 occ_pct:37.5"
+    copied = "kind_src:pinned kind_dst:device size:4096 dest:0 async:1"
+    events: list[Event] = [
+        metadata(1, "process_name", "/host:CPU"),
+        metadata(2, "process_name", "/device:GPU:0"),
+        metadata(2, "thread_name", "Stream #13(Compute)", 7),
+        {**host, "ts": 0, "dur": 90, "name": "PjitFunction(step)"},
+        {**host, "ts": 1, "name": "cuLaunchKernel", "args": {"correlation_id": "11"}},
+        {**host, "ts": 5, "name": "cuMemcpyHtoDAsync", "args": {"correlation_id": "12"}},
+        {**device, "ts": 10, "name": "fusion_3", "args": {"correlation_id": "11", "kernel_details": details}},
+        {**device, "ts": 20, "name": "MemcpyH2D", "args": {"correlation_id": "12", "memcpy_details": copied}},
+        {**device, "ts": 30, "name": "odd", "args": {"correlation_id": "jit_x", "kernel_details": 7}},
+        {**device, "ts": 40, "name": "short", "args": {"kernel_details": "regs:many grid:1,1 block:"}},
+    ]  # fmt: skip
+    trace = opened(tmp_path, text_of(events, displayTimeUnit="ns", metadata={"highres-ticks": True}))
+    work = trace.gpu_operations
+    assert [trace.name(each) for each in work.tolist()] == ["fusion_3", "MemcpyH2D", "odd", "short"]
+    launches = trace.links.launch_of(work)
+    assert [trace.name(each) if each >= 0 else "" for each in launches.tolist()] == [
+        "cuLaunchKernel", "cuMemcpyHtoDAsync", "", "",
+    ]  # fmt: skip
+    assert trace.text_attribute(Attribute.GRID_SHAPE, int(work[0])) == "8,2,1"
+    assert trace.text_attribute(Attribute.BLOCK_SHAPE, int(work[0])) == "128,1,1"
+    assert trace.attribute(Attribute.REGISTERS, work, -1).tolist() == [32, -1, -1, -1]
+    assert trace.attribute(Attribute.BYTES, work, -1).tolist() == [-1, 4096, -1, -1]
+    assert diagnose(trace).crashed == {}
 
 
 def test_a_trace_of_viztracer_has_python_frames_and_counters(tmp_path: Path) -> None:
