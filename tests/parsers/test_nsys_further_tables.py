@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from parsers import open_trace
-from parsers.model import LaneKind, Trace
-from tests.parsers.nsys_exports import THREAD, export, kernel, nvtx
+from parsers.model import EventKind, LaneKind, Trace
+from tests.parsers.nsys_exports import PROCESS, THREAD, call, export, kernel, nvtx
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 
@@ -60,3 +62,103 @@ def test_gpu_descriptions_that_are_no_numbers_are_left_out(tmp_path: Path) -> No
     }
     (device,) = opened(tmp_path, **tables).devices
     assert (device.id, device.name, device.sm_count, device.memory_bytes) == (0, "", None, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "kind", "lane"),
+    [
+        ("CUBLAS_EVENTS", EventKind.CPU_OP, LaneKind.CPU_THREAD),
+        ("CUDNN_EVENTS", EventKind.CPU_OP, LaneKind.CPU_THREAD),
+        ("MPI_COLLECTIVES_EVENTS", EventKind.REGION, LaneKind.REGION),
+        ("MPI_OTHER_EVENTS", EventKind.REGION, LaneKind.REGION),
+        ("UCP_SUBMIT_EVENTS", EventKind.REGION, LaneKind.REGION),
+        ("UCP_EVENTS", EventKind.REGION, LaneKind.REGION),
+        ("NVSHMEM_EVENTS", EventKind.REGION, LaneKind.REGION),
+        ("OSRT_API", EventKind.OS_RUNTIME, LaneKind.OS_RUNTIME),
+        ("SYSCALL", EventKind.OS_RUNTIME, LaneKind.OS_RUNTIME),
+        ("PROFILER_OVERHEAD", EventKind.OVERHEAD, LaneKind.OVERHEAD),
+        ("CUPTI_ACTIVITY_KIND_OVERHEAD", EventKind.OVERHEAD, LaneKind.OVERHEAD),
+        ("CUDNN_EVENTS_V2", EventKind.CPU_OP, LaneKind.CPU_THREAD),
+    ],
+)
+def test_calls_of_libraries_and_systems_are_events_of_their_thread(
+    tmp_path: Path, table: str, kind: EventKind, lane: LaneKind
+) -> None:
+    trace = opened(tmp_path, **{table: [call(10, 20, nameId=4), call(30, 40, nameId=4)], KERNELS: []})
+    assert trace.events.kind.tolist() == [kind, kind]
+    assert [trace.name(event) for event in range(2)] == ["cudaMemcpyAsync"] * 2
+    assert [(each.kind, each.thread) for each in trace.lanes] == [(lane, THREAD & 0xFFFFFF)]
+    assert not any(note.kind.startswith("not shown") for note in trace.quality.notes)
+
+
+@pytest.mark.parametrize(
+    ("table", "chains"),
+    [("OSRT_API", "OSRT_CALLCHAINS"), ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUDA_CALLCHAINS")],
+)
+def test_a_call_has_its_chain_from_the_innermost_function_outwards(
+    tmp_path: Path, table: str, chains: str
+) -> None:
+    frames: list[dict[str, object]] = [
+        {"id": 9, "symbol": symbol, "module": module, "stackDepth": depth}
+        for depth, (symbol, module) in enumerate(((2, 5), (3, None), (404, 5)))
+    ]
+    tables: dict[str, list[dict[str, object]]] = {
+        table: [call(1, 2, callchainId=9)],
+        chains: [*frames[::-1], {"id": 1}],
+    }
+    strings = {1: "poll", 2: "inner", 3: "outer", 5: "/usr/lib/libcuda.so"}
+    trace = open_trace([export(tmp_path / "run.sqlite", tables, strings)])
+    assert trace.arguments(0)["call chain"] == ["inner [libcuda.so]", "outer", "(unknown) [libcuda.so]"]
+
+
+def test_samples_without_a_chain_and_threads_states_are_shown(tmp_path: Path) -> None:
+    tables: dict[str, list[dict[str, object]]] = {
+        "COMPOSITE_EVENTS": [
+            {"id": 1, "start": 10, "cpu": 0, "threadState": 1, "globalTid": THREAD},
+            {"id": 2, "start": 20, "cpu": 0, "threadState": 7, "globalTid": THREAD},
+        ],
+        "SAMPLING_CALLCHAINS": [
+            {"id": 1, "symbol": 2, "module": None, "stackDepth": 0},
+            {"id": 1, "symbol": 3, "module": None, "stackDepth": 1},
+        ],
+        "ENUM_SAMPLING_THREAD_STATE": [{"id": 7, "name": "WAITING", "label": "Waiting"}],
+    }
+    trace = opened(tmp_path, **tables)
+    samples = trace.events.of_kind(EventKind.SAMPLE).tolist()
+    assert [trace.name(each) for each in samples] == ["gemm", "(sample without a call chain)"]
+    assert trace.arguments(samples[0])["call chain"] == ["gemm", "void gemm<float>(float*)"]
+    assert trace.arguments(samples[1])["threadState"] == "Waiting"
+
+
+@pytest.mark.parametrize(("severity", "words"), [(2, "warned"), (3, "reported an error"), (1, ""), (4, "")])
+def test_what_the_recorder_warned_of_is_passed_on(tmp_path: Path, severity: int, words: str) -> None:
+    rows: list[dict[str, object]] = [
+        {"timestamp": 1, "severity": severity, "text": "Not all events were collected.\nmore"},
+        {"timestamp": 2, "severity": 2, "text": None},
+    ]
+    trace = opened(tmp_path, **{KERNELS: [kernel(1, 2)], "DIAGNOSTIC_EVENT": rows})
+    told = [note.reason for note in trace.quality.notes if note.kind.startswith("recorder")]
+    assert told == ([f"The recorder {words}: Not all events were collected."] if words else [])
+
+
+def test_memory_of_each_kind_is_a_counter_of_its_gpu(tmp_path: Path) -> None:
+    def change(start: int, size: int, operation: int, kind: int = 2, device: int = 0) -> dict[str, object]:
+        return {
+            "start": start, "globalPid": PROCESS, "deviceId": device, "bytes": size, "memKind": kind,
+            "memoryOperationType": operation,
+        }  # fmt: skip
+
+    rows = [
+        change(5, 100, 0),
+        change(7, 50, 0),
+        change(9, 100, 1),
+        change(6, 30, 0, 1),
+        change(8, 4, 0, device=1),
+    ]
+    trace = opened(tmp_path, **{KERNELS: [kernel(1, 20)], "CUDA_GPU_MEMORY_USAGE_EVENTS": rows})
+    counters = {each.name: (each.unit, each.value.tolist()) for each in trace.counters}
+    assert counters == {
+        "GPU 0 allocated memory": ("B", [100, 150, 50]),
+        "GPU 0 pinned memory": ("B", [30]),
+        "GPU 1 allocated memory": ("B", [4]),
+    }
