@@ -154,6 +154,32 @@ def test_ranks_may_be_missing_and_many(tmp_path: Path) -> None:
     assert ranks(open_trace([folder])) == chosen
 
 
+def test_of_a_folder_with_everything_wrong_what_fits_is_one_run_and_the_rest_is_listed(
+    tmp_path: Path,
+) -> None:
+    chosen = [0, 1, *range(4, 22)]
+    files: dict[str, str | bytes] = {
+        f"host{rank}/{rank:03}.json": rank_file(rank, world=32) for rank in chosen
+    }
+    files |= {
+        "again/004.json": rank_file(4, world=32),
+        "other/000.json": rank_file(0, world=8),
+        "other/006.json": rank_file(6, world=8),
+        "yesterday/030.json": rank_file(30, world=32, base=BASE - 86_400 * 10**9),
+        "notes.txt": "hello",
+        "broken.json": "{",
+        "empty.json": "",
+        "cut.json.gz": packed(rank_file(2, world=32))[:200],
+    }
+    trace = open_trace([folder_of(tmp_path, files)])
+    assert sorted(ranks(trace)) == sorted(chosen)
+    left_out = next(each for each in trace.quality.notes if each.kind == "left-out")
+    unread = next(each for each in trace.quality.notes if each.kind == "file-not-read")
+    assert left_out.count + unread.count == 8
+    assert unread.count in (3, 4)
+    assert trace.duration < 60 * 10**6
+
+
 def test_the_same_rank_twice_is_shown_once(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, {**FILES, "z.json": rank_file(2)})
     trace = open_trace([folder])
