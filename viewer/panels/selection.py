@@ -45,7 +45,7 @@ AREA_COLUMNS = (
     Column("mean", "Mean", Show.TIME),
     Column("least", "Shortest", Show.TIME, minor=True),
     Column("most", "Longest", Show.TIME),
-    Column("share", "Share of the area", Show.SHARE),
+    Column("share", "Share", Show.SHARE, "Of the time of all events in the area, on all its lanes together"),
 )
 GROUPINGS: dict[str, By] = {"by name": "name", "by family": "family", "by lane": "lane"}
 LONGEST_VALUE = 4000

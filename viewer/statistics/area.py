@@ -32,7 +32,7 @@ def events_in(trace: Trace, t0: int, t1: int, lanes: Sequence[int] = ()) -> I64:
 def area_table(
     trace: Trace, analysis: Analysis | None, events: I64, t0: int, t1: int, by: By = "name"
 ) -> pd.DataFrame:
-    """One row a group: count, total, mean, shortest and longest (ns, clipped to the area), share of the area."""
+    """One row a group: count, total, mean, shortest and longest (ns, clipped to the area), share of everybody's time."""
     table = trace.events
     name = table.name[events]
     if by == "lane":
@@ -58,7 +58,7 @@ def area_table(
             "mean": groups.mean,
             "least": groups.least,
             "most": groups.most,
-            "share": groups.total / max(t1 - t0, 1),
+            "share": groups.total / max(int(groups.total.sum()), 1),
             "event": longest_events(key, time, events, groups.key),
         }
     ).sort_values("total", ascending=False, ignore_index=True)
