@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import floor, kineto_like
+from tests.benchmarks import floor, kineto_like, window_loading
 
 
 def test_the_written_recording_is_valid_and_has_the_stated_number_of_events(tmp_path: Path) -> None:
@@ -25,3 +25,18 @@ def test_the_floor_reads_every_event_across_chunks(tmp_path: Path, monkeypatch: 
     written = kineto_like.write(path, 5_000)
     monkeypatch.setattr(floor, "CHUNK_BYTES", 10_007)
     assert floor.scan(path) == written
+
+
+def test_pauses_are_counted_between_beats() -> None:
+    beats = [(0.0, 0.0), (0.005, 0.001), (0.105, 0.002), (0.110, 0.006)]
+    assert window_loading.longest_pause(beats) == pytest.approx((0.1, 0.004))
+    assert window_loading.longest_pause(beats[:1]) == (0.0, 0.0)
+
+
+def test_a_window_that_opens_a_recording_is_watched_to_its_diagnosis(tmp_path: Path) -> None:
+    path = tmp_path / "made.pt.trace.json"
+    kineto_like.write(path, 5_000)
+    taken = window_loading.measure(path)
+    assert taken.events > 2_000
+    assert 0 < taken.first_lanes <= taken.all_lanes <= taken.diagnosis
+    assert taken.longest >= taken.own_work > 0

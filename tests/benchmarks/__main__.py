@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [EVENTS ...]``: prints one table; seconds depend on the machine, ratios much less so."""
+"""``python -m tests.benchmarks [EVENTS ...]``: prints tables; seconds depend on the machine, ratios much less so."""
 
 from __future__ import annotations
 
@@ -8,34 +8,57 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.benchmarks import starting
-
-SIZES = (100_000, 1_000_000)
+SIZES = (100_000, 1_000_000, 5_000_000)
+DATABASE_SIZES = (1_000_000, 10_000_000)
+MANY = 2_000_000  # of more events one round is enough: noise is a small part of it
 
 
 def main() -> None:
     """Measure every size in a private folder, with a private cache."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("events", nargs="*", type=int, default=SIZES, help="sizes to measure")
-    sizes = parser.parse_args().events
+    parser.add_argument("events", nargs="*", type=int, help="sizes to measure, of everything")
+    parser.add_argument(
+        "--peers",
+        type=Path,
+        metavar="PYTHON",
+        help="an interpreter that has HolisticTraceAnalysis, to compare with",
+    )
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stallscope-bench-") as name:
         folder = Path(name)
         os.environ.update(HOME=name, XDG_CACHE_HOME=str(folder / "cache"))
-        from tests.benchmarks.loading import measure
+        _measure_traces(options.events or SIZES, folder)
+        _measure_databases(options.events or DATABASE_SIZES, folder)
+        _measure_windows(options.events or SIZES, options.events or DATABASE_SIZES, folder)
+        if options.peers:
+            from tests.benchmarks import peers
 
-        print("    events    floor     open  / floor     gzip  diagnose  / open        peak, gzip")
-        for size in sizes:
-            taken = measure(size, folder)
-            print(
-                f"{taken.events:>10,} {taken.floor:>6.2f} s {taken.opening:>6.2f} s"
-                f" {taken.opening / taken.floor:>8.2f} {taken.opening_gzip:>6.2f} s {taken.diagnosis:>7.2f} s"
-                f" {taken.diagnosis / taken.opening:>7.2f} {taken.peak_gzip / taken.events:>9.0f} B/event",
-                flush=True,
-            )
-        print("floor: the same file decoded event by event with msgspec, nothing kept\n")
-        _measure_databases(sizes, folder)
-        _measure_drawing(sizes)
+            peers.report(options.peers, folder)
+        _measure_drawing(options.events)
+        from tests.benchmarks import starting
+
         starting.report()
+
+
+def _rounds(size: int) -> int:
+    return 1 if size > MANY else 3
+
+
+def _measure_traces(sizes: Sequence[int], folder: Path) -> None:
+    from tests.benchmarks.loading import measure
+
+    print("PyTorch trace")
+    print("    events    floor     open  / floor     gzip  diagnose  / open    reopen        peak, gzip")
+    for size in sizes:
+        taken = measure(size, folder, _rounds(size))
+        reopening = "-" if taken.reopening is None else f"{taken.reopening:.3f} s"
+        print(
+            f"{taken.events:>10,} {taken.floor:>6.2f} s {taken.opening:>6.2f} s"
+            f" {taken.opening / taken.floor:>8.2f} {taken.opening_gzip:>6.2f} s {taken.diagnosis:>7.2f} s"
+            f" {taken.diagnosis / taken.opening:>7.2f} {reopening:>9} {taken.peak_gzip / taken.events:>9.0f} B/event",
+            flush=True,
+        )
+    print("floor: the same file decoded event by event with msgspec, nothing kept; reopen: from the cache\n")
 
 
 def _measure_databases(sizes: Sequence[int], folder: Path) -> None:
@@ -44,7 +67,7 @@ def _measure_databases(sizes: Sequence[int], folder: Path) -> None:
     print("Nsight Systems export")
     print("    events    floor     open  / floor        peak")
     for size in sizes:
-        taken = measure(size, folder)
+        taken = measure(size, folder, _rounds(size))
         print(
             f"{taken.events:>10,} {taken.floor:>6.2f} s {taken.opening:>6.2f} s"
             f" {taken.opening / taken.floor:>8.2f} {taken.peak / taken.events:>4.0f} B/event",
@@ -53,12 +76,31 @@ def _measure_databases(sizes: Sequence[int], folder: Path) -> None:
     print("floor: the same columns read with ADBC into numpy, nothing done with them\n")
 
 
+def _measure_windows(traces: Sequence[int], databases: Sequence[int], folder: Path) -> None:
+    from tests.benchmarks import kineto_like
+    from tests.benchmarks.generate_nsys import write_export
+    from tests.benchmarks.window_loading import EXPLANATION, HEADING, measure, row
+
+    print("A window while it opens a recording")
+    print(f"{'':<15}{HEADING}")
+    for what, sizes, write in (
+        ("PyTorch trace", traces, kineto_like.write),
+        ("Nsight Systems", databases, write_export),
+    ):
+        for size in sizes:
+            path = folder / "window.recording"
+            write(path, size)
+            print(f"{what:<15}{row(measure(path))}", flush=True)
+            path.unlink()
+    print(f"{EXPLANATION}\n")
+
+
 def _measure_drawing(sizes: Sequence[int]) -> None:
     from tests.benchmarks.drawing import SIZES as DRAWING_SIZES
     from tests.benchmarks.drawing import report
 
     print("Painting the timeline")
-    report(DRAWING_SIZES if tuple(sizes) == SIZES else sizes)
+    report(sizes or DRAWING_SIZES)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import platformdirs
 
-from parsers import open_trace
+from parsers import cache, open_trace
 from rules import diagnose
 from tests.benchmarks import floor, kineto_like
 
@@ -48,6 +48,7 @@ class Loading:
     opening: float
     opening_gzip: float
     diagnosis: float
+    reopening: float | None  # None: too small for the cache
     peak_gzip: int
 
 
@@ -59,7 +60,9 @@ def measure(events: int, folder: Path, rounds: int = 3) -> Loading:
     with path.open("rb") as plain, gzip.open(packed, "wb", compresslevel=4) as file:
         shutil.copyfileobj(plain, file, 1 << 20)
     assert floor.scan(path) == count
-    taken: dict[str, list[float]] = {"floor": [], "opening": [], "opening_gzip": [], "diagnosis": []}
+    taken: dict[str, list[float]] = {
+        "floor": [], "opening": [], "opening_gzip": [], "diagnosis": [], "reopening": []
+    }  # fmt: skip
     for _ in range(rounds):
         taken["floor"].append(_seconds(lambda: floor.scan(path)))
         for what, recording in (("opening", path), ("opening_gzip", packed)):
@@ -67,9 +70,21 @@ def measure(events: int, folder: Path, rounds: int = 3) -> Loading:
             taken[what].append(_seconds(lambda recording=recording: open_trace([recording])))
         trace = open_trace([path])  # anew each time: a trace keeps what analyses derived from it
         taken["diagnosis"].append(_seconds(lambda trace=trace: diagnose(trace)))
-    medians = {what: statistics.median(times) for what, times in taken.items()}
+        cached = cache.store(trace)
+        del trace
+        if cached is not None:
+            taken["reopening"].append(_seconds(lambda: open_trace([path])))
+    medians = {what: statistics.median(times) for what, times in taken.items() if times}
     forget_cached()
-    return Loading(events=count, peak_gzip=peak_of_opening(packed), **medians)
+    return Loading(
+        events=count,
+        floor=medians["floor"],
+        opening=medians["opening"],
+        opening_gzip=medians["opening_gzip"],
+        diagnosis=medians["diagnosis"],
+        reopening=medians.get("reopening"),
+        peak_gzip=peak_of_opening(packed),
+    )
 
 
 def forget_cached() -> None:
