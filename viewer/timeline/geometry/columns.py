@@ -43,6 +43,11 @@ class Grid:
     edges: I64
 
     @property
+    def last(self) -> int:
+        """The number of the column after the last."""
+        return self.first + self.width
+
+    @property
     def scale(self) -> Scale:
         """The times of these columns."""
         return Scale(float(self.times[0]), float(self.times[-1]), self.width)
@@ -53,8 +58,11 @@ class Grid:
 
     def place(self, when: I64) -> F64:
         """Where times lie, in columns from the first of these, to the same small part of a column for every first."""
-        fine = np.rint(np.multiply(when, self.rate * PHASES, dtype=np.float64) - self.phase * PHASES)
-        place: F64 = fine * (1.0 / PHASES) - self.first
+        place: F64 = np.multiply(when, self.rate * PHASES, dtype=np.float64)
+        place -= self.phase * PHASES
+        np.rint(place, out=place)
+        place *= 1.0 / PHASES
+        place -= self.first
         return place
 
 

@@ -30,28 +30,30 @@ class Strip:
     first: int
     last: int
     columns: Columns
+    empty: bool = False
     colors: U32 | None = None
 
     @classmethod
     def of(cls, row: Row, view: Grid, first: int, last: int) -> Strip:
         """These columns of the lattice of ``view``."""
-        found = columns(row, view.part(first, last))
-        return cls(row, first, last, found if found is not None else _nothing(last - first))
+        found = columns(row, view if (first, last) == (view.first, view.last) else view.part(first, last))
+        return cls(row, first, last, found if found is not None else _nothing(last - first), found is None)
 
     def shown(self, view: Grid) -> Columns | None:
-        """The columns of the view; None when nothing is in them."""
-        here, whole = slice(view.first - self.first, view.first - self.first + view.width), self.columns
-        event = whole.event[here]
-        shift = here.start
+        """The columns of the view; None when nothing is in the whole strip."""
+        if self.empty:
+            return None
+        shift, whole = view.first - self.first, self.columns
+        here = slice(shift, shift + view.width)
+        if not len(whole.wide):
+            return Columns(whole.coverage[here], whole.event[here], _NONE, _NO_EDGE, _NO_EDGE, _NONE, _NONE)
         some = slice(
             int(whole.end.searchsorted(shift, side="right")),
             int(whole.begin.searchsorted(shift + view.width, side="left")),
         )
-        if not len(whole.event) or int(event.max(initial=-1)) < 0:
-            return None
         return Columns(
             whole.coverage[here],
-            event,
+            whole.event[here],
             whole.wide[some],
             whole.left[some] - shift,
             whole.right[some] - shift,
@@ -74,7 +76,7 @@ class Strip:
             np.concatenate((one.begin, two.begin[rest] + shift)),
             np.concatenate((end, two.end + shift)),
         )
-        return Strip(self.row, self.first, other.last, made)
+        return Strip(self.row, self.first, other.last, made, self.empty and other.empty)
 
     def cut(self, first: int, last: int) -> Strip:
         """Columns [first, last) alone, where there are more."""
@@ -95,7 +97,7 @@ class Strip:
             np.maximum(whole.begin[some] - shift, 0),
             np.minimum(whole.end[some] - shift, high - low),
         )
-        return Strip(self.row, low, high, made)
+        return Strip(self.row, low, high, made, self.empty)
 
 
 class Strips:
@@ -105,6 +107,7 @@ class Strips:
         self._kept: dict[Hashable, Strip] = {}
         self._zoom: tuple[object, ...] = ()
         self._view: Grid | None = None
+        self._around: Grid | None = None
         self._moved = 0
         self._spare = 0
 
@@ -114,6 +117,7 @@ class Strips:
         if zoom != self._zoom or len(self._kept) > MOST_ROWS:
             self._kept.clear()
             self._zoom = zoom
+            self._around = None
         self._moved = view.first - self._view.first if self._view is not None else 0
         self._view = view
         self._spare = max(len(self._kept) // 5, 2)
@@ -123,11 +127,17 @@ class Strips:
         first, last = view.first - BEYOND, view.first + view.width + BEYOND
         kept = self._kept.get(name)
         if kept is None or kept.row is not row or kept.last < first or kept.first > last:
-            kept = Strip.of(row, view, first, last)
+            kept = Strip.of(row, self._fresh(view, first, last), first, last)
         elif first < kept.first or last > kept.last or self._should_grow(kept, first, last):
             kept = self._grown(kept, view, first, last)
         self._kept[name] = kept
         return kept
+
+    def _fresh(self, view: Grid, first: int, last: int) -> Grid:
+        """The columns of a row that is not kept yet: the same for all of them in a frame."""
+        if self._around is None or self._around.first != first or self._around.last != last:
+            self._around = view.part(first, last)
+        return self._around
 
     def look_ahead(self, most: int) -> bool:
         """Let up to so many rows grow on both sides while nothing moves; whether there is more to do."""
