@@ -32,7 +32,7 @@ def events_in(trace: Trace, t0: int, t1: int, lanes: Sequence[int] = ()) -> I64:
 def area_table(
     trace: Trace, analysis: Analysis | None, events: I64, t0: int, t1: int, by: By = "name"
 ) -> pd.DataFrame:
-    """One row a group: count, total, mean, shortest and longest (ns, clipped to the area), share of everybody's time."""
+    """One row a group: count, total, mean, shortest and longest (ns, clipped to the area), share of all that time."""
     table = trace.events
     name = table.name[events]
     if by == "lane":
