@@ -13,6 +13,7 @@ from parsers.model import Effect, Progress, Quality, QualityRecorder, Trace, Tra
 from parsers.source import identify
 
 PREVIEW_EVENTS = 150_000
+_KIND = "preview"
 
 
 def open_preview(
@@ -40,6 +41,11 @@ def open_preview(
     return None
 
 
+def is_preview(trace: Trace) -> bool:
+    """Whether a trace shows only the first events of its recording."""
+    return any(note.kind == _KIND for note in trace.quality.notes)
+
+
 def _sources(path: Path) -> Iterator[Source]:
     files = (each for each in sorted(path.rglob("*")) if each.is_file()) if path.is_dir() else iter((path,))
     for file in files:
@@ -52,7 +58,7 @@ def _sources(path: Path) -> Iterator[Source]:
 def _marked(trace: Trace, source: Source) -> Trace:
     notes = QualityRecorder()
     notes.note(
-        "preview",
+        _KIND,
         Effect.NOTED,
         f"Only the first {len(trace.events):,} events are shown while the rest is being read.",
         source.name,

@@ -106,6 +106,8 @@ class StatusBar(QStatusBar):
             count = f"{len(trace.kernels):,} kernels" if trace.kernels else f"{samples:,} samples"
         lost, repaired = quality.quarantined, quality.repaired
         state = f"{lost:,} left out" if lost else f"{repaired:,} repaired" if repaired else "all kept"
+        if self._document.preview:
+            state = "more to come"
         mark = "⚠ " if lost else ""
         self.badge.setText(f"{mark}{count}, {state}")
         self.badge.setToolTip("What was read, repaired and left out, and why")

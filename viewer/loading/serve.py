@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import tempfile
@@ -31,6 +32,7 @@ from viewer.loading.messages import (
 if TYPE_CHECKING:
     from parsers.model import Progress, Trace
 
+_LOG = logging.getLogger(__name__)
 _SAY_EVERY_S = 0.05
 _FIRST_TO_END_WITHOUT_MEMORY = "800"  # of 1000: rather this process than the window
 
@@ -117,13 +119,17 @@ def _work(wanted: Wanted, speaker: Speaker) -> None:
 
 def _show_first(paths: list[Path], folder: Path, events: int, speaker: Speaker) -> None:
     """A preview that cannot be made is left out; the complete reading tells what is wrong."""
-    from parsers.handover import CannotHandOver, hand_over
-    from parsers.model import TraceError
+    from parsers.handover import hand_over
     from parsers.preview import open_preview
 
-    with contextlib.suppress(TraceError, CannotHandOver, ValueError, LookupError):
-        if (first := open_preview(paths, most_events=events)) is not None:
-            speaker.say(Preview(hand_over(first, folder, keep=False)))
+    try:
+        first = open_preview(paths, most_events=events)
+        handed = None if first is None else hand_over(first, folder, keep=False)
+    except Exception:
+        _LOG.warning("there is no preview", exc_info=True)
+        return
+    if handed is not None:
+        speaker.say(Preview(handed))
 
 
 def _analyse(trace: Trace, wanted: Wanted, progress: Progress, speaker: Speaker) -> None:

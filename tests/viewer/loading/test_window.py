@@ -78,6 +78,7 @@ def test_while_the_first_events_are_shown_nothing_is_concluded_from_them(
     assert window.timeline.state.scene.trace is trace
     assert f"{len(trace.events):,}" in window.verdict.sentence.text()
     assert "diagnosis follows" in window.verdict.where.text()
+    assert "more to come" in window.status.badge.text()
     assert not window.verdict.bars
     assert window.panels.titles() == ["Selection"]
     assert not window.diagnosis.cards
@@ -223,6 +224,18 @@ def test_a_full_disk_is_no_reason_to_fail(
     assert len(window.document.trace.events) > 10_000
     assert window.document.diagnosis is not None
     assert not window.banner.isVisible()
+
+
+def test_a_preview_that_fails_is_left_out(
+    window: MainWindow, qtbot: QtBot, recording: Path, before_it_reads: Callable[[str], None]
+) -> None:
+    before_it_reads("import parsers.preview\ndef broken(*_, **__):\n    raise ZeroDivisionError\n")
+    before_it_reads("parsers.preview.open_preview = broken\n")
+    shown = follow(window)
+    window.open([recording])
+    wait_until_ready(qtbot, window)
+    assert [preview for preview, _ in shown] == [False]
+    assert window.document.diagnosis is not None
 
 
 def test_a_process_that_cannot_be_started_is_no_reason_to_fail(
