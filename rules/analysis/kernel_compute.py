@@ -221,7 +221,7 @@ def double_precision(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     percent: float | None = None
     is_global: bool | None = None
     if fired:
-        wanted = double.operations / (single.operations + double.operations)
+        wanted = double.operations / (max(single.operations, 0.0) + double.operations)
         saved = max(0.0, 1 - double.peak / single.peak)
         pipe = pipe_percent(kernel, "fp64")
         percent, is_global = wanted * saved * (100.0 if pipe is None else pipe), pipe is not None

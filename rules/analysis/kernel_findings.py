@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -88,7 +89,8 @@ def findings(rule: str, trace: Trace, groups: Iterable[tuple[KernelGroup, Fault]
         weight = _on_the_timeline(trace, group) if joined else _in_the_report(trace, group)
         if weight is None:
             continue
-        ceiling = round(min(max(fault.saving, 0.0), 1.0) * weight.total_ns)
+        saving = 0.0 if math.isnan(fault.saving) else min(max(fault.saving, 0.0), 1.0)
+        ceiling = round(saving * weight.total_ns)
         once = ONE_LAUNCH if group.only_first_launch else ""
         notes = [weight.note, once, caution(group.representative), fault.cannot_tell]
         yield Finding(

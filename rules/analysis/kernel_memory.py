@@ -189,7 +189,7 @@ def _excess(
     if measured is None:
         return
     total, ideal = measured
-    fired = total > ideal
+    fired = total > max(ideal, 0)
     percent: float | None = None
     cycles = numbers(kernel, f"{unit}__cycles_active.sum", f"{unit}__cycles_elapsed.sum")
     if fired:
@@ -295,4 +295,4 @@ def atomic_share(kernel: KernelProfile) -> float:
         for space in ("global", "shared")
         for op in _OPERATIONS
     )
-    return atomic / (atomic + plain) if atomic else 0.0
+    return atomic / (atomic + plain) if atomic > 0 and atomic + plain > 0 else 0.0

@@ -85,7 +85,7 @@ def theoretical_occupancy(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
 def achieved_occupancy(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     """Whether the SMs really held about as many warps as the launch allows."""
     measured = numbers(kernel, THEORETICAL, ACHIEVED)
-    if measured is None:
+    if measured is None or measured[0] <= 0:
         return
     possible, achieved = measured
     fired = possible - achieved > FAR_FROM_THEORETICAL_POINTS

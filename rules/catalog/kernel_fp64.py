@@ -65,7 +65,7 @@ def _conversions(kernel: KernelProfile) -> Fault | None:
     converting = next((each.percent for each in instruction_pipes(kernel) if each.name == "xu"), 0.0)
     if single is None or double is None or sol is None or double.operations <= 0:
         return None
-    share = double.operations / (single.operations + double.operations)
+    share = double.operations / (max(single.operations, 0.0) + double.operations)
     if share < DOUBLE_SHARE or converting < BUSY_PIPE_PERCENT:
         return None
     others = [each.percent for each in pipes(kernel) if each.name not in ("fp64", "shared")]

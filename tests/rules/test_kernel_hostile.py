@@ -1,0 +1,67 @@
+"""Counters with values that no GPU counts: every check of a launch answers or is silent, and none fails."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import KernelProfile
+from parsers.model.kernels import MetricValue
+from rules import diagnose
+from rules.analysis.analysis import analyse
+from rules.analysis.kernel_rules import evaluate
+from tests.rules.kernel_profiles import trace_of
+from viewer.reports.text_report import as_text
+
+EXTREMES: tuple[MetricValue | None, ...] = (
+    None, 0, 0.0, -1, -0.5, 1, 1e-320, 1e308, -1e308, 2**63, float("nan"), float("inf"), float("-inf"), "n/a", "",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def launches(fixtures: Path) -> list[KernelProfile]:
+    """Real launches with all their counters."""
+    return list(open_trace([fixtures / "ncu" / "kernels.raw.csv.gz"]).kernels)
+
+
+def changed(launch: KernelProfile, values: dict[str, MetricValue | None]) -> KernelProfile:
+    metrics = {name: value for name, value in {**launch.metrics, **values}.items() if value is not None}
+    return replace(launch, metrics=metrics)
+
+
+@pytest.mark.parametrize("extreme", EXTREMES, ids=repr)
+def test_one_counter_with_an_impossible_value_fails_no_check(
+    launches: list[KernelProfile], extreme: MetricValue | None
+) -> None:
+    launch = launches[8]
+    for metric in launch.metrics:
+        for result in evaluate(changed(launch, {metric: extreme})):
+            assert result.text
+
+
+@pytest.mark.parametrize("share", [3, 10, 40])
+@pytest.mark.parametrize("seed", range(12))
+def test_many_counters_with_impossible_values_fail_no_rule(
+    launches: list[KernelProfile], seed: int, share: int
+) -> None:
+    chance = random.Random(seed)
+    hurt = []
+    for number in range(2):
+        launch = chance.choice(launches)
+        values = {name: chance.choice(EXTREMES) for name in launch.metrics if chance.randrange(share) == 0}
+        hurt.append(replace(changed(launch, values), id=str(number)))
+    trace = trace_of(*hurt)
+    diagnosis = diagnose(trace)
+    assert diagnosis.crashed == {}
+    assert as_text(trace, diagnosis, analyse(trace))
+
+
+def test_accesses_that_are_fewer_than_none_waste_nothing(launches: list[KernelProfile]) -> None:
+    metric = "memory_l2_theoretical_sectors_global"
+    hurt = changed(launches[8], {metric: 0, f"{metric}_ideal": -1})
+    fired = {result.rule: result.fired for result in evaluate(hurt)}
+    assert fired["UncoalescedGlobalAccess"] is False
