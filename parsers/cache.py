@@ -92,14 +92,14 @@ def load(path: Path, format: str, arguments: Callable[[], ArgumentSource]) -> Tr
 
 
 def store(trace: Trace) -> Path | None:
-    """Keep a trace that was read from one file; its entry, or None for small ones and when the disk is full.
+    """Keep a trace that was read from one file; its entry, or None for small ones and where there is no room.
 
     The entry belongs to the file as it was when it was read, not to what may have replaced it since.
     """
     if len(trace.events) < LEAST_EVENTS or trace.kernels or len(trace.inputs) != 1:
         return None
     (origin,) = trace.inputs
-    if origin.state is None:
+    if origin.state is None or sum(column.nbytes for column in _columns(trace).values()) > MOST_BYTES:
         return None
     entry = folder() / _key(Path(origin.path), origin.format, origin.state)
     part = entry.with_name(f".{entry.name}.{os.getpid()}.part")

@@ -73,6 +73,14 @@ def test_a_stored_trace_comes_back_equal(recording: Path) -> None:
     _assert_equal(trace, again)
 
 
+def test_a_trace_larger_than_the_whole_cache_is_not_kept(
+    recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "MOST_BYTES", 100)
+    assert cache.store(_trace(recording)) is None
+    assert not cache.holds(recording, "chrome")
+
+
 def test_a_replaced_file_is_not_answered_from_the_cache(recording: Path) -> None:
     cache.store(_trace(recording))
     recording.write_text("{ }")
