@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -26,6 +26,7 @@ from viewer.timeline.state import TimelineState
 HEIGHT = 44
 GRIP = 6
 MOST_DEVICES = 8
+OUTSIDE, INSIDE = 0.47, 0.11  # how much of the background's and of the accent's colour lies over the run
 CAUSES = 3  # pixels of the line that says what a device waits for
 
 
@@ -38,6 +39,7 @@ class Overview(QWidget):
         self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold))
         self._small = TextCache(theme.font(theme.SECONDARY_PX))
         self._picture: QImage | None = None
+        self._inside = self._outside = QImage()
         self._dragged: str | None = None  # "move", "left", "right" or "new"
         self._grabbed = 0.0
         self.setMouseTracking(True)
@@ -84,25 +86,27 @@ class Overview(QWidget):
                 self._picture = _density(
                     scene, self._whole().resized(width), round((HEIGHT - 5) * ratio), ratio
                 )
-            painter.drawImage(QRectF(NAMES_WIDTH, 2, self.width() - NAMES_WIDTH, HEIGHT - 5), self._picture)
-            self._draw_window(painter)
+                self._outside = _tinted(self._picture, colors.window, OUTSIDE)
+                self._inside = _tinted(self._picture, colors.accent, INSIDE)
+            self._draw_density(painter, self._picture)
             self._draw_names(painter, scene)
         painter.fillRect(QRectF(0, HEIGHT - 1, self.width(), 1), colors.line)
         painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, HEIGHT), colors.line)
 
-    def _draw_window(self, painter: QPainter) -> None:
-        colors, window = theme.current(), self.window_rect()
-        if window.width() >= self.width() - NAMES_WIDTH - 1:
+    def _draw_density(self, painter: QPainter, picture: QImage) -> None:
+        """The whole run, with the visible part set off from the rest."""
+        window = self.window_rect()
+        area = QRectF(NAMES_WIDTH, 2, self.width() - NAMES_WIDTH, HEIGHT - 5)
+        if window.width() >= area.width() - 1:
+            painter.drawImage(area, picture)
             return
-        veil = QColor(colors.window)
-        veil.setAlpha(120)
-        painter.fillRect(QRectF(QPointF(NAMES_WIDTH, 2), QPointF(window.left(), HEIGHT - 3)), veil)
-        painter.fillRect(QRectF(QPointF(window.right(), 2), QPointF(self.width(), HEIGHT - 3)), veil)
-        fill = QColor(colors.accent)
-        fill.setAlpha(28)
-        painter.fillRect(window, fill)
+        painter.drawImage(area, self._outside)
+        painter.save()
+        painter.setClipRect(window)
+        painter.drawImage(area, self._inside)
+        painter.restore()
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(colors.accent, 1.2))
+        painter.setPen(QPen(theme.current().accent, 1.2))
         painter.drawRoundedRect(window.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
 
     def _draw_names(self, painter: QPainter, scene: Scene) -> None:
@@ -177,6 +181,15 @@ class Overview(QWidget):
 
     def _look(self, t0: float, t1: float) -> None:
         self._state.look_at(Scale(t0, t1, 1), animate=False, remember=False)
+
+
+def _tinted(picture: QImage, color: QColor, share: float) -> QImage:
+    """A copy of the picture under a veil of this colour."""
+    veil, tinted = QColor(color), picture.copy()
+    veil.setAlphaF(share)
+    with painting(tinted) as painter:
+        painter.fillRect(tinted.rect(), veil)
+    return tinted
 
 
 def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:

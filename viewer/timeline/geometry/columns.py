@@ -21,6 +21,7 @@ Bool = npt.NDArray[np.bool_]
 
 CELLS_A_COLUMN = 2  # the clock is used where a column is at least this many of its cells wide
 WIDE = 2.0  # columns
+SURELY_NARROW = 1.9  # columns: what is shorter is not looked at more closely
 SUMMED = 16  # events per column up to which durations are summed for each frame
 STEP_BITS = 32  # of the distance of columns: the rest would only tell apart views that look alike
 PHASES = 1 << 20  # of a column: where on the lattice a view may begin
@@ -142,7 +143,7 @@ def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
     np.minimum(np.maximum(coverage, 0.0, out=coverage), 1.0, out=coverage)
     count = before[1:] - before[:-1]
     last = before[:-1] + (low - 1)
-    event = np.where(held, last, -1)
+    event = (last + 1) * held - 1
     new = count.nonzero()[0]
     if len(new):
         first, many = before[new] + low, count[new]
@@ -210,13 +211,16 @@ def _wide(row: Row, candidate: I64, column: I64, view: Grid) -> tuple[I64, F64, 
     fresh[0] = fresh[-1] = True
     np.not_equal(candidate[1:], candidate[:-1], out=fresh[1:-1])
     run = fresh.nonzero()[0]
-    candidate = candidate[run[:-1]]
-    left, right = view.place(row.start[candidate]), view.place(row.end[candidate])
-    real = (right - left >= WIDE).nonzero()[0]
-    if len(real) == len(candidate):
-        return candidate, left, right, column[run[:-1]], column[run[1:] - 1] + 1
-    begin, end = column[run[real]], column[run[real + 1] - 1] + 1
-    return candidate[real], left[real], right[real], begin, end
+    each = candidate[run[:-1]]
+    start, end = row.start[each], row.end[each]
+    long = (end - start >= int(view.step * SURELY_NARROW)).nonzero()[0]
+    if not len(long):
+        return _NO_EVENT, _NO_EDGE, _NO_EDGE, _NO_EVENT, _NO_EVENT
+    left, right = view.place(start[long]), view.place(end[long])
+    real = right - left >= WIDE
+    if not real.all():
+        long, left, right = long[real], left[real], right[real]
+    return each[long], left, right, column[run[long]], column[run[long + 1] - 1] + 1
 
 
 def _busy_before(row: Row, count: I64) -> I64:
