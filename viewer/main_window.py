@@ -221,7 +221,8 @@ class MainWindow(QMainWindow):
         self.diagnosis_dock.setVisible(has_trace)
         self.panels_dock.setVisible(has_trace and not report)
         self.commands.set_trace_open(has_trace)
-        self.toolbar.compare.setEnabled(has_trace)
+        for compare in (self.toolbar.compare, self.commands["compare"]):
+            compare.setEnabled(has_trace and not self.document.preview)
 
     @staticmethod
     def _is_kernel_report(trace: Trace | None) -> bool:

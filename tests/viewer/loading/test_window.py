@@ -57,6 +57,7 @@ def test_the_first_events_are_shown_and_then_all_of_them(
     (first, few), (then, all_of_them) = shown
     assert (first, then) == (True, False)
     assert 3_000 <= few < all_of_them
+    assert window.toolbar.compare.isEnabled()
     assert window.document.diagnosis is not None
     assert window.document.analysis is not None
     assert window.document.analysis.trace is window.document.trace
@@ -82,6 +83,8 @@ def test_while_the_first_events_are_shown_nothing_is_concluded_from_them(
     assert not window.verdict.bars
     assert window.panels.titles() == ["Selection"]
     assert not window.diagnosis.cards
+    assert not window.toolbar.compare.isEnabled()
+    assert not window.commands["compare"].isEnabled()
     assert window.document.stage is Stage.LOADING
     qtbot.waitUntil(window.status.cancel.isVisible)
 
