@@ -10,10 +10,10 @@ from parsers import cache
 from parsers.base import Previewing, Source, parsers
 from parsers.file_arguments import with_origin
 from parsers.model import Effect, Progress, Quality, QualityRecorder, Trace, TraceError
+from parsers.model.quality import PREVIEW
 from parsers.source import identify
 
 PREVIEW_EVENTS = 150_000
-_KIND = "preview"
 
 
 def open_preview(
@@ -41,11 +41,6 @@ def open_preview(
     return None
 
 
-def is_preview(trace: Trace) -> bool:
-    """Whether a trace shows only the first events of its recording."""
-    return any(note.kind == _KIND for note in trace.quality.notes)
-
-
 def _sources(path: Path) -> Iterator[Source]:
     files = (each for each in sorted(path.rglob("*")) if each.is_file()) if path.is_dir() else iter((path,))
     for file in files:
@@ -58,7 +53,7 @@ def _sources(path: Path) -> Iterator[Source]:
 def _marked(trace: Trace, source: Source) -> Trace:
     notes = QualityRecorder()
     notes.note(
-        _KIND,
+        PREVIEW,
         Effect.NOTED,
         f"Only the first {len(trace.events):,} events are shown while the rest is being read.",
         source.name,

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+PREVIEW = "preview"  # the kind of the note that marks a trace of the first events only
+
 
 class Effect(Enum):
     """What happened to the events a note counts."""
@@ -33,6 +35,11 @@ class Quality:
     events_read: int = 0
     events_kept: int = 0
     notes: tuple[QualityNote, ...] = ()
+
+    @property
+    def of_preview(self) -> bool:
+        """Whether only the first events of the recording were read."""
+        return any(note.kind == PREVIEW for note in self.notes)
 
     @property
     def repaired(self) -> int:

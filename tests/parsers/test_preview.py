@@ -10,7 +10,7 @@ import pytest
 
 from parsers import cache, open_trace
 from parsers.model import Effect
-from parsers.preview import is_preview, open_preview
+from parsers.preview import open_preview
 from tests.benchmarks import kineto_like
 from tests.benchmarks.generate_nsys import write_export
 
@@ -25,8 +25,8 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_first_events_of_a_json_file_are_shown_as_a_preview(recording: Path) -> None:
     whole, first = open_trace([recording]), open_preview([recording], most_events=5_000)
     assert first is not None
-    assert is_preview(first)
-    assert not is_preview(whole)
+    assert first.quality.of_preview
+    assert not whole.quality.of_preview
     assert 5_000 <= len(first.events) < len(whole.events) // 2
     assert [note.effect for note in first.quality.notes if note.kind == "preview"] == [Effect.NOTED]
     assert f"{len(first.events):,}" in next(n.reason for n in first.quality.notes if n.kind == "preview")

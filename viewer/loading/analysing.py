@@ -12,8 +12,9 @@ def analysed(
     trace: Trace, progress: Progress, thresholds: Thresholds = DEFAULTS
 ) -> tuple[Analysis, Diagnosis]:
     """The analysis with its lazy parts made, and the diagnosis."""
-    progress.step(0.0, "finding steps and idle time")
     analysis = analyse(trace, thresholds)
+    analysis.prepare(progress.part(0.0, 0.4))
+    progress.step(0.4, "finding what each GPU did")
     _ = analysis.steps, analysis.window, analysis.families, analysis.idle
     for device in range(len(trace.devices)):
         progress.step(0.4, "finding what each GPU did")

@@ -9,7 +9,6 @@ from PySide6.QtGui import QColor, QFont, QImage, QMouseEvent, QPainter, QPaintEv
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration
-from parsers.preview import is_preview
 from rules.analysis.causes import Cause
 from viewer import theme
 from viewer.timeline.event_colors import rgb
@@ -113,7 +112,7 @@ class Overview(QWidget):
         colors = theme.current()
         painter.setPen(colors.text)
         painter.setFont(self._bold.font)
-        what = "First events" if is_preview(scene.trace) else "Whole run"
+        what = "First events" if scene.trace.quality.of_preview else "Whole run"
         self._bold.draw(painter, what, TEXT_LEFT, 6, NAMES_WIDTH - TEXT_LEFT - 8)
         steps = len(self._state.shown_steps)
         told = (
