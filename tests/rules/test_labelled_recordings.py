@@ -84,7 +84,7 @@ def test_the_late_rank_of_real_recordings_is_named(repository: Path) -> None:
     diagnosis = diagnose(open_trace(files(repository / "resources/samples/straggler_four_ranks")))
     late = next(each for each in diagnosis.findings if each.category is Category.STRAGGLER)
     assert late.rank == 2
-    assert "computes" in late.explanation
+    assert "computing" in late.explanation
 
 
 def test_one_reduction_after_the_backward_pass_is_exposed_communication(fixtures: Path) -> None:
