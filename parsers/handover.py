@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,9 +32,8 @@ def hand_over(trace: Trace, folder: Path, keep: bool = True) -> Handover:
     origins = tuple(_origin(each) for each in trace.sources)
     entry = cache.store(trace) if keep else None
     if entry is None:
-        entry = folder / f"trace-{len(list(folder.iterdir()))}"
         try:
-            entry.mkdir()
+            entry = Path(tempfile.mkdtemp(prefix="trace-", dir=folder))
             cache.write(entry, trace)
         except OSError as error:
             raise CannotHandOver(f"the columns could not be written ({error})") from error

@@ -64,12 +64,22 @@ def test_a_file_that_was_replaced_has_no_arguments(fixtures: Path, tmp_path: Pat
 
 def test_no_room_is_said(fixtures: Path, tmp_path: Path) -> None:
     trace = open_trace([fixtures / RECORDINGS[0]])
-    folder = tmp_path / "gone"
+    with pytest.raises(CannotHandOver, match="could not be written"):
+        hand_over(trace, tmp_path / "gone")
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path / "cache" / "traces")
+    monkeypatch.setattr(cache, "LEAST_EVENTS", 1)
+    path, folder = fixtures / RECORDINGS[0], tmp_path / "private"
     folder.mkdir()
-    (folder / "trace-0").write_text("in the way")
-    (folder / "trace-0").rename(folder / "trace-1")
-    with pytest.raises(CannotHandOver):
-        hand_over(trace, folder)
+    trace = open_trace([path])
+    handed = hand_over(trace, folder)
+    assert Path(handed.folder).parent == folder
+    assert_same(trace, take_over(handed))
 
 
 def test_arguments_that_only_this_process_can_fetch_are_not_handed_over(
