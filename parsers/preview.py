@@ -6,14 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from parsers import cache
 from parsers.base import Previewing, Source, parsers
 from parsers.file_arguments import with_origin
-from parsers.model import Effect, Progress, Quality, QualityRecorder, Trace, TraceError
+from parsers.model import Effect, EventTable, Links, Progress, Quality, QualityRecorder, Trace, TraceError
+from parsers.model.attributes import AttributeColumn
 from parsers.model.quality import PREVIEW
 from parsers.source import identify
 
 PREVIEW_EVENTS = 150_000
+_EVENT_COLUMNS = ("start", "end", "name", "lane", "depth", "kind", "source_row")
+_NUMEROUS = 4  # a kind with at least a fourth of the events of the largest was probably cut off
 
 
 def open_preview(
@@ -59,3 +64,39 @@ def _marked(trace: Trace, source: Source) -> Trace:
         source.name,
     )
     return replace(trace, quality=Quality.merged([trace.quality, notes.quality()]))
+
+
+def with_common_end(trace: Trace) -> Trace:
+    """The trace up to where its most numerous kinds of events have all been read: others would go on alone.
+
+    For files that keep each kind of events in a table of its own, of which the first rows cover different times.
+    """
+    events = trace.events
+    counts = np.bincount(events.kind, minlength=1)
+    numerous = np.flatnonzero(counts * _NUMEROUS >= max(int(counts.max()), 1))
+    ends = [int(events.end[events.kind == kind].max()) for kind in numerous.tolist()]
+    return _until(trace, min(ends)) if ends else trace
+
+
+def _until(trace: Trace, end: int) -> Trace:
+    """The events and samples that begin before ``end``, ns."""
+    events, links = trace.events, trace.links
+    kept = events.start < end
+    place = np.cumsum(kept) - 1
+    linked = kept[links.operation] & kept[links.launch]
+    attributes = {}
+    for which, column in trace.attributes.items():
+        mine = kept[column.event]
+        if mine.any():
+            attributes[which] = AttributeColumn(place[column.event[mine]], column.value[mine])
+    counters = tuple(
+        replace(each, time=each.time[each.time < end], value=each.value[each.time < end])
+        for each in trace.counters
+    )
+    return replace(
+        trace,
+        events=EventTable(**{name: getattr(events, name)[kept] for name in _EVENT_COLUMNS}),
+        links=Links(place[links.operation[linked]], place[links.launch[linked]]),
+        attributes=attributes,
+        counters=tuple(each for each in counters if len(each.time)),
+    )

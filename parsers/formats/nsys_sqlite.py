@@ -8,6 +8,7 @@ from parsers.base import Source, parser
 from parsers.model import ArgumentSource, Progress, Trace
 from parsers.nsys.arguments import arguments_in
 from parsers.nsys.export import read_export
+from parsers.preview import with_common_end
 from parsers.sqlite.read_only import SQLITE_MAGIC
 from parsers.sqlite.unpacked import unpacked
 
@@ -36,4 +37,7 @@ class NsightSystemsSqlite:
         """The first rows of each table; None for a packed file, which has to be unpacked as a whole first."""
         if source.compression:
             return None
-        return read_export(source.path, str(source.path), self.format, progress, most_events // _LARGE_TABLES)
+        first = read_export(
+            source.path, str(source.path), self.format, progress, most_events // _LARGE_TABLES
+        )
+        return with_common_end(first)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from parsers import cache, open_trace
-from parsers.model import Effect
-from parsers.preview import open_preview
+from parsers.model import Attribute, Counter, Device, Effect, EventKind, Lane, LaneKind, Trace
+from parsers.model.builder import TraceBuilder
+from parsers.preview import open_preview, with_common_end
 from tests.benchmarks import kineto_like
 from tests.benchmarks.generate_nsys import write_export
 
@@ -20,6 +21,22 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("large") / "run.pt.trace.json"
     kineto_like.write(path, 40_000)
     return path
+
+
+@pytest.fixture
+def small() -> Trace:
+    """Two launches and their kernels until 200 ns, then two more kernels whose launches were not read."""
+    builder = TraceBuilder()
+    device = builder.device(Device(0, "GPU"))
+    calls = builder.lane(Lane(LaneKind.CUDA_API, "calls", process=1, thread=1))
+    stream = builder.lane(Lane(LaneKind.GPU_STREAM, "stream 7", device=device, stream=7))
+    start = np.array([0, 100, 200, 300])
+    launches = builder.add(start[:2], start[:2] + 100, builder.string("launch"), calls, EventKind.API)
+    kernels = builder.add(start + 10, start + 60, builder.string("gemm"), stream, EventKind.KERNEL)
+    builder.link(kernels[:2], launches)
+    builder.attribute(Attribute.GRID, kernels, np.arange(4) + 7)
+    builder.counters.append(Counter("memory", "B", np.array([0, 150, 250]), np.zeros(3)))
+    return builder.build()
 
 
 def test_the_first_events_of_a_json_file_are_shown_as_a_preview(recording: Path) -> None:
@@ -48,8 +65,23 @@ def test_the_first_rows_of_each_table_are_shown(tmp_path: Path, monkeypatch: pyt
     path = write_export(tmp_path / "run.sqlite", 20_000)
     whole, first = open_trace([path]), open_preview([path], most_events=3_000)
     assert first is not None
-    assert 2_000 < len(first.events) < len(whole.events) // 2
+    assert 1_000 < len(first.events) < len(whole.events) // 2
     assert len(first.lanes) == len(whole.lanes)
+    assert 0 < len(first.links.operation) < len(whole.links.operation)
+    starts = [
+        first.events.start[first.events.kind == kind].max() for kind in (EventKind.API, EventKind.KERNEL)
+    ]
+    assert min(starts) > 0.8 * first.events.start.max()  # all kinds of events go as far
+    np.testing.assert_array_equal(first.links.launch_of(first.links.operation[:10]), first.links.launch[:10])
+
+
+def test_attributes_and_samples_end_with_the_events_of_a_preview(small: Trace) -> None:
+    first = with_common_end(small)
+    assert first.events.start.tolist() == [0, 100, 10, 110]
+    assert first.links.operation.tolist() == [2, 3]
+    assert first.links.launch.tolist() == [0, 1]
+    assert first.attribute(Attribute.GRID, np.array([2, 3])).tolist() == [7, 8]
+    assert [counter.time.tolist() for counter in first.counters] == [[0, 150]]
 
 
 def test_what_is_in_the_cache_needs_no_preview(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
