@@ -103,7 +103,7 @@ class _Recording:
 
     def _usable(self, rows: Columns, table: str) -> npt.NDArray[np.bool_]:
         start, end = rows["start"], rows["end"]
-        good = (np.abs(start) < _FARTHEST_NS) & (end >= start) & (end < _FARTHEST_NS)
+        good = (start > -_FARTHEST_NS) & (end >= start) & (end < _FARTHEST_NS)
         self.builder.quality.read(len(good))
         self.builder.quality.note(
             "impossible time",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TypeGuard
 
 SECTION_IDENTIFIERS = {
     "GPU Speed Of Light Throughput": "SpeedOfLight",
@@ -194,16 +195,20 @@ def _is_metric_name(label: str) -> bool:
     return "_" in label and " " not in label
 
 
+def _is_count(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and 0 < value < math.inf
+
+
 def derived_metrics(metrics: dict[str, int | float | str]) -> dict[str, float]:
     """What a page with labels leaves out but states in another form: warps per scheduler from warps per SM."""
     found: dict[str, float] = {}
     theoretical = metrics.get("sm__maximum_warps_avg_per_active_cycle")
     percent = metrics.get("sm__maximum_warps_per_active_cycle_pct")
     schedulers = 4.0
-    if isinstance(theoretical, (int, float)):
+    if _is_count(theoretical):
         found["smsp__maximum_warps_avg_per_active_cycle"] = math.ceil(theoretical / schedulers)
-        if isinstance(percent, (int, float)) and percent > 0:
-            found["smsp__warps_active.avg.peak_sustained"] = round(theoretical / schedulers / percent * 100)
+        if _is_count(percent) and _is_count(warps := theoretical / schedulers / percent * 100):
+            found["smsp__warps_active.avg.peak_sustained"] = round(warps)
     sms = metrics.get("launch__sm_count")
     if isinstance(sms, (int, float)):
         found["device__attribute_multiprocessor_count"] = sms

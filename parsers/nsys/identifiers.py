@@ -17,6 +17,11 @@ FARTHEST_NS = -ABSENT // 2  # no clock of a recording is farther from its zero
 _THREAD_MASK = 0xFFFFFF
 
 
+def is_possible(time: I64) -> npt.NDArray[np.bool_]:
+    """Which times some clock may have stated."""
+    return (time > -FARTHEST_NS) & (time < FARTHEST_NS)
+
+
 def global_process(global_id: int) -> int:
     """The globalPid that a globalTid belongs to; ids may be negative."""
     return global_id & ~_THREAD_MASK

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import Counter, Effect, LaneKind, MemoryKind
 from parsers.nsys.enumerations import memory_kinds
-from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN
+from parsers.nsys.identifiers import UNKNOWN, is_possible
 from parsers.nsys.reading import Reading
 from parsers.nsys.targets import Machine
 
@@ -67,7 +67,7 @@ def read_gpu_metrics(reading: Reading, machine: Machine, ranks: dict[int, int]) 
         for kind in np.unique(batch["type"]).tolist():
             of_kind = batch["type"] == kind
             for metric in np.unique(batch["metric"][of_kind]).tolist():
-                mine = of_kind & (batch["metric"] == metric) & (np.abs(batch["time"]) < FARTHEST_NS)
+                mine = of_kind & (batch["metric"] == metric) & is_possible(batch["time"])
                 one = series.setdefault((kind, metric), _Series())
                 one.time.append(batch["time"][mine])
                 one.value.append(batch["value"][mine])
@@ -108,7 +108,7 @@ def read_memory_use(reading: Reading, ranks: dict[int, int]) -> None:
     for batch in reading.batches(table, columns, "reading memory use"):
         keys = np.stack([batch["process"], batch["device"], batch["kind"]], axis=1)
         for process, device, kind in np.unique(keys, axis=0).tolist():
-            mine = (keys == (process, device, kind)).all(axis=1) & (np.abs(batch["start"]) < FARTHEST_NS)
+            mine = (keys == (process, device, kind)).all(axis=1) & is_possible(batch["start"])
             one = held.setdefault((process, device, kind), _Series())
             one.time.append(batch["start"][mine])
             sign = np.where(batch["operation"][mine] == _ALLOCATION, 1, -1)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Counter, Effect
-from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN
+from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN, is_possible
 from parsers.nsys.metrics import HERTZ_FROM, gpu_known_as, metric_name
 from parsers.nsys.reading import Reading
 from parsers.nsys.targets import Machine
@@ -114,7 +114,7 @@ def read_network_metrics(reading: Reading) -> None:
         for batch in database.batches(table, columns):
             keys = np.stack([batch["adapter"], batch["group"], batch["index"]], axis=1)
             for adapter, group, index in np.unique(keys, axis=0).tolist():
-                mine = (keys == (adapter, group, index)).all(axis=1) & (np.abs(batch["time"]) < FARTHEST_NS)
+                mine = (keys == (adapter, group, index)).all(axis=1) & is_possible(batch["time"])
                 parts.setdefault((adapter, group, index), []).append(
                     (batch["time"][mine], batch["value"][mine])
                 )

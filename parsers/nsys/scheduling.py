@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from parsers.model import Effect, EventKind, LaneKind
 from parsers.nsys.host_calls import ThreadLanes
-from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN, Codes
+from parsers.nsys.identifiers import UNKNOWN, Codes, is_possible
 from parsers.nsys.reading import Reading
 
 I64 = npt.NDArray[np.int64]
@@ -27,7 +27,7 @@ def read_scheduling(reading: Reading) -> None:
     }
     parts: dict[str, list[I64]] = {name: [] for name in _COLUMNS}
     for batch in reading.batches(table, columns, "reading when threads ran"):
-        timed = np.abs(batch["start"]) < FARTHEST_NS
+        timed = is_possible(batch["start"])
         for name in _COLUMNS[:-1]:
             parts[name].append(batch[name][timed])
         parts["row"].append(reading.rows_of(table, batch)[timed])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parsers.ncu.labels import derived_metrics
 from parsers.ncu.numbers import NumberStyle, is_missing, metric_value, style_of
 from parsers.ncu.units import base_unit, unit_of_metric
 
@@ -122,3 +125,12 @@ def test_no_cell_breaks_the_reading(text: str) -> None:
     value, instances = metric_value(text, style_of([text]))
     assert value is None or isinstance(value, (int, float, str))
     assert all(isinstance(each, float) for _, each in instances)
+
+
+@pytest.mark.parametrize("odd", [math.inf, math.nan, -math.inf, 0.0, 1e-320, -5.0])
+def test_warps_are_not_derived_from_impossible_counts(odd: float) -> None:
+    stated = {"sm__maximum_warps_avg_per_active_cycle": 64.0, "sm__maximum_warps_per_active_cycle_pct": 100.0}
+    for name in stated:
+        found = derived_metrics({**stated, name: odd})
+        assert all(math.isfinite(value) and value >= 0 for value in found.values())
+    assert derived_metrics(dict(stated))["smsp__warps_active.avg.peak_sustained"] == 16

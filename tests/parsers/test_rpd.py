@@ -176,3 +176,13 @@ def test_a_recording_equals_its_export_as_json(shared_data: Path) -> None:
     difference = np.abs(ours.events.duration[kernels] - theirs.events.duration[exported])
     assert difference.max() <= 1000, "the export has whole microseconds"
     assert len(ours.links.operation) == 85
+
+
+def test_the_least_of_all_numbers_is_no_time(database: Path) -> None:
+    connection = sqlite3.connect(database)
+    connection.execute("UPDATE rocpd_op SET start = ? WHERE id = 1", (-(1 << 63),))
+    connection.commit()
+    connection.close()
+    trace = open_trace([database])
+    assert named(trace, EventKind.KERNEL) == ["gemm"]
+    assert trace.quality.quarantined == 2
