@@ -112,7 +112,8 @@ def measure(count: int) -> Iterator[Times]:
     view.state.set_scene(Scene(trace, index))
     view.set_analysis(with_gaps(trace, max(count // 200, 10)))
     view.set_compact(True)
-    app.processEvents()
+    while view.state.scene is None or not view.state.scene.gaps:
+        QTest.qWait(20)
     rows = sum(len(shown.placed.rows) for shown in view.canvas.shown())
     print(
         f"{len(trace.events):,} events: index {built:.2f} s, {index.nbytes / len(trace.events):.1f} bytes an event;"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,8 @@ from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
 PICK_PIXELS = 3.0
+ZOOMING_S = 0.1  # between two frames of one movement
+SETTLE_MS = 30  # after the last frame of a zoom
 LOOK_AHEAD_MS = 50  # after the last frame; each time so many rows, which takes a millisecond or two
 LOOK_AHEAD_ROWS = 12
 
@@ -62,6 +65,11 @@ class LaneCanvas(QWidget):
         self._ahead = QTimer(self)
         self._ahead.setInterval(LOOK_AHEAD_MS)
         self._ahead.timeout.connect(self._look_ahead)
+        self._settle = QTimer(self)
+        self._settle.setSingleShot(True)
+        self._settle.setInterval(SETTLE_MS)
+        self._settle.timeout.connect(self.invalidate)
+        self._zoom = (0.0, 0.0)  # ns a pixel, and when it was painted
         self._names_image: QImage | None = None
         self._names_state: tuple[object, ...] = ()
         self.setMouseTracking(True)
@@ -152,9 +160,11 @@ class LaneCanvas(QWidget):
         if self._picture is None:
             options = Options(self.state.origin, self.state.gaps_visible)
             self._picture = self._painter.paint(
-                scene, self.state.scale, shown, pinned, self.height(), ratio, options
+                scene, self.state.scale, shown, pinned, self.height(), ratio, options, self._is_zooming()
             )
             self._ahead.start()
+            if self._painter.is_rough:
+                self._settle.start()
         # Where a pixel of the window is 1.5 of the screen's, the picture may end before the last column and row.
         painter.fillRect(QRectF(self.width() - 2, 0, 4, self.height()), colors.window)
         painter.fillRect(QRectF(0, self.height() - 2, self.width(), 4), colors.window)
@@ -167,6 +177,20 @@ class LaneCanvas(QWidget):
             self._legend.draw(painter, scene, self.width() - NAMES_WIDTH, self.height())
         painter.restore()
         painter.drawImage(QPointF(0, 0), self._names_picture(scene, shown, pinned, ratio))
+
+    def _is_zooming(self) -> bool:
+        """Whether the zoom was another one a moment ago."""
+        (before, at), self._zoom = self._zoom, (self.state.scale.ns_per_pixel, time.monotonic())
+        return before != self._zoom[0] and self._zoom[1] - at < ZOOMING_S
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether the picture was made in a hurry and will soon be made again."""
+        return self._picture is None or self._painter.is_rough
+
+    def picture(self) -> QImage | None:
+        """The lanes without names, as they were painted last."""
+        return None if self._picture is None else self._picture.copy()
 
     def _look_ahead(self) -> None:
         """While nothing moves, prepare for a movement."""

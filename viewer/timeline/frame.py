@@ -77,16 +77,18 @@ class FramePainter:
         height: int,
         ratio: float,
         options: Options,
+        hurried: bool = False,
     ) -> QImage:
         """The picture of the tracks for ``scale`` (in logical pixels), ``height`` logical pixels high.
 
-        ``pinned`` tracks lie at the top, over those that scroll. The picture is valid until the next call.
+        ``pinned`` tracks lie at the top, over those that scroll. The picture is valid until the next call. A
+        ``hurried`` one, while the zoom changes, may be rough.
         """
         view = grid(scale.resized(max(round(scale.width * ratio), 1)))
         pixels = self._canvas(view.width, max(round(height * ratio), 1))
         self._image.setDevicePixelRatio(ratio)
         covered = pinned[-1].top + pinned[-1].placed.height if pinned else 0
-        self._strips.begin(view, scene.colors, ratio)
+        self._strips.begin(view, scene.colors, ratio, hurried=hurried)
         self._gap_labels.boxes.clear()
         self._layer(
             Picture(pixels, view, ratio, self._strips),
@@ -100,6 +102,11 @@ class FramePainter:
             self._layer(top, scene, pinned, options, QRectF(0, 0, scale.width, covered))
             top.block(covered - 1, 1)[:] = rgb(theme.current().line_strong)
         return self._image
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether the last picture has rows that the same picture would show more exactly."""
+        return self._strips.is_rough
 
     def look_ahead(self, rows: int) -> bool:
         """Prepare so many rows for a movement in either direction; whether there is more to do."""

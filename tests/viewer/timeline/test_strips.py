@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PySide6.QtGui import QImage
+from pytestqt.qtbot import QtBot
 
 from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
 from rules.analysis.analysis import Analysis
@@ -142,6 +143,70 @@ def test_while_nothing_moves_rows_are_prepared_for_a_movement(monkeypatch: pytes
         for number, row in enumerate(rows):
             kept = strips.strip(number, row, moved)
             assert kept.first < moved.first < moved.first + moved.width < kept.last
+
+
+def zoomed(factor: float) -> Grid:
+    """1000 columns around one moment."""
+    return grid(Scale(150_000.0 - 50_000 * factor, 150_000.0 + 50_000 * factor, 1000))
+
+
+@pytest.mark.parametrize("factors", [(1.0, 0.98, 0.96, 0.94), (1.0, 1.02, 1.04, 1.06)])
+def test_while_zooming_every_row_is_exact_in_every_other_frame(factors: tuple[float, ...]) -> None:
+    rows, strips = [random_row(5000, seed) for seed in range(6)], Strips()
+    rough: list[set[int]] = []
+    for factor in factors:
+        view = zoomed(factor)
+        strips.begin(view, hurried=True)
+        made = [strips.strip(number, row, view) for number, row in enumerate(rows)]
+        rough.append({number for number, strip in enumerate(made) if strip.rough})
+        assert strips.is_rough is bool(rough[-1])
+        for row, strip in zip(rows, made, strict=True):
+            if not strip.rough:
+                assert_same(strip.shown(view), Strip.of(row, view, strip.first, strip.last).shown(view))
+    assert rough[0] == set()
+    assert [len(each) for each in rough[-2:]] == [3, 3]
+    assert rough[-1] | rough[-2] == set(range(6))
+    strips.begin(view)
+    assert not strips.is_rough
+    for number, row in enumerate(rows):
+        kept = strips.strip(number, row, view)
+        assert_same(kept.shown(view), Strip.of(row, view, kept.first, kept.last).shown(view))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from((40, 700, 5000)), st.integers(0, 10**6), st.floats(0.9, 0.999))
+def test_a_stretched_row_shows_what_is_a_column_away_at_most(count: int, seed: int, factor: float) -> None:
+    row = random_row(count, seed)
+    strips, before, view = Strips(), zoomed(1.0), zoomed(factor)
+    strips.begin(before, hurried=True)
+    strips.strip("first", row, before)
+    strips.strip("second", row, before)
+    strips.begin(view, hurried=True)
+    rough = [strips.strip(name, row, view) for name in ("first", "second")]
+    (strip,) = (each for each in rough if each.rough)
+    seen = strip.shown(view)
+    if seen is None:
+        return
+    for column in np.flatnonzero(seen.event >= 0).tolist():
+        start, end = row.start[seen.event[column]], row.end[seen.event[column]]
+        assert start < view.times[column + 1] + before.step
+        assert end > view.times[column] - before.step
+    exact = columns(row, view)
+    assert exact is not None
+    _, here, there = np.intersect1d(seen.wide, exact.wide, return_indices=True)
+    np.testing.assert_array_equal(seen.left[here], exact.left[there])
+    np.testing.assert_array_equal(seen.right[here], exact.right[there])
+
+
+def test_rest_after_a_zoom_is_painted_exactly(busy_view: TimelineView, qtbot: QtBot) -> None:
+    state, canvas = busy_view.state, busy_view.canvas
+    span = RUN_NS / 4
+    for number in range(6):
+        state.look_at(Scale(RUN_NS / 3, RUN_NS / 3 + span * 0.97**number, 1), animate=False, remember=False)
+        canvas.repaint()
+    assert canvas.is_rough
+    qtbot.waitUntil(lambda: not canvas.is_rough)
+    assert canvas.picture() == painted(canvas, FramePainter(), canvas.devicePixelRatioF())
 
 
 def busy_run(seed: int = 3) -> Trace:

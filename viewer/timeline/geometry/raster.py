@@ -122,25 +122,20 @@ def paint_gaps(
 
     ``tiles`` says for every class which pixels are hatched; ``phase`` (columns, rows) moves them with the picture.
     """
-    present = np.flatnonzero(columns.event >= 0)
-    height = block.shape[0]
-    if not len(present) or not height:
+    present = columns.event >= 0
+    height, width = block.shape
+    if not height or not present.any():
         return
-    share = np.minimum((columns.coverage[present] * STEPS).astype(np.int64), STEPS - 1)
-    kind = classes[present].astype(np.int64)
+    share = np.minimum((columns.coverage * STEPS).astype(np.int64), STEPS - 1)
+    kind = classes.astype(np.int64)
     plain, dark = colors.plain[kind, share], colors.dark[kind, share]
-    painted = np.empty((height, len(present)), np.uint32)
     period = tiles.shape[1]
-    place = kind * (period * period) + (present + phase[0]) % period
+    everywhere = bool(present.all())
+    place = kind * (period * period) + (np.arange(width) + phase[0]) % period
     for row in range(min(period, height)):
-        painted[row::period] = np.where(
-            tiles.ravel()[place + (row + phase[1]) % period * period], dark, plain
-        )
-    painted[height - foot :] = colors.foot[kind, share]
-    if len(present) == block.shape[1]:
-        block[:] = painted
-    else:
-        block[:, present] = painted
+        line = np.where(tiles.ravel()[place + (row + phase[1]) % period * period], dark, plain)
+        np.copyto(block[row : height - foot : period], line, where=True if everywhere else present)
+    np.copyto(block[height - foot :], colors.foot[kind, share], where=True if everywhere else present)
 
 
 def paint_curve(block: U32, level: F64, peak: F64, fill: int, edge: int, line: int) -> None:

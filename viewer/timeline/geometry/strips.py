@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from viewer.timeline.geometry.columns import Columns, Grid, columns
+from viewer.timeline.geometry.columns import WIDE, Columns, Grid, columns
 from viewer.timeline.geometry.row_index import Row
 
+I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
 
 BEYOND = 8  # columns on either side of a view: what begins or ends there shows at its edge
+BEYOND_HURRIED = 48  # while zooming: the next zoom out is then covered
+NEAR_ZOOM = 1.25
 AHEAD = 3  # a row that has to grow grows by the view's width over this
 NEAR = 4  # a row may grow in good time when less than the view's width over this is left
 MOST_VIEWS = 3  # widths of the view that a row keeps at most
@@ -32,6 +35,7 @@ class Strip:
     columns: Columns
     empty: bool = False
     colors: U32 | None = None
+    rough: bool = False  # stretched from a neighbouring zoom, to be worked out when there is time
 
     @classmethod
     def of(cls, row: Row, view: Grid, first: int, last: int) -> Strip:
@@ -60,6 +64,33 @@ class Strip:
             whole.begin[some] - shift,
             whole.end[some] - shift,
         )
+
+    def stretched(self, source: I64, view: Grid) -> Strip | None:
+        """About the columns of ``view``, ``source`` being the columns of this strip that are nearest to them.
+
+        What is wide keeps its exact edges. None where this strip does not reach far enough.
+        """
+        place = source - self.first
+        if place[0] < 0 or place[-1] >= self.last - self.first:
+            return None
+        wide = self.columns.wide
+        left, right = view.place(self.row.start[wide]), view.place(self.row.end[wide])
+        seen = (right > 0) & (left < view.width) & (right - left >= WIDE)
+        if not seen.all():
+            wide, left, right = wide[seen], left[seen], right[seen]
+        begin = np.maximum(np.ceil(left), 0).astype(np.int64)
+        end = np.minimum(np.floor(right), view.width).astype(np.int64)
+        columns = Columns(
+            self.columns.coverage[place],
+            self.columns.event[place],
+            wide,
+            left,
+            right,
+            begin,
+            np.maximum(begin + 1, end),
+        )
+        colors = self.colors[place] if self.colors is not None else None
+        return Strip(self.row, view.first, view.last, columns, self.empty, colors, rough=True)
 
     def joined(self, other: Strip) -> Strip:
         """With the columns of the strip that begins where this one ends."""
@@ -105,33 +136,72 @@ class Strips:
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, Strip] = {}
+        self._former: dict[Hashable, Strip] = {}
+        self._roughly: Grid | None = None  # what a stretched row covers
+        self._source: I64 = _NONE  # the columns of the former zoom that are nearest to those
+        self._turn = 0
+        self._beyond = BEYOND
         self._zoom: tuple[object, ...] = ()
         self._view: Grid | None = None
         self._around: Grid | None = None
         self._moved = 0
         self._spare = 0
 
-    def begin(self, view: Grid, *look: object) -> None:
-        """A new frame; another zoom, width or ``look`` (compared by ==) forgets everything."""
+    def begin(self, view: Grid, *look: object, hurried: bool = False) -> None:
+        """A new frame; another zoom, width or ``look`` (compared by ==) forgets everything.
+
+        When ``hurried``, half of the rows at a zoom near the last one are stretched from it, the other half in the
+        next frame; the next frame at the same zoom works them out.
+        """
         zoom = (view.step, view.phase, view.width, *look)
+        self._former = {}
+        self._beyond = BEYOND
         if zoom != self._zoom or len(self._kept) > MOST_ROWS:
-            self._kept.clear()
+            if hurried and self._view is not None and self._is_near(view, look):
+                self._former = {name: kept for name, kept in self._kept.items() if not kept.rough}
+                self._beyond = BEYOND_HURRIED
+                self._roughly = view.part(view.first - BEYOND, view.last + BEYOND)
+                middle = self._roughly.times[:-1] + view.step / 2
+                self._source = np.floor(middle * self._view.rate - self._view.phase).astype(np.int64)
+                self._turn += 1
+            self._kept = {}
             self._zoom = zoom
             self._around = None
+        elif self.is_rough:
+            self._kept = {name: kept for name, kept in self._kept.items() if not kept.rough}
         self._moved = view.first - self._view.first if self._view is not None else 0
         self._view = view
         self._spare = max(len(self._kept) // 5, 2)
 
+    @property
+    def is_rough(self) -> bool:
+        """Whether a row of the last frame was stretched."""
+        return any(kept.rough for kept in self._kept.values())
+
+    def _is_near(self, view: Grid, look: tuple[object, ...]) -> bool:
+        step, _, width, *before = self._zoom
+        assert isinstance(step, float)
+        return width == view.width and tuple(before) == look and 1 / NEAR_ZOOM < view.step / step < NEAR_ZOOM
+
     def strip(self, name: Hashable, row: Row, view: Grid) -> Strip:
         """A row with at least the columns of ``view``."""
-        first, last = view.first - BEYOND, view.first + view.width + BEYOND
+        first, last = view.first - self._beyond, view.first + view.width + self._beyond
         kept = self._kept.get(name)
         if kept is None or kept.row is not row or kept.last < first or kept.first > last:
-            kept = Strip.of(row, self._fresh(view, first, last), first, last)
+            stretched = self._stretched(name, row)
+            kept = stretched or Strip.of(row, self._fresh(view, first, last), first, last)
+        elif kept.rough:
+            return kept
         elif first < kept.first or last > kept.last or self._should_grow(kept, first, last):
             kept = self._grown(kept, view, first, last)
         self._kept[name] = kept
         return kept
+
+    def _stretched(self, name: Hashable, row: Row) -> Strip | None:
+        former = self._former.get(name)
+        if former is None or self._roughly is None or former.row is not row:
+            return None
+        return None if (len(self._kept) + self._turn) % 2 else former.stretched(self._source, self._roughly)
 
     def _fresh(self, view: Grid, first: int, last: int) -> Grid:
         """The columns of a row that is not kept yet: the same for all of them in a frame."""
@@ -142,7 +212,7 @@ class Strips:
     def look_ahead(self, most: int) -> bool:
         """Let up to so many rows grow on both sides while nothing moves; whether there is more to do."""
         view = self._view
-        if view is None:
+        if view is None or self.is_rough:
             return False
         near = view.width // NEAR + BEYOND
         first, last = view.first - near, view.first + view.width + near
