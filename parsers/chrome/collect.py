@@ -26,14 +26,20 @@ from parsers.chrome.categories import (
     family_of,
 )
 from parsers.chrome.messages import collective_name, message_bytes
-from parsers.chrome.records import NO_TEXT, Arguments, Event, Placed
+from parsers.chrome.records import (
+    NO_TEXT,
+    Arguments,
+    CollectiveArguments,
+    Event,
+    OperatorArguments,
+    Placed,
+)
 from parsers.chrome.synchronisation import sync_kind
 from parsers.chrome.times import durations, nanoseconds
 from parsers.chrome.usual_records import (
     CATEGORIES,
     MemoryEvent,
     OperationArguments,
-    OperatorArguments,
     phase_of,
 )
 from parsers.chrome.xprof import NO_DETAILS, details_of
@@ -43,7 +49,6 @@ I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 K = TypeVar("K", bound=Hashable)
 E = TypeVar("E")
-AnyOperatorArguments = OperatorArguments | Arguments
 AnyOperationArguments = OperationArguments | Arguments
 Track = tuple[Where, LaneKind, Any, Any]  # and pid and tid, or device and stream
 
@@ -278,7 +283,7 @@ class Columns:
         self.count += len(part.start)
         return numbers
 
-    def _operators(self, numbers: I64, arguments: list[AnyOperatorArguments]) -> None:
+    def _operators(self, numbers: I64, arguments: list[OperatorArguments]) -> None:
         self._integers(Attribute.SEQUENCE, numbers, [each.sequence for each in arguments])
         self._integers(Attribute.FORWARD_THREAD, numbers, [each.forward_thread for each in arguments])
         self._raw_texts(Attribute.INPUT_DIMS, numbers, [each.input_dims for each in arguments])
@@ -300,9 +305,7 @@ class Columns:
             self._integers(Attribute.BYTES, numbers, [each.bytes for each in arguments])
         self._integers(Attribute.GRAPH_NODE, numbers, [each.graph_node for each in arguments])
 
-    def _collectives(
-        self, numbers: I64, arguments: Sequence[AnyOperatorArguments] | Sequence[AnyOperationArguments]
-    ) -> None:
+    def _collectives(self, numbers: I64, arguments: Sequence[CollectiveArguments]) -> None:
         mine = [index for index, each in enumerate(arguments) if each.collective is not None]
         if not mine:
             return

@@ -14,14 +14,34 @@ Identity = int | float | str | None
 NO_TEXT = Raw(b"")
 
 
-class Arguments(msgspec.Struct, gc=False):
-    """The arguments that become columns, under the names that Kineto gives them."""
+class NoArguments(msgspec.Struct, gc=False):
+    """Arguments of which none becomes a column."""
+
+
+class CollectiveArguments(NoArguments, gc=False):
+    """What an operator or a kernel states about a collective, under the names that Kineto gives it."""
+
+    collective: Any = msgspec.field(name="Collective name", default=None)
+    message_elements: Number = msgspec.field(name="In msg nelems", default=None)
+    message_type: Any = msgspec.field(name="dtype", default=None)
+    group: Any = msgspec.field(name="Process Group Name", default=None)
+    group_size: Number = msgspec.field(name="Group size", default=None)
+    collective_sequence: Number = msgspec.field(name="Seq", default=None)
+
+
+class OperatorArguments(CollectiveArguments, gc=False):
+    """What an operator or an annotation states."""
 
     sequence: Number = msgspec.field(name="Sequence number", default=None)
     forward_thread: Number = msgspec.field(name="Fwd thread id", default=None)
     input_types: Raw = msgspec.field(name="Input type", default=NO_TEXT)
     input_dims: Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
     input_dims_of_2020: Raw = msgspec.field(name="Input dims", default=NO_TEXT)
+
+
+class Arguments(OperatorArguments, gc=False):
+    """All arguments of any event that become columns."""
+
     device: Number = None
     stream: Number = None
     correlation: Number = None
@@ -32,12 +52,6 @@ class Arguments(msgspec.Struct, gc=False):
     bytes: Any = None
     size: Any = None
     sync_kind: Any = msgspec.field(name="cuda_sync_kind", default=None)
-    collective: Any = msgspec.field(name="Collective name", default=None)
-    message_elements: Number = msgspec.field(name="In msg nelems", default=None)
-    message_type: Any = msgspec.field(name="dtype", default=None)
-    group: Any = msgspec.field(name="Process Group Name", default=None)
-    group_size: Number = msgspec.field(name="Group size", default=None)
-    collective_sequence: Number = msgspec.field(name="Seq", default=None)
     allocated: Number = msgspec.field(name="Total Allocated", default=None)
     reserved: Number = msgspec.field(name="Total Reserved", default=None)
     memory_device: Number = msgspec.field(name="Device Id", default=None)

@@ -11,34 +11,16 @@ from typing import Any, Literal, Union
 import msgspec
 from msgspec import Raw
 
-from parsers.chrome.records import NO_TEXT, Number, Placed
+from parsers.chrome.records import (
+    NO_TEXT,
+    CollectiveArguments,
+    NoArguments,
+    Number,
+    OperatorArguments,
+    Placed,
+)
 
 MOST_FAILURES = 8  # more of chunks than successes: the file is of another kind, and trying only costs time
-
-
-class NoArguments(msgspec.Struct, gc=False):
-    """Arguments of which none becomes a column."""
-
-
-class CollectiveArguments(NoArguments, gc=False):
-    """What an operator or a kernel states about a collective."""
-
-    collective: Any = msgspec.field(name="Collective name", default=None)
-    message_elements: Number = msgspec.field(name="In msg nelems", default=None)
-    message_type: Any = msgspec.field(name="dtype", default=None)
-    group: Any = msgspec.field(name="Process Group Name", default=None)
-    group_size: Number = msgspec.field(name="Group size", default=None)
-    collective_sequence: Number = msgspec.field(name="Seq", default=None)
-
-
-class OperatorArguments(CollectiveArguments, gc=False):
-    """What an operator or an annotation states."""
-
-    sequence: Number = msgspec.field(name="Sequence number", default=None)
-    forward_thread: Number = msgspec.field(name="Fwd thread id", default=None)
-    input_types: Raw = msgspec.field(name="Input type", default=NO_TEXT)
-    input_dims: Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
-    input_dims_of_2020: Raw = msgspec.field(name="Input dims", default=NO_TEXT)
 
 
 class CallArguments(NoArguments, gc=False):

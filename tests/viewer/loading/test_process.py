@@ -184,7 +184,7 @@ def test_what_a_library_prints_does_not_get_between_the_messages(
     recording: Path, before_it_reads: Callable[[str], None]
 ) -> None:
     before_it_reads("import os, parsers\nusual = parsers.open_trace\ndef loud(*a):\n")
-    before_it_reads("    print('loud', flush=True); os.system('echo louder')\n    return usual(*a)\n")
+    before_it_reads("    print('loud', flush=True); os.write(1, b'louder\\n')\n    return usual(*a)\n")
     before_it_reads("parsers.open_trace = loud\n")
     made = read([recording])
     assert len(made.trace(Progress(), ignore).events) > 10_000
