@@ -72,10 +72,8 @@ When it is wrong
         ns = sum(each.ns for each in waiting.blames)
         if share(analysis, ns) < analysis.thresholds[LEAST_SHARE]:
             return
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        yield self._told(
+            waiting,
             title=f"Queued work waits for something unrecorded: {of_every_step(analysis, share(analysis, ns))}",
             explanation=(
                 f"The GPU idles {part_of_step(analysis, ns)} although its next operation had been launched already: it "
@@ -84,17 +82,9 @@ When it is wrong
             ),
             advice=(
                 "Record all processes and GPUs of the run together, without a filter, and look at what ends right "
-                "before the waiting operation starts.",
+                "before the waiting operation starts."
             ),
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
-            culprit=waiting.culprit,
-            device=waiting.device,
-            evidence=waiting.evidence(),
-            intervals=pairs(waiting.intervals),
-            code=_CODE,
             cannot_tell="What the queued operation waits for.",
-            confidence="low",
         )
 
     def _without_launch(self, analysis: Analysis) -> Iterable[Finding]:
@@ -102,23 +92,35 @@ When it is wrong
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         reasons = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:3]]
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        yield self._told(
+            waiting,
             title=f"Idle for an unknown reason: {of_every_step(analysis, share(analysis, waiting.ns))}",
             explanation=(
                 f"The GPU idles {part_of_step(analysis, waiting.ns)}, and this recording does not tell why: "
                 f"{listed(reasons)}." + waiting.spread
             ),
-            advice=("Record CPU and GPU activity together, and start the recording one step earlier.",),
+            advice="Record CPU and GPU activity together, and start the recording one step earlier.",
+            cannot_tell="Anything about the CPU: record CUDA API calls and operators.",
+        )
+
+    def _told(
+        self, waiting: IdleTime, title: str, explanation: str, advice: str, cannot_tell: str
+    ) -> Finding:
+        """A finding without a ceiling: nobody knows what there is to gain."""
+        return Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.INFO,
+            title=title,
+            explanation=explanation,
+            advice=(advice,),
             ceiling_ns=0,
-            window_ns=analysis.window_ns,
+            window_ns=waiting.analysis.window_ns,
             culprit=waiting.culprit,
             device=waiting.device,
             evidence=waiting.evidence(),
             intervals=pairs(waiting.intervals),
             code=_CODE,
-            cannot_tell="Anything about the CPU: record CUDA API calls and operators.",
+            cannot_tell=cannot_tell,
             confidence="low",
         )
