@@ -90,7 +90,9 @@ def test_a_source_knows_its_packing_and_its_head(tmp_path: Path, form: str) -> N
         assert file.read(len(CONTENT)) == CONTENT
 
 
-@pytest.mark.parametrize("data", [b"", b"\x1f\x8b", b"\x1f\x8b\x08" + b"\xff" * 40, gzip.compress(b"", mtime=0)])
+@pytest.mark.parametrize(
+    "data", [b"", b"\x1f\x8b", b"\x1f\x8b\x08" + b"\xff" * 40, gzip.compress(b"", mtime=0)]
+)
 def test_a_file_with_nothing_in_it_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(TraceError):
         identify(written(tmp_path, data))
