@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
@@ -56,6 +56,7 @@ def assert_same(one: Columns | None, other: Columns | None) -> None:
     st.integers(0, 150),
     st.integers(0, 150),
 )
+@example(3000, 1, False, (1.0, 1.0), 1, 0)  # a clock puts the last event, just before this view, into its first column
 def test_a_column_shows_the_same_whatever_else_is_in_view(
     count: int, seed: int, uneven: bool, place: tuple[float, float], before: int, after: int
 ) -> None:

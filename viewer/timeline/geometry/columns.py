@@ -100,12 +100,12 @@ def _lattice(first: int, width: int, step: float, phase: float) -> Grid:
 
 def columns(row: Row, view: Grid) -> Columns | None:
     """What ``row`` shows in every column of ``view``; None when nothing of it is in view."""
-    low, high = row.window(float(view.times[0]), float(view.times[-1]))
+    clock = row.clock if row.clock is not None and row.clock.cell * CELLS_A_COLUMN <= view.step else None
+    reach = clock.cell if clock is not None else 0  # a clock moves an event by half a cell at most
+    low, high = row.window(float(view.times[0]) - reach, float(view.times[-1]) + reach)
     if high == low:
         return None
-    if row.clock is not None and row.clock.cell * CELLS_A_COLUMN <= view.step:
-        return _by_clock(row, row.clock, view)
-    return _by_events(row, view, low, high)
+    return _by_clock(row, clock, view) if clock is not None else _by_events(row, view, low, high)
 
 
 def _by_clock(row: Row, clock: Clock, view: Grid) -> Columns:
