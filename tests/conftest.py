@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _XDG_DIRECTORIES = {
@@ -29,6 +30,11 @@ def _home_environment(home: Path) -> dict[str, str]:
     (home / ".run").chmod(0o700)
     return environment
 
+
+# A commit is judged by the same examples everywhere; `--hypothesis-profile=search` looks for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("search", max_examples=1000, deadline=None)
+settings.load_profile("repeatable")
 
 # Before anything imports Qt or reads a settings folder, also while tests are collected.
 _session_home = tempfile.TemporaryDirectory(prefix="stallscope-tests-", ignore_cleanup_errors=True)

@@ -320,7 +320,7 @@ def test_of_a_cut_gzip_the_part_before_the_cut_is_kept(tmp_path: Path, fixtures:
     assert any(note.kind == "cut-file" for note in trace.quality.notes)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_text_never_crashes(tmp_path: Path, data: st.DataObject) -> None:
     page = bytearray(raw_page([("0", "a", "1.5"), ("1", "b", "2.5"), ("2", "c", "3.5")]).encode())

@@ -203,7 +203,7 @@ def test_a_report_that_unpacks_to_far_more_than_recordings_do_is_refused(
     assert opened(tmp_path, report(padded)).kernels
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_anywhere_never_crashes(tmp_path: Path, data: st.DataObject) -> None:
     intact = report(

@@ -286,7 +286,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return recording(tmp_path_factory.mktemp("healthy"), 60).read_bytes()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_bytes_never_crash_the_reader(tmp_path: Path, healthy: bytes, data: st.DataObject) -> None:
     damaged = bytearray(healthy)

@@ -53,7 +53,7 @@ def test_several_members_are_one_content_and_what_follows_them_is_ignored(tmp_pa
             assert stream.read() == b"first second"
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.floats(0.0, 0.999))
 def test_a_cut_stream_gives_what_it_holds_and_then_an_error(tmp_path: Path, share: float) -> None:
     data = gzip.compress(CONTENT, 1)

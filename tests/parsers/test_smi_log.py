@@ -254,7 +254,7 @@ def test_written_times(date: str, time: str, ns: int | None) -> None:
     assert local_ns(date, time) == ns
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet="#gpu, 0123456789:-/[]%WN\n\tDateTime.xInf", max_size=300))
 def test_any_text_after_a_header_is_read_or_refused(tmp_path: Path, tail: str) -> None:
     path = tmp_path / "log.txt"

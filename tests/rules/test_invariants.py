@@ -85,7 +85,7 @@ def summary(diagnosis: Diagnosis) -> list[tuple[Any, ...]]:
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(events)
 def test_budgets_add_up_and_idle_rows_cover_the_idle_time(
     described: list[tuple[str, int, int, int, bool]],
@@ -106,7 +106,7 @@ def test_budgets_add_up_and_idle_rows_cover_the_idle_time(
         assert all(start < end for start, end in finding.intervals)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(events, st.randoms(use_true_random=False))
 def test_the_order_of_events_in_a_file_does_not_matter(
     described: list[tuple[str, int, int, int, bool]], chance: random.Random
@@ -117,7 +117,7 @@ def test_the_order_of_events_in_a_file_does_not_matter(
     assert summary(diagnose(built(distinct))) == summary(diagnose(built(distinct, order)))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(events)
 def test_when_it_was_recorded_does_not_matter(described: list[tuple[str, int, int, int, bool]]) -> None:
     assert summary(diagnose(built(described))) == summary(diagnose(built(described, shift=YEAR_US)))
@@ -144,7 +144,7 @@ def test_a_file_shuffled_shifted_and_renamed_gets_the_same_diagnosis(
     assert before == after
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=25))
 def test_the_innermost_open_event_is_the_one_that_began_last(described: list[tuple[int, int]]) -> None:
     """Of those that began together it is the one that ends first; events nest, else the trace splits them."""

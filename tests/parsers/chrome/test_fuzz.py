@@ -51,7 +51,7 @@ KEYS = st.dictionaries(
     ),
     VALUES, max_size=4,
 )  # fmt: skip
-BUDGET = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+BUDGET = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 SOUND = text_of(
     [

@@ -36,7 +36,7 @@ def stream_lane(builder: TraceBuilder, stream: int = 7) -> int:
     return builder.lane(Lane(LaneKind.GPU_STREAM, f"stream {stream}", device=device, stream=stream))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(EVENTS, st.integers(1, 5))
 def test_indices_lead_to_the_same_events_after_sorting(events: list[tuple[int, int, int]], size: int) -> None:
     builder = TraceBuilder()

@@ -44,7 +44,7 @@ def assert_same(one: Columns | None, other: Columns | None) -> None:
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.sampled_from((3, 40, 700, 3000, 40_000)),
     st.integers(0, 10**6),
@@ -56,7 +56,9 @@ def assert_same(one: Columns | None, other: Columns | None) -> None:
     st.integers(0, 150),
     st.integers(0, 150),
 )
-@example(3000, 1, False, (1.0, 1.0), 1, 0)  # a clock puts the last event, just before this view, into its first column
+@example(
+    3000, 1, False, (1.0, 1.0), 1, 0
+)  # a clock puts the last event, just before this view, into its first column
 def test_a_column_shows_the_same_whatever_else_is_in_view(
     count: int, seed: int, uneven: bool, place: tuple[float, float], before: int, after: int
 ) -> None:
@@ -83,7 +85,7 @@ def test_a_crowd_beside_it_does_not_change_what_a_column_shows() -> None:
     assert_same(beside_it.shown(view), alone.shown(view))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.sampled_from((5, 700, 5000)),
     st.integers(0, 10**6),
@@ -174,7 +176,7 @@ def test_while_zooming_every_row_is_exact_in_every_other_frame(factors: tuple[fl
         assert_same(kept.shown(view), Strip.of(row, view, kept.first, kept.last).shown(view))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from((40, 700, 5000)), st.integers(0, 10**6), st.floats(0.9, 0.999))
 def test_a_stretched_row_shows_what_is_a_column_away_at_most(count: int, seed: int, factor: float) -> None:
     row = random_row(count, seed)
