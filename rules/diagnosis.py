@@ -14,15 +14,15 @@ import numpy.typing as npt
 from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
 from rules.analysis.analysis import analyse
 from rules.analysis.intervals import contains, of_pairs
-from rules.base import Finding, Need, Severity, rules
+from rules.base import Finding, Need, rules
 from rules.native_programs import in_terms_of_the_program
+from rules.ranking import ranked
 from rules.thresholds import DEFAULTS, Thresholds
 
 _LOG = logging.getLogger(__name__)
 _MEMORY = re.compile(
     r"\b(allocated|reserved|used)\b.*\bmemory\b|\bmemory\b.*\b(allocated|reserved|used)\b", re.IGNORECASE
 )
-_LOUDNESS = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2, Severity.INFO: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Diagnosis:
 
 
 def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresholds = DEFAULTS) -> Diagnosis:
-    """Check every rule whose needs the trace meets; findings are ranked by ceiling."""
+    """Check every rule whose needs the trace meets; findings come in the order of ``rules.ranking``."""
     analysis = analyse(trace, thresholds)
     progress = progress or Progress()
     missing = {need: reason for need in Need if (reason := _unmet(trace, need))}
@@ -67,9 +67,8 @@ def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresho
         findings += found
         if not found:
             quiet.append(each.id)
-    findings = in_terms_of_the_program(trace, findings)
-    findings.sort(key=_rank)
-    return Diagnosis(tuple(findings), skipped, crashed, tuple(quiet), thresholds)
+    told = ranked(in_terms_of_the_program(trace, findings))
+    return Diagnosis(tuple(told), skipped, crashed, tuple(quiet), thresholds)
 
 
 def combined_ceiling(findings: Sequence[Finding]) -> int:
@@ -100,10 +99,6 @@ def combined_ceiling(findings: Sequence[Finding]) -> int:
         inside = contains((start, end), times[:-1])
         most[inside] = np.maximum(most[inside], weight)
     return min(int((most * np.diff(times)).sum()) + rest, window)
-
-
-def _rank(finding: Finding) -> tuple[float, int]:
-    return -finding.ceiling_ns / max(finding.window_ns, 1), _LOUDNESS[finding.severity]
 
 
 def _is_memory(counter: str) -> bool:

@@ -21,6 +21,18 @@ PROGRAMS = {
     "python_gap": Category.HOST_BOUND,
     "sync_params": Category.LAUNCH_BOUND,
 }
+RECORDED_TWICE = {
+    "allocator_thrash": Category.ALLOCATOR,
+    "dataloader_starved": Category.INPUT_BOUND,
+    "decode_graph": None,
+    "fp32_gemm": Category.NO_TENSOR_CORES,
+    "healthy_loader": None,
+    "launch_bound": Category.LAUNCH_BOUND,
+    "resnet50_single": Category.LAUNCH_BOUND,
+    "sync_item": Category.LAUNCH_BOUND,
+    "ddp_straggler_gpu": Category.STRAGGLER,
+}
+ASIDE = (Category.GPU_BOUND, Category.RECORDING_OVERHEAD)
 FORMATS = ("pt.trace.json.gz", "sqlite.gz")
 
 
@@ -36,6 +48,18 @@ def test_what_comes_first_does_not_depend_on_the_recorder(pair: tuple[str, list[
         assert diagnosis.findings[0].category is PROGRAMS[program]
         assert diagnosis.findings[0].severity is Severity.HIGH
         assert not diagnosis.crashed
+
+
+@pytest.mark.parametrize("program", RECORDED_TWICE)
+def test_what_is_called_the_bottleneck_does_not_depend_on_the_recorder(
+    program: str, shared_data: Path
+) -> None:
+    ranks = sorted((shared_data / "ddp").glob(f"{program.removeprefix('ddp_')}.rank*.gz"))
+    recorded = [ranks or [shared_data / "torch" / f"{program}.pt.trace.json.gz"]]
+    for paths in (*recorded, [shared_data / "nsys" / f"{program}.sqlite"]):
+        found = diagnose(open_trace(paths)).findings
+        loud = [each.category for each in found if each.severity in (Severity.HIGH, Severity.MEDIUM)]
+        assert next((each for each in loud if each not in ASIDE), None) is RECORDED_TWICE[program]
 
 
 def test_an_allocating_program_is_told_so_by_both(fixtures: Path) -> None:

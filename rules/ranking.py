@@ -1,0 +1,53 @@
+"""The order of findings: by ceiling, but of two about as large the one with a cause of its own comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rules.base import Category, Finding, Severity
+
+# One program recorded twice, by two profilers or on two machines, spends between 0.6 and 1.6 times as long in the same
+# calls (docs/decisions/0013): the ratio of two CPU-side ceilings is known to about a factor of two.
+AS_LARGE = 2.0
+_CAUSES_OF_THEIR_OWN = frozenset(
+    {
+        Category.INPUT_BOUND,
+        Category.HOST_BOUND,
+        Category.SYNCHRONIZATION,
+        Category.ALLOCATOR,
+        Category.COPY_H2D,
+        Category.COPY_D2H,
+        Category.EXPOSED_COMMUNICATION,
+        Category.COMMUNICATION_LATENCY,
+        Category.STRAGGLER,
+    }
+)
+_LOUDNESS = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2, Severity.INFO: 3}
+
+
+def ranked(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings by the share of their window that they could give back, largest first.
+
+    Launch overhead is what is left when no call or region can be named. It comes after findings of its own severity
+    that name one and are about as large (``AS_LARGE``).
+    """
+    order = sorted(findings, key=lambda each: (-_share(each), _LOUDNESS[each.severity]))
+    for rest in [each for each in order if each.category is Category.LAUNCH_BOUND]:
+        at = next(place for place, each in enumerate(order) if each is rest)
+        later = order[at + 1 :]
+        named = [each for each in later if _is_as_large(each, rest)]
+        unnamed = [each for each in later if not _is_as_large(each, rest)]
+        order = [*order[:at], *named, rest, *unnamed]
+    return order
+
+
+def _share(finding: Finding) -> float:
+    return finding.ceiling_ns / max(finding.window_ns, 1)
+
+
+def _is_as_large(finding: Finding, rest: Finding) -> bool:
+    return (
+        finding.category in _CAUSES_OF_THEIR_OWN
+        and finding.severity is rest.severity
+        and _share(finding) * AS_LARGE >= _share(rest)
+    )

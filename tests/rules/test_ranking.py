@@ -1,0 +1,69 @@
+"""By ceiling, but a cause that can be named before launch overhead of about the same size."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.base import Category, Finding, severity_of
+from rules.ranking import AS_LARGE, ranked
+
+WINDOW = 1000
+
+
+def finding(category: Category, ceiling: int) -> Finding:
+    return Finding(category.value, category, severity_of(ceiling, WINDOW), "", "", (), ceiling, WINDOW)
+
+
+def order(*findings: Finding) -> list[tuple[Category, int]]:
+    return [(each.category, each.ceiling_ns) for each in ranked(findings)]
+
+
+LAUNCH = Category.LAUNCH_BOUND
+
+
+@pytest.mark.parametrize(
+    "category",
+    [
+        Category.ALLOCATOR,
+        Category.SYNCHRONIZATION,
+        Category.INPUT_BOUND,
+        Category.COPY_H2D,
+        Category.STRAGGLER,
+    ],
+)
+def test_a_named_cause_half_as_large_comes_before_launch_overhead(category: Category) -> None:
+    assert order(finding(LAUNCH, 400), finding(category, 200)) == [(category, 200), (LAUNCH, 400)]
+    assert order(finding(LAUNCH, 400), finding(category, 199)) == [(LAUNCH, 400), (category, 199)]
+
+
+def test_kernels_and_lesser_severities_do_not_come_before_it() -> None:
+    for category, ceiling in ((Category.MEMORY_BOUND_KERNELS, 300), (Category.ALLOCATOR, 149)):
+        assert order(finding(category, ceiling), finding(LAUNCH, 160 * 2))[0] == (LAUNCH, 320)
+    assert order(finding(LAUNCH, 160), finding(Category.ALLOCATOR, 149))[0] == (LAUNCH, 160)
+
+
+def test_everything_else_is_told_by_size() -> None:
+    told = order(
+        finding(Category.ALLOCATOR, 100),
+        finding(Category.MEMORY_BOUND_KERNELS, 300),
+        finding(Category.SYNCHRONIZATION, 500),
+        finding(Category.INPUT_BOUND, 510),
+    )
+    assert [ceiling for _, ceiling in told] == [510, 500, 300, 100]
+
+
+FINDINGS = st.builds(finding, st.sampled_from(list(Category)), st.integers(0, WINDOW))
+
+
+@given(st.lists(FINDINGS, max_size=12))
+def test_no_finding_is_lost_and_none_passes_a_larger_one_but_launch_overhead(findings: list[Finding]) -> None:
+    told = ranked(findings)
+    assert sorted(map(id, told)) == sorted(map(id, findings))
+    for place, each in enumerate(told):
+        for later in told[place + 1 :]:
+            if later.ceiling_ns > each.ceiling_ns:
+                assert later.category is LAUNCH
+                assert later.severity is each.severity
+                assert later.ceiling_ns <= AS_LARGE * each.ceiling_ns
