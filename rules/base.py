@@ -125,6 +125,7 @@ class Finding:
     code: str = ""  # a snippet that shows the change
     cannot_tell: str = ""  # what this trace does not say, and which capture would
     confidence: str = "high"  # "high", "medium" or "low"
+    of_recording: bool = False  # the recording would be shorter without this time, the run itself no faster
 
     @property
     def speedup_at_most(self) -> float:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from parsers.model import Progress
-from parsers.model.units import three_digits
 from viewer.commands import Commands, keys_text
 from viewer.document import Document
 from viewer.palette import Hit, Mode, SearchField
+from viewer.reports.wording import short_ceiling
 from viewer.search import NameMatch, Walk, events_named, fuzzy_score, matching_names
 
 if TYPE_CHECKING:
@@ -100,10 +100,8 @@ class Searching(QObject):
         for finding in diagnosis.findings if diagnosis is not None else ():
             score = fuzzy_score(query.lower(), f"{finding.title} {finding.category.value} {finding.culprit}")
             if score > 0:
-                speedup = finding.speedup_at_most
-                remark = f"at most {three_digits(speedup)}x" if speedup >= 1.01 else ""
                 run = _bound(self._document.select_finding, finding)
-                found.append((score + 12, Hit("finding", finding.title, remark, run)))
+                found.append((score + 12, Hit("finding", finding.title, short_ceiling(finding), run)))
         return found
 
     def _lanes(self, query: str) -> list[tuple[float, Hit]]:

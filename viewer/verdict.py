@@ -15,7 +15,7 @@ from viewer import theme
 from viewer.budget_bar import BudgetBar, Part
 from viewer.document import Document, Stage
 from viewer.labels import ElidedLabel, Label
-from viewer.reports.wording import budget_parts, ceiling, first_problem, verdict
+from viewer.reports.wording import budget_parts, ceiling, first_problem, first_problem_of_the_run, verdict
 from viewer.timeline.geometry.naming import kernel_name
 
 MOST_ROWS_SHOWN = 4
@@ -91,7 +91,7 @@ class VerdictStrip(QWidget):
     def _details(self, trace: Trace) -> str:
         diagnosis = self._document.diagnosis
         problem = first_problem(diagnosis) if diagnosis is not None else None
-        if problem is None:
+        if diagnosis is None or problem is None:
             window = self._document.window
             length = duration(window[1] - window[0])
             if trace.kernels and not len(trace.events):
@@ -106,8 +106,12 @@ class VerdictStrip(QWidget):
         if problem.because:
             parts.append(problem.because)
         most = ceiling(problem)
-        if most:
+        if most and problem.of_recording:
+            parts.append(f"The recording would take {most}.")
+        elif most:
             parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
+        if problem.of_recording and (rest := first_problem_of_the_run(diagnosis)) is not None:
+            parts.append(f"Apart from that, {inside_a_sentence(rest.title).removesuffix('.')}.")
         return " ".join(parts)
 
     def _show_problem(self) -> None:
@@ -157,6 +161,11 @@ class VerdictStrip(QWidget):
         if trace is not None and analysis is not None:
             t0, t1 = self._document.window
             self._document.show_evidence(places_of(trace, analysis, device, key, label, t0, t1))
+
+
+def inside_a_sentence(title: str) -> str:
+    """A title without its capital; names such as GPU keep theirs."""
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
 def gaps_by_cause(idle: IdleTable, device: int, t0: int, t1: int) -> dict[str, int]:

@@ -115,6 +115,7 @@ When it is wrong
             code=_CODE,
             cannot_tell="How long the step takes without the profiler: time it with CUDA events.",
             confidence="medium",
+            of_recording=True,
         )
 
 

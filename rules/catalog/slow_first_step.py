@@ -55,9 +55,10 @@ When it is wrong
         text = (
             f"{slowest.name} takes {duration(slowest.duration)}, "
             f"{three_digits(slowest.duration / max(found.usual_ns, 1))} times a "
-            f"steady step ({duration(found.usual_ns)}), right after the recording began. It is left out of "
-            "the other findings."
+            f"steady step ({duration(found.usual_ns)}), right after the recording began."
         )
+        if found.contains:
+            text += f" It contains {listed(found.contains)}."
         yield Finding(
             rule=self.id,
             category=self.category,
@@ -66,7 +67,7 @@ When it is wrong
                 f"The first recorded step is slow: {three_digits(slowest.duration / max(found.usual_ns, 1))} "
                 "times the others"
             ),
-            explanation=f"{text} It contains {listed(found.contains)}." if found.contains else text,
+            explanation=f"{text} It is left out of the other findings.",
             advice=("Start recording a step or two before the steps that matter.",),
             ceiling_ns=found.extra_ns,
             window_ns=found.recorded_ns,
@@ -77,4 +78,5 @@ When it is wrong
             code=_CODE,
             cannot_tell="What the step did besides: record with stacks.",
             confidence="medium",
+            of_recording=True,
         )

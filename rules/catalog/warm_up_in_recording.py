@@ -83,6 +83,7 @@ When it is wrong
                 "Whether later steps would be slow again, for instance by recompiling for new shapes: record "
                 "a longer run."
             ),
+            of_recording=True,
         )
 
 
@@ -91,9 +92,11 @@ def _explanation(found: WarmUp) -> str:
     text = (
         f"{count} of {count + len(found.steady)} steps {'is' if count == 1 else 'are'} warm-up: {slowest.name} takes "
         f"{duration(slowest.duration)}, {three_digits(slowest.duration / max(found.usual_ns, 1))} times a steady step "
-        f"({duration(found.usual_ns)}). All other findings look at the steady steps only."
+        f"({duration(found.usual_ns)})."
     )
-    return f"{text} It contains {listed(found.contains)}." if found.contains else text
+    if found.contains:
+        text += f" It contains {listed(found.contains)}."
+    return f"{text} All other findings look at the steady steps only."
 
 
 def _part(share: float) -> str:

@@ -22,8 +22,11 @@ STEP = 20 * MS
 KERNELS = 8
 
 
-def training_run() -> Trace:
-    """Three steps of 20 ms: eight kernels of 1 ms launched at once, then 10 ms in `tokenize` with an idle GPU."""
+def training_run(warm_up: int = 0) -> Trace:
+    """Three steps of 20 ms: eight kernels of 1 ms launched at once, then 10 ms in `tokenize` with an idle GPU.
+
+    The first step is longer by ``warm_up`` ns at its beginning.
+    """
     builder = TraceBuilder()
     device = builder.device(Device(0, "NVIDIA H200", memory_bytes=150_000_000_000))
     main = {"process": 1, "thread": 1}
@@ -33,10 +36,16 @@ def training_run() -> Trace:
     calls = builder.lane(Lane(LaneKind.CUDA_API, "Main thread CUDA calls", **main))
     stream = builder.lane(Lane(LaneKind.GPU_STREAM, "GPU 0 stream 7", device=device, stream=7))
     for number in range(STEPS):
-        begin = number * STEP
+        begin = warm_up + number * STEP
         add = builder.add
         at, end = np.array([begin]), np.array([begin + STEP - 10 * US])
-        add(at, end, builder.string(f"ProfilerStep#{number}"), steps, EventKind.STEP)
+        add(
+            at if number else np.array([0]),
+            end,
+            builder.string(f"ProfilerStep#{number}"),
+            steps,
+            EventKind.STEP,
+        )
         add(at + 10 * MS, at + STEP - 50 * US, builder.string("tokenize"), regions, EventKind.REGION)
         launch = begin + 100 * US + np.arange(KERNELS) * 200 * US
         names = np.where(

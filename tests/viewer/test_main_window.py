@@ -22,7 +22,7 @@ from viewer.preferences import Preferences
 from viewer.preferences_dialog import PreferencesDialog
 from viewer.problem import ProblemDialog, report_of
 
-from .conftest import KERNELS, MS, STEPS, wait_until_ready
+from .conftest import KERNELS, MS, STEPS, training_run, wait_until_ready
 
 SAMPLE = resources.path("samples/elementwise_chain.pt.trace.json.gz")
 
@@ -43,6 +43,20 @@ def test_opening_a_file_shows_timeline_verdict_and_findings(empty_window: MainWi
     assert "Kernels" in empty_window.panels.titles()
     assert SAMPLE.name in empty_window.windowTitle()
     assert SAMPLE.name in empty_window.status.file.text()
+
+
+def test_of_a_warm_up_the_verdict_says_how_long_the_recording_would_be_and_what_is_slow_after_it(
+    empty_window: MainWindow, qtbot: QtBot
+) -> None:
+    empty_window.document.show(training_run(warm_up=10_000 * MS))
+    wait_until_ready(qtbot, empty_window)
+    assert empty_window.verdict.sentence.text().startswith("Warm-up is in the recording")
+    details = empty_window.verdict.where.text()
+    assert "60.0 ms instead of 10.1 s without it" in details
+    assert "Apart from that, the GPU waits for Python: " in details
+    first, second = empty_window.diagnosis.cards[:2]
+    assert first.ceiling == "60.0 ms without it"
+    assert second.ceiling.startswith("at most ")
 
 
 def test_the_verdict_names_cause_culprit_and_ceiling(window: MainWindow) -> None:

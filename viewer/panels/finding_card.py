@@ -20,12 +20,13 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from parsers.model.units import duration, percent, three_digits
+from parsers.model.units import duration, percent
 from rules import Finding
 from rules.base import EXPLANATION_HEADINGS
 from viewer import theme
 from viewer.category_colors import color_of
 from viewer.labels import Label, breakable, unbroken
+from viewer.reports.wording import short_ceiling
 
 if TYPE_CHECKING:
     from viewer.capture.request import CaptureRequest
@@ -149,9 +150,8 @@ class FindingCard(QFrame):
 
     @property
     def ceiling(self) -> str:
-        """ "at most 2.3x", or the share for something that cannot be sped up."""
-        speedup = self.finding.speedup_at_most
-        return f"at most {three_digits(speedup)}x" if speedup >= 1.01 else ""
+        """ "at most 2.3x", or what is left of the recording without what belongs to it alone."""
+        return short_ceiling(self.finding)
 
     def _build(self) -> None:
         finding = self.finding

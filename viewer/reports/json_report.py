@@ -137,6 +137,7 @@ def _finding(trace: Trace, finding: Finding) -> dict[str, Any]:
         "kernel": finding.kernel,
         "ceiling_ns": int(finding.ceiling_ns),
         "speedup_at_most": round(finding.speedup_at_most, 3),
+        "of_recording": finding.of_recording,
         "confidence": finding.confidence,
         "cannot_tell": finding.cannot_tell,
         "evidence": [_evidence(trace, each) for each in finding.evidence[:EVIDENCE_LIMIT]],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from parsers.model import Trace
-from parsers.model.units import percent, three_digits
+from parsers.model.units import duration, percent, three_digits
 from rules import Diagnosis, Finding, Severity
 from rules.analysis.analysis import analyse
 from rules.analysis.budget import Budget
@@ -22,17 +24,45 @@ BUDGET_LABELS = {
 }
 
 
+LEAST_SPEEDUP = 1.01  # less is nothing to speak of
+
+
 def ceiling(finding: Finding) -> str:
-    """ "at most 2.3x faster", or empty where nothing can be gained."""
-    speedup = finding.speedup_at_most
-    return f"at most {three_digits(speedup)}x faster" if speedup >= 1.01 else ""
+    """ "at most 2.3x faster", "32.1 ms instead of 10.1 s without it", or empty where nothing can be gained."""
+    if finding.speedup_at_most < LEAST_SPEEDUP:
+        return ""
+    if finding.of_recording:
+        return f"{duration(_rest(finding))} instead of {duration(finding.window_ns)} without it"
+    return f"at most {three_digits(finding.speedup_at_most)}x faster"
+
+
+def short_ceiling(finding: Finding) -> str:
+    """ "at most 2.3x", "32.1 ms without it", or empty where nothing can be gained."""
+    if finding.speedup_at_most < LEAST_SPEEDUP:
+        return ""
+    if finding.of_recording:
+        return f"{duration(_rest(finding))} without it"
+    return f"at most {three_digits(finding.speedup_at_most)}x"
+
+
+def _rest(finding: Finding) -> int:
+    return max(finding.window_ns - finding.ceiling_ns, 0)
 
 
 def first_problem(diagnosis: Diagnosis) -> Finding | None:
     """The finding the verdict speaks of: the first that accuses something and is not negligible."""
-    accusing = [finding for finding in diagnosis.findings if finding.category not in INFORMATION]
-    loud = [finding for finding in accusing if finding.severity in (Severity.HIGH, Severity.MEDIUM)]
-    return loud[0] if loud else None
+    return next(_problems(diagnosis), None)
+
+
+def first_problem_of_the_run(diagnosis: Diagnosis) -> Finding | None:
+    """As ``first_problem``, of what costs time without a recorder too."""
+    return next((finding for finding in _problems(diagnosis) if not finding.of_recording), None)
+
+
+def _problems(diagnosis: Diagnosis) -> Iterator[Finding]:
+    for finding in diagnosis.findings:
+        if finding.category not in INFORMATION and finding.severity in (Severity.HIGH, Severity.MEDIUM):
+            yield finding
 
 
 def verdict(trace: Trace, diagnosis: Diagnosis) -> str:
