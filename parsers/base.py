@@ -79,3 +79,8 @@ def parsers() -> list[Parser]:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return sorted(_PARSERS.values(), key=lambda each: (each.priority, each.format))
+
+
+def parser_of(source: Source) -> Parser | None:
+    """The first parser that recognises the source; None where no parser does."""
+    return next((each for each in parsers() if each.recognises(source)), None)

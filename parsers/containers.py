@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from parsers.base import Source
 from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError
+from parsers.signatures import ZIP
 from parsers.source import READ_ERRORS, identify, open_bytes
 
 MOST_MEMBERS = 2_000
@@ -23,7 +24,6 @@ MOST_UNPACKED = 64 << 30
 MOST_GROWTH = 300  # times the archive's size, once it is large
 _FREE_GROWTH = 256 << 20
 _COPY_BYTES = 4 << 20
-_ZIP = b"PK\x03\x04"
 _TAR_MAGIC = slice(257, 262)
 _CONVERTIBLE = (".nsys-rep", ".qdrep")  # nsys writes the export of a report beside it, with the same name
 _ARCHIVE_ERRORS = (
@@ -55,7 +55,7 @@ def contents(path: Path, progress: Progress) -> Contents:
     if path.is_dir():
         return _without_exported(_folder(path))
     source = identify(path)
-    if source.head.startswith(_ZIP):
+    if source.head.startswith(ZIP):
         return _without_exported(_unpacked(path, _zip_members(path), progress))
     if source.head[_TAR_MAGIC] == b"ustar":
         return _without_exported(_unpacked(path, _tar_members(source), progress))

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from parsers import cache
-from parsers.base import Reopenable, Source, parsers
+from parsers.base import Reopenable, Source, parser_of
 from parsers.containers import contents, holding
 from parsers.file_arguments import with_origin
 from parsers.merge import merge
@@ -49,21 +49,22 @@ def open_run(paths: Sequence[Path], progress: Progress | None = None) -> Trace:
 
 def _read(source: Source, progress: Progress, lasting: bool) -> Trace:
     """Read one source; ``lasting`` says that its path is the user's own file, which may be in the cache."""
-    for parser in parsers():
-        if parser.recognises(source):
-            if lasting and isinstance(parser, Reopenable):
-                argument_source = partial(parser.argument_source, source)
-                if (known := cache.load(source.path, parser.format, argument_source)) is not None:
-                    return with_origin(known, parser, source, known.inputs[0].state)
-            state = cache.state_of(source.path)
-            trace = with_origin(parser.read(source, progress), parser, source, state)
-            kept = state if lasting else None
-            return replace(trace, inputs=tuple(replace(each, state=kept) for each in trace.inputs))
-    raise UnknownFormat(
-        source.path,
-        "This is not a recording that Stallscope knows.",
-        "It reads PyTorch profiler or Chrome JSON, Nsight Systems SQLite exports, and Nsight Compute reports or CSV.",
-    )
+    parser = parser_of(source)
+    if parser is None:
+        raise UnknownFormat(
+            source.path,
+            "This is not a recording that Stallscope knows.",
+            "It reads PyTorch profiler and Chrome JSON, Nsight Systems SQLite exports, Nsight Compute reports and CSV, "
+            "and nvidia-smi logs.",
+        )
+    if lasting and isinstance(parser, Reopenable):
+        argument_source = partial(parser.argument_source, source)
+        if (known := cache.load(source.path, parser.format, argument_source)) is not None:
+            return with_origin(known, parser, source, known.inputs[0].state)
+    state = cache.state_of(source.path)
+    trace = with_origin(parser.read(source, progress), parser, source, state)
+    kept = state if lasting else None
+    return replace(trace, inputs=tuple(replace(each, state=kept) for each in trace.inputs))
 
 
 def _nothing_usable(path: Path, skipped: list[tuple[str, str]]) -> TraceError:

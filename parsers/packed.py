@@ -11,14 +11,15 @@ from typing import IO, Any
 import zstandard
 from isal import isal_zlib
 
+from parsers.signatures import GZIP, ZSTD
+
 _PACKED_BLOCK = 64 << 10
 _MOST_AT_ONCE = 8 << 20
 _GZIP_WINDOW = 31
 _DAMAGE: Any = isal_zlib.error
-_MAGIC = b"\x1f\x8b"
 _ZSTD_SLICE = 1 << 10  # unpacks to 32 MB at most
 _ZSTD_WINDOW = 1 << 31
-_ZSTD_FRAMES = (b"\x28\xb5\x2f\xfd", *(bytes((first, 0x2A, 0x4D, 0x18)) for first in range(0x50, 0x60)))
+_ZSTD_FRAMES = (ZSTD, *(bytes((first, 0x2A, 0x4D, 0x18)) for first in range(0x50, 0x60)))
 
 
 class PackedStream(io.BufferedIOBase):
@@ -76,7 +77,7 @@ class GzipStream(PackedStream):
                 self._packed = self._member.unused_data.lstrip(b"\0") or self._file.read(_PACKED_BLOCK)
                 if len(self._packed) < 2:
                     self._packed += self._file.read(_PACKED_BLOCK)
-                if not self._packed.startswith(_MAGIC):
+                if not self._packed.startswith(GZIP):
                     return b""
                 self._member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
             packed = self._member.unconsumed_tail or self._packed or self._file.read(_PACKED_BLOCK)

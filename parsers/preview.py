@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from parsers import cache
-from parsers.base import Previewing, Source, parsers
+from parsers.base import Previewing, Source, parser_of
 from parsers.file_arguments import with_origin
 from parsers.model import Effect, EventTable, Links, Progress, Quality, QualityRecorder, Trace, TraceError
 from parsers.model.attributes import AttributeColumn
@@ -32,7 +32,7 @@ def open_preview(
     progress = progress or Progress()
     for path in paths:
         for source in _sources(Path(path)):
-            parser = next((each for each in parsers() if each.recognises(source)), None)
+            parser = parser_of(source)
             if parser is None or cache.holds(source.path, parser.format):
                 continue
             if isinstance(parser, Previewing):

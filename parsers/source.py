@@ -10,9 +10,8 @@ import zstandard
 from parsers.base import HEAD_BYTES, Source
 from parsers.model import Malformed, TraceError
 from parsers.packed import GzipStream, ZstdStream
+from parsers.signatures import GZIP, ZSTD
 
-_GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
 READ_ERRORS = (OSError, EOFError, ValueError, zstandard.ZstdError)  # what reading damaged data raises
 
 
@@ -33,7 +32,7 @@ def identify(path: Path, shown: str = "") -> Source:
         raise TraceError(path, f"This file cannot be read ({error}).", "Copy it to a local disk.") from error
     if not magic:
         raise Malformed(path, "The file is empty.", "Record or copy it again.")
-    compression = "gzip" if magic.startswith(_GZIP) else "zstd" if magic == _ZSTD else ""
+    compression = "gzip" if magic.startswith(GZIP) else "zstd" if magic == ZSTD else ""
     try:
         with open_bytes(Source(path, b"", compression)) as file:
             head = file.read(HEAD_BYTES)

@@ -14,10 +14,10 @@ from parsers.chrome.exchange import packed
 from parsers.chrome.reading import Reading
 from parsers.chrome.stream import Chunk, EventStream
 from parsers.model import Progress
+from parsers.signatures import USUAL_GROWTH
 from parsers.source import open_bytes
 
 LEAST_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
-USUAL_GROWTH = 12  # of packed files
 HEAD_START = 16  # chunks that the first process reads while the second one starts
 FROZEN_WORD = (
     "--second-process"  # the frozen program has no interpreter to run: it starts itself with this word

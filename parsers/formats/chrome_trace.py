@@ -14,9 +14,10 @@ from parsers.chrome.exchange import unpack_into
 from parsers.chrome.header import parse_header
 from parsers.chrome.pairs import add_instants
 from parsers.chrome.reading import Reading, TooManyEvents
-from parsers.chrome.second_process import USUAL_GROWTH, SecondProcess
+from parsers.chrome.second_process import SecondProcess
 from parsers.chrome.stream import EventStream
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceError, UnknownFormat
+from parsers.signatures import USUAL_GROWTH
 from parsers.source import open_bytes
 
 _JSON_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")

@@ -191,7 +191,11 @@ def any_stream(trace: Trace, device: int) -> int:
 
 def event_evidence(trace: Trace, events: I64, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
     """The longest of some events, as evidence."""
-    order = events[np.argsort(-durations(trace, events), kind="stable")][:most]
+    return evidence_of(trace, events[np.argsort(-durations(trace, events), kind="stable")][:most])
+
+
+def evidence_of(trace: Trace, events: I64) -> tuple[Evidence, ...]:
+    """These events, as evidence in this order."""
     return tuple(
         Evidence(
             lane=int(trace.events.lane[event]),
@@ -200,5 +204,5 @@ def event_evidence(trace: Trace, events: I64, most: int = MOST_EVIDENCE) -> tupl
             name=trace.name(event),
             event=event,
         )
-        for event in order.tolist()
+        for event in events.tolist()
     )

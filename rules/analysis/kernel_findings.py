@@ -14,7 +14,8 @@ import numpy.typing as npt
 from parsers.model import KernelProfile, Trace
 from parsers.model.units import duration
 from rules.analysis.analysis import analyse
-from rules.analysis.intervals import union
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.intervals import pairs, union
 from rules.analysis.kernel_conditions import caution
 from rules.analysis.kernel_groups import KernelGroup, groups_worth_reading, profiled_ns
 from rules.analysis.kernel_join import kernel_join
@@ -22,7 +23,7 @@ from rules.analysis.kernel_names import readable_name
 from rules.analysis.kernel_result import KernelRuleResult
 from rules.analysis.kernel_rules import evaluate
 from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, speed_of_light
-from rules.base import Category, Evidence, Finding, Need, Severity, rules, severity_of
+from rules.base import Category, Finding, Need, Severity, rules, severity_of
 
 I64 = npt.NDArray[np.int64]
 LONGEST_NAME = 70
@@ -34,7 +35,6 @@ FROM_THE_REPORT = (
     "The counters are from Nsight Compute, which flushes caches and fixes clocks unless told otherwise."
 )
 MOST_EVIDENCE = 5
-MOST_INTERVALS = 20_000
 _NO_EVENTS = np.empty(0, np.int64)
 ONE_LAUNCH = "Only one launch of it was profiled, maybe the warm-up: profile a later one too (--launch-skip)."
 
@@ -106,8 +106,8 @@ def findings(rule: str, trace: Trace, groups: Iterable[tuple[KernelGroup, Fault]
             rank=_rank(trace, weight.events),
             device=_device(trace, weight.events),
             kernel=group.representative.id,
-            evidence=_evidence(trace, weight.events),
-            intervals=_intervals(trace, weight.events),
+            evidence=event_evidence(trace, weight.events, MOST_EVIDENCE),
+            intervals=pairs(union(trace.events.start[weight.events], trace.events.end[weight.events])),
             code=fault.code,
             cannot_tell=" ".join(note for note in notes if note),
             confidence=fault.confidence,
@@ -143,25 +143,6 @@ def _on_the_timeline(trace: Trace, group: KernelGroup) -> Weight | None:
     )
     share = total / max(len(analysis.active_devices), 1)
     return Weight(share, analysis.window_ns, text, events, FROM_THE_REPORT)
-
-
-def _evidence(trace: Trace, events: I64) -> tuple[Evidence, ...]:
-    longest = events[np.argsort(-trace.events.duration[events], kind="stable")[:MOST_EVIDENCE]]
-    return tuple(
-        Evidence(
-            int(trace.events.lane[event]),
-            int(trace.events.start[event]),
-            int(trace.events.end[event]),
-            trace.name(event),
-            event,
-        )
-        for event in longest.tolist()
-    )
-
-
-def _intervals(trace: Trace, events: I64) -> tuple[tuple[int, int], ...]:
-    start, end = union(trace.events.start[events], trace.events.end[events])
-    return tuple(zip(start.tolist(), end.tolist(), strict=True)) if len(start) <= MOST_INTERVALS else ()
 
 
 def _device(trace: Trace, events: I64) -> int | None:

@@ -12,6 +12,7 @@ from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.causes import Cause
+from rules.analysis.idle_time import evidence_of
 from rules.analysis.intervals import clip, pairs
 from rules.analysis.phrases import listed, of_every_step, part_of_step, share
 from rules.analysis.ranks import MISSING, Ranks, ranks_of
@@ -221,17 +222,7 @@ def _largest_culprit(analysis: Analysis, device: int, cause: Cause) -> str:
 def _evidence(trace: Trace, ranks: Ranks, patient: int) -> tuple[Evidence, ...]:
     mine = np.flatnonzero(np.isin(ranks.last, ranks.late_together) & ranks.present[:, patient])
     mine = mine[np.argsort(-ranks.waiting[mine, patient], kind="stable")][:20]
-    events = ranks.columns.event[ranks.row[mine, patient]]
-    return tuple(
-        Evidence(
-            int(trace.events.lane[event]),
-            int(trace.events.start[event]),
-            int(trace.events.end[event]),
-            trace.name(event),
-            event,
-        )
-        for event in events.tolist()
-    )
+    return evidence_of(trace, ranks.columns.event[ranks.row[mine, patient]])
 
 
 def _advice(analysis: Analysis, ranks: Ranks) -> tuple[str, ...]:

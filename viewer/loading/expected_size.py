@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from parsers.signatures import PACKED, USUAL_GROWTH
+
 LARGE_BYTES = 30 << 20  # below, a process of its own takes longer to start than it saves
-_USUAL_GROWTH = 12  # of packed files
-_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 _MOST_FILES = 2_000
 
 
@@ -32,7 +32,7 @@ def _expected(file: Path) -> int:
             return 0
         size = file.stat().st_size
         with file.open("rb") as opened:
-            packed = opened.read(4).startswith(_PACKED)
+            packed = opened.read(4).startswith(PACKED)
     except OSError:
         return 0
-    return size * _USUAL_GROWTH if packed else size
+    return size * USUAL_GROWTH if packed else size

@@ -1,0 +1,9 @@
+"""What packed files begin with, and how much is usually in them; imports nothing, so a window may ask at its start."""
+
+from __future__ import annotations
+
+GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
+ZIP = b"PK\x03\x04"
+PACKED = (GZIP, ZSTD, ZIP)
+USUAL_GROWTH = 12  # of traces: text that repeats itself
