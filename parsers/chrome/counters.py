@@ -11,8 +11,9 @@ import msgspec
 import numpy as np
 
 from parsers.chrome.collect import Columns
-from parsers.chrome.lanes import LaneMaker, as_integer
+from parsers.chrome.lanes import LaneMaker
 from parsers.chrome.records import SAMPLE, SAMPLES, Event
+from parsers.chrome.stated import whole_number
 from parsers.chrome.times import INVALID, nanoseconds
 from parsers.model import Counter
 
@@ -70,7 +71,7 @@ class Series:
 
 
 def _device_of(process: str) -> int | None:
-    return as_integer(process.upper().removeprefix("GPU")) if process.upper().startswith("GPU") else None
+    return whole_number(process.upper().removeprefix("GPU")) if process.upper().startswith("GPU") else None
 
 
 def _number(value: Any) -> float | None:

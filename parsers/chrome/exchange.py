@@ -60,8 +60,8 @@ def packed(columns: Columns, series: Series) -> bytes:
             track=_bytes([part.track for part in parts]),
             kind=_bytes([np.full(len(part.start), part.kind, np.uint8) for part in parts]),
             row=_bytes([part.row for part in parts]),
-            attributes={which.value: _pair(stated) for which, stated in columns.attributes.items()},
-            call_sizes=_pair(columns.call_sizes),
+            attributes={which.value: _pair(stated) for which, stated in columns.stated.attributes.items()},
+            call_sizes=_pair(columns.stated.call_sizes),
             instants=columns.instants,
             memory=columns.memory,
             metadata=columns.metadata,
@@ -99,10 +99,10 @@ def unpack_into(data: bytes, columns: Columns, series: Series) -> None:
         events, values = _arrays(pair)
         if which in TEXT_ATTRIBUTES:
             values = names[values].astype(np.int64)
-        columns.attributes[which].append((events + first, values))
+        columns.stated.attributes[which].append((events + first, values))
     calls, sizes = _arrays(parcel.call_sizes)
     if len(calls):
-        columns.call_sizes.append((calls + first, sizes))
+        columns.stated.call_sizes.append((calls + first, sizes))
     columns.instants += parcel.instants
     columns.memory += parcel.memory
     columns.metadata += parcel.metadata

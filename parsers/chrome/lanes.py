@@ -10,6 +10,7 @@ from zlib import crc32
 
 from parsers.chrome.categories import Where
 from parsers.chrome.collect import Naming, Track
+from parsers.chrome.stated import whole_number
 from parsers.model import Device, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 
@@ -75,7 +76,7 @@ class LaneMaker:
     def _stream_lane(self, kind: LaneKind, device: Any, stream: Any) -> Lane:
         number = device_number(device)
         queue = identity(stream)
-        name = f"GPU {number} stream {stream if as_integer(stream) is None else queue}"
+        name = f"GPU {number} stream {stream if whole_number(stream) is None else queue}"
         if kind is LaneKind.GPU_REGION:
             name += " regions"
         elif kind is LaneKind.OTHER:
@@ -84,7 +85,7 @@ class LaneMaker:
 
     def _thread_lane(self, kind: LaneKind, pid: Any, tid: Any) -> Lane:
         process = self.names.processes.get(pid) or (
-            pid if isinstance(pid, str) and as_integer(pid) is None else ""
+            pid if isinstance(pid, str) and whole_number(pid) is None else ""
         )
         if kind is LaneKind.STEPS:
             return Lane(kind, "Steps", self.rank, identity(pid), process_name=process)
@@ -99,9 +100,9 @@ class LaneMaker:
         known = self.names.threads.get((pid, tid), "")
         if (pid, tid) in self.autograd:
             return f"Autograd thread {tid}"
-        if isinstance(tid, str) and as_integer(tid) is None:
+        if isinstance(tid, str) and whole_number(tid) is None:
             return known or tid
-        if as_integer(tid) == as_integer(pid) and as_integer(pid):
+        if whole_number(tid) == whole_number(pid) and whole_number(pid):
             return "Main thread"
         generic = not known or known == self.names.processes.get(pid)
         return f"Thread {tid}" if generic else known
@@ -109,7 +110,7 @@ class LaneMaker:
 
 def device_number(device: Any) -> int:
     """The number of a device that is stated as 0, "0" or "/device:GPU:0"."""
-    number = as_integer(device)
+    number = whole_number(device)
     if number is None:
         found = re.search(r"(\d{1,9})\D*$", str(device))
         number = int(found[1]) if found else 0
@@ -118,17 +119,7 @@ def device_number(device: Any) -> int:
 
 def identity(value: Any) -> int:
     """A process, thread or stream id as a number; texts get a negative one of their own."""
-    number = as_integer(value)
+    number = whole_number(value)
     if number is not None and -(1 << 62) < number < 1 << 62:
         return number
     return -1 - crc32(repr(value).encode("utf-8", "replace"))
-
-
-def as_integer(value: Any) -> int | None:
-    """A recorded id as a number: 7, 7.0, "7" or "0x7"; None for any other text."""
-    try:
-        if isinstance(value, str):
-            return int(value, 0)
-        return None if value is None else int(value)
-    except (ValueError, OverflowError):
-        return None

@@ -51,13 +51,13 @@ def usable_events(columns: Columns, strings: list[str], quality: QualityRecorder
         np.array([len(part.start) for part in parts], np.int64),
     )
     parts.clear()
-    attributes = {which: _pairs(stated) for which, stated in columns.attributes.items()}
-    columns.attributes.clear()
+    attributes = {which: _pairs(stated) for which, stated in columns.stated.attributes.items()}
+    columns.stated.attributes.clear()
     if Attribute.CORRELATION in attributes:
         events, correlation = attributes[Attribute.CORRELATION]
         timed = start[events] != INVALID
         move_device_clock(start, kind, events[timed], correlation[timed], quality)
-    table = Table(start, duration, name, track, kind, row, attributes, _pairs(columns.call_sizes))
+    table = Table(start, duration, name, track, kind, row, attributes, _pairs(columns.stated.call_sizes))
     return _without_impossible(table, good, strings, quality)
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from parsers import open_trace
 from parsers.chrome import stream, usual_records
 from parsers.chrome.collect import Columns
-from parsers.chrome.records import EVENTS
+from parsers.chrome.records import EVENTS, Arguments
 from parsers.chrome.usual_records import MOST_FAILURES, UsualEvents
 from parsers.model import QualityRecorder, Trace
 
@@ -72,7 +73,7 @@ def _content(columns: Columns) -> list[object]:
     ]
     attributes = {
         which: [(events.tolist(), values.tolist()) for events, values in stated]
-        for which, stated in columns.attributes.items()
+        for which, stated in columns.stated.attributes.items()
     }
     return [
         parts, attributes, list(columns.names), list(columns.tracks), columns.flows, dict(columns.ignored),
@@ -90,6 +91,19 @@ def test_any_usual_chunk_gives_the_same_columns(events: list[dict[str, Any]]) ->
     quick.add_usual(usual, 100)
     general.add(EVENTS.decode(text), 100)
     assert _content(quick) == _content(general)
+
+
+@pytest.mark.parametrize(
+    "usual",
+    [usual_records.CallArguments, usual_records.OperationArguments, usual_records.MemoryArguments],
+    ids=lambda usual: usual.__name__,
+)
+def test_a_usual_argument_is_written_and_typed_like_the_general_one(usual: type[msgspec.Struct]) -> None:
+    general = {field.name: field for field in msgspec.structs.fields(Arguments)}
+    for field in msgspec.structs.fields(usual):
+        assert (field.encode_name, field.type, field.default) == (
+            general[field.name].encode_name, general[field.name].type, general[field.name].default,
+        )  # fmt: skip
 
 
 COMPLETE_CATEGORIES = [
