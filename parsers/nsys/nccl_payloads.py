@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Effect
+from parsers.nsys.binary_payloads import DOING, binary_payloads
 from parsers.nsys.identifiers import global_process
 from parsers.nsys.reading import Reading
 from parsers.sqlite.database import Table, quote
@@ -37,8 +38,28 @@ class Payloads:
 
 
 def read_payloads(reading: Reading, table: Table) -> Payloads:
-    """Payloads that the export wrote out as JSON; binary ones stay unread, and are counted."""
-    _count_binary(reading, table)
+    """Payloads that the export wrote out as JSON or kept as bytes; bytes that are not understood are counted."""
+    sizes: dict[int, int] = {}
+    ranks: dict[int, int] = {}
+    unread = 0
+    for row, thread, stated in binary_payloads(reading, table):
+        if stated is None:
+            unread += 1
+        else:
+            _keep(row, thread, stated, sizes, ranks)
+    for key, owner, written in _written_out(reading, table):
+        if isinstance(key, int) and isinstance(owner, int):
+            _keep(key, owner, _fields(written), sizes, ranks)
+    reason = (
+        "NVTX payloads in a binary form that is not known were left out: message sizes in them are missing."
+    )
+    reading.builder.quality.note("binary payloads", Effect.NOTED, reason, f"{table.name}.binaryData", unread)
+    rows = np.array(sorted(sizes), np.int64)
+    return Payloads(rows, np.array([sizes[row] for row in rows.tolist()], np.int64), ranks)
+
+
+def _written_out(reading: Reading, table: Table) -> Iterable[tuple[object, ...]]:
+    """Rowid, globalTid and JSON of the rows that have any."""
     if "jsonText" in table:
         text = "jsonText"
         if "jsonTextId" in table:
@@ -46,29 +67,20 @@ def read_payloads(reading: Reading, table: Table) -> Payloads:
     elif "jsonTextId" in table:
         text = "(SELECT value FROM StringIds WHERE id = jsonTextId)"
     else:
-        return Payloads()
+        return ()
     given = " OR ".join(f"{each} IS NOT NULL" for each in ("jsonText", "jsonTextId") if each in table)
     sql = f"SELECT {table.rowid}, {table.expression('globalTid', 0)}, {text} FROM {quote(table.name)} WHERE {given}"
-    sizes: dict[int, int] = {}
-    ranks: dict[int, int] = {}
-    for row, thread, written in reading.optional_rows(sql):
-        stated = _fields(written)
-        size, rank = _number(stated, "message size"), _number(stated, "rank")
-        if size is not None and isinstance(row, int):
-            sizes[row] = size
-        if rank is not None and isinstance(thread, int) and _number(stated, "no. of ranks") is not None:
-            ranks.setdefault(global_process(thread), rank)
-    rows = np.array(sorted(sizes), np.int64)
-    return Payloads(rows, np.array([sizes[row] for row in rows.tolist()], np.int64), ranks)
+    return reading.streamed(sql, DOING)
 
 
-def _count_binary(reading: Reading, table: Table) -> None:
-    if "binaryData" not in table:
-        return
-    counted = reading.optional_rows(f"SELECT count(binaryData) FROM {quote(table.name)}")
-    count = int(str(counted[0][0])) if counted else 0
-    reason = "NVTX payloads in binary form are not read, so message sizes that they hold are missing."
-    reading.builder.quality.note("binary payloads", Effect.NOTED, reason, f"{table.name}.binaryData", count)
+def _keep(
+    row: int, thread: int, stated: Mapping[str, Any], sizes: dict[int, int], ranks: dict[int, int]
+) -> None:
+    size, rank = _number(stated, "message size"), _number(stated, "rank")
+    if size is not None:
+        sizes[row] = size
+    if rank is not None and _number(stated, "no. of ranks") is not None:
+        ranks.setdefault(global_process(thread), rank)
 
 
 def _fields(written: object) -> Mapping[str, Any]:

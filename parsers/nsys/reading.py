@@ -23,6 +23,7 @@ Mask = npt.NDArray[np.bool_]
 _NOT_EVENTS = ("TARGET_INFO", "META_DATA", "EXPORT_META", "DIAGNOSTIC_EVENT", "GENERIC_EVENT_", "ANALYSIS")
 LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000
 _NAMES_IN_ONE_QUERY = 500
+_ROWS_OF_A_STEP = 2048
 _NAMES_WORTH_A_SCAN = 20_000
 
 
@@ -85,7 +86,7 @@ class Reading:
             for batch in self.database.batches(table, {"row": table.rowid, **columns}, where):
                 count += len(batch)
                 self._rows_done += len(batch)
-                self.progress.step(min(0.05 + 0.75 * self._rows_done / self._rows_in_all, 0.8), doing)
+                self._step(doing)
                 yield batch
         except TableDamaged as damage:
             self.builder.quality.note(
@@ -159,14 +160,20 @@ class Reading:
             )
             return []
 
-    def streamed(self, sql: str) -> Iterator[tuple[Any, ...]]:
+    def streamed(self, sql: str, doing: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a large query, one by one, up to where the file is damaged, which is noted."""
         try:
-            yield from self.database.stream(sql)
+            for number, row in enumerate(self.database.stream(sql)):
+                if number % _ROWS_OF_A_STEP == 0:
+                    self._step(doing)
+                yield row
         except sqlite3.Error as error:
             self.builder.quality.note(
                 "damaged table", Effect.NOTED, "A part of the file could not be read.", str(error)
             )
+
+    def _step(self, doing: str) -> None:
+        self.progress.step(min(0.05 + 0.75 * self._rows_done / self._rows_in_all, 0.8), doing)
 
     def strings_of(self, ids: Iterable[int]) -> dict[int, str]:
         """The texts of these StringIds, and of no others; an id without a text becomes "(string N)"."""

@@ -38,11 +38,8 @@ def read_generic_metrics(reading: Reading, machine: Machine, ranks: dict[int, in
     series: dict[tuple[int, str], tuple[array[int], array[float]]] = {}
     other = 0
     decode = msgspec.json.Decoder(dict[str, float | int | str | None], strict=False).decode
-    for place, (time, kind, data) in enumerate(
-        reading.streamed(f"SELECT timestamp, typeId, data FROM {quote(table.name)}")
-    ):
-        if place % _STEP_ROWS == 0:
-            reading.progress.step(0.8, "reading GPU metrics")
+    sql = f"SELECT timestamp, typeId, data FROM {quote(table.name)}"
+    for time, kind, data in reading.streamed(sql, "reading GPU metrics"):
         values = (
             _numbers(decode, data)
             if isinstance(time, int) and isinstance(kind, int) and abs(time) < FARTHEST_NS

@@ -1,4 +1,4 @@
-"""Tables beside those of GPU work and calls: when threads ran, what the GPUs are, payloads of ranges."""
+"""Tables beside those of GPU work and calls: when threads ran, what the GPUs are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import EventKind, LaneKind, Trace
-from tests.parsers.nsys_exports import PROCESS, THREAD, call, export, kernel, nvtx
+from tests.parsers.nsys_exports import PROCESS, THREAD, call, export, kernel
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 
@@ -41,12 +41,6 @@ def test_the_time_of_threads_on_processors_is_shown_from_switch_to_switch(tmp_pa
     assert shown[f"Thread {other & 0xFFFFFF} on processors"] == [("CPU", 14, 18)]
     assert {note.kind: note.count for note in trace.quality.notes}["scheduled in part"] == 3
     assert trace.quality.events_read == trace.quality.events_kept == 4
-
-
-def test_binary_payloads_are_counted_as_unread(tmp_path: Path) -> None:
-    rows = [nvtx(1, 2, "ncclAllReduce", binaryData=None), nvtx(3, 4, "ncclAllReduce", binaryData="0x00")]
-    trace = opened(tmp_path, NVTX_EVENTS=rows)
-    assert {note.kind: note.count for note in trace.quality.notes}["binary payloads"] == 1
 
 
 def test_gpu_descriptions_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
