@@ -11,6 +11,7 @@ from PySide6.QtGui import (
     QColor,
     QEnterEvent,
     QFont,
+    QFontMetrics,
     QKeyEvent,
     QPainter,
     QPaintEvent,
@@ -27,6 +28,19 @@ from viewer.labels import tooltip
 HATCHED = frozenset({"dependency", "unknown", "residual"})
 BAR_HEIGHT, THIN_HEIGHT = 22, 15
 LEAST_WIDTH = 3
+SHORT_NAMES = {
+    "communication": "communication",
+    "copy": "copies",
+    "other": "memset",
+    "launch-bound": "launches",
+    "input-bound": "data",
+    "host-bound": "Python",
+    "synchronization": "sync",
+    "allocator": "memory",
+    "dependency": "queued",
+    "unknown": "unknown",
+    "residual": "rest",
+}  # where there is no room for the label
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +107,32 @@ class PartButton(QAbstractButton):
             painter.drawRoundedRect(body.adjusted(1, 1, -1, -1), 2, 2)
         self._paint_name(painter, ground)
 
-    def _paint_name(self, painter: QPainter, ground: QColor) -> None:
-        font = theme.font(
+    @property
+    def _font(self) -> QFont:
+        return theme.font(
             12 if self.height() >= BAR_HEIGHT else theme.SECONDARY_PX - 1, QFont.Weight.DemiBold
         )
-        painter.setFont(font)
-        metrics, room = painter.fontMetrics(), self.width() - 12
-        for text in (f"{self.part.label} {percent(self.share)}", percent(self.share)):
-            wide = metrics.horizontalAdvance(text)
-            if wide <= room:
-                if self.part.key in HATCHED:
-                    painter.setPen(Qt.PenStyle.NoPen)
-                    painter.setBrush(ground)
-                    painter.drawRect(QRect(4, 2, wide + 6, self.height() - 4))
-                painter.setPen(theme.text_on(ground))
-                painter.drawText(self.rect().adjusted(7, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
-                return
+
+    def shown_name(self, room: int) -> str:
+        """The most that can be said of this part in so many pixels."""
+        share, short = percent(self.share), SHORT_NAMES.get(self.part.key, self.part.label)
+        metrics = QFontMetrics(self._font)
+        texts = (f"{self.part.label} {share}", f"{short} {share}", short)
+        return next((text for text in texts if metrics.horizontalAdvance(text) <= room), "")
+
+    def _paint_name(self, painter: QPainter, ground: QColor) -> None:
+        text = self.shown_name(self.width() - 12)
+        if not text:
+            return
+        painter.setFont(self._font)
+        if self.part.key in HATCHED:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(ground)
+            painter.drawRect(
+                QRect(4, 2, painter.fontMetrics().horizontalAdvance(text) + 6, self.height() - 4)
+            )
+        painter.setPen(theme.text_on(ground))
+        painter.drawText(self.rect().adjusted(7, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
 
 
 class BudgetBar(QWidget):

@@ -6,7 +6,7 @@ import html
 import re
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from viewer import theme
@@ -36,6 +36,18 @@ _BREAK_AFTER = re.compile(r"(::|[_<,/.\-])(?=\w)")
 def breakable(text: str) -> str:
     """``text`` in which very long words, such as kernel names, may be broken at a line's end."""
     return _LONG_WORD.sub(lambda word: _BREAK_AFTER.sub("\\1\u200b", word[0]), text)
+
+
+SHARE_OF_END = 0.36
+
+
+def elided_inside(text: str, metrics: QFontMetrics, room: int) -> str:
+    """``text`` without a part after its middle where it is wider than ``room`` pixels: names differ at both ends."""
+    if metrics.horizontalAdvance(text) <= room:
+        return text
+    end = metrics.elidedText(text, Qt.TextElideMode.ElideLeft, round(room * SHARE_OF_END)).lstrip("….")
+    begin = text[: len(text) - len(end)] + "…"
+    return metrics.elidedText(begin, Qt.TextElideMode.ElideRight, room - metrics.horizontalAdvance(end)) + end
 
 
 class Label(QLabel):

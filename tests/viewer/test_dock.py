@@ -6,9 +6,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import numpy as np
 from pytestqt.qtbot import QtBot
 
-from parsers.model import Trace
+from parsers.model import EventKind, Trace
 from viewer.main_window import MainWindow
 from viewer.preferences import Preferences
 
@@ -46,3 +47,34 @@ def test_a_window_without_a_file_loads_no_table_library() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
+
+
+def test_what_has_no_room_beside_the_tabs_is_in_a_menu(window: MainWindow) -> None:
+    panels = window.panels
+    panels.show_panel("Kernels")
+    window.resize(1440, 900)
+    assert panels.by_family.isVisible()
+    assert panels.export.isVisible()
+    assert not panels.more.isVisible()
+    window.resize(720, 600)
+    panels.raise_()
+    assert panels.export.isHidden()
+    assert not panels.more.isHidden()
+    assert panels.more_export.isVisible()
+    assert panels.more_families.isVisible() is panels.by_family.isHidden()
+    panels.more_families.trigger()
+    assert panels.by_family.isChecked()
+
+
+def test_selecting_an_event_leaves_the_timeline_as_high_as_it_was(
+    make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
+) -> None:
+    window = make_window((1024, 700))
+    window.document.show(trace)
+    wait_until_ready(qtbot, window)
+    before = window.timeline.height()
+    kernel = int(np.flatnonzero(trace.events.kind == EventKind.KERNEL)[0])
+    window.timeline.select_event(kernel)
+    wait_until_ready(qtbot, window)
+    assert window.panels.tabs.tabText(window.panels.tabs.currentIndex()) == "Selection"
+    assert window.timeline.height() == before

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import Cancelled, Progress, Trace
+from parsers.model.units import percent
 from viewer import theme
 from viewer.category_colors import color_of_part
 from viewer.document import Stage
@@ -43,6 +44,17 @@ def test_opening_a_file_shows_timeline_verdict_and_findings(empty_window: MainWi
     assert "Kernels" in empty_window.panels.titles()
     assert SAMPLE.name in empty_window.windowTitle()
     assert SAMPLE.name in empty_window.status.file.text()
+
+
+def test_a_part_of_the_budget_without_room_for_its_label_has_a_short_name(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    (bar,) = window.verdict.bars
+    button = next(each for each in bar.buttons if each.part.key == "host-bound")
+    share = percent(button.share)
+    said = {button.shown_name(room) for room in range(0, 400, 2)}
+    assert said == {"", "Python", f"Python {share}", f"waiting for Python {share}"}
+    assert button.shown_name(400) == f"waiting for Python {share}"
 
 
 def test_of_a_warm_up_the_verdict_says_how_long_the_recording_would_be_and_what_is_slow_after_it(

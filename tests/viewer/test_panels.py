@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, Trace
 from rules import Category, Finding, Severity
 from rules.base import EXPLANATION_HEADINGS
 from viewer.main_window import MainWindow
+from viewer.panels.check_list import CheckList, check_name
 from viewer.panels.facts import LinkButton
 from viewer.panels.finding_card import FindingCard, explained
 from viewer.panels.table_model import Column, Show, TableModel, csv_text
@@ -126,6 +128,32 @@ def test_next_and_previous_finding_go_round(window: MainWindow, qtbot: QtBot) ->
     assert window.document.finding is cards[1].finding
     qtbot.keyClick(window, "n", Qt.KeyboardModifier.ShiftModifier)
     assert window.document.finding is cards[0].finding
+
+
+def test_quiet_checks_are_a_line_that_opens_to_what_each_of_them_looks_for(window: MainWindow) -> None:
+    assert window.document.diagnosis is not None
+    quiet, skipped = window.document.diagnosis.quiet, window.document.diagnosis.skipped
+    found_nothing, not_made = window.diagnosis.findChildren(CheckList)
+
+    def texts(checks: CheckList) -> list[str]:
+        labels = checks.findChildren(QLabel)
+        return [label.text().replace("\u200b", "") for label in labels if label.isVisible()]
+
+    assert found_nothing.heading.text().startswith(f"{len(quiet)} checks found nothing")
+    assert texts(found_nothing) == []
+    assert "No Nsight Compute counters: 14 checks" in texts(not_made)
+    found_nothing.heading.click()
+    not_made.heading.click()
+    assert {check_name(rule) for rule in quiet} <= set(texts(found_nothing))
+    assert {check_name(rule) for rule in skipped} <= set(texts(not_made))
+    assert "The first steps of the recording take much longer than the later ones." in texts(found_nothing)
+    found_nothing.heading.click()
+    assert texts(found_nothing) == []
+
+
+def test_the_name_of_a_check_keeps_its_abbreviations() -> None:
+    assert check_name("copies-from-gpu") == "Copies from GPU"
+    assert check_name("kernel-idle-sms") == "Kernel idle SMs"
 
 
 # Tables
@@ -276,12 +304,37 @@ def test_a_narrow_table_leaves_out_minor_columns_and_shortens_bars(qtbot: QtBot)
     assert "p99" in QGuiApplication.clipboard().text()
 
 
-def test_a_link_that_is_too_long_ends_in_an_ellipsis(qtbot: QtBot) -> None:
+def test_a_column_without_a_word_is_hidden_and_a_narrow_one_has_its_short_title(qtbot: QtBot) -> None:
+    columns = (
+        Column("name", "Name"),
+        Column("rank", "Rank", sparse=True),
+        Column("share", "Share of GPU time", Show.SHARE, short="Share"),
+    )
+    table = TableView(columns, "Steps")
+    qtbot.addWidget(table)
+    table.resize(900, 200)
+    table.show()
+
+    def title() -> object:
+        return table.model().headerData(2, Qt.Orientation.Horizontal)
+
+    table.set_frame(pd.DataFrame({"name": ["a", "b"], "rank": ["", ""], "share": [0.5, 0.5]}))
+    assert table.isColumnHidden(1)
+    assert title() == "Share of GPU time"
+    table.resize(260, 200)
+    assert title() == "Share"
+    table.set_frame(pd.DataFrame({"name": ["a", "b"], "rank": ["", "rank 1"], "share": [0.5, 0.5]}))
+    assert not table.isColumnHidden(1)
+
+
+def test_a_link_that_is_too_long_keeps_both_of_its_ends(qtbot: QtBot) -> None:
     link = LinkButton("aten::_cudnn_attention_backward & more")
     qtbot.addWidget(link)
     link.resize(90, 20)
     link.show()
-    assert link.text().endswith("…")
+    assert "…" in link.text()
+    assert link.text().startswith("aten")
+    assert link.text().endswith("re")
     link.resize(600, 20)
     assert link.text() == "aten::_cudnn_attention_backward && more"
 

@@ -150,6 +150,38 @@ def test_a_gap_names_its_cause_and_its_culprit(trace: Trace) -> None:
     assert facts["Culprit"] == "tokenize"
 
 
+def test_a_part_of_a_longer_gap_says_so_and_other_kernels_are_called_by_their_short_names() -> None:
+    builder = TraceBuilder()
+    device = builder.device(Device(0, "NVIDIA H200"))
+    main = {"process": 1, "thread": 1}
+    regions = builder.lane(Lane(LaneKind.REGION, "regions", **main))
+    calls = builder.lane(Lane(LaneKind.CUDA_API, "calls", **main))
+    stream = builder.lane(Lane(LaneKind.GPU_STREAM, "stream", device=device, stream=7))
+    kernel = builder.string("void at::native::(anonymous namespace)::layer_norm_kernel<float>(int)")
+    for name, start, end in (("first", 2 * MS, 10 * MS), ("second", 10 * MS, 30 * MS)):
+        builder.add(np.array([start]), np.array([end]), builder.string(name), regions, EventKind.REGION)
+    launched = np.array([0, 30 * MS])
+    api = builder.add(launched, launched + US, builder.string("cudaLaunchKernel"), calls, EventKind.API)
+    builder.link(builder.add(launched + MS, launched + 2 * MS, kernel, stream, EventKind.KERNEL), api)
+    trace = builder.build()
+    analysis = analyse(trace)
+    row = next(row for row in range(len(analysis.idle)) if analysis.idle.culprit_of(row) == "second")
+    facts = {fact.label: fact for fact in facts_of_gap(trace, analysis, row)}
+    assert facts["Idle"].text == "20.0 ms on GPU 0, part of 28.0 ms"
+    assert facts["Ended by"].text == "layer_norm_kernel"
+    assert "at::native" in facts["Ended by"].whole
+
+
+def test_an_operator_says_what_called_it() -> None:
+    trace = nested_operators()
+    inner = next(e for e in range(len(trace.events)) if trace.name(e) == "inner")
+    assert {fact.label: fact.text for fact in facts_of_event(trace, inner)}["Called by"] == "outer"
+
+
+def test_steps_name_their_rank_only_where_there_are_several(trace: Trace) -> None:
+    assert set(step_table(trace, analyse(trace))["rank"]) == {""}
+
+
 def test_an_area_clips_durations_and_keeps_to_its_lanes(trace: Trace) -> None:
     stream = next(index for index, lane in enumerate(trace.lanes) if lane.kind is LaneKind.GPU_STREAM)
     t0, t1 = 900 * US, 2900 * US  # half a kernel, one and a half

@@ -12,12 +12,12 @@ from rules import Diagnosis, Finding, Severity
 from viewer import theme
 from viewer.document import Document, Stage
 from viewer.labels import ElidedLabel, Label
+from viewer.panels.check_list import CheckList, check_name, counted_checks
 from viewer.panels.finding_card import FindingCard
 
 if TYPE_CHECKING:
     from viewer.capture.request import CaptureRequest
 
-MOST_NAMES = 6
 WIDE = 350  # pixels: from here the number of quiet checks fits beside the number of findings
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)
 
@@ -149,20 +149,18 @@ class DiagnosisPanel(QWidget):
         changed = diagnosis.thresholds.changed()
         if changed:
             self._note(layout, "With changed thresholds", "\n".join(changed))
+        explanations = _explanations()
         if diagnosis.quiet:
-            quiet = ", ".join(name.replace("-", " ") for name in diagnosis.quiet)
-            count = len(diagnosis.quiet)
-            self._note(layout, f"{count} checks are quiet" if count > 1 else "1 check is quiet", quiet)
+            title = f"{counted_checks(len(diagnosis.quiet))} found nothing"
+            layout.addWidget(CheckList(title, {"": diagnosis.quiet}, explanations))
         if diagnosis.crashed:
-            self._note(layout, "These checks failed", ", ".join(diagnosis.crashed))
+            self._note(layout, "These checks failed", ", ".join(map(check_name, diagnosis.crashed)))
         by_reason: dict[str, list[str]] = {}
         for name, reason in diagnosis.skipped.items():
-            by_reason.setdefault(reason, []).append(name.replace("-", " "))
+            by_reason.setdefault(reason, []).append(name)
         if by_reason:
-            lines = [
-                f"{reason[:1].upper()}{reason[1:]}: {_listed(names)}" for reason, names in by_reason.items()
-            ]
-            self._note(layout, f"{len(diagnosis.skipped)} not checked, because", "\n".join(lines))
+            title = f"{counted_checks(len(diagnosis.skipped))} could not be made, because"
+            layout.addWidget(CheckList(title, by_reason, explanations))
 
     @staticmethod
     def _note(layout: QVBoxLayout, title: str, text: str) -> None:
@@ -259,12 +257,6 @@ class DiagnosisPanel(QWidget):
         self.set_filter(chosen, self._category, self._rank)
 
 
-def _listed(names: list[str]) -> str:
-    if len(names) <= MOST_NAMES:
-        return ", ".join(names)
-    return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"
-
-
 def _nothing_found(diagnosis: Diagnosis) -> str:
     if len(diagnosis.skipped) > len(diagnosis.quiet):
         return "Most checks could not be made, so this says little: see below what they lack."
@@ -283,8 +275,7 @@ def _summary(diagnosis: Diagnosis, shown: int) -> tuple[str, str]:
     """In short, and in full."""
     total = len(diagnosis.findings)
     found = f"{total} finding{'s' * (total != 1)}" if shown == total else f"{shown} of {total} findings"
-    quiet = len(diagnosis.quiet)
-    return found, f"{found}, {quiet} check{'s' * (quiet != 1)} quiet"
+    return found, f"{found}, {counted_checks(len(diagnosis.quiet))} quiet"
 
 
 def _explanations() -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QTabWidget, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QTabWidget, QToolButton, QVBoxLayout, QWidget
 
 from viewer.document import Document, Stage
 from viewer.panels.panel import Panel
@@ -48,11 +48,28 @@ class BottomPanels(QWidget):
         self.export.setAutoRaise(True)
         self.export.setToolTip("Export the table as CSV")
         self.export.clicked.connect(self.export_table)
+        self.more = QToolButton()
+        self.more.setText("⋯")
+        self.more.setAutoRaise(True)
+        self.more.setToolTip("What there is no room for")
+        self.more.setAccessibleName("More")
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.more.setStyleSheet(
+            "QToolButton { padding: 4px 8px; } QToolButton::menu-indicator { image: none; } "
+            "QToolButton:!hover:!pressed { background: transparent; }"
+        )
+        menu = QMenu(self.more)
+        self.more_families = menu.addAction("Families")
+        self.more_families.setCheckable(True)
+        self.more_families.toggled.connect(self.by_family.setChecked)
+        self.by_family.toggled.connect(self.more_families.setChecked)
+        self.more_export = menu.addAction("Export as CSV ...", self.export_table)
+        self.more.setMenu(menu)
         corner = QWidget()
         row = QHBoxLayout(corner)
         row.setContentsMargins(0, 2, 8, 2)
         row.setSpacing(6)
-        for widget in (self.by_family, self.export, self.filter):
+        for widget in (self.by_family, self.export, self.more, self.filter):
             row.addWidget(widget)
         for button in (self.by_family, self.export):
             button.setStyleSheet("QToolButton:!hover:!checked { background: transparent; }")
@@ -160,14 +177,18 @@ class BottomPanels(QWidget):
     def _on_current(self, _: int = 0) -> None:
         panel = self._current()
         has_table = panel is not None and bool(panel.tables)
+        families = panel is not None and panel.has_families
         self.filter.setVisible(has_table)
         self.export.setVisible(has_table and self.width() >= NARROW)
-        self.by_family.setVisible(panel is not None and panel.has_families and self._fits(self.by_family))
+        self.by_family.setVisible(families and self._fits(self.by_family))
+        self.more_families.setVisible(families and self.by_family.isHidden())
+        self.more_export.setVisible(has_table and self.export.isHidden())
+        self.more.setVisible(self.more_families.isVisible() or self.more_export.isVisible())
         self._filter_current()
 
     def _fits(self, widget: QWidget) -> bool:
         """Whether a widget has room beside the titles of all tabs and the filter."""
-        taken = self.tabs.tabBar().sizeHint().width() + self.filter.width()
+        taken = self.tabs.tabBar().sizeHint().width() + self.filter.width() + self.more.sizeHint().width()
         return taken + widget.sizeHint().width() + 20 <= self.width()
 
     def _filter_current(self, _: str = "") -> None:

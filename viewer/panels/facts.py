@@ -9,14 +9,14 @@ from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from viewer import theme
-from viewer.labels import ElidedLabel, Label, tooltip
+from viewer.labels import ElidedLabel, Label, elided_inside, tooltip
 from viewer.statistics.event_facts import Fact
 
 LONGEST_LINK = 90
 
 
 class LinkButton(QPushButton):
-    """A link of one line, which ends in an ellipsis where it does not fit."""
+    """A link of one line, without its middle where it does not fit: names differ at both ends."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class LinkButton(QPushButton):
         self._fit()
 
     def _fit(self) -> None:
-        shown = self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, max(self.width(), 60))
+        shown = elided_inside(self._whole, self.fontMetrics(), max(self.width(), 60))
         self.setText(shown.replace("&", "&&"))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -52,7 +52,9 @@ class FactList(QScrollArea):
         column = QVBoxLayout(body)
         column.setContentsMargins(14, 8, 10, 8)
         column.setSpacing(5)
-        column.addWidget(ElidedLabel(title, pixels=14, weight=QFont.Weight.DemiBold))
+        column.addWidget(
+            ElidedLabel(title, pixels=14, weight=QFont.Weight.DemiBold, mode=Qt.TextElideMode.ElideMiddle)
+        )
         if note:
             column.addWidget(Label(note, "secondary", wrap=True))
         grid = QGridLayout()
@@ -79,7 +81,7 @@ class FactList(QScrollArea):
             f"QPushButton {{ color: {colors.accent.name()}; text-align: left; padding: 0; border: none; "
             "background: transparent; }} QPushButton:focus { text-decoration: underline; }".replace("}}", "}")
         )
-        link.setToolTip(tooltip(f"{fact.text}\nClick to go there"))
+        link.setToolTip(tooltip(f"{fact.whole or fact.text}\nClick to go there"))
         link.setAccessibleName(f"{fact.label}: {shown}")
         link.clicked.connect(lambda: self.event_wanted.emit(fact.event))
         return link

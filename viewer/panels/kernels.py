@@ -14,6 +14,7 @@ from viewer.panels.table_view import TableView
 if TYPE_CHECKING:
     import pandas as pd
 
+OF_ALL = "Share of the summed time of all GPU operations"
 BY_NAME = (
     Column("short", "Kernel", whole="name"),
     Column("family", "Family", Show.FAMILY),
@@ -22,7 +23,7 @@ BY_NAME = (
     Column("mean", "Mean", Show.TIME),
     Column("p50", "p50", Show.TIME, "Half of the calls took no longer than this", minor=True),
     Column("p99", "p99", Show.TIME, "99 of 100 calls took no longer than this", minor=True),
-    Column("share", "Share of GPU time", Show.SHARE, "Of the summed time of all GPU operations"),
+    Column("share", "Share of GPU time", Show.SHARE, OF_ALL, short="Share"),
 )
 BY_FAMILY = (
     Column("family", "Family", Show.FAMILY),
@@ -30,7 +31,7 @@ BY_FAMILY = (
     Column("calls", "Calls", Show.COUNT),
     Column("total", "Total", Show.TIME),
     Column("mean", "Mean", Show.TIME),
-    Column("share", "Share of GPU time", Show.SHARE),
+    Column("share", "Share of GPU time", Show.SHARE, OF_ALL, short="Share"),
 )
 
 

@@ -22,7 +22,7 @@ from parsers.model import EventKind, Progress
 from parsers.model.units import duration
 from viewer.changed_files import changed_files
 from viewer.document import Area, Document
-from viewer.labels import Label
+from viewer.labels import ElidedLabel, Label
 from viewer.panels.facts import FactList
 from viewer.panels.histogram import Histogram
 from viewer.panels.panel import Panel
@@ -82,22 +82,25 @@ class SelectionPanel(Panel):
         self.arguments = TableView(ARGUMENT_COLUMNS, "Arguments")
         self.histogram = Histogram()
         self.histogram.chosen.connect(self._walk_bin)
-        self._alike = Label("", weight=QFont.Weight.DemiBold)
+        self._alike = ElidedLabel("", weight=QFont.Weight.DemiBold)
         self._alike_text = Label("", "secondary", pixels=12, wrap=True)
         side = QWidget()
         column = QVBoxLayout(side)
         column.setContentsMargins(12, 10, 12, 8)
         column.setSpacing(4)
-        column.addWidget(self._alike)
-        column.addWidget(self._alike_text)
-        column.addWidget(self.histogram, 1)
         self.profile_button = QPushButton("Profile this kernel ...")
         self.profile_button.setProperty("link", True)
+        self.profile_button.setStyleSheet("padding: 2px 7px;")
+        heading = QHBoxLayout()
+        heading.addWidget(self._alike, 1)
+        heading.addWidget(self.profile_button)
+        column.addLayout(heading)
+        column.addWidget(self._alike_text)
+        column.addWidget(self.histogram, 1)
         self.profile_button.setToolTip(
             "Opens the recorder of Nsight Compute with this kernel's name and the launches to skip"
         )
         self.profile_button.clicked.connect(self._profile)
-        column.addWidget(self.profile_button, 0, Qt.AlignmentFlag.AlignLeft)
         self._single = QSplitter(Qt.Orientation.Horizontal)
         for index, (widget, stretch) in enumerate(((self.facts, 5), (self.arguments, 4), (side, 4))):
             self._single.addWidget(widget)

@@ -53,6 +53,8 @@ class Column:
     stretch: bool = False  # takes the room that is left; else the first column with text does
     minor: bool = False  # hidden where there is not room for all columns
     whole: str = ""  # key of the column with the whole text, for the tooltip, the filter and exports
+    short: str = ""  # the title where there is not room for all of it
+    sparse: bool = False  # hidden while no row says anything in it
 
 
 def written(value: Any, show: Show) -> str:
@@ -106,6 +108,7 @@ class TableModel(QAbstractTableModel):
         self._rows = np.empty(0, np.int64)
         self._filter = ""
         self._sort: tuple[int, Qt.SortOrder] | None = None
+        self._short_titles = False
 
     def set_frame(self, frame: pd.DataFrame) -> None:
         """Show another frame; filter and order stay."""
@@ -115,6 +118,20 @@ class TableModel(QAbstractTableModel):
         self._whole = [frame[column.whole or column.key].to_numpy() for column in self.columns]
         self._arrange()
         self.endResetModel()
+
+    def silent_columns(self) -> set[int]:
+        """The sparse columns in which no row of the frame says anything."""
+        return {
+            index
+            for index, (values, column) in enumerate(zip(self._values, self.columns, strict=False))
+            if column.sparse and not any(str(value) for value in values)
+        }
+
+    def use_short_titles(self, short: bool) -> None:
+        """Whether columns are called by their short titles."""
+        if short != self._short_titles:
+            self._short_titles = short
+            self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
 
     def set_filter(self, text: str) -> None:
         """Keep rows in which a text column contains ``text``, in any case."""
@@ -191,7 +208,7 @@ class TableModel(QAbstractTableModel):
             return None
         column = self.columns[section]
         if role == Qt.ItemDataRole.DisplayRole:
-            return column.title
+            return column.short if column.short and self._short_titles else column.title
         if role == Qt.ItemDataRole.ToolTipRole:
             return tooltip(column.hint) if column.hint else None
         if role == Qt.ItemDataRole.TextAlignmentRole:

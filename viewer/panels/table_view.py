@@ -30,6 +30,7 @@ from PySide6.QtWidgets import (
 )
 
 from viewer import theme
+from viewer.labels import elided_inside
 from viewer.one_piece import write_text
 from viewer.panels.table_model import RAW_ROLE, TEXTS, Column, Index, Show, TableModel
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROW_HEIGHT = 24
+CELL_PADDING = 13  # pixels left and right of a text: what the style leaves, and a little more
 LEAST_NAME_WIDTH = 140
 BAR_WIDTH = 104
 SHORT_SHARE = 104
@@ -67,6 +69,10 @@ class BarDelegate(QStyledItemDelegate):
             self._family(painter, option, index)
         else:
             super().paint(painter, option, index)
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
+        super().initStyleOption(option, index)
+        option.text = elided_inside(option.text, option.fontMetrics, option.rect.width() - 2 * CELL_PADDING)
 
     def _ground(self, painter: QPainter, option: QStyleOptionViewItem) -> QRect:
         widget = option.widget
@@ -164,6 +170,7 @@ class TableView(QTableView):
     def set_frame(self, frame: pd.DataFrame) -> None:
         """Show another frame."""
         self.rows.set_frame(frame)
+        self._fill_width()
 
     def set_filter(self, text: str) -> None:
         """Show only rows that contain ``text``."""
@@ -237,6 +244,9 @@ class TableView(QTableView):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._fill_width()
+
+    def _fill_width(self) -> None:
         header, name = self.horizontalHeader(), self._stretched()
         self._leave_out()
         others = sum(
@@ -251,23 +261,26 @@ class TableView(QTableView):
         return self.rows.columns[self._stretched()].width or LEAST_NAME_WIDTH
 
     def _leave_out(self) -> None:
-        """Where there is not room for all columns, hide the minor ones and shorten the bars."""
+        """Hide columns without a word in them; where there is not room for all, the minor ones; then shorten bars."""
         columns, header = self.rows.columns, self.horizontalHeader()
         bars = [index for index, column in enumerate(columns) if column.show is Show.SHARE]
+        silent = self.rows.silent_columns()
         needed = self._least() + sum(
             self._widths[index] if index in bars else header.sectionSize(index) or self._widths[index]
             for index in range(len(columns))
-            if index != self._stretched()
+            if index != self._stretched() and index not in silent
         )
         for index, column in enumerate(columns):
-            if column.minor:
+            hide = index in silent
+            if column.minor and not hide:
                 hide = needed > self.viewport().width()
                 needed -= self._widths[index] if hide else 0
-                if header.isSectionHidden(index) is not hide:
-                    header.setSectionHidden(index, hide)
+            if header.isSectionHidden(index) is not hide:
+                header.setSectionHidden(index, hide)
+        short = needed > self.viewport().width()
+        self.rows.use_short_titles(short)
         for index in bars:
             if header.sectionSize(index) in (self._widths[index], SHORT_SHARE):  # else the user has chosen
-                short = needed > self.viewport().width()
                 self.setColumnWidth(index, SHORT_SHARE if short else self._widths[index])
 
     def _on_current(self, current: Index, _: Index) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, Trace
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.causes import Cause
+from rules.analysis.causes import Cause, IdleTable
+from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
 
 KIND_NAMES = {
     EventKind.OTHER: "event",
@@ -39,11 +40,20 @@ MOST_RELATED = 12
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One line; ``event`` is where a click leads, -1 for nowhere."""
+    """One line; ``event`` is where a click leads, -1 for nowhere; ``whole`` is its text where that was shortened."""
 
     label: str
     text: str
     event: int = -1
+    whole: str = ""
+
+
+def _named(trace: Trace, label: str, event: int) -> Fact:
+    """A fact that leads to another event."""
+    name = trace.name(event)
+    kind = trace.events.kind[event]
+    shown = kernel_name(name) if kind == EventKind.KERNEL else python_name(plain_name(name))
+    return Fact(label, shown, event, name)
 
 
 def facts_of_event(trace: Trace, event: int) -> list[Fact]:
@@ -62,13 +72,12 @@ def facts_of_event(trace: Trace, event: int) -> list[Fact]:
     launch = int(trace.links.launch_of(np.array([event], np.int64))[0])
     if launch >= 0:
         late = start - int(events.end[launch])
-        facts.append(Fact("Launched by", trace.name(launch), launch))
+        facts.append(_named(trace, "Launched by", launch))
         facts.append(Fact("Queued for", duration(max(late, 0))))
         facts += _around(trace, launch)
     else:
         operations = trace.links.operations_of(event)
-        for operation in operations[:MOST_RELATED].tolist():
-            facts.append(Fact("Launched", trace.name(operation), operation))
+        facts += [_named(trace, "Launched", operation) for operation in operations[:MOST_RELATED].tolist()]
         if len(operations) > MOST_RELATED:
             facts.append(Fact("", f"and {len(operations) - MOST_RELATED:,} more"))
         if lane.device is None:
@@ -120,7 +129,10 @@ def _around(trace: Trace, event: int) -> list[Fact]:
             ):
                 stack = [each for each in stack_at(trace, index, at) if each != event]
                 chosen = stack if kind is LaneKind.REGION else stack[-1:]
-                facts += [Fact(label, trace.name(each), each) for each in chosen[-MOST_RELATED:]]
+                called = kind is home.kind and kind is not LaneKind.REGION
+                facts += [
+                    _named(trace, "Called by" if called else label, each) for each in chosen[-MOST_RELATED:]
+                ]
     return facts
 
 
@@ -159,16 +171,36 @@ def facts_of_gap(trace: Trace, analysis: Analysis, row: int) -> list[Fact]:
     total = int((idle.end - idle.start)[alike].sum())
     who = f"GPU {device.id}" if device.rank is None else f"GPU {device.id}, rank {device.rank}"
     facts = [
-        Fact("Idle", f"{duration(end - start)} on {who}"),
+        Fact("Idle", f"{duration(end - start)} on {who}{_of_a_longer_gap(idle, row)}"),
         Fact("Cause", cause.label),
         Fact("Culprit", idle.culprit_of(row), int(idle.event[row])),
         Fact("Start", f"{start / 1e6:,.6f} ms"),
     ]
     following = int(idle.next_operation[row])
     if following >= 0:
-        facts.append(Fact("Ended by", trace.name(following), following))
+        facts.append(_named(trace, "Ended by", following))
     share = percent(total / max(analysis.window_ns, 1))
     facts.append(
         Fact("All like it", f"{int(alike.sum()):,} gaps, {duration(total)}, {share} of the analysed time")
     )
     return facts
+
+
+def _of_a_longer_gap(idle: IdleTable, row: int) -> str:
+    """Says so where the rows before or after go on with the same cause: the timeline draws them as one gap."""
+    first, last = row, row
+    while first > 0 and _goes_on(idle, first - 1):
+        first -= 1
+    while last + 1 < len(idle) and _goes_on(idle, last):
+        last += 1
+    return f", part of {duration(int(idle.end[last] - idle.start[first]))}" if last > first else ""
+
+
+def _goes_on(idle: IdleTable, row: int) -> bool:
+    """Whether the next row continues this one: no pause, same device, same cause."""
+    following = row + 1
+    return bool(
+        idle.end[row] == idle.start[following]
+        and idle.device[row] == idle.device[following]
+        and idle.cause[row] == idle.cause[following]
+    )

@@ -27,10 +27,11 @@ def step_table(trace: Trace, analysis: Analysis) -> pd.DataFrame:
     length = np.array([step.end - step.start for step in steps], np.int64)
     steady = length[[index for index, step in enumerate(steps) if step.steady]]
     median = float(np.median(steady if len(steady) else length)) if len(length) else 0.0
+    of_ranks = len({step.rank for step in steps}) > 1
     return pd.DataFrame(
         {
             "name": [step.name for step in steps],
-            "rank": ["" if step.rank is None else f"rank {step.rank}" for step in steps],
+            "rank": [f"rank {step.rank}" if of_ranks else "" for step in steps],
             "start": np.array([step.start for step in steps], np.int64),
             "end": np.array([step.end for step in steps], np.int64),
             "duration": length,

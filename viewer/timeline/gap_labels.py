@@ -78,6 +78,9 @@ class GapLabels:
             rect = QRectF(left[place], area.top(), right[place] - left[place], area.height())
             taken = int(gaps.row.end[gap] - gaps.row.start[gap])
             culprit = idle.culprits[gaps.culprit[gap]]
+            culprit = kernel_name(culprit) if "<" in culprit else culprit
+            if gaps.several[gap] and culprit:
+                culprit = f"{culprit} and others"
             self._labels.append(_Label(rect, Cause(int(gaps.row.name[gap])), culprit, duration(taken)))
         causes = gaps.row.name[np.maximum(seen.event, 0)]
         for stretch in dense_stretches(seen, causes, max(round(BIN * ratio), 1), LEAST_BOX * ratio):
@@ -119,8 +122,7 @@ class GapLabels:
         )
 
     def _draw(self, painter: QPainter, label: _Label) -> None:
-        culprit = kernel_name(label.culprit) if "<" in label.culprit else label.culprit
-        culprit = "" if culprit == label.cause.label else culprit
+        culprit = "" if label.culprit == label.cause.label else label.culprit
         room = label.area.width() - 8 - 2 * PADDING
         first, time = self._bold.width(label.cause.label), self._regular.width(label.time)
         blamed = min(self._regular.width(culprit), LONGEST_CULPRIT, room - time - 10) if culprit else 0.0

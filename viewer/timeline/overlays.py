@@ -18,6 +18,7 @@ from viewer.timeline.state import TimelineState
 
 MOST_MARKS = 400
 MOST_ARROWS = 40
+AREA_LABEL = 24  # pixels high
 WIDE_MARK = 24  # pixels: a wider mark is an outline only, so that the colours under it stay true
 
 
@@ -37,20 +38,22 @@ class Overlays:
             return
         by_lane = {each.placed.track.lane: each for each in shown if each.placed.track.lane >= 0}
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        self._draw_area(painter, scene, shown, height)
         self._draw_bookmarks(painter, height)
         painter.save()
         self._keep_clear(painter, labels, height)
+        area = self._draw_area(painter, shown, height)
         self._draw_evidence(painter, scene, by_lane)
         self._draw_gap(painter, scene, shown)
         painter.restore()
         if self._state.selected >= 0:
             self._draw_links(painter, scene, by_lane, height)
             self._draw_selected(painter, scene, by_lane)
+        if area is not None:
+            self._draw_area_label(painter, scene, area, height, labels)
         self._draw_cursor(painter, height)
 
     def _keep_clear(self, painter: QPainter, labels: Sequence[QRectF], height: int) -> None:
-        if labels and (self._state.evidence or self._state.gap >= 0):
+        if labels and (self._state.evidence or self._state.gap >= 0 or self._state.area is not None):
             free = QRegion(0, 0, round(self._state.scale.width) + 1, height)
             for box in labels:
                 free -= QRegion(box.toAlignedRect())
@@ -175,57 +178,48 @@ class Overlays:
         painter.setPen(QPen(theme.current().text, 2))
         painter.drawRoundedRect(box, 3, 3)
 
-    def _draw_area(self, painter: QPainter, scene: Scene, shown: list[Shown], height: int) -> None:
+    def _draw_area(self, painter: QPainter, shown: list[Shown], height: int) -> QRectF | None:
+        """Where the selected area is; None while nothing of it is visible."""
         area, scale = self._state.area, self._state.scale
         if area is None:
-            return
+            return None
         left, right = max(scale.x(area.t0), -2.0), min(scale.x(area.t1), scale.width + 2)
         if right < 0 or left > scale.width:
-            return
+            return None
         tops = [(s.top, s.top + s.placed.height) for s in shown if s.placed.track.lane in area.lanes]
         top, bottom = (min(t for t, _ in tops), max(b for _, b in tops)) if tops else (0, height)
         if area.lanes and not tops:
-            return
+            return None
         colors = theme.current()
         fill = QColor(colors.accent)
         fill.setAlpha(34)
         painter.setBrush(fill)
         painter.setPen(QPen(colors.accent, 1))
         painter.drawRect(QRectF(left, top + 0.5, right - left, bottom - top - 1))
-        self._area_label(painter, scene, left, right, top, bottom, height)
+        return QRectF(left, top, right - left, bottom - top)
 
-    def _area_label(
-        self,
-        painter: QPainter,
-        scene: Scene,
-        left: float,
-        right: float,
-        top: float,
-        bottom: float,
-        height: int,
+    def _draw_area_label(
+        self, painter: QPainter, scene: Scene, where: QRectF, height: int, labels: Sequence[QRectF]
     ) -> None:
+        """How long the area is and how many events it holds, over everything else."""
         area, colors = self._state.area, theme.current()
         assert area is not None
         if self._count[0] != area:
             lanes = area.lanes or range(len(scene.trace.lanes))
             self._count = area, count_in(scene.trace.events, lanes, area.t0, area.t1)
-        first, second = duration(area.duration), f"{self._count[1]:,} events"
+        first, second = duration(area.duration), f"{self._count[1]:,} event{'s' * (self._count[1] != 1)}"
         width = self._bold.width(first) + 10 + self._small.width(second) + 16
-        x = min(max((left + right) / 2 - width / 2, 2), self._state.scale.width - width - 2)
-        y = (
-            min(max(bottom + 5, 5), height - 29)
-            if bottom + 29 <= height
-            else max(min(top, height - 30) + 5, 5)
-        )
+        x = min(max(where.center().x() - width / 2, 2), self._state.scale.width - width - 2)
+        box = free_place(QRectF(round(x), 0, width, AREA_LABEL), where, height, labels)
         painter.setPen(QPen(colors.accent, 1))
         painter.setBrush(colors.window)
-        painter.drawRoundedRect(QRectF(round(x), round(y), width, 24), 4, 4)
+        painter.drawRoundedRect(box, 4, 4)
         painter.setPen(colors.text)
         painter.setFont(self._bold.font)
-        self._bold.draw(painter, first, x + 8, y + 4, 200)
+        self._bold.draw(painter, first, box.left() + 8, box.top() + 4, 200)
         painter.setPen(colors.text_secondary)
         painter.setFont(self._small.font)
-        self._small.draw(painter, second, x + 18 + self._bold.width(first), y + 5, 200)
+        self._small.draw(painter, second, box.left() + 18 + self._bold.width(first), box.top() + 5, 200)
 
     def _draw_bookmarks(self, painter: QPainter, height: int) -> None:
         painter.setPen(QPen(theme.current().accent, 1, Qt.PenStyle.DashLine))
@@ -242,6 +236,19 @@ class Overlays:
         line.setAlpha(90)
         painter.setPen(QPen(line, 1))
         painter.drawLine(QPointF(x, 0), QPointF(x, height))
+
+
+def free_place(box: QRectF, where: QRectF, height: int, labels: Sequence[QRectF]) -> QRectF:
+    """``box`` below ``where``, above it or inside it: the first of these that is in view and covers no label."""
+    below, above = where.bottom() + 5, where.top() - box.height() - 5
+    inside = where.top() + 5, where.bottom() - box.height() - 5
+    places = [
+        box.translated(0, round(top) - box.top())
+        for top in (below, above, *inside)
+        if 2 <= top <= height - box.height() - 2
+    ]
+    free = (place for place in places if not any(place.intersects(label) for label in labels))
+    return next(free, places[0] if places else box.translated(0, 5 - box.top()))
 
 
 def _clipped(box: QRectF, width: float) -> QRectF:

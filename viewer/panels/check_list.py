@@ -1,0 +1,100 @@
+"""A heading that opens a list of checks: their names, and what each of them looks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
+
+from viewer import theme
+from viewer.labels import Label
+from viewer.panels.finding_card import explained
+
+_ABBREVIATIONS = {"gpu": "GPU", "sms": "SMs", "fp64": "FP64"}
+
+
+def check_name(rule: str) -> str:
+    """A rule's id as people say it: "copies-from-gpu" is "Copies from GPU"."""
+    words = " ".join(_ABBREVIATIONS.get(word, word) for word in rule.split("-"))
+    return words[:1].upper() + words[1:]
+
+
+class CheckList(QWidget):
+    """Closed it says how many and, where there are any, why; open it names every check.
+
+    ``groups`` are the rules' ids by the reason they share ("" for none), ``explanations`` their texts by id.
+    """
+
+    def __init__(
+        self, title: str, groups: Mapping[str, Sequence[str]], explanations: Mapping[str, str]
+    ) -> None:
+        super().__init__()
+        self._title, self._groups, self._explanations = title, groups, explanations
+        self.heading = QToolButton()
+        self.heading.setCheckable(True)
+        self.heading.setAutoRaise(True)
+        self.heading.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.heading.setFont(theme.font(12, QFont.Weight.DemiBold))
+        self.heading.setStyleSheet(
+            "QToolButton { padding: 2px 6px 2px 5px; } QToolButton:!hover { background: transparent; }"
+        )
+        self.heading.setToolTip("Which checks these are, and what they look for")
+        self.heading.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.heading.toggled.connect(self._open)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(2)
+        self._layout.addWidget(self.heading, 0, Qt.AlignmentFlag.AlignLeft)
+        self._reasons = self._made(
+            [
+                (f"{_sentence(reason)}: {counted_checks(len(rules))}", "faint", 0)
+                for reason, rules in groups.items()
+                if reason
+            ]
+        )
+        self._layout.addWidget(self._reasons)
+        self._open(False)
+
+    def _open(self, opened: bool) -> None:
+        self.heading.setText(f"{self._title}  {'▾' if opened else '▸'}")
+        self._reasons.setVisible(not opened and any(self._groups))
+        if opened or "_names" in self.__dict__:
+            self._names.setVisible(opened)
+
+    @cached_property
+    def _names(self) -> QWidget:
+        """Made when the list is opened for the first time."""
+        lines: list[tuple[str, str, int]] = []
+        for reason, rules in self._groups.items():
+            if reason:
+                lines.append((f"{_sentence(reason)}:", "secondary", 10))
+            for rule in rules:
+                lines.append((check_name(rule), "", 4))
+                lines += [(text, "faint", 0) for _, text in explained(self._explanations.get(rule, ""))[:1]]
+        names = self._made(lines)
+        self._layout.addWidget(names)
+        return names
+
+    @staticmethod
+    def _made(lines: Sequence[tuple[str, str, int]]) -> QWidget:
+        body = QWidget()
+        column = QVBoxLayout(body)
+        column.setContentsMargins(6, 0, 6, 0)
+        column.setSpacing(1)
+        for text, role, above in lines:
+            if above:
+                column.addSpacing(above)
+            column.addWidget(Label(text, role, pixels=12, wrap=True))
+        return body
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def counted_checks(count: int) -> str:
+    """ "1 check", "14 checks"."""
+    return f"{count} check{'s' * (count != 1)}"
