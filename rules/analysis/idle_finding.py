@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rules.analysis.idle_time import IdleTime
 from rules.analysis.intervals import pairs
-from rules.analysis.phrases import of_every_step, share
 from rules.base import Finding, Rule, severity_of
 
 
@@ -23,7 +22,7 @@ def idle_finding(
         rule=rule.id,
         category=rule.category,
         severity=severity_of(ceiling, analysis.window_ns),
-        title=f"{headline}: {of_every_step(analysis, share(analysis, ceiling))}",
+        title=f"{headline}: {waiting.extent.share(ceiling)}",
         explanation=explanation + waiting.spread,
         advice=advice,
         ceiling_ns=ceiling,

@@ -14,6 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.calls import WORK_CALLS
 from rules.analysis.causes import Cause
 from rules.analysis.durations import durations
+from rules.analysis.few_steps import Extent, extent
 from rules.analysis.intervals import Intervals, clip, union
 from rules.analysis.kernel_names import readable_name
 from rules.analysis.phrases import device_name, share
@@ -123,6 +124,16 @@ class IdleTime:
         return clip(
             union(self.analysis.idle.start[rows], self.analysis.idle.end[rows]), *self.analysis.window
         )
+
+    @cached_property
+    def extent(self) -> Extent:
+        """In which steps the worst GPU idles for this cause."""
+        return extent(self.analysis, self.intervals, self.device)
+
+    @property
+    def part(self) -> str:
+        """ "26.5 of the 46.4 ms of a step", or of all steps where it lies in a few of them."""
+        return self.extent.part(self.ns)
 
     @property
     def rank(self) -> int | None:

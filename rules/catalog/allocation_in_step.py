@@ -12,7 +12,7 @@ from rules.analysis.calls import Call
 from rules.analysis.causes import Cause
 from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import counted, part_of_step, share, shares
+from rules.analysis.phrases import counted, share, shares
 from rules.analysis.work import api_calls, total
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import Unit, threshold
@@ -101,7 +101,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     text = (
         f"Memory is asked for and given back: {counted(analysis, len(calls), 'call')}, "
         f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average. Meanwhile the GPU idles: "
-        f"{part_of_step(analysis, waiting.ns)}."
+        f"{waiting.part}."
     )
     where = shares(analysis, [(each.culprit, each.ns) for each in waiting.blames], 4)
     return f"{text} Where{waiting.on_worst}: {where}."

@@ -9,13 +9,19 @@ from parsers.model import CopyKind, Trace
 from parsers.model.units import rate, size
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.copies import Copies, copies_of
+from rules.analysis.few_steps import Extent, extent
 from rules.analysis.host_link import link_advice, link_sentence, link_use
+from rules.analysis.host_work import advice_by_name
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import pairs
-from rules.analysis.phrases import counted, of_every_step, part_of_step, share
+from rules.analysis.phrases import share
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
 
+_OF_RESULTS = (
+    "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type.",
+    "Copy into pinned memory with non_blocking=True on its own stream, and launch the next work before waiting.",
+)
 _CODE = """host = torch.empty(output.shape, dtype=output.dtype, pin_memory=True)   # once, reused
 copies = torch.cuda.Stream()
 
@@ -64,16 +70,15 @@ When it is wrong
             return
         pageable, use = worst.from_pageable, link_use(trace, worst)
         where = worst.regions[0] if worst.regions else trace.name(int(worst.events[0]))
+        found_in = extent(analysis, worst.exposed, worst.device)
         yield Finding(
             rule=self.id,
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
-            title=f"Copies from the GPU stand alone: {of_every_step(analysis, share(analysis, worst.exposed_ns))}",
-            explanation=_explanation(analysis, worst) + link_sentence(use, pageable),
+            title=f"Copies from the GPU stand alone: {found_in.share(worst.exposed_ns)}",
+            explanation=_explanation(analysis, worst, found_in) + link_sentence(use, pageable),
             advice=(
-                "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type.",
-                "Copy into pinned memory with non_blocking=True on its own stream, and launch the next work "
-                "before waiting.",
+                *(advice_by_name(where) or _OF_RESULTS),
                 *link_advice(use, pageable),
             ),
             ceiling_ns=worst.exposed_ns,
@@ -87,12 +92,11 @@ When it is wrong
         )
 
 
-def _explanation(analysis: Analysis, copies: Copies) -> str:
-    number = counted(analysis, len(copies.events), "copy from GPU to host", "copies from GPU to host")
-    amount = size(copies.bytes / max(analysis.steps_in_window, 1))
-    text = f"Nothing else runs on the GPU during {number}"
-    text += f", {amount} in all at {rate(copies.bandwidth)}" if copies.bytes else ""
-    text += f": {part_of_step(analysis, copies.exposed_ns)}."
+def _explanation(analysis: Analysis, copies: Copies, found_in: Extent) -> str:
+    text = found_in.counted(len(copies.events), "copy from GPU to host", "copies from GPU to host")
+    if copies.bytes:
+        text += f", {size(found_in.each(copies.bytes))} in all at {rate(copies.bandwidth)}"
+    text += f": nothing else runs on the GPU for {found_in.part(copies.exposed_ns)}."
     if copies.regions:
         text += f" The code that asks for them: {copies.regions[0]}."
     if copies.from_pageable:

@@ -10,12 +10,24 @@ from parsers.model.units import percent, rate, size
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.copies import Copies, copies_of
 from rules.analysis.durations import durations
+from rules.analysis.few_steps import Extent, extent
 from rules.analysis.host_link import LinkUse, link_advice, link_sentence, link_use
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import pairs
-from rules.analysis.phrases import counted, of_every_step, part_of_step, share
+from rules.analysis.phrases import share
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
+
+MORE_THAN_A_BATCH = 256_000_000  # bytes a step: 256 images of 224 x 224 in 32 bits are 154 MB
+_OF_A_BATCH = (
+    'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.',
+    "Send less: smaller data types (uint8 images, bf16), and decode or augment on the GPU.",
+)
+_OFFLOADING = (
+    "This is more than a batch usually is. If weights or optimizer states live in host memory (offloading), keep on "
+    "the GPU what fits, in fewer bits if need be.",
+    "Fetch the next layer's tensors with non_blocking=True on a stream of their own while this layer computes.",
+)
 
 _CODE = """loader = DataLoader(dataset, batch_size=64, num_workers=8, pin_memory=True)
 copies = torch.cuda.Stream()
@@ -72,20 +84,20 @@ When it is wrong
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
         pageable, use = worst.from_pageable, link_use(trace, worst)
+        found_in = extent(analysis, worst.exposed, worst.device)
         yield Finding(
             rule=self.id,
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
-            title=f"Copies to the GPU stand alone: {of_every_step(analysis, share(analysis, worst.exposed_ns))}",
-            explanation=_explanation(analysis, worst, use) + link_sentence(use, pageable),
+            title=f"Copies to the GPU stand alone: {found_in.share(worst.exposed_ns)}",
+            explanation=_explanation(analysis, worst, use, found_in) + link_sentence(use, pageable),
             advice=(
                 *(
                     ["Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory()."]
                     if pageable
                     else []
                 ),
-                'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.',
-                "Send less: smaller data types (uint8 images, bf16), and decode or augment on the GPU.",
+                *(_OFFLOADING if worst.bytes >= MORE_THAN_A_BATCH * found_in.sharing else _OF_A_BATCH),
                 *link_advice(use, pageable),
             ),
             ceiling_ns=worst.exposed_ns,
@@ -109,12 +121,11 @@ def _culprit(trace: Trace, copies: Copies) -> str:
     return f"{name} in {copies.regions[0]}" if copies.regions else name
 
 
-def _explanation(analysis: Analysis, copies: Copies, use: LinkUse | None) -> str:
-    number = counted(analysis, len(copies.events), "copy from host to GPU", "copies from host to GPU")
-    amount = size(copies.bytes / max(analysis.steps_in_window, 1))
-    text = f"Nothing else runs on the GPU during {number}"
-    text += f", {amount} in all at {rate(copies.bandwidth)}" if copies.bytes else ""
-    text += f": {part_of_step(analysis, copies.exposed_ns)}."
+def _explanation(analysis: Analysis, copies: Copies, use: LinkUse | None, found_in: Extent) -> str:
+    text = found_in.counted(len(copies.events), "copy from host to GPU", "copies from host to GPU")
+    if copies.bytes:
+        text += f", {size(found_in.each(copies.bytes))} in all at {rate(copies.bandwidth)}"
+    text += f": nothing else runs on the GPU for {found_in.part(copies.exposed_ns)}."
     if copies.regions:
         text += f" The code that asks for them: {copies.regions[0]}."
     if copies.from_pageable:

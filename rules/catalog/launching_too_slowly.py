@@ -154,7 +154,7 @@ def _interval(analysis: Analysis, waiting: IdleTime, starts: I64) -> float:
 
 
 def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> str:
-    whole = part_of_step(analysis, waiting.ns)
+    whole = waiting.part
     kernels = (
         f"{counted(analysis, facts.kernels, 'kernel')} run {duration(facts.mean_kernel_ns)} each on average"
     )

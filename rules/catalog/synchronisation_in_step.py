@@ -15,7 +15,7 @@ from rules.analysis.calls import Call
 from rules.analysis.causes import Cause
 from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import counted, listed, part_of_step, share
+from rules.analysis.phrases import counted, listed, share
 from rules.analysis.work import api_calls
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import Unit, threshold
@@ -106,7 +106,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
         found.append(counted(analysis, len(items), "scalar read-back"))
     text = (
         f"The CPU waits for the GPU because of {' and '.join(found) or 'blocking copies'}; afterwards the GPU idles "
-        f"until new work arrives: {part_of_step(analysis, waiting.ns)}."
+        f"until new work arrives: {waiting.part}."
     )
     where = [
         f"{each.culprit} ({percent(share(analysis, each.ns))}, {each.count:,} gap{'s' if each.count != 1 else ''})"

@@ -11,7 +11,7 @@ from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.causes import Cause
 from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import listed, part_of_step, share
+from rules.analysis.phrases import listed, share
 from rules.analysis.regions import is_loader
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE
@@ -89,7 +89,7 @@ When it is wrong
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     text = (
         f"While {waiting.culprit} runs, nothing is launched and the GPU idles: "
-        f"{part_of_step(analysis, waiting.ns)}, the longest wait {duration(waiting.longest_ns)}."
+        f"{waiting.part}, the longest wait {duration(waiting.longest_ns)}."
     )
     others = [
         f"{each.culprit} ({percent(share(analysis, each.ns))})"

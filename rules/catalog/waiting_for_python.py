@@ -11,10 +11,11 @@ from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.calls import Call, call_of
 from rules.analysis.causes import Cause
 from rules.analysis.culprits import OUTSIDE_REGIONS
-from rules.analysis.host_language import host_code
+from rules.analysis.host_language import host_code, is_python
+from rules.analysis.host_work import advice_by_name
 from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import part_of_step, share, shares
+from rules.analysis.phrases import share, shares
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE
 
@@ -72,7 +73,7 @@ When it is wrong
             waiting,
             headline=f"The GPU waits for {host_code(trace)}",
             explanation=_explanation(analysis, waiting),
-            advice=_advice(culprit, waiting.inside_culprit()),
+            advice=_advice(culprit, waiting.inside_culprit()) + _advice_by_steps(trace, waiting),
             code=_CODE,
             cannot_tell=_cannot_tell(trace, culprit),
         )
@@ -80,7 +81,7 @@ When it is wrong
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     first = waiting.blames[0]
-    part, longest = part_of_step(analysis, waiting.ns), duration(waiting.longest_ns)
+    part, longest = waiting.part, duration(waiting.longest_ns)
     if first.ns < MOST_OF_IT * waiting.worst_ns:
         where = shares(analysis, [(each.culprit, each.ns) for each in waiting.blames], 4)
         return (
@@ -112,8 +113,19 @@ def is_call(culprit: str) -> bool:
     return call_of(culprit.split(" ")[0]) is not Call.OTHER
 
 
+def _advice_by_steps(trace: Trace, waiting: IdleTime) -> tuple[str, ...]:
+    if not waiting.extent.few or not is_python(trace) or advice_by_name(waiting.culprit):
+        return ()
+    return (
+        f"It comes {waiting.extent.text}: look for what does not run in every step. Garbage collection can be moved "
+        "(gc.disable(), and gc.collect() every few hundred steps); logging, saving and evaluating can be made rarer.",
+    )
+
+
 def _advice(culprit: str, launches: int) -> tuple[str, ...]:
     lower = culprit.lower()
+    if (known := advice_by_name(culprit)) and not is_call(culprit):
+        return known
     if "optimizer" in lower:
         return (
             "Let the optimizer run as few fused kernels: torch.optim.AdamW(params, fused=True).",

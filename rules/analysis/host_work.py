@@ -1,0 +1,69 @@
+"""What to do about work on the CPU that names itself: compilation, saving, evaluating, logging, an optimizer."""
+
+from __future__ import annotations
+
+import re
+
+_COMPILING = re.compile(
+    r"dynamo|inductor|torch.?compile|compiledfxgraph|compile_fx|async_compile|autotun|triton.*compil|aot_|fx_codegen",
+    re.IGNORECASE,
+)
+_SAVING = re.compile(
+    r"(?<![a-z])(save|saving|checkpoint|checkpointing|ckpt|snapshot|state_dict)(?![a-z])", re.IGNORECASE
+)
+_CPU_OPTIMIZER = re.compile(
+    r"cpu_?(adam|adagrad|lion|optim)|optim\w*_?offload|offload\w*_?optim", re.IGNORECASE
+)
+_EVALUATING = re.compile(
+    r"(?<![a-z])(eval|evaluate|evaluation|valid|validate|validation|test|testing)(?![a-z])", re.IGNORECASE
+)
+_LOGGING = re.compile(
+    r"(?<![a-z])(log|logs|logging|logger|metric|metrics|wandb|tensorboard|mlflow|print|progress|tqdm)(?![a-z])",
+    re.IGNORECASE,
+)
+
+_ADVICE = (
+    (
+        _COMPILING,
+        (
+            "If this comes again in later steps, the model is compiled anew: TORCH_LOGS=recompiles says why.",
+            "Mark sizes that change as dynamic (torch._dynamo.mark_dynamic, torch.compile(dynamic=True)), or pad "
+            "inputs to a few sizes.",
+        ),
+    ),
+    (
+        _SAVING,
+        (
+            "Save in the background: torch.distributed.checkpoint.async_save, or copy to pinned memory and write from "
+            "a thread.",
+            "Save less often, and only on the ranks that must.",
+        ),
+    ),
+    (
+        _CPU_OPTIMIZER,
+        (
+            "Keep the optimizer's state on the GPU if it fits: shard it over the ranks (FSDP, ZeRO), or hold it in 8 "
+            "bits.",
+            "If it must stay on the CPU, update one part of the parameters while the GPU works on another.",
+        ),
+    ),
+    (
+        _EVALUATING,
+        (
+            "Evaluate less often, on fewer samples, or in another process that loads the checkpoints.",
+            "Gather results on the GPU, and compute the metrics once at the end.",
+        ),
+    ),
+    (
+        _LOGGING,
+        (
+            "Log less often, and do the formatting and writing in a thread.",
+            "Or launch the next forward pass first, and do this work while the GPU computes.",
+        ),
+    ),
+)
+
+
+def advice_by_name(culprit: str) -> tuple[str, ...]:
+    """What usually helps against work of this name; nothing where the name says nothing."""
+    return next((advice for pattern, advice in _ADVICE if pattern.search(culprit)), ())
