@@ -128,6 +128,11 @@ class Finding:
     of_recording: bool = False  # the recording would be shorter without this time, the run itself no faster
 
     @property
+    def share(self) -> float:
+        """The part of the window that it could give back at most."""
+        return self.ceiling_ns / max(self.window_ns, 1)
+
+    @property
     def speedup_at_most(self) -> float:
         """T / (T - R)."""
         return self.window_ns / max(self.window_ns - self.ceiling_ns, 1) if self.window_ns else 1.0

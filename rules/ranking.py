@@ -31,7 +31,7 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
     Launch overhead is what is left when no call or region can be named. It comes after findings of its own severity
     that name one and are about as large (``AS_LARGE``).
     """
-    order = sorted(findings, key=lambda each: (-_share(each), _LOUDNESS[each.severity]))
+    order = sorted(findings, key=lambda each: (-each.share, _LOUDNESS[each.severity]))
     for rest in [each for each in order if each.category is Category.LAUNCH_BOUND]:
         at = next(place for place, each in enumerate(order) if each is rest)
         later = order[at + 1 :]
@@ -41,13 +41,9 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
     return order
 
 
-def _share(finding: Finding) -> float:
-    return finding.ceiling_ns / max(finding.window_ns, 1)
-
-
 def _is_as_large(finding: Finding, rest: Finding) -> bool:
     return (
         finding.category in _CAUSES_OF_THEIR_OWN
         and finding.severity is rest.severity
-        and _share(finding) * AS_LARGE >= _share(rest)
+        and finding.share * AS_LARGE >= rest.share
     )

@@ -15,7 +15,14 @@ from viewer import theme
 from viewer.budget_bar import BudgetBar, Part
 from viewer.document import Document, Stage
 from viewer.labels import ElidedLabel, Label
-from viewer.reports.wording import budget_parts, ceiling, first_problem, first_problem_of_the_run, verdict
+from viewer.reports.wording import (
+    budget_parts,
+    ceiling,
+    first_problem,
+    first_problem_of_the_run,
+    larger_problem,
+    verdict,
+)
 from viewer.timeline.geometry.naming import kernel_name
 
 MOST_ROWS_SHOWN = 4
@@ -112,6 +119,10 @@ class VerdictStrip(QWidget):
             parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
         if problem.of_recording and (rest := first_problem_of_the_run(diagnosis)) is not None:
             parts.append(f"Apart from that, {inside_a_sentence(rest.title).removesuffix('.')}.")
+        elif (larger := larger_problem(diagnosis)) is not None:
+            parts.append(
+                f"Larger, but with no single cause: {inside_a_sentence(larger.title).removesuffix('.')}."
+            )
         return " ".join(parts)
 
     def _show_problem(self) -> None:

@@ -71,6 +71,16 @@ def test_of_a_warm_up_the_verdict_says_how_long_the_recording_would_be_and_what_
     assert second.ceiling.startswith("at most ")
 
 
+def test_the_verdict_adds_what_costs_more_but_has_no_single_cause(
+    empty_window: MainWindow, fixtures: Path, qtbot: QtBot
+) -> None:
+    empty_window.open(sorted((fixtures / "ddp").glob("no_overlap.rank*")))
+    wait_until_ready(qtbot, empty_window)
+    assert empty_window.verdict.sentence.text().startswith("Communication stands alone")
+    details = empty_window.verdict.where.text()
+    assert "Larger, but with no single cause: the CPU launches too slowly: 35 % of every step." in details
+
+
 def test_the_verdict_names_cause_culprit_and_ceiling(window: MainWindow) -> None:
     said = f"{window.verdict.sentence.text()} {window.verdict.where.text()}"
     assert "Python" in said

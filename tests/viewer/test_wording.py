@@ -7,8 +7,9 @@ import pytest
 import resources
 from parsers import open_trace
 from rules import Diagnosis
-from rules.base import Evidence
-from viewer.reports.wording import place_name, verdict
+from rules.base import Category, Evidence, Finding, severity_of
+from rules.ranking import ranked
+from viewer.reports.wording import first_problem, larger_problem, place_name, verdict
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,26 @@ def test_a_gap_is_called_by_its_culprit_and_a_kernel_by_its_own_name() -> None:
     kernel = Evidence(0, 0, 1, "void at::native::(anonymous namespace)::layer_norm_kernel<float>(int)", 3)
     assert place_name(gap) == "Python outside any region"
     assert place_name(kernel) == "layer_norm_kernel"
+
+
+def told(**ceilings: int) -> Diagnosis:
+    return Diagnosis(
+        tuple(
+            ranked(
+                Finding(name, Category(name.replace("_", "-")), severity_of(ns, 100), "", "", (), ns, 100)
+                for name, ns in ceilings.items()
+            )
+        )
+    )
+
+
+def test_what_costs_more_but_has_no_single_cause_is_not_kept_back() -> None:
+    diagnosis = told(launch_bound=40, allocator=22, input_bound=30)
+    first, larger = first_problem(diagnosis), larger_problem(diagnosis)
+    assert first is not None
+    assert first.rule == "input_bound"
+    assert larger is not None
+    assert larger.rule == "launch_bound"
+    assert larger_problem(told(launch_bound=40, allocator=19)) is None
+    assert larger_problem(told(allocator=22)) is None
+    assert larger_problem(told()) is None

@@ -59,6 +59,14 @@ def first_problem_of_the_run(diagnosis: Diagnosis) -> Finding | None:
     return next((finding for finding in _problems(diagnosis) if not finding.of_recording), None)
 
 
+def larger_problem(diagnosis: Diagnosis) -> Finding | None:
+    """What is told after the first problem although it costs more: it has no single cause."""
+    first = first_problem(diagnosis)
+    return next(
+        (each for each in _problems(diagnosis) if first is not None and each.share > first.share), None
+    )
+
+
 def _problems(diagnosis: Diagnosis) -> Iterator[Finding]:
     for finding in diagnosis.findings:
         if finding.category not in INFORMATION and finding.severity in (Severity.HIGH, Severity.MEDIUM):
