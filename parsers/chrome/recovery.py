@@ -16,7 +16,6 @@ from parsers.chrome.stream import Chunk, is_event
 from parsers.model import Effect, QualityRecorder
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|[{}\[\]]', re.DOTALL)
-_STRAY_BACKSLASH = re.compile(r'\\(?!["\\/bfnrtu]|$)|\\u(?![0-9a-fA-F]{4})')
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _REPAIRABLE = re.compile(
     r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z))|(?P<number>[-+]?\b(?:nan|inf|infinity)\b)|(?P<comma>,)(?=\s*[}\]])',
@@ -25,7 +24,11 @@ _REPAIRABLE = re.compile(
 _END_OF_LIST = re.compile(rb"\s*+(?:,\s*+)?+(?:\{\s*+\}\s*+(?:,\s*+)?+)*+\]")
 _BARE_NUMBER = re.compile(rb'((?<!\\)":\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}])', re.IGNORECASE)
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
-_BACKSLASH = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+_ESCAPE = (  # group 1 is missing for a backslash that begins no escape, nor one half of a pair of surrogates
+    r'\\(["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
+    r"|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})?"
+)
+_BACKSLASH, _BACKSLASH_IN_TEXT = re.compile(_ESCAPE.encode()), re.compile(_ESCAPE)
 REPAIRED_TEXT = ("repaired-text", Effect.REPAIRED, "an event held text that is no JSON")
 MOST_JOINED = 8
 MOST_FAILED_JOINS = 4  # in a row; then the text is damaged, and its events are not such
@@ -54,7 +57,8 @@ class Recovered:
 def mended(chunk: Chunk) -> tuple[bytes, int]:
     """A chunk without the mistakes that some writers make in every event, and how many events had them.
 
-    These are bytes that are no text, bare ``nan`` and ``inf``, and backslashes of file names that are not escaped.
+    These are bytes that are no text, bare ``nan`` and ``inf``, backslashes of file names that are not escaped, and
+    halves of surrogate pairs, which Python writes for bytes of a file name that are no text.
     """
     original = data = chunk.data
     places = _undecodable(data)
@@ -181,7 +185,7 @@ def _mend(found: re.Match[str]) -> str:
         return ""
     text = found["text"]
     inner = _CONTROL.sub(lambda match: f"\\u{ord(match.group()):04x}", text[1:-1])
-    return '"' + _STRAY_BACKSLASH.sub(lambda match: "\\" + match.group(), inner) + '"'
+    return '"' + _BACKSLASH_IN_TEXT.sub(lambda match: match[0] if match[1] else r"\\", inner) + '"'
 
 
 def _coerced(data: bytes) -> Event | None:
@@ -197,7 +201,7 @@ def _coerced(data: bytes) -> Event | None:
         if (value := fields.get(name)) is not None:
             usable[name] = value if isinstance(value, str) else json.dumps(value)
     for name in ("pid", "tid", "ts", "dur"):
-        if isinstance(value := fields.get(name), (str, int, float)):
+        if isinstance(value := fields.get(name), (str, int, float)) and not isinstance(value, bool):
             usable[name] = value
         elif value is not None and name in ("pid", "tid"):
             usable[name] = json.dumps(value)

@@ -18,6 +18,7 @@ MOST_HEADER_BYTES = 128 << 20
 MOST_EVENT_BYTES = 64 << 20
 
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
+_LIST_AFTER_LIST = re.compile(rb'\s*+\}?+[\s\0]*+\[\s*+\{\s*+"')
 _BARE_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _FIRST_KEYS = (
     rb"ph|name|cat|pid|tid|ts|dur|id|args|s|bp|sf|tts|cname|id2|scope|tdur|esf"  # of the trace event format
@@ -140,6 +141,11 @@ class EventStream:
             )
             return b""
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def holds_a_list(text: bytes) -> bool:
+    """Whether a list of events begins in what follows one."""
+    return _LIST.search(text) is not None or _LIST_AFTER_LIST.match(text) is not None
 
 
 def boundary_of(events: bytes) -> re.Pattern[bytes]:

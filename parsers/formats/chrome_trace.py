@@ -15,7 +15,7 @@ from parsers.chrome.header import parse_header
 from parsers.chrome.pairs import add_instants
 from parsers.chrome.reading import Reading, TooManyEvents
 from parsers.chrome.second_process import SecondProcess
-from parsers.chrome.stream import EventStream
+from parsers.chrome.stream import EventStream, holds_a_list
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceError, UnknownFormat
 from parsers.signatures import USUAL_GROWTH
 from parsers.source import open_bytes
@@ -63,6 +63,9 @@ class ChromeTrace:
         quality = reading.columns.quality
         if stream.damage:
             quality.note("cut", Effect.NOTED, f"{stream.damage}; everything before that place was read")
+        if holds_a_list(reading.trailer):
+            reason = "the file holds another list of events after the first, which is not shown: split it into files"
+            quality.note("second-list", Effect.NOTED, reason)
         because = f" ({stream.damage})" if stream.damage else ""
         if not stream.has_list:
             raise UnknownFormat(

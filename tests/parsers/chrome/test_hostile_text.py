@@ -42,6 +42,10 @@ def third(name: str) -> str:
         (r'"},{\"ph\":\"X\""', '},{"ph":"X"'),
         ('["a"]', '["a"]'),
         ("17", "17"),
+        (r'"byte \udce9 of a path"', r"byte \udce9 of a path"),
+        (r'"half \ud83d"', r"half \ud83d"),
+        (r'"\ud83d\ud83d\ude00"', "\\ud83d\U0001f600"),
+        (r'"C:\\users\\uf \q"', r"C:\users\uf \q"),
     ],
 )  # fmt: skip
 def test_odd_names_are_kept(tmp_path: Path, name: str, shown: str) -> None:
@@ -58,6 +62,18 @@ def test_invalid_utf_8_is_shown_with_replacement_characters(tmp_path: Path) -> N
     trace = opened(tmp_path, with_third(third('"caf@"')).encode().replace(b"@", b"\xe9"))
     assert names(trace)[3] == "caf\ufffd"
     assert note(trace, "repaired-text") == (1, Effect.REPAIRED)
+
+
+def test_a_process_that_is_no_number_keeps_its_events(tmp_path: Path) -> None:
+    trace = opened(tmp_path, with_third(third('"op3"').replace('"pid":1', '"pid":true')))
+    assert len(trace.events) == 10
+
+
+@pytest.mark.parametrize("second", [TEXT, "\n" + TEXT, TEXT[TEXT.index("[") : -1]])
+def test_a_second_recording_in_one_file_is_pointed_out(tmp_path: Path, second: str) -> None:
+    trace = opened(tmp_path, TEXT + second)
+    assert len(trace.events) == 10
+    assert note(trace, "second-list") == (1, Effect.NOTED)
 
 
 def test_a_raw_quote_loses_one_event_which_is_counted(tmp_path: Path) -> None:

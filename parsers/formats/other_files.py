@@ -1,0 +1,93 @@
+"""Files that people open in the place of a recording: refused, with what to open instead."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from parsers.base import Source, parser
+from parsers.model import Progress, Trace, UnknownFormat
+from parsers.signatures import GZIP, ZSTD
+
+_UNPACK = "Unpack it and open what is in it: gzip, zstd, zip and tar are unpacked here, others are not."
+_AS_SQLITE = "If Nsight Systems wrote it, export its report as SQLite: nsys export --type sqlite REPORT"
+_BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), problem, hint)
+    for pattern, problem, hint in (
+        (rb"BZh[1-9]1AY&SY", "This file is packed with bzip2.", _UNPACK),
+        (rb"\xfd7zXZ\0", "This file is packed with xz.", _UNPACK),
+        (rb"7z\xbc\xaf\x27\x1c", "This is a 7-Zip archive.", _UNPACK),
+        (rb"Rar!\x1a\x07", "This is a RAR archive.", _UNPACK),
+        (rb"\x04\x22\x4d\x18", "This file is packed with LZ4.", _UNPACK),
+        (re.escape(GZIP), "This file is packed twice.", "Unpack it once and open what is in it."),
+        (re.escape(ZSTD), "This file is packed twice.", "Unpack it once and open what is in it."),
+        (rb"PAR1", "This is a table in Parquet form, not a recording that Stallscope knows.", _AS_SQLITE),
+        (rb"ARROW1\0", "This is a table in Arrow form, not a recording that Stallscope knows.", _AS_SQLITE),
+        (rb"\x89HDF\r\n\x1a\n", "This is an HDF5 file, not a recording that Stallscope knows.", _AS_SQLITE),
+        (
+            rb"(?:\xef\xbb\xbf)?\s*(?i:<!doctype html|<html[\s>])",
+            "This is a web page, not a recording.",
+            "Perhaps a page to sign in, or a viewer's, was saved in its place: download the recording itself.",
+        ),
+        (
+            rb"version https://git-lfs\.github\.com/spec/",
+            "This is a pointer of Git LFS: the recording itself was not downloaded.",
+            "Run git lfs pull in its repository.",
+        ),
+        (
+            rb"\xff\xfe\s*\0?[{\[]\0|\xfe\xff\0[{\[]",
+            "This JSON is written in UTF-16, and JSON is UTF-8.",
+            "Save it as UTF-8, or let the profiler write the file itself instead of redirecting its output.",
+        ),
+        (
+            rb"\x0a.*/(?:host|device):",
+            "This is a profile of XProf in binary form (.xplane.pb).",
+            "Open the trace.json.gz that JAX or TensorFlow wrote beside it.",
+        ),
+    )
+)  # fmt: skip
+_PERFETTO = (
+    "This is a Perfetto trace in binary form.",
+    "Write it as JSON: traceconv json TRACE trace.json (rocprofv3 writes JSON with --output-format json).",
+)
+_PACKET, _MOST_VARINT, _FEWEST_PACKETS = 0x0A, 5, 3
+
+
+@parser
+class OtherFiles:
+    """Recognised by their first bytes, after every recording."""
+
+    format: ClassVar[str] = "other"
+    priority: ClassVar[int] = 99
+
+    def recognises(self, source: Source) -> bool:
+        return _about(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        problem, hint = _about(source.head) or ("This is no recording.", "")
+        raise UnknownFormat(source.path, problem, hint)
+
+
+def _about(head: bytes) -> tuple[str, str] | None:
+    """What is wrong with a file that begins like this, and what to do; None where nothing is known about it."""
+    for pattern, problem, hint in _BEGINNINGS:
+        if pattern.match(head):
+            return problem, hint
+    return _PERFETTO if _is_perfetto(head) else None
+
+
+def _is_perfetto(head: bytes) -> bool:
+    """Whether these are length-prefixed packets of field 1, one after the other: the outermost message of a trace."""
+    at = packets = 0
+    while at < len(head) and head[at] == _PACKET:
+        size = shift = 0
+        for place, byte in enumerate(head[at + 1 : at + 1 + _MOST_VARINT], at + 2):
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                at = place + size
+                break
+        else:
+            return False
+        packets += 1
+    return packets >= _FEWEST_PACKETS and (at >= len(head) or b"\0" in head)
