@@ -48,7 +48,7 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
 )  # fmt: skip
 _PERFETTO = (
     "This is a Perfetto trace in binary form.",
-    "Write it as JSON: traceconv json TRACE trace.json (rocprofv3 writes JSON with --output-format json).",
+    "Write it as JSON with Perfetto's own converter: traceconv json TRACE trace.json",
 )
 _PACKET, _MOST_VARINT, _FEWEST_PACKETS = 0x0A, 5, 3
 
