@@ -6,7 +6,7 @@ import html
 import re
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from viewer import theme
@@ -41,11 +41,11 @@ def breakable(text: str) -> str:
 SHARE_OF_END = 0.36
 
 
-def elided_inside(text: str, metrics: QFontMetrics, room: int) -> str:
+def elided_inside(text: str, metrics: QFontMetricsF, room: float) -> str:
     """``text`` without a part after its middle where it is wider than ``room`` pixels: names differ at both ends."""
     if metrics.horizontalAdvance(text) <= room:
         return text
-    end = metrics.elidedText(text, Qt.TextElideMode.ElideLeft, round(room * SHARE_OF_END)).lstrip("….")
+    end = metrics.elidedText(text, Qt.TextElideMode.ElideLeft, room * SHARE_OF_END).lstrip("….")
     begin = text[: len(text) - len(end)] + "…"
     return metrics.elidedText(begin, Qt.TextElideMode.ElideRight, room - metrics.horizontalAdvance(end)) + end
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtGui import QFontMetrics
+from PySide6.QtGui import QFontMetricsF
 
 from viewer import theme
 from viewer.labels import elided_inside
@@ -11,7 +11,7 @@ LONG = "nvjet_sm90_tst_128x128_64x6_2x1_v_bz_bias_TNT"
 
 
 def test_a_name_that_does_not_fit_keeps_both_of_its_ends(qapp: object) -> None:
-    metrics = QFontMetrics(theme.font())
+    metrics = QFontMetricsF(theme.font())
     room = metrics.horizontalAdvance(LONG) * 2 // 3
     shown = elided_inside(LONG, metrics, room)
     assert shown.startswith("nvjet_sm90_tst_")
@@ -21,10 +21,10 @@ def test_a_name_that_does_not_fit_keeps_both_of_its_ends(qapp: object) -> None:
 
 
 def test_a_name_that_fits_is_shown_as_it_is(qapp: object) -> None:
-    metrics = QFontMetrics(theme.font())
+    metrics = QFontMetricsF(theme.font())
     assert elided_inside(LONG, metrics, metrics.horizontalAdvance(LONG)) == LONG
 
 
 def test_in_no_room_at_all_there_is_hardly_more_than_an_ellipsis(qapp: object) -> None:
-    metrics = QFontMetrics(theme.font())
+    metrics = QFontMetricsF(theme.font())
     assert len(elided_inside(LONG, metrics, 12)) <= 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtGui import QFont, QFontMetricsF, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from viewer import theme
@@ -25,7 +25,7 @@ class LinkButton(QPushButton):
         self._fit()
 
     def _fit(self) -> None:
-        shown = elided_inside(self._whole, self.fontMetrics(), max(self.width(), 60))
+        shown = elided_inside(self._whole, QFontMetricsF(self.font()), max(self.width(), 60))
         self.setText(shown.replace("&", "&&"))
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QAction,
     QFontMetrics,
+    QFontMetricsF,
     QGuiApplication,
     QKeyEvent,
     QKeySequence,
@@ -72,7 +73,9 @@ class BarDelegate(QStyledItemDelegate):
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
         super().initStyleOption(option, index)
-        option.text = elided_inside(option.text, option.fontMetrics, option.rect.width() - 2 * CELL_PADDING)
+        option.text = elided_inside(
+            option.text, QFontMetricsF(option.font), option.rect.width() - 2 * CELL_PADDING
+        )
 
     def _ground(self, painter: QPainter, option: QStyleOptionViewItem) -> QRect:
         widget = option.widget

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QPaintDevice, QPainter, QStaticText
 
+from viewer.labels import elided_inside
+
 LEAST_WIDTH = 26.0
 STEP = 6.0  # widths are rounded down to this, so that a zoom reuses texts
 KEPT = 6000
@@ -27,10 +29,11 @@ def painting(device: QPaintDevice) -> Iterator[QPainter]:
 
 
 class TextCache:
-    """Static texts by (text, room)."""
+    """Static texts by (text, room); with ``inside``, what does not fit keeps both of its ends."""
 
-    def __init__(self, font: QFont) -> None:
+    def __init__(self, font: QFont, *, inside: bool = False) -> None:
         self.font = font
+        self._inside = inside
         self.metrics = QFontMetricsF(font)
         self.height = self.metrics.height()
         self._fitted: OrderedDict[tuple[str, int], QStaticText | None] = OrderedDict()
@@ -54,12 +57,17 @@ class TextCache:
         if key in self._fitted:
             self._fitted.move_to_end(key)
             return self._fitted[key]
-        shown = text if whole else self.metrics.elidedText(text, Qt.TextElideMode.ElideRight, key[1] * STEP)
+        shown = text if whole else self._elided(text, key[1] * STEP)
         made = None if len(shown) < (1 if whole else FEWEST_LETTERS) else _static(shown, self.font)
         self._fitted[key] = made
         if len(self._fitted) > KEPT:
             self._fitted.popitem(last=False)
         return made
+
+    def _elided(self, text: str, room: float) -> str:
+        if self._inside:
+            return elided_inside(text, self.metrics, room)
+        return self.metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
 
     def draw(self, painter: QPainter, text: str, x: float, y: float, room: float) -> bool:
         """Draw ``text`` with its top at ``y``, elided; whether anything was drawn."""

@@ -16,6 +16,7 @@ NAMES_WIDTH = 188
 INDENT = 12
 TRIANGLE = 7
 TEXT_LEFT = 26
+LEAST_BESIDE = 60  # pixels: in less a second line that does not fit says nothing beside the first
 TWO_LINES = 33  # pixels: a lane at least this high has its second line below the first
 
 
@@ -23,9 +24,9 @@ class NamesColumn:
     """Draws the names of the visible tracks."""
 
     def __init__(self) -> None:
-        self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold))
-        self._regular = TextCache(theme.font(12))
-        self._small = TextCache(theme.font(theme.SECONDARY_PX))
+        self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold), inside=True)
+        self._regular = TextCache(theme.font(12), inside=True)
+        self._small = TextCache(theme.font(theme.SECONDARY_PX), inside=True)
         self._figures = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
 
     def draw(
@@ -89,7 +90,7 @@ class NamesColumn:
             cache.draw(painter, subtitle, TEXT_LEFT, round(first_line + self._bold.height + 1), room)
         else:
             used = title_font.width(track.title) + 8
-            if room - used >= 40:
+            if room - used >= min(cache.width(subtitle), LEAST_BESIDE):
                 y = round(first_line + (self._bold.height - cache.height) / 2 + 0.5)
                 cache.draw(painter, subtitle, TEXT_LEFT + used, y, room - used)
 

@@ -299,10 +299,10 @@ _TITLES = {
 
 def _thread_title(lane: Lane) -> tuple[str, str]:
     """What a lane that is not a stream is called, and its second line."""
-    who = f"stream {lane.stream}" if lane.stream is not None else _SUFFIX.sub("", lane.name)
-    title = _TITLES.get(lane.kind)
+    name, title = _SUFFIX.sub("", lane.name), _TITLES.get(lane.kind)
     if title is None:
-        return who or "Other", _SUBTITLES.get(lane.kind, "")
+        return name or "Other", _SUBTITLES.get(lane.kind, "")
+    who = f"stream {lane.stream}" if lane.stream is not None else name
     return title, "" if title.casefold() in (who.casefold(), lane.name.casefold()) else who
 
 
