@@ -10,6 +10,7 @@ import numpy.typing as npt
 from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.durations import durations
+from rules.analysis.frames import UserFrames
 from rules.analysis.intervals import Intervals, clip, intersect, length, union
 from rules.analysis.names import named, numbers_of
 from rules.analysis.work import operations
@@ -34,7 +35,7 @@ class Copies:
     time_ns: int
     pageable: I64  # those whose host memory is pageable
     pageable_ns: int
-    regions: tuple[str, ...]  # regions that asked for them, most copied time first
+    regions: tuple[str, ...]  # regions, else Python frames, that asked for them, most copied time first
 
     @property
     def exposed_ns(self) -> int:
@@ -81,7 +82,7 @@ def _direction(name: str) -> int:
 
 
 def regions_that_launched(analysis: Analysis, device: int, events: I64) -> tuple[str, ...]:
-    """The user's regions in which operations were launched, by the operations' summed time."""
+    """The user's regions, else Python frames, in which operations were launched, by the operations' summed time."""
     trace = analysis.trace
     launches = trace.links.launch_of(events)
     drivers, main = analysis.threads.drivers(device)
@@ -94,6 +95,8 @@ def regions_that_launched(analysis: Analysis, device: int, events: I64) -> tuple
         mine = owner == thread
         region[mine] = analysis.threads.activity(thread).user_regions.at(at[mine])
     region = np.where(region < 0, analysis.threads.activity(main).user_regions.at(at), region)
+    bare = np.flatnonzero(region < 0)
+    region[bare] = UserFrames.of(analysis.threads, main).around(at[bare], at[bare])
     region = np.where(launches < 0, -1, region)
     inside = region >= 0
     time = np.bincount(trace.events.name[region[inside]], durations(trace, events)[inside])

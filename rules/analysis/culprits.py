@@ -7,22 +7,17 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import Trace
 from rules.analysis.causes import Cause
+from rules.analysis.frames import UserFrames
 from rules.analysis.host_language import is_python
 from rules.analysis.threads import Threads
 
 I64 = npt.NDArray[np.int64]
 
 OUTSIDE_REGIONS = "outside any region"
-LEAST_FRAME_SHARE = 0.8
 LONGEST_NAME = 300  # characters of a culprit in a sentence
 _VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt)+$")
-_FOREIGN_FRAME = re.compile(
-    r"^(<built-in|nn\.Module|torch[./\\]|.*[/\\]torch[/\\]|threading\.py|.*[/\\](site|dist)-packages[/\\]torch|"
-    r"contextlib\.py|.*[/\\]contextlib\.py|<string>|<frozen|runpy|.*importlib)"
-)
-
 
 _NAME_BITS = 29
 _CAUSE_BIT = 2 * _NAME_BITS
@@ -64,8 +59,12 @@ class Culprits:
     ) -> npt.NDArray[np.int32]:
         """The culprit of each piece of idle time, given the innermost events of each sort (-1: none)."""
         where = region.copy()
+        frames = UserFrames.of(self._threads, main)
         host = np.flatnonzero((cause == Cause.HOST) & (region < 0) & (event < 0))
-        where[host] = self._frames(start[host], end[host], main)
+        where[host] = frames.around(start[host], end[host])
+        blocks = np.isin(cause, (Cause.SYNCHRONIZATION, Cause.ALLOCATOR))
+        blocked = np.flatnonzero(blocks & (region < 0) & (event >= 0))
+        where[blocked] = self._callers(event[blocked], cause[blocked], frames)
         bare = np.flatnonzero((where < 0) & np.isin(cause, (Cause.HOST, Cause.LAUNCH)))
         where[bare] = self._threads.activity(main).regions.at(start[bare])
         bare = bare[where[bare] < 0]
@@ -79,6 +78,19 @@ class Culprits:
         distinct, inverse = np.unique(key, return_inverse=True)
         made = np.array([self.named(self._text(*_unpacked(each))) for each in distinct.tolist()], np.int32)
         return made[inverse] if len(made) else np.empty(0, np.int32)
+
+    def _callers(self, calls: I64, cause: npt.NDArray[np.uint8], frames: UserFrames) -> I64:
+        """The Python frame around each blocking call, else its operator: any operator may allocate."""
+        table = self._trace.events
+        distinct, inverse = np.unique(calls, return_inverse=True)
+        frame = frames.around(table.start[distinct], table.end[distinct])
+        operator = np.full(len(distinct), -1, np.int64)
+        thread = self._threads.of_events(distinct)
+        for number in np.unique(thread[thread >= 0]).tolist():
+            mine = thread == number
+            operator[mine] = self._threads.activity(number).operators.at(table.start[distinct[mine]])
+        frame, operator = frame[inverse], operator[inverse]
+        return np.where((frame < 0) & (cause == Cause.SYNCHRONIZATION), operator, frame)
 
     def _text(self, cause: int, event: int, where: int) -> str:
         place = self._name(where)
@@ -94,25 +106,3 @@ class Culprits:
     def _name(self, string: int) -> str:
         text = _VERSION.sub("", self._trace.strings[string]) if string >= 0 else ""
         return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
-
-    def _frames(self, start: I64, end: I64, thread: int) -> I64:
-        """The deepest Python frame of the user's own code around most of each piece; -1 without stacks."""
-        found = np.full(len(start), -1, np.int64)
-        events = self._threads.events(thread)
-        frames = events[self._trace.events.kind[events] == EventKind.PYTHON]
-        if not len(frames) or not len(start):
-            return found
-        table = self._trace.events
-        distinct, inverse = np.unique(table.name[frames], return_inverse=True)
-        own = np.fromiter(
-            (not _FOREIGN_FRAME.match(self._trace.strings[name]) for name in distinct), bool, len(distinct)
-        )
-        frames = frames[own[inverse]]
-        for depth in np.unique(table.depth[frames]).tolist():
-            row = frames[table.depth[frames] == depth]
-            row = row[np.argsort(table.start[row], kind="stable")]
-            place = np.maximum(np.searchsorted(table.start[row], (start + end) // 2, side="right") - 1, 0)
-            shared = np.minimum(table.end[row[place]], end) - np.maximum(table.start[row[place]], start)
-            through = shared >= LEAST_FRAME_SHARE * (end - start)
-            found[through] = row[place[through]]
-        return found

@@ -20,6 +20,8 @@ from rules.analysis.work import api_calls
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import Unit, threshold
 
+I64 = npt.NDArray[np.int64]
+
 LEAST_SHARE = threshold(
     "synchronisation",
     "blocking calls are mentioned from this part of the analysed time",
@@ -31,6 +33,16 @@ LEAST_SHARE = threshold(
 )
 
 LEAST_CULPRIT = 0.0005  # of the window: less is written as 0.0 %
+
+_SCALARS = ("aten::_local_scalar_dense",)
+_SIZED = (
+    "aten::nonzero",
+    "aten::masked_select",
+    "aten::_unique2",
+    "aten::unique_consecutive",
+    "aten::unique_dim",
+)
+_SEARCHES = ("search for values (nonzero, x[mask])", "searches for values (nonzero, x[mask])")
 
 _READ_BACK_CODE = """losses = []
 for batch in loader:
@@ -90,7 +102,7 @@ When it is wrong
             waiting,
             headline="Waiting for results stalls the GPU",
             explanation=_explanation(analysis, waiting),
-            advice=_advice(read_back),
+            advice=_advice(culprit, read_back),
             code=_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE,
             cannot_tell=""
             if trace.capture.with_stack
@@ -99,13 +111,16 @@ When it is wrong
 
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
-    calls = api_calls(analysis, waiting.device, Call.SYNCHRONIZE)
-    items = _named_operators(analysis, waiting.device, ("aten::_local_scalar_dense",))
-    found = [counted(analysis, len(calls), "blocking call")] if len(calls) else []
-    if len(items):
-        found.append(counted(analysis, len(items), "scalar read-back"))
+    items = _operators(analysis, waiting.device, _SCALARS)
+    sized = _operators(analysis, waiting.device, _SIZED)
+    calls = _outside_read_backs(analysis, waiting.device)
+    found = [counted(analysis, len(items), "scalar read-back")] if len(items) else []
+    if len(sized):
+        found.append(counted(analysis, len(sized), *_SEARCHES))
+    if len(calls):
+        found.append(counted(analysis, len(calls), f"{'other ' if found else ''}blocking call"))
     text = (
-        f"The CPU waits for the GPU because of {' and '.join(found) or 'blocking copies'}; afterwards the GPU idles "
+        f"The CPU waits for the GPU because of {listed(found) or 'blocking copies'}; afterwards the GPU idles "
         f"until new work arrives: {waiting.part}."
     )
     where = [
@@ -116,20 +131,39 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     return f"{text} Where{waiting.on_worst}: {listed(where)}."
 
 
-def _named_operators(analysis: Analysis, device: int, names: tuple[str, ...]) -> npt.NDArray[np.int64]:
+def _operators(analysis: Analysis, device: int, names: tuple[str, ...]) -> I64:
+    """The operators of these names inside the window, by the threads that drive a device."""
     trace = analysis.trace
     t0, t1 = analysis.window
     parts = [np.empty(0, np.int64)]
+    wanted = np.array([index for index, text in enumerate(trace.strings) if text in names], np.int32)
     for thread in analysis.threads.drivers(device)[0]:
         events = analysis.threads.events(thread)
         events = events[trace.events.kind[events] == EventKind.CPU_OP]
-        wanted = np.array([index for index, text in enumerate(trace.strings) if text in names], np.int32)
         events = events[np.isin(trace.events.name[events], wanted)]
         parts.append(events[(trace.events.start[events] >= t0) & (trace.events.start[events] < t1)])
     return np.concatenate(parts)
 
 
-def _advice(read_back: bool) -> tuple[str, ...]:
+def _outside_read_backs(analysis: Analysis, device: int) -> I64:
+    """Blocking calls that no operator makes to read a value back."""
+    calls = api_calls(analysis, device, Call.SYNCHRONIZE)
+    thread = analysis.threads.of_events(calls)
+    own = np.ones(len(calls), bool)
+    for number in np.unique(thread[thread >= 0]).tolist():
+        mine = thread == number
+        inside = analysis.threads.activity(number).read_backs.at(analysis.trace.events.start[calls[mine]])
+        own[mine] = inside < 0
+    return calls[own]
+
+
+def _advice(culprit: str, read_back: bool) -> tuple[str, ...]:
+    if any(name in culprit for name in _SIZED):
+        return (
+            "Keep sizes fixed: torch.where or a product with the mask instead of x[mask] and nonzero, "
+            "torch.nonzero_static where the number is known.",
+            "Or compute the indices once, outside the loop.",
+        )
     if read_back:
         return (
             "Keep values on the GPU and read them back once in many steps: collect loss.detach() and call "
