@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind, EventKind, Trace
+from parsers.model import Attribute, CopyKind, Trace
 from rules.analysis.calls import BLOCKING, Call
 from rules.analysis.threads import Threads
 
 I64 = npt.NDArray[np.int64]
 
 CAN_BLOCK = (*BLOCKING, Call.COPY, Call.BLOCKING_COPY)
+_CAN_BLOCK = np.isin(np.arange(len(Call)), CAN_BLOCK)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +28,10 @@ class Blockers:
     call: I64
     until: I64
 
+    def part(self, which: slice) -> Blockers:
+        """Those of some gaps."""
+        return Blockers(self.call[which], self.until[which])
+
 
 def blockers(trace: Trace, threads: Threads, drivers: list[int], gap_start: I64) -> Blockers:
     """The blocking calls around the starts of gaps."""
@@ -36,7 +41,7 @@ def blockers(trace: Trace, threads: Threads, drivers: list[int], gap_start: I64)
     for number in drivers:
         call = threads.activity(number).calls.at(just_before)
         known = np.maximum(call, 0)
-        blocks = (call >= 0) & np.isin(threads.call_class[trace.events.name[known]], CAN_BLOCK)
+        blocks = (call >= 0) & _CAN_BLOCK[threads.call_class[trace.events.name[known]]]
         ahead = np.where(blocks, gap_start - trace.events.start[known], 0)
         better = ahead > lead
         lead[better], blocker[better] = ahead[better], call[better]
@@ -48,12 +53,7 @@ def read_back_calls(trace: Trace, threads: Threads, drivers: list[int]) -> I64:
     """Device-to-host copy calls that the same thread follows with a blocking call: a value is being read back."""
     found = [np.empty(0, np.int64)]
     for number in drivers:
-        calls = threads.events(number)
-        calls = calls[trace.events.kind[calls] == EventKind.API]
-        calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
-        kind = threads.call_class[trace.events.name[calls]]
-        noted = kind != Call.OTHER
-        calls, kind = calls[noted], kind[noted]
+        calls, kind = threads.noted_calls(number)
         found.append(calls[:-1][(kind[:-1] == Call.COPY) & (kind[1:] == Call.SYNCHRONIZE)])
     candidates = np.concatenate(found)
     links = trace.links

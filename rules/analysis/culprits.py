@@ -36,11 +36,22 @@ class Culprits:
         self._trace = trace
         self._threads = threads
         self._index: dict[str, int] = {}
+        self._of_keys: dict[int, int] = {}
+        self._frames: dict[int, UserFrames] = {}
         self._outside = f"{'Python' if is_python(trace) else 'CPU code'} {OUTSIDE_REGIONS}"
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._index)
+
+    def in_order(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
+        """The names in an order that does not depend on which was met first, and the place there of each index."""
+        by_cause = [self._of_keys[key] for key in sorted(self._of_keys)]
+        order = list(dict.fromkeys((*by_cause, *range(len(self._index)))))
+        place = np.empty(len(order), np.int32)
+        place[order] = np.arange(len(order))
+        names = self.names
+        return tuple(names[index] for index in order), place
 
     def named(self, text: str) -> int:
         """The index of a name."""
@@ -59,7 +70,9 @@ class Culprits:
     ) -> npt.NDArray[np.int32]:
         """The culprit of each piece of idle time, given the innermost events of each sort (-1: none)."""
         where = region.copy()
-        frames = UserFrames.of(self._threads, main)
+        if main not in self._frames:
+            self._frames[main] = UserFrames.of(self._threads, main)
+        frames = self._frames[main]
         host = np.flatnonzero((cause == Cause.HOST) & (region < 0) & (event < 0))
         where[host] = frames.around(start[host], end[host])
         blocks = np.isin(cause, (Cause.SYNCHRONIZATION, Cause.ALLOCATOR))
@@ -69,15 +82,19 @@ class Culprits:
         where[bare] = self._threads.activity(main).regions.at(start[bare])
         bare = bare[where[bare] < 0]
         where[bare] = operator[bare]
-        names = self._trace.events.name.astype(np.int64)
+        names = self._trace.events.name
 
         def name(events: I64) -> I64:
-            return np.where(events < 0, -1, names[np.maximum(events, 0)]) if len(names) else events
+            return np.where(events < 0, np.int64(-1), names[np.maximum(events, 0)])
 
         key = (cause.astype(np.int64) << _CAUSE_BIT) + ((name(event) + 1) << _NAME_BITS) + name(where) + 1
         distinct, inverse = np.unique(key, return_inverse=True)
-        made = np.array([self.named(self._text(*_unpacked(each))) for each in distinct.tolist()], np.int32)
-        return made[inverse] if len(made) else np.empty(0, np.int32)
+        return np.array([self._of_key(each) for each in distinct.tolist()], np.int32)[inverse]
+
+    def _of_key(self, key: int) -> int:
+        if key not in self._of_keys:
+            self._of_keys[key] = self.named(self._text(*_unpacked(key)))
+        return self._of_keys[key]
 
     def _callers(self, calls: I64, cause: npt.NDArray[np.uint8], frames: UserFrames) -> I64:
         """The Python frame around each blocking call, else its operator: any operator may allocate."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from rules.analysis.causes import Cause, IdleTable
 from rules.analysis.device_operations import operations_of_device
-from rules.analysis.intervals import EMPTY, Intervals, covered_before, subtract, union
+from rules.analysis.intervals import EMPTY, Intervals, subtract, union
 
 I64 = npt.NDArray[np.int64]
 
@@ -30,10 +30,11 @@ class DeviceTime:
     @staticmethod
     def within(part: Intervals, t0: int, t1: int) -> int:
         """ns of a part inside [t0, t1)."""
-        if t1 <= t0:
+        start, end = part
+        low, high = int(np.searchsorted(end, t0, side="right")), int(np.searchsorted(start, t1, side="left"))
+        if low >= high or t1 <= t0:
             return 0
-        low, high = covered_before(part, np.array([t0, t1], np.int64)).tolist()
-        return int(high - low)
+        return int((np.minimum(end[low:high], t1) - np.maximum(start[low:high], t0)).sum())
 
     def idle_within(self, cause: Cause, t0: int, t1: int) -> int:
         """ns that the device idled for a cause inside [t0, t1)."""

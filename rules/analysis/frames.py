@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from rules.analysis.lookup import last_not_after
 from rules.analysis.threads import Threads
 
 I64 = npt.NDArray[np.int64]
@@ -25,7 +26,7 @@ class UserFrames:
     """The user's own frames of one thread, one column of events by start for each depth; none without stacks."""
 
     trace: Trace
-    rows: tuple[I64, ...]
+    rows: tuple[tuple[I64, I64], ...]  # events, and their starts
 
     @staticmethod
     def of(threads: Threads, thread: int) -> UserFrames:
@@ -39,15 +40,16 @@ class UserFrames:
         )
         frames = frames[own[inverse]]
         rows = [frames[table.depth[frames] == depth] for depth in np.unique(table.depth[frames]).tolist()]
-        return UserFrames(trace, tuple(row[np.argsort(table.start[row], kind="stable")] for row in rows))
+        rows = [row[np.argsort(table.start[row], kind="stable")] for row in rows]
+        return UserFrames(trace, tuple((row, table.start[row]) for row in rows))
 
     def around(self, start: I64, end: I64) -> I64:
         """The deepest frame around most of each interval; -1 where there is none."""
         table = self.trace.events
         found = np.full(len(start), -1, np.int64)
-        for row in self.rows:
-            place = np.maximum(np.searchsorted(table.start[row], (start + end) // 2, side="right") - 1, 0)
-            shared = np.minimum(table.end[row[place]], end) - np.maximum(table.start[row[place]], start)
+        for row, starts in self.rows if len(start) else ():
+            frame = row[np.maximum(last_not_after(starts, (start + end) // 2), 0)]
+            shared = np.minimum(table.end[frame], end) - np.maximum(table.start[frame], start)
             through = shared >= LEAST_FRAME_SHARE * (end - start)
-            found[through] = row[place[through]]
+            found[through] = frame[through]
         return found

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from parsers.model import Trace
 from parsers.model.nesting import depths
+from rules.analysis.lookup import last_not_after
 
 I64 = npt.NDArray[np.int64]
 SHALLOW = 30_000  # depths below this fit into 16 bits, which sort by counting
@@ -26,7 +27,7 @@ class Innermost:
         """The innermost event at each time; -1 where none is open."""
         if not len(self.edges):
             return np.full(len(times), -1, np.int64)
-        place = np.searchsorted(self.edges, times, side="right") - 1
+        place = last_not_after(self.edges, times)
         return np.where(place < 0, -1, self.event[np.maximum(place, 0)])
 
     @staticmethod
@@ -40,19 +41,27 @@ class Innermost:
         order = _outermost_first(start, end)
         start, end, events = start[order], end[order], events[order]
         depth = depths(start, end)
-        parent = _parents(start, end, depth)
-        count = len(events)
-        own = np.arange(count)
-        times = np.concatenate((start, end))
-        opened = np.concatenate((own, parent))
-        inner_ends_first = np.concatenate((depth + 1, -depth))
-        if depth.max() < SHALLOW:
-            inner_ends_first = inner_ends_first.astype(np.int16)
-        sequence = np.lexsort((inner_ends_first, times))
+        begins = _last_of_each(start, depth)
+        by_end = np.argsort(end, kind="stable")[::-1] if depth.any() else np.arange(len(end))[::-1]
+        ends = by_end[_last_of_each(end[by_end], -depth[by_end])][::-1]
+        times = np.concatenate((end[ends], start[begins]))
+        opened = np.concatenate((_parents(start, end, depth)[ends], begins))
+        sequence = np.argsort(times, kind="stable")
         times, opened = times[sequence], opened[sequence]
-        last = np.append(times[1:] != times[:-1], True)
+        last = np.append(
+            times[1:] != times[:-1], True
+        )  # what begins here, else what goes on where something ends
         opened = opened[last]
         return Innermost(times[last], np.where(opened < 0, -1, events[opened]))
+
+
+def _last_of_each(times: I64, rank: npt.NDArray[np.int32]) -> I64:
+    """Of the events at each time the one of the highest rank, as places; the times rise or fall."""
+    again = times[1:] == times[:-1]
+    if (rank[1:][again] < rank[:-1][again]).any():
+        order = np.lexsort((rank, np.cumsum(np.append(False, ~again))))
+        return np.asarray(order[np.append(~again, True)])
+    return np.flatnonzero(np.append(~again, True))
 
 
 def _outermost_first(start: I64, end: I64) -> I64:
@@ -65,9 +74,14 @@ def _outermost_first(start: I64, end: I64) -> I64:
 def _parents(start: I64, end: I64, depth: npt.NDArray[np.int32]) -> I64:
     """For each event the one directly around it, as an index; -1 at the outermost level."""
     parent = np.full(len(start), -1, np.int64)
-    outer = np.flatnonzero(depth == 0)
-    for level in range(1, int(depth.max()) + 1):
-        mine = np.flatnonzero(depth == level)
+    deepest = int(depth.max(initial=0))
+    if not deepest:
+        return parent
+    by_depth = np.argsort(depth.astype(np.int16) if deepest < SHALLOW else depth, kind="stable")
+    edges = np.searchsorted(depth[by_depth], np.arange(deepest + 2))
+    outer = by_depth[: edges[1]]
+    for level in range(1, deepest + 1):
+        mine = by_depth[edges[level] : edges[level + 1]]
         place = np.searchsorted(start[outer], start[mine], side="right") - 1
         candidate = outer[np.maximum(place, 0)]
         around = (place >= 0) & (end[candidate] >= end[mine])

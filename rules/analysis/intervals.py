@@ -9,6 +9,8 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from rules.analysis.lookup import last_not_after
+
 I64 = npt.NDArray[np.int64]
 Intervals = tuple[I64, I64]  # starts and ends, sorted, disjoint, no empty interval
 
@@ -52,20 +54,15 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
     """What both cover."""
     if not len(a[0]) or not len(b[0]):
         return EMPTY
-    edges = np.concatenate((a[0], a[1], b[0], b[1]))
-    change = np.concatenate(
-        (np.ones(len(a[0])), -np.ones(len(a[0])), np.ones(len(b[0])), -np.ones(len(b[0])))
-    )
-    order = np.argsort(edges, kind="stable")
-    edges, cover = edges[order], np.cumsum(change[order])
-    both = (cover[:-1] >= 2) & (edges[1:] > edges[:-1])
-    return union(edges[:-1][both], edges[1:][both])
+    start = np.concatenate((a[0][contains(b, a[0])], b[0][_strictly_inside(a, b[0])]))
+    end = np.concatenate((a[1][contains(b, a[1] - 1)], b[1][_strictly_inside(a, b[1])]))
+    return union(np.sort(start), np.sort(end))
 
 
 def subtract(a: Intervals, b: Intervals) -> Intervals:
     """What ``a`` covers and ``b`` does not."""
-    if not len(a[0]):
-        return EMPTY
+    if not len(a[0]) or not len(b[0]):
+        return union(*a)
     return intersect(a, complement(b, int(a[0][0]), int(a[1][-1])))
 
 
@@ -80,7 +77,7 @@ def covered_before(intervals: Intervals, times: I64) -> I64:
     if not len(first):
         return np.zeros(len(times), np.int64)
     total = np.concatenate(([0], np.cumsum(last - first)))
-    index = np.searchsorted(first, times, side="right") - 1
+    index = last_not_after(first, times)
     inside = np.maximum(index, 0)
     part = np.clip(times - first[inside], 0, last[inside] - first[inside])
     return np.where(index < 0, 0, total[inside] + part)
@@ -91,8 +88,15 @@ def contains(intervals: Intervals, times: I64) -> npt.NDArray[np.bool_]:
     first, last = intervals
     if not len(first):
         return np.zeros(len(times), bool)
-    index = np.searchsorted(first, times, side="right") - 1
+    index = last_not_after(first, times)
     return (index >= 0) & (times < last[np.maximum(index, 0)])
+
+
+def _strictly_inside(intervals: Intervals, times: I64) -> npt.NDArray[np.bool_]:
+    first, last = intervals
+    index = last_not_after(first, times)
+    at = np.maximum(index, 0)
+    return np.asarray((index >= 0) & (first[at] < times) & (times < last[at]))
 
 
 class Pairs(Sequence[tuple[int, int]]):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, LaneKind, Progress, Trace
 from rules.analysis.calls import Call, calls_of
-from rules.analysis.device_operations import operations_of_device
+from rules.analysis.device_operations import launches_of_device
 from rules.analysis.durations import durations
 from rules.analysis.innermost import Innermost
 from rules.analysis.intervals import Intervals, union
@@ -82,17 +82,15 @@ class ThreadActivity:
         """Operators that wait for a value from the GPU."""
         return self._of(self._operator & named(self.trace, self.events, READ_BACKS.__contains__))
 
-    def edges(self) -> I64:
-        """Every moment at which the class of what the thread does may change."""
-        return np.concatenate(
-            (
-                self.calls.edges,
-                *self.running,
-                self.regions.edges,
-                self.user_regions.edges,
-                self.inputs.edges,
-                self.read_backs.edges,
-            )
+    def edges(self) -> tuple[I64, ...]:
+        """Every moment at which the class of what the thread does may change, as ascending columns."""
+        return (
+            self.calls.edges,
+            *self.running,
+            self.regions.edges,
+            self.user_regions.edges,
+            self.inputs.edges,
+            self.read_backs.edges,
         )
 
     def prepare(self, progress: Progress) -> None:
@@ -134,6 +132,7 @@ class Threads:
     _drivers: dict[int, tuple[list[int], int]] = field(default_factory=dict)
     _made: dict[int, ThreadActivity] = field(default_factory=dict)
     _events: dict[int, I64] = field(default_factory=dict)
+    _calls: dict[int, tuple[I64, npt.NDArray[np.uint8]]] = field(default_factory=dict)
 
     @staticmethod
     def of(trace: Trace) -> Threads:
@@ -167,14 +166,26 @@ class Threads:
 
     def calls(self, threads: list[int], *classes: Call) -> I64:
         """The API calls of these classes by these threads, as events sorted by start."""
-        trace = self.trace
-        parts = []
+        wanted = np.isin(np.arange(len(Call)), classes)
+        parts = [np.empty(0, np.int64)]
         for thread in threads:
-            events = self._events[thread]
-            events = events[trace.events.kind[events] == EventKind.API]
-            parts.append(events[np.isin(self.call_class[trace.events.name[events]], classes)])
-        found = np.concatenate(parts) if parts else np.empty(0, np.int64)
-        return found[np.argsort(trace.events.start[found], kind="stable")]
+            calls, classes_of_them = self.noted_calls(thread)
+            parts.append(calls[wanted[classes_of_them]])
+        if len(threads) == 1:
+            return parts[-1]
+        found = np.concatenate(parts)
+        return found[np.argsort(self.trace.events.start[found], kind="stable")]
+
+    def noted_calls(self, thread: int) -> tuple[I64, npt.NDArray[np.uint8]]:
+        """The API calls of one thread whose class is not OTHER, by start, and their classes."""
+        if thread not in self._calls:
+            table, events = self.trace.events, self._events[thread]
+            calls = events[table.kind[events] == EventKind.API]
+            classes = self.call_class[table.name[calls]]
+            calls = calls[classes != Call.OTHER]
+            calls = calls[np.argsort(table.start[calls], kind="stable")]
+            self._calls[thread] = calls, self.call_class[table.name[calls]]
+        return self._calls[thread]
 
     def drivers(self, device: int) -> tuple[list[int], int]:
         """The threads that launched work on a device, busiest first, and the main thread among or beside them."""
@@ -185,8 +196,7 @@ class Threads:
     def _find_drivers(self, device: int) -> tuple[list[int], int]:
         """The main thread holds the steps or regions; -1 when no thread launched anything."""
         trace = self.trace
-        operations = operations_of_device(trace, device)
-        launches = trace.links.launch_of(operations)
+        launches = launches_of_device(trace, device)
         owners = self.of_events(launches[launches >= 0])
         owners = owners[owners >= 0]
         if not len(owners):

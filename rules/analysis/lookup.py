@@ -1,0 +1,31 @@
+"""Finding many ascending times, or numbers, in an ascending column: whichever of the two is shorter is searched for."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+
+
+def last_not_after(column: I64, times: I64) -> I64:
+    """For each time the place of the last entry of the ascending ``column`` that is not after it; -1 before the first.
+
+    The times may come in any order; ascending ones are found several times faster.
+    """
+    if len(times) < 2 or not len(column) or (times[1:] < times[:-1]).any():
+        return np.asarray(np.searchsorted(column, times, side="right") - 1)
+    low, high = np.searchsorted(column, (times[0], times[-1]), side="right").tolist()
+    between = column[low:high]
+    if 2 * len(between) > len(times):
+        return np.asarray(np.searchsorted(between, times, side="right") + (low - 1))
+    first = np.searchsorted(times, between, side="left")
+    return np.asarray(np.cumsum(np.bincount(first, minlength=len(times))) + (low - 1))
+
+
+def among(values: I64, ascending: I64) -> npt.NDArray[np.bool_]:
+    """Whether each value occurs in an ascending column."""
+    if not len(ascending):
+        return np.zeros(len(values), bool)
+    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.asarray(ascending[place] == values)

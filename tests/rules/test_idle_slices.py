@@ -1,0 +1,52 @@
+"""Idle time is looked at some gaps at a time; how many they are changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parsers import open_trace
+from parsers.model import Cancelled, Progress
+from rules.analysis import idle_pieces
+from rules.analysis.analysis import Analysis
+from rules.analysis.causes import IdleTable
+
+COLUMNS = ("start", "end", "device", "cause", "culprit", "event", "next_operation")
+RECORDINGS = (
+    "pairs/python_gap.pt.trace.json.gz",
+    "pairs/alloc_empty.sqlite.gz",
+    "torch/memory_stack.pt.trace.json.gz",
+    "nsys/decode_graph.sqlite.gz",
+)
+
+
+def idle(path: Path) -> IdleTable:
+    return Analysis(open_trace([path])).idle
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_idle_time_has_the_same_causes_and_culprits_however_many_gaps_are_looked_at_at_once(
+    fixtures: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = idle(fixtures / name)
+    assert len(whole) > 100
+    for pieces in (1, 300):
+        monkeypatch.setattr(idle_pieces, "PIECES_AT_ONCE", pieces)
+        sliced = idle(fixtures / name)
+        assert sliced.culprits == whole.culprits
+        for column in COLUMNS:
+            assert np.array_equal(getattr(sliced, column), getattr(whole, column)), column
+
+
+def test_a_diagnosis_can_be_stopped_between_any_two_slices(
+    fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idle_pieces, "PIECES_AT_ONCE", 300)
+    trace = open_trace([fixtures / RECORDINGS[0]])
+    said: list[float] = []
+    progress = Progress(lambda fraction, _: said.append(fraction) if fraction < 0.9 else progress.cancel())
+    with pytest.raises(Cancelled):
+        Analysis(trace).prepare(progress)
+    assert sum(fraction > 0.5 for fraction in said) > 3
