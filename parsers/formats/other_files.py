@@ -57,7 +57,7 @@ _PACKET, _MOST_VARINT, _FEWEST_PACKETS = 0x0A, 5, 3
 class OtherFiles:
     """Recognised by their first bytes, after every recording."""
 
-    format: ClassVar[str] = "other"
+    format: ClassVar[str] = "no-recording"
     priority: ClassVar[int] = 99
 
     def recognises(self, source: Source) -> bool:

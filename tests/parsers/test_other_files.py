@@ -57,7 +57,7 @@ def test_newlines_are_no_perfetto_trace(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "trace"
     path.write_bytes(content)
     parser = parser_of(identify(path))
-    assert parser is None or parser.format != "other"
+    assert parser is None or parser.format != "no-recording"
 
 
 def test_such_a_file_beside_a_recording_is_listed_with_the_reason(tmp_path: Path) -> None:
