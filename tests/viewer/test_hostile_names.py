@@ -22,6 +22,7 @@ from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.test_ncu_csv import raw_page
 from viewer.cli import main
 from viewer.main_window import MainWindow
+from viewer.palette import Mode
 from viewer.panels.table_view import TableView
 from viewer.quality_dialog import QualityDialog
 
@@ -153,9 +154,8 @@ def test_what_appears_under_the_pointer_is_text(evil_window: MainWindow, qtbot: 
             continue
         for at in (0.2, 0.5, 0.8):
             QTest.mouseMove(widget, QPoint(round(widget.width() * at), round(widget.height() * at)))
-            qtbot.wait(5)
+            QApplication.processEvents()
             assert not interpreted(QToolTip.text())
-    qtbot.wait(400)
     for shown in QApplication.topLevelWidgets():
         assert faults(shown) == []
 
@@ -167,10 +167,11 @@ def test_the_palette_and_the_account_of_losses_show_text(evil_window: MainWindow
     qtbot.addWidget(dialog)
     dialog.show()
     assert faults(dialog) == []
-    evil_window.toolbar.search.setFocus()
-    QTest.keyClicks(QApplication.focusWidget() or evil_window, "bold")
+    search = evil_window.toolbar.search
+    search.start(Mode.ALL)
+    QTest.keyClicks(search, "bold")
+    qtbot.waitUntil(lambda: search.popup.isVisible() and bool(search.popup.hits), timeout=20_000)
     wait_until_ready(qtbot, evil_window)
-    qtbot.wait(200)
     for shown in QApplication.topLevelWidgets():
         assert faults(shown) == []
 
