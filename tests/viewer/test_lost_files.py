@@ -236,7 +236,7 @@ def test_a_picture_that_finds_the_disk_full_is_said(window: MainWindow, as_svg: 
 LIMITED = """
 import resource, sys
 from viewer.cli import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 sys.exit(main(sys.argv[1:]))
 """
 
