@@ -281,6 +281,13 @@ class Ranks:
         found = sums.astype(np.int64).reshape(-1, len(self.devices))
         return tuple(names.get(number, str(number)) for number in numbers.tolist()), found
 
+    @property
+    def unrecorded(self) -> str:
+        """ "its groups have 4 ranks, and 3 are here"; empty where all ranks of every group were recorded."""
+        needed = int(self.columns.group_size.max(initial=0))
+        here = len(self.devices)
+        return f"its groups have {needed:,} ranks, and {here} are here" if needed > here > 0 else ""
+
     @cached_property
     def table(self) -> tuple[RankRow, ...]:
         """One row for each device."""

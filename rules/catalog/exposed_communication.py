@@ -11,25 +11,18 @@ import numpy.typing as npt
 from parsers.model import Trace
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.communication_advice import communication_remedy
+from rules.analysis.few_steps import extent
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
-from rules.analysis.phrases import counted, device_name, listed, of_every_step, part_of_step, share
+from rules.analysis.phrases import counted, device_name, listed, share
 from rules.analysis.ranks import MISSING, CollectiveRow, Ranks, ranks_of
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
 
 I64 = npt.NDArray[np.int64]
 
-SMALL_BYTES = 1_000_000  # below this the latency is most of a collective
 FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there
-
-_CODE = """model = torch.nn.parallel.DistributedDataParallel(
-    model,
-    device_ids=[local_rank],
-    bucket_cap_mb=25,              # several buckets: the first is reduced while backward computes the rest
-    gradient_as_bucket_view=True,
-    static_graph=True,
-)"""
 
 
 @rule
@@ -53,11 +46,13 @@ How it decides
 
 What to try
     Start the transfers earlier: several gradient buckets instead of one, reduction during the backward pass instead
-    of after it, prefetching of the next layer's parameters (FSDP). Send less: bf16 gradients, gradient accumulation
+    of after it, prefetching of the next layer's parameters (FSDP), half a batch that computes while the other half
+    travels (experts, split layers), more micro-batches (pipelines). Send less: bf16 gradients, gradient accumulation
     with no_sync(). Use faster links.
 
 When it is wrong
-    From one rank's recording alone, waiting for another rank looks like communication. Open all ranks together.
+    From one rank's recording alone, waiting for another rank looks like communication. Open all ranks together. When
+    some ranks of a group are missing, the finding says so.
 """
 
     def check(self, trace: Trace) -> Iterable[Finding]:
@@ -77,26 +72,25 @@ When it is wrong
             else max(exposed, key=lambda device: exposed[device])
         )
         events = _kernels(analysis, ranks, worst)
+        alone = clip(analysis.time(worst).communication, *analysis.window)
+        found_in = extent(analysis, alone, worst)
+        remedy = communication_remedy(analysis, ranks.columns, worst)
         yield Finding(
             rule=self.id,
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
-            title=f"Communication stands alone: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=_explanation(analysis, ranks, worst, ceiling),
-            advice=_advice(analysis, ranks),
+            title=f"Communication stands alone: {found_in.share(ceiling)}",
+            explanation=_explanation(analysis, ranks, worst, found_in.part(ceiling)),
+            advice=remedy.advice,
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=_culprit(trace, ranks, events),
             device=worst,
             evidence=event_evidence(trace, events),
-            intervals=pairs(clip(analysis.time(worst).communication, *analysis.window)),
-            code=_CODE,
-            cannot_tell=(
-                ""
-                if len(ranks.row)
-                else "How much of it is waiting for another rank: record every rank and open all files together."
-            ),
-            confidence="high" if len(ranks.row) else "medium",
+            intervals=pairs(alone),
+            code=remedy.code,
+            cannot_tell=_cannot_tell(ranks),
+            confidence="high" if len(ranks.row) and not ranks.unrecorded else "medium",
         )
 
 
@@ -107,13 +101,26 @@ def _kernels(analysis: Analysis, ranks: Ranks, device: int) -> I64:
     return np.asarray(columns.event[inside], np.int64)
 
 
-def _explanation(analysis: Analysis, ranks: Ranks, worst: int, ceiling: int) -> str:
+def _cannot_tell(ranks: Ranks) -> str:
+    if not len(ranks.row):
+        return "How much of it is waiting for another rank: record every rank and open all files together."
+    if ranks.unrecorded:
+        return f"How much of it is waiting for a rank that is not here: {ranks.unrecorded}."
+    return ""
+
+
+def _explanation(analysis: Analysis, ranks: Ranks, worst: int, part: str) -> str:
     trace = analysis.trace
     events = _kernels(analysis, ranks, worst)
     whole = length(clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window))
     exposed = analysis.budgets(worst).exposed_communication_ns
+    what = (
+        "Transfers between GPUs"
+        if len(ranks.row)
+        else "Transfers between GPUs, waiting for other ranks included,"
+    )
     text = (
-        f"Transfers between GPUs stand alone for {part_of_step(analysis, ceiling)}. On "
+        f"{what} stand alone for {part}. On "
         f"{device_name(trace, worst)} computation covers "
         f"{percent(1 - exposed / max(whole, 1))} of the communication ({counted(analysis, len(events), 'collective')})."
     )
@@ -156,26 +163,3 @@ def _culprit(trace: Trace, ranks: Ranks, events: I64) -> str:
         row = ranks.collectives[0]
         return f"{row.collective} of {size(row.bytes)}" if row.bytes else row.collective
     return trace.name(int(events[0])) if len(events) else ""
-
-
-def _advice(analysis: Analysis, ranks: Ranks) -> tuple[str, ...]:
-    names = {row.collective for row in ranks.collectives} or set(ranks.columns.collective)
-    sizes = ranks.columns.bytes[ranks.columns.bytes > 0]
-    if len(sizes) and float(np.median(sizes)) < SMALL_BYTES:
-        return (
-            "The messages are small: join them (larger buckets, one flattened tensor), or hide them in computation.",
-            "Capture computation and communication as one CUDA graph, so that no rank is late in launching them.",
-        )
-    if any(name.startswith(("allgather", "reducescatter")) for name in names):
-        return (
-            "Let FSDP fetch the next layer's parameters earlier: forward_prefetch=True, "
-            "backward_prefetch=BackwardPrefetch.BACKWARD_PRE.",
-            "Wrap larger units (auto_wrap_policy), so that each transfer is larger and covered by more computation.",
-            "Shard inside a node only (HYBRID_SHARD) when the links between nodes are slow.",
-        )
-    return (
-        "Reduce gradients in several buckets while backward still runs: "
-        "DistributedDataParallel(bucket_cap_mb=25), not one "
-        "all-reduce after it.",
-        "Reduce less often (gradient accumulation with model.no_sync()) or less data (bf16 compression hook).",
-    )

@@ -94,11 +94,15 @@ When it is wrong
             evidence=_evidence(trace, ranks, patient),
             intervals=pairs(intervals),
             code=_CODE,
-            cannot_tell=(
-                "Why its CPU or GPU is slower: compare clocks, temperature and CPU load of the machines "
-                "(nvidia-smi, top)."
-            ),
+            cannot_tell=_cannot_tell(ranks),
         )
+
+
+def _cannot_tell(ranks: Ranks) -> str:
+    slower = "Why its CPU or GPU is slower: compare clocks, temperature and CPU load of the machines (nvidia-smi, top)."
+    if not ranks.unrecorded:
+        return slower
+    return f"Whether a rank that is not here comes even later: {ranks.unrecorded}. {slower}"
 
 
 def _because(analysis: Analysis, ranks: Ranks) -> str:

@@ -1,0 +1,96 @@
+"""What to change about exposed communication follows from what is sent; what one recording cannot tell is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules import diagnose
+from rules.base import Category, Finding
+from tests.rules.builder import TinyTrace, steps
+
+KERNEL = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def exposed(
+    collective: str, *, count: int = 4, size: int = 8_000_000, trains: bool = True, kernel: str = KERNEL
+) -> Finding:
+    """Four steps in which messages stand alone between computations."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(count):
+            start = 100.0 * number
+            trace.operation(start, start + 60, "sm90_gemm", start)
+            more = {"collective": collective} if collective else {}
+            trace.operation(
+                start + 61,
+                start + 99,
+                kernel,
+                start + 10,
+                stream=20,
+                message_bytes=size,
+                group="0",
+                group_size=4,
+                **more,
+            )
+        if trains:
+            trace.op(1, 50, "autograd::engine::evaluate_function: MmBackward0")
+
+    trace = steps(4, 100 * count, body, into=TinyTrace(rank=0))
+    findings = diagnose(trace.build()).findings
+    return next(each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
+
+
+@pytest.mark.parametrize(
+    ("collective", "advised"),
+    [
+        ("all_to_allv", "busiest expert"),
+        ("send", "micro-batches"),
+        ("recv", "micro-batches"),
+        ("", "micro-batches"),
+        ("_allgather_base", "FSDP"),
+        ("_reduce_scatter_base", "FSDP"),
+        ("allreduce", "DistributedDataParallel"),
+    ],
+)
+def test_what_is_sent_decides_what_is_advised(collective: str, advised: str) -> None:
+    found = exposed(collective)
+    assert advised in " ".join(found.advice)
+    assert ("DistributedDataParallel" in " ".join(found.advice)) is (collective == "allreduce")
+
+
+@pytest.mark.parametrize(
+    ("count", "trains", "split"), [(8, False, True), (7, False, False), (8, True, False)]
+)
+def test_many_sums_in_a_program_that_does_not_train_are_those_of_split_layers(
+    count: int, trains: bool, split: bool
+) -> None:
+    advice = " ".join(exposed("allreduce", count=count, trains=trains).advice)
+    assert ("tensor parallel" in advice) is split
+    assert ("bucket_cap_mb" in advice) is not split
+
+
+def test_one_rank_s_recording_does_not_tell_transfer_from_waiting() -> None:
+    found = exposed("allreduce")
+    assert "waiting for other ranks included" in found.explanation
+    assert "record every rank" in found.cannot_tell
+
+
+def group_of_four(ranks: int) -> list[Finding]:
+    trace = TinyTrace()
+    for index in range(4):
+        for rank in range(ranks):
+            trace.rank, trace.shift = rank, 1000.0 * index
+            trace.step(0, 1000, f"ProfilerStep#{index}")
+            trace.operation(0, 500 + 20 * rank, "sm90_gemm", 0, device=rank)
+            trace.collective(600, 990, 590, device=rank)
+    return [
+        each for each in diagnose(trace.build()).findings if each.category is Category.EXPOSED_COMMUNICATION
+    ]
+
+
+@pytest.mark.parametrize(("ranks", "missing"), [(4, False), (3, True)])
+def test_ranks_that_were_not_recorded_are_said_to_be_missing(ranks: int, missing: bool) -> None:
+    (found,) = group_of_four(ranks)
+    assert ("its groups have 4 ranks, and 3 are here" in found.cannot_tell) is missing
+    assert found.confidence == ("medium" if missing else "high")
+    assert "waiting for other ranks included" not in found.explanation
