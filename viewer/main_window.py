@@ -36,6 +36,7 @@ from viewer.searching import Searching
 from viewer.session import Session, SessionError, is_session
 from viewer.start_page import StartPage
 from viewer.status import StatusBar
+from viewer.tab_order import TabOrder
 from viewer.timeline.view import TimelineView
 from viewer.timeline_link import TimelineLink
 from viewer.toolbar import ToolBar
@@ -104,6 +105,7 @@ class MainWindow(QMainWindow):
         self.searching = Searching(
             self.toolbar.search, self.document, self.commands, self.acts.show_lane, self.acts.middle_of_view
         )
+        self.tab_order = TabOrder(self)
         self._connect()
         self._restore_layout()
         self._show_pages()
@@ -261,6 +263,11 @@ class MainWindow(QMainWindow):
     def _on_failure(self, problem: str, hint: str) -> None:
         self.banner.say(problem, hint)
         self._show_pages()
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        shown = self.pages.currentWidget()
+        sections = (self.toolbar, self.banner, self.verdict, shown, self.diagnosis, self.panels, self.status)
+        return self.tab_order.step([each for each in sections if each is not None], forward)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if any(url.isLocalFile() for url in event.mimeData().urls()):

@@ -22,7 +22,7 @@ TIMELINE_KEYS = (
     ("A  D", "move left, right"),
     ("Wheel", "zoom at the cursor; with Shift move; over the names scroll the lanes"),
     ("Drag", "select an area; on the ruler: measure"),
-    ("Shift drag", "move; also with the middle button"),
+    ("Shift+drag", "move; also with the middle button"),
     (
         "Double click",
         "zoom to an event or a gap; on a step: count time from it; on the ruler: from the start",
@@ -30,14 +30,16 @@ TIMELINE_KEYS = (
     ("Click", "select an event or a gap; on a step: fit it"),
     ("Home  End", "to the beginning, to the end"),
     ("Page Up  Down", "scroll the lanes"),
-    ("Shift Up  Down", "select the nearest event of the row above, below"),
+    ("Shift+Up  Down", "select the nearest event of the row above, below"),
     ("Right click", "on a lane: pin, fold, hide; drag its name to move it, its lower edge to resize it"),
 )
 PANEL_KEYS = (
     ("Left  Right", "on a card: previous, next evidence"),
     ("Up  Down", "on a card: previous, next finding"),
-    ("Ctrl C", "in a table: copy the rows as text"),
-    ("Ctrl Shift C", "in a table: copy the rows as CSV"),
+    ("Tab", "from one part of the window to the next"),
+    ("Return", "in a table: show the row on the timeline"),
+    ("Ctrl+C", "in a table: copy the rows as text"),
+    ("Ctrl+Shift+C", "in a table: copy the rows as CSV"),
 )
 
 

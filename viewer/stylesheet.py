@@ -36,6 +36,9 @@ QPushButton:focus, QToolButton:focus { border-color: $accent; }
 QPushButton:disabled, QToolButton:disabled { color: $text_faint; border-color: $line; }
 QPushButton:default { background: $accent_fill; border-color: $accent_fill; color: #ffffff; }
 QPushButton[flat="true"], QToolButton[flat="true"], QToolButton[autoRaise="true"] { border-color: transparent; }
+QPushButton[flat="true"]:focus, QToolButton[flat="true"]:focus, QToolButton[autoRaise="true"]:focus {
+    border-color: $accent;
+}
 QPushButton[link="true"] { color: $accent; }
 
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
@@ -60,6 +63,7 @@ QTabBar::tab {
 }
 QTabBar::tab:selected { color: $text; border-bottom-color: $accent; }
 QTabBar::tab:hover { color: $text; }
+QTabBar::tab:selected:focus { background: $hover; }
 
 QTableView, QTreeView, QListView {
     background: $panel; alternate-background-color: $window; color: $text; border: none; gridline-color: transparent;

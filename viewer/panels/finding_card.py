@@ -312,8 +312,12 @@ class FindingCard(QFrame):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         colors = theme.current()
         body = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
-        framed = self._current or self.hasFocus()
-        painter.setPen(QPen(colors.accent if framed else colors.line, 1.4 if framed else 1.0))
+        if self.hasFocus():
+            painter.setPen(QPen(colors.text, 1.8))
+        else:
+            painter.setPen(
+                QPen(colors.accent if self._current else colors.line, 1.4 if self._current else 1.0)
+            )
         painter.setBrush(colors.window)
         painter.drawRoundedRect(body, 6, 6)
         painter.setPen(Qt.PenStyle.NoPen)

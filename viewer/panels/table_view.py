@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPoint, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QAction,
+    QFocusEvent,
     QFontMetrics,
     QFontMetricsF,
     QGuiApplication,
@@ -135,7 +136,7 @@ class TableView(QTableView):
         super().__init__(parent)
         self.rows = TableModel(columns, self)
         self._name = name
-        self._fitted = False
+        self._arriving = False  # the focus comes, and Qt makes some row the current one
         self.setModel(self.rows)
         self.setItemDelegate(BarDelegate(self))
         self.setAccessibleName(name)
@@ -225,9 +226,21 @@ class TableView(QTableView):
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.open()
 
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """With Tab one only arrives: a row is marked, but chosen by nothing less than a key or a click."""
+        self._arriving = True
+        super().focusInEvent(event)
+        current = self.currentIndex()
+        by_tab = event.reason() in (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason)
+        if by_tab and current.isValid() and not self.selectionModel().hasSelection():
+            self.selectRow(current.row())
+        self._arriving = False
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
             self.copy_text()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
+            self.chosen.emit(self.rows.frame_row(self.currentIndex().row()))
         else:
             super().keyPressEvent(event)
 
@@ -287,7 +300,7 @@ class TableView(QTableView):
                 self.setColumnWidth(index, SHORT_SHARE if short else self._widths[index])
 
     def _on_current(self, current: Index, _: Index) -> None:
-        if current.isValid():
+        if current.isValid() and not self._arriving:
             self.chosen.emit(self.rows.frame_row(current.row()))
 
     def _menu(self, where: QPoint) -> None:
