@@ -16,11 +16,11 @@ from rules.analysis.calls import WORK_CALLS
 from rules.analysis.causes import Cause
 from rules.analysis.culprits import OUTSIDE_REGIONS
 from rules.analysis.durations import durations
-from rules.analysis.families import Family
 from rules.analysis.idle_finding import idle_finding
 from rules.analysis.idle_time import IdleTime
 from rules.analysis.phrases import counted, part_of_step, share, shares
-from rules.analysis.work import api_calls, of_family, operations
+from rules.analysis.training import is_training
+from rules.analysis.work import api_calls, operations
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 
@@ -131,15 +131,12 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
     calls = api_calls(analysis, waiting.device, *WORK_CALLS)
     starts = trace.events.start[calls]
     in_optimizer = sum(each.ns for each in waiting.blames if "optim" in each.culprit.lower())
-    names = " ".join(each.culprit.lower() for each in waiting.blames)
     return _Launches(
         kernels=len(kernels),
         mean_kernel_ns=float(durations(trace, kernels).mean()) if len(kernels) else 0.0,
         interval_ns=_interval(analysis, waiting, starts),
         optimizer_share=in_optimizer / max(waiting.worst_ns, 1),
-        training="backward" in names
-        or "optim" in names
-        or len(of_family(analysis, kernels, Family.OPTIMIZER)) > 0,
+        training=is_training(analysis),
         graphs=bool((trace.events.kind[operations(analysis, waiting.device)] == EventKind.GRAPH).any()),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -30,6 +31,7 @@ TF32_CAPABILITY = 8
 SPEED_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
 USUAL_RATIO = 8.0
 FULL_PRECISION = ("fp32", None)
+_AMD = re.compile(r"\bAMD\b|instinct|radeon|\bgfx\d", re.IGNORECASE)
 
 _CODE = """torch.backends.cuda.matmul.allow_tf32 = True      # FP32 inputs, tensor cores inside (about 3 decimal digits)
 torch.backends.cudnn.allow_tf32 = True
@@ -38,6 +40,14 @@ torch.set_float32_matmul_precision("high")
 with torch.autocast("cuda", dtype=torch.bfloat16):   # or mixed precision, faster still
     loss = model(batch).mean()
 loss.backward()"""
+
+
+_FP16_CODE = """scaler = torch.amp.GradScaler("cuda")             # keeps small gradients from becoming 0 in fp16
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = model(batch).mean()
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()"""
 
 
 @rule
@@ -61,7 +71,8 @@ How it decides
     out. The ceiling is the time of these kernels, less what the tensor cores' peak rate would still need.
 
 What to try
-    Allow TF32, or use automatic mixed precision in bf16. Make dimensions multiples of 8 (16-bit types).
+    Allow TF32 (from A100 on), or use automatic mixed precision: in bf16, on older GPUs in fp16. Make dimensions
+    multiples of 8 (16-bit types).
 
 When it is wrong
     When the computation needs full FP32 accuracy. Products that are bound by memory gain less than the ceiling
@@ -90,17 +101,14 @@ When it is wrong
             severity=severity_of(ceiling, analysis.window_ns),
             title=f"Matrix products without tensor cores: {of_every_step(analysis, share(analysis, length(busy)))}",
             explanation=_explanation(analysis, worst, events, length(busy), trace.name(longest)),
-            advice=(
-                'Allow TF32 for matrix products: torch.set_float32_matmul_precision("high").',
-                'Or use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.',
-            ),
+            advice=_advice(analysis, worst, events),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=shortened(trace.name(longest), 120),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            code=_CODE,
+            code=_CODE if _has_tf32(trace, worst) else _FP16_CODE,
             cannot_tell=(
                 "Whether the model tolerates lower precision, and how close these kernels are to the FP32 "
                 "peak (Nsight Compute)."
@@ -113,9 +121,44 @@ def _capable(trace: Trace, device: int) -> bool:
     return capability is None or capability[0] >= FIRST_CAPABILITY
 
 
+def _is_amd(trace: Trace, device: int) -> bool:
+    return _AMD.search(trace.devices[device].name or "") is not None
+
+
+def _has_tf32(trace: Trace, device: int) -> bool:
+    capability = trace.devices[device].compute_capability
+    return not _is_amd(trace, device) and (capability is None or capability[0] >= TF32_CAPABILITY)
+
+
+def _advice(analysis: Analysis, device: int, events: I64) -> tuple[str, ...]:
+    trace = analysis.trace
+    if _is_amd(trace, device):
+        return (
+            'Use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass (ROCm calls its '
+            "GPUs cuda as well).",
+        )
+    if not _has_tf32(trace, device):
+        return (
+            'Use mixed precision: torch.autocast("cuda", dtype=torch.float16) around the forward pass, with a '
+            "GradScaler when training. This GPU knows neither TF32 nor bf16.",
+        )
+    convolutions = total(analysis, of_family(analysis, events, Family.CONVOLUTION))
+    advice = []
+    if convolutions < total(analysis, events):
+        advice.append('Allow TF32 for matrix products: torch.set_float32_matmul_precision("high").')
+    if convolutions:
+        advice.append("Allow TF32 for convolutions: torch.backends.cudnn.allow_tf32 = True.")
+    return (
+        *advice,
+        'Or use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.',
+    )
+
+
 def _ratio(trace: Trace, device: int) -> float:
     capability = trace.devices[device].compute_capability
-    return SPEED_RATIO.get(capability[0], USUAL_RATIO) if capability else USUAL_RATIO
+    if capability is None or _is_amd(trace, device):
+        return USUAL_RATIO
+    return SPEED_RATIO.get(capability[0], USUAL_RATIO)
 
 
 def _without(analysis: Analysis, device: int) -> I64:

@@ -1,0 +1,123 @@
+"""Matrix products and convolutions in double precision, which deep learning hardly ever needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.durations import durations
+from rules.analysis.families import Family
+from rules.analysis.gpu_peaks import peaks_of
+from rules.analysis.host_language import is_python
+from rules.analysis.idle_time import event_evidence
+from rules.analysis.intervals import clip, length, pairs, union
+from rules.analysis.kernel_names import readable_name
+from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shortened
+from rules.analysis.work import of_family, operations, total
+from rules.base import Category, Finding, Need, rule, severity_of
+from rules.thresholds import LEAST_SHARE
+
+I64 = npt.NDArray[np.int64]
+
+# Peak TF32 rate over peak FP64 tensor rate, from NVIDIA's data sheets: A100 156/19.5, H100 495/67.
+USUAL_RATIO = 8.0
+
+_CODE = """array = numpy.load("features.npy").astype(numpy.float32)   # numpy makes float64 unless told otherwise
+batch = torch.from_numpy(array)
+assert batch.dtype is torch.float32
+model = model.float()                                      # parameters, too
+torch.get_default_dtype()                                  # should say torch.float32"""
+
+
+@rule
+class DoublePrecision:
+    """Matrix products in FP64 in a Python program."""
+
+    id: ClassVar[str] = "double-precision"
+    category: ClassVar[Category] = Category.FP64
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    Matrix products or convolutions calculate with 64-bit numbers.
+
+Why it costs time
+    Double precision moves twice the bytes of FP32 and runs at an eighth of the tensor cores' TF32 rate at best, on
+    most GPUs for graphics at a hundredth. In deep learning it is usually an accident: numpy arrays are float64
+    unless told otherwise, and one such tensor turns what it touches into float64.
+
+How it decides
+    By the kernels' names (dgemm, d884, f64, double), in programs that run Python. The ceiling is the time of these
+    kernels, less what they would still need at the peak rate of TF32.
+
+What to try
+    Convert the input and the model to float32, or use mixed precision. See where the first float64 tensor comes
+    from.
+
+When it is wrong
+    When the computation needs double precision, as simulations, solvers and some statistics do.
+"""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        if not is_python(trace):
+            return
+        analysis = analyse(trace)
+        found = {device: _in_double(analysis, device) for device in analysis.active_devices}
+        worst = max(found, key=lambda device: total(analysis, found[device]), default=None)
+        if worst is None or not len(found[worst]):
+            return
+        events = found[worst]
+        busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
+        ratio = _ratio(trace, worst)
+        ceiling = int(length(busy) * (1 - 1 / ratio))
+        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+            return
+        longest = readable_name(trace.name(int(events[np.argmax(durations(trace, events))])))
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            title=f"Matrix products in double precision: {of_every_step(analysis, share(analysis, length(busy)))}",
+            explanation=(
+                f"{counted(analysis, len(events), 'matrix product')} calculate with 64-bit numbers: "
+                f"{part_of_step(analysis, length(busy))}. The longest is {shortened(longest, 90)}. In TF32 on the "
+                f"tensor cores they would be up to {ratio:.3g} times faster."
+            ),
+            advice=(
+                "Find where the first float64 tensor comes from (often a numpy array), and convert it: .float() or "
+                "dtype=torch.float32.",
+                'Then allow TF32, torch.set_float32_matmul_precision("high"), or use mixed precision '
+                "(torch.autocast).",
+            ),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit=shortened(longest, 120),
+            device=worst,
+            evidence=event_evidence(trace, events),
+            intervals=pairs(busy),
+            code=_CODE,
+            cannot_tell="Whether the computation needs double precision.",
+            confidence="medium",
+        )
+
+
+def _in_double(analysis: Analysis, device: int) -> I64:
+    kernels = of_family(
+        analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION
+    )
+    names = analysis.trace.events.name[kernels]
+    return kernels[np.array([analysis.classes[name].dtype == "fp64" for name in names.tolist()], bool)]
+
+
+def _ratio(trace: Trace, device: int) -> float:
+    peaks = peaks_of(trace.devices[device].name)
+    if peaks is None:
+        return USUAL_RATIO
+    rates = peaks.operations
+    double = max(rates.get("fp64", 0.0), rates.get("fp64_tensor", 0.0))
+    single = max(rates.get("fp32", 0.0), rates.get("tf32", 0.0))
+    return single / double if double and single > double else USUAL_RATIO
