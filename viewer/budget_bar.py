@@ -37,7 +37,7 @@ SHORT_NAMES = {
     "host-bound": "Python",
     "synchronization": "sync",
     "allocator": "memory",
-    "dependency": "queued",
+    "dependency": "between kernels",
     "unknown": "unknown",
     "residual": "rest",
 }  # where there is no room for the label

@@ -51,7 +51,7 @@ LAYOUT_VERSION = 1
 FIRST_SIZE = (1440, 900)
 LEAST_SIZE = (720, 480)
 DIAGNOSIS_WIDTH = 370
-BOTTOM_HEIGHT = 206
+BOTTOM_HEIGHT, BOTTOM_SHARE = 206, 0.22  # pixels at least, where the window is high enough; of a high window
 NARROW = 900
 SUMMARISING = "summarise"
 ARRANGED_BY_HAND = ("pinned", "hidden", "heights", "order")
@@ -291,9 +291,8 @@ class MainWindow(QMainWindow):
         """Docks as wide and as high as they were designed."""
         width = min(DIAGNOSIS_WIDTH, max(self.width() * 3 // 10, 326))
         self.resizeDocks([self.diagnosis_dock], [width], Qt.Orientation.Horizontal)
-        self.resizeDocks(
-            [self.panels_dock], [min(BOTTOM_HEIGHT, self.height() // 4)], Qt.Orientation.Vertical
-        )
+        height = min(max(BOTTOM_HEIGHT, round(self.height() * BOTTOM_SHARE)), self.height() // 4)
+        self.resizeDocks([self.panels_dock], [height], Qt.Orientation.Vertical)
 
     def reset_layout(self) -> None:
         """Forget how the user arranged the window."""

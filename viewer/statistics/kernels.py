@@ -9,7 +9,7 @@ import pandas as pd
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from viewer.statistics.grouping import grouped
-from viewer.timeline.geometry.naming import kernel_name
+from viewer.timeline.geometry.naming import distinct_names
 
 I64 = npt.NDArray[np.int64]
 
@@ -37,7 +37,7 @@ def kernel_table(
     return pd.DataFrame(
         {
             "name": [trace.strings[key] for key in groups.key],
-            "short": [kernel_name(trace.strings[key]) for key in groups.key],
+            "short": distinct_names([trace.strings[key] for key in groups.key]),
             "family": [families[key].label for key in groups.key],
             "calls": groups.count,
             "total": groups.total,

@@ -16,7 +16,7 @@ NAMES_WIDTH = 188
 INDENT = 12
 TRIANGLE = 7
 TEXT_LEFT = 26
-LEAST_BESIDE = 60  # pixels: in less a second line that does not fit says nothing beside the first
+LEAST_BESIDE = 76  # pixels: in less a second line that does not fit says nothing beside the first
 TWO_LINES = 33  # pixels: a lane at least this high has its second line below the first
 
 

@@ -9,7 +9,7 @@ from parsers.model import Counter, Trace
 from viewer.timeline.geometry.columns import Columns, columns, grid
 from viewer.timeline.geometry.counters import bounds, counter_columns, shown_value
 from viewer.timeline.geometry.hatching import hatching
-from viewer.timeline.geometry.naming import kernel_name, python_name
+from viewer.timeline.geometry.naming import distinct_names, kernel_name, python_name
 from viewer.timeline.geometry.picking import count_in, event_at, neighbour, snapped
 from viewer.timeline.geometry.raster import (
     LEVELS,
@@ -89,6 +89,37 @@ def test_a_drag_snaps_to_a_near_edge_only() -> None:
 )
 def test_a_kernel_is_called_by_what_it_does(full: str, short: str) -> None:
     assert kernel_name(full) == short
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["void k<float>(int)", "void other<float>(int)"], ["k", "other"]),
+        (["void k<float, 128, true>(int)", "void k<float, 512, true>(int)"], ["k <128>", "k <512>"]),
+        (["void a::k<(a::Type)0>(f<int>)", "void a::k<(a::Type)2>(f<int>)"], ["k <0>", "k <2>"]),
+        (
+            [
+                "void k<4, at::native::AUnary<float, at::Mul<float> >, std::array<char*, 2ul> >(int)",
+                "void k<4, at::native::Binary<float, at::Mul<float> >, std::array<char*, 3ul> >(int)",
+            ],
+            ["k <AUnary>", "k <Binary>"],
+        ),
+        (
+            [
+                "void k<at::native::gelu(at::Iter&, at::Type)::{lambda()#2}::operator()() const>(int)",
+                "void k<at::native::(anonymous namespace)::silu(at::Iter&)::{lambda()#1}>(int)",
+            ],
+            ["k <gelu>", "k <silu>"],
+        ),
+        (["void k<int>(int)", "void k<int, 4>(int)"], ["k", "k"]),
+        (["k<", "k<<", "k<,"], ["k", "k", "k"]),
+        (["k", "k"], ["k", "k"]),
+    ],
+)
+def test_kernels_that_share_a_name_are_told_apart_by_their_template_arguments(
+    names: list[str], shown: list[str]
+) -> None:
+    assert distinct_names(names) == shown
 
 
 def test_a_python_frame_is_called_by_its_function() -> None:

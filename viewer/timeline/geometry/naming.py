@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 _LONGEST = 400
@@ -21,6 +22,8 @@ _HOLLOW = frozenset(
     {"AUnary", "BUnary", "Binary", "CUDA", "Reduce", "func", "gpu", "legacy_kernel_impl", "gpu_kernel"}
 )
 _PLAIN = re.compile(r"\[?(?:CUDA )?mem(?:cpy|set)\b", re.IGNORECASE)
+_CAST = re.compile(r"^\([\w: ]+\)")
+_MOST_ARGUMENTS = 3
 _PYTHON = re.compile(r"^(?P<file>[^()]+)\((?P<line>\d+)\): (?P<what>.+)$")
 
 
@@ -39,6 +42,50 @@ def kernel_name(name: str) -> str:
         if carried:
             return f"{carried} · {own}"
     return own
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """``kernel_name`` of each; kernels that share one get the template arguments in which they differ."""
+    shown = [kernel_name(name) for name in names]
+    alike: dict[str, list[int]] = {}
+    for place, short in enumerate(shown):
+        alike.setdefault(short, []).append(place)
+    for short, places in alike.items():
+        arguments = [
+            [_plain_argument(each) for each in _template_arguments(names[place][:_LONGEST])]
+            for place in places
+        ]
+        if len(places) < 2 or len({len(each) for each in arguments}) > 1:
+            continue
+        differing = [at for at, values in enumerate(zip(*arguments, strict=True)) if len(set(values)) > 1]
+        for place, values in zip(places, arguments, strict=True):
+            if told := ", ".join(values[at] for at in differing[:_MOST_ARGUMENTS]):
+                shown[place] = f"{short} <{told}>"
+    return shown
+
+
+def _template_arguments(name: str) -> list[str]:
+    """The arguments of the first template of a name."""
+    arguments: list[str] = []
+    depth, begin = 0, 0
+    for place, letter in enumerate(name):
+        if letter in "<(":
+            depth += 1
+            begin = place + 1 if letter == "<" and depth == 1 else begin
+        elif letter in ">)":
+            depth -= 1
+        if (depth == 0 and letter == ">") or (depth == 1 and letter == ","):
+            arguments.append(name[begin:place].strip())
+            begin = place + 1
+        if depth == 0 and letter == ">":
+            return arguments
+    return arguments
+
+
+def _plain_argument(text: str) -> str:
+    """An argument without casts, namespaces and templates of its own; of a lambda, the function it stands in."""
+    bare = _without(_CAST.sub("", text.replace("(anonymous namespace)::", "")), "<", ">")
+    return re.split(r"[({]", bare)[0].strip(" :").rsplit("::", 1)[-1]
 
 
 @lru_cache(maxsize=20_000)
