@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from parsers.model import EventKind, Trace
-from parsers.model.units import duration, percent, three_digits
-from rules.analysis.analysis import Analysis, analyse
+from parsers.model import Trace
+from parsers.model.units import duration, three_digits
+from rules.analysis.analysis import analyse
 from rules.analysis.causes import Cause
 from rules.analysis.kernel_compare import KernelComparison, compare_reports
-from rules.base import Finding, Severity
+from rules.base import Finding
+from rules.comparable import (
+    are_the_same,
+    cautions,
+    cautions_of_reports,
+    look_like_different_programs,
+    refuse_incomparable,
+)
+from rules.compared_findings import LOUD, Change, FindingChange, compare_findings
+from rules.compared_side import Side, Work, by_family
 from rules.diagnosis import Diagnosis, diagnose
 from rules.thresholds import DEFAULTS, Thresholds
 
 NOISE_SHARE = 0.02  # a change of the step below this is no change: run-to-run spread of a quiet machine
+LEAST_CHANGE = 0.001  # of the kernel time; a kernel that changed by less changed nothing
+LEAST_SHOWN = 0.0005  # a share of the step below this is written as 0.0 %
+SAME_AMOUNT = 0.05  # kernels launched by two recordings without steps that did the same work
 KERNEL_ROWS = 30
 
 
@@ -38,7 +48,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class KernelChange:
-    """One kernel name: launches and ns a step, before and after."""
+    """One kernel, or one family of kernels: launches and ns a step, before and after."""
 
     name: str
     calls_before: float
@@ -53,7 +63,11 @@ class KernelChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two recordings side by side; ``cautions`` say why they may not be comparable."""
+    """Two recordings side by side; ``cautions`` say why they may not be comparable.
+
+    ``by_step`` is False where ``step`` is all of what was analysed. ``kernels`` and ``families`` hold what changed
+    noticeably, the largest change first.
+    """
 
     before: str
     after: str
@@ -61,10 +75,22 @@ class Comparison:
     step: Measure
     measures: tuple[Measure, ...]
     kernels: tuple[KernelChange, ...]
-    resolved: tuple[Finding, ...]
-    appeared: tuple[Finding, ...]
+    findings: tuple[FindingChange, ...]
     cautions: tuple[str, ...]
     profiles: tuple[KernelComparison, ...] = ()  # launches that kernel reports on both sides hold
+    families: tuple[KernelChange, ...] = ()
+    by_step: bool = True
+    files: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # of ``before`` and ``after``
+
+    @property
+    def resolved(self) -> tuple[Finding, ...]:
+        """What mattered before and no longer does, as it was before."""
+        return tuple(each.before for each in self.findings if each.is_resolved and each.before is not None)
+
+    @property
+    def appeared(self) -> tuple[Finding, ...]:
+        """What matters now and did not before."""
+        return tuple(each.after for each in self.findings if each.is_new and each.after is not None)
 
     def is_regression(self, at_least_percent: float) -> bool:
         """Whether a step became longer by this many percent or more."""
@@ -72,34 +98,63 @@ class Comparison:
 
 
 def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> Comparison:
-    """Compare the steady steps of two traces; where no steps were found, the analysed windows as a whole."""
+    """Compare the steady steps of two traces; where no steps were found, the analysed windows as a whole.
+
+    Raises TraceError where nothing in one can be set against the other.
+    """
+    refuse_incomparable(before, after)
     profiles = tuple(compare_reports(before.kernels, after.kernels)[0])
-    if profiles and not len(before.gpu_operations) and not len(after.gpu_operations):
+    if profiles and not (len(before.gpu_operations) and len(after.gpu_operations)):
         return _of_reports(before, after, profiles, thresholds)
-    sides = [
-        _Side(trace, analyse(trace, thresholds), diagnose(trace, thresholds=thresholds))
+    first, second = (
+        Side(trace, analyse(trace, thresholds), diagnose(trace, thresholds=thresholds))
         for trace in (before, after)
-    ]
-    first, second = sides
-    by_step = all(side.step_ns for side in sides)
+    )
+    by_step = bool(first.step_ns and second.step_ns)
     step = Measure(
         "step time, median" if by_step else "analysed time",
         first.step_ns if by_step else first.window_ns,
         second.step_ns if by_step else second.window_ns,
         "ns",
     )
-    resolved, appeared = _changed_findings(first.diagnosis, second.diagnosis)
+    kernels = first.kernels(), second.kernels()
+    works = (
+        {name: work for name, (_, work) in kernels[0].items()},
+        {name: work for name, (_, work) in kernels[1].items()},
+    )
+    shown = {name: written for side in kernels for name, (written, _) in side.items()}
+    measures = _measures(first, second, works)
+    findings = compare_findings(
+        first.diagnosis.findings,
+        second.diagnosis.findings,
+        (step.before, step.after),
+        NOISE_SHARE * step.before,
+    )
+    if are_the_same(before, after):
+        verdict = "The same recording twice: nothing differs"
+    elif by_step or abs(measures[0].change) <= SAME_AMOUNT:
+        verdict = _verdict(step, "a step takes" if by_step else "all of it takes", findings, second.diagnosis)
+        if look_like_different_programs(*works):
+            verdict = f"These look like two different programs. If not, {verdict[:1].lower()}{verdict[1:]}"
+    else:
+        verdict = (
+            "The two hold different amounts of work, so their times say little: "
+            f"{three_digits(measures[0].before)} kernels in {duration(step.before)}, "
+            f"then {three_digits(measures[0].after)} in {duration(step.after)}"
+        )
     return Comparison(
         before=_label(before),
         after=_label(after),
-        verdict=_verdict(step, resolved, appeared),
+        verdict=verdict,
         step=step,
-        measures=tuple(_measures(first, second)),
-        kernels=tuple(_kernel_changes(first, second)),
-        resolved=resolved,
-        appeared=appeared,
-        cautions=tuple(_cautions(first, second, by_step)),
+        measures=tuple(measures),
+        kernels=tuple(_changes(*works, shown)[:KERNEL_ROWS]),
+        findings=tuple(findings),
+        cautions=tuple(cautions(first, second, works)),
         profiles=profiles,
+        families=tuple(_changes(by_family(kernels[0]), by_family(kernels[1]))),
+        by_step=by_step,
+        files=(_files(before), _files(after)),
     )
 
 
@@ -110,13 +165,18 @@ def _of_reports(
     total_before = sum(each.before.duration_ns or 0.0 for each in profiles)
     total_after = sum(each.after.duration_ns or 0.0 for each in profiles)
     step = Measure("profiled kernels of both", total_before, total_after, "ns")
-    resolved, appeared = _changed_findings(
-        diagnose(before, thresholds=thresholds), diagnose(after, thresholds=thresholds)
+    diagnoses = [diagnose(trace, thresholds=thresholds) for trace in (before, after)]
+    totals = [sum(each.duration_ns or 0.0 for each in trace.kernels) for trace in (before, after)]
+    findings = compare_findings(
+        diagnoses[0].findings, diagnoses[1].findings, (totals[0], totals[1]), NOISE_SHARE * total_before
     )
+    what = "the kernel takes" if len(profiles) == 1 else "the kernels that both hold take"
     return Comparison(
         before=_label(before),
         after=_label(after),
-        verdict=_verdict(step, resolved, appeared),
+        verdict="The same report twice: nothing differs"
+        if are_the_same(before, after)
+        else _verdict(step, what, findings, diagnoses[1]),
         step=step,
         measures=(),
         kernels=tuple(
@@ -125,83 +185,46 @@ def _of_reports(
             )
             for each in profiles
         ),
-        resolved=resolved,
-        appeared=appeared,
-        cautions=("times under the profiler, which serialises kernels: compare them with each other only",),
+        findings=tuple(findings),
+        cautions=tuple(cautions_of_reports(before, after)),
         profiles=profiles,
+        by_step=False,
+        files=(_files(before), _files(after)),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    trace: Trace
-    analysis: Analysis
-    diagnosis: Diagnosis
-
-    @property
-    def window_ns(self) -> int:
-        return self.analysis.window[1] - self.analysis.window[0]
-
-    @property
-    def step_ns(self) -> float:
-        lengths = [step.end - step.start for step in self.analysis.steps if step.steady]
-        return float(np.median(lengths)) if lengths and self.analysis.steps[0].found_by != "window" else 0.0
-
-    @property
-    def repetitions(self) -> int:
-        """Steady steps of all ranks together; one where no steps were found."""
-        return sum(step.steady for step in self.analysis.steps) or 1
-
-    def share(self, part: str) -> float:
-        total = inside = 0
-        for device in range(len(self.trace.devices)):
-            budget = self.analysis.budget(device, *self.analysis.window)
-            total += budget.window_ns
-            if part == "busy":
-                inside += budget.window_ns - budget.total_idle_ns - budget.residual_ns
-            elif part == "communication":
-                inside += budget.exposed_communication_ns
-            elif part == "copy":
-                inside += budget.exposed_copy_ns
-            else:
-                inside += budget.idle_ns.get(Cause[part], 0)
-        return inside / total if total else 0.0
-
-    def kernels(self) -> dict[str, tuple[float, float]]:
-        """name -> (launches, ns) a step."""
-        events = self.trace.events
-        kernels = events.of_kind(EventKind.KERNEL)
-        t0, t1 = self.analysis.window
-        kernels = kernels[(events.start[kernels] >= t0) & (events.start[kernels] < t1)]
-        names = events.name[kernels]
-        calls = np.bincount(names, minlength=len(self.trace.strings))
-        time = np.bincount(names, (events.end - events.start)[kernels], minlength=len(self.trace.strings))
-        return {
-            self.trace.strings[name]: (calls[name] / self.repetitions, time[name] / self.repetitions)
-            for name in np.flatnonzero(calls)
-        }
-
-
 def _label(trace: Trace) -> str:
-    return ", ".join(each.path for each in trace.inputs)
+    return ", ".join(_files(trace))
 
 
-def _verdict(step: Measure, resolved: tuple[Finding, ...], appeared: tuple[Finding, ...]) -> str:
-    what = f"{duration(step.before)} to {duration(step.after)}"
+def _files(trace: Trace) -> tuple[str, ...]:
+    return tuple(each.path for each in trace.inputs)
+
+
+def _verdict(step: Measure, what: str, findings: list[FindingChange], after: Diagnosis) -> str:
+    """How much faster or slower, the largest reason, and what is first now."""
+    before, now = duration(step.before), duration(step.after)
     if abs(step.change) < NOISE_SHARE:
-        text = f"No difference beyond {percent(NOISE_SHARE)}: {what}"
-    elif step.change < 0:
-        text = f"{three_digits(step.before / max(step.after, 1))}x faster: {what}"
-    else:
-        text = f"{three_digits(step.after / max(step.before, 1))}x slower: {what}"
-    if resolved and step.change < 0:
-        text += f". Gone: {resolved[0].title}"
-    if appeared and step.change > 0:
-        text += f". New: {appeared[0].title}"
+        return f"As fast as before, within {NOISE_SHARE * 100:.0f} %: {what} {now} ({before} before)"
+    faster = step.change < 0
+    slow, fast = (step.before, step.after) if faster else (step.after, step.before)
+    text = f"{three_digits(slow / max(fast, 1))}x {'faster' if faster else 'slower'}: {what} {now} instead of {before}"
+    gone = [each.before for each in findings if each.is_resolved and each.before is not None]
+    new = [each.after for each in findings if each.is_new and each.after is not None]
+    if faster and gone:
+        text += f". Gone: {gone[0].title}"
+    elif not faster and new:
+        text += f". New: {new[0].title}"
+    elif not faster and (more := [each for each in findings if each.change is Change.MORE]):
+        worst = max(more, key=lambda each: each.after_ns - each.before_ns)
+        text += f". More than before: {worst.finding.title}"
+    first = next((each for each in after.findings if each.severity in LOUD and not each.of_recording), None)
+    if faster and first is not None:
+        text += f". Now first: {first.title}"
     return text
 
 
-def _measures(first: _Side, second: _Side) -> list[Measure]:
+def _measures(first: Side, second: Side, works: tuple[dict[str, Work], dict[str, Work]]) -> list[Measure]:
     parts = [
         ("GPU busy", "busy"),
         ("exposed communication", "communication"),
@@ -209,59 +232,29 @@ def _measures(first: _Side, second: _Side) -> list[Measure]:
         *((cause.label, cause.name) for cause in Cause),
     ]
     shares = [Measure(name, first.share(part), second.share(part), "share") for name, part in parts]
-    kernels = [side.kernels() for side in (first, second)]
-    counts = [sum(calls for calls, _ in side.values()) for side in kernels]
-    times = [sum(time for _, time in side.values()) for side in kernels]
+    counts = [sum(calls for calls, _ in side.values()) for side in works]
+    times = [sum(time for _, time in side.values()) for side in works]
     return [
         Measure("kernels a step", counts[0], counts[1], "count"),
         Measure("kernel time a step", times[0], times[1], "ns"),
-        *(measure for measure in shares if measure.before or measure.after),
+        *(measure for measure in shares if max(measure.before, measure.after) >= LEAST_SHOWN),
     ]
 
 
-def _kernel_changes(first: _Side, second: _Side) -> list[KernelChange]:
-    before, after = first.kernels(), second.kernels()
-    changes = [
-        KernelChange(name, *_pairs(before.get(name, (0.0, 0.0)), after.get(name, (0.0, 0.0))))
-        for name in before.keys() | after.keys()
-    ]
-    changes.sort(key=lambda change: (-abs(change.ns_change), change.name))
-    return changes[:KERNEL_ROWS]
-
-
-def _pairs(before: tuple[float, float], after: tuple[float, float]) -> tuple[float, float, float, float]:
-    return before[0], after[0], before[1], after[1]
-
-
-def _changed_findings(before: Diagnosis, after: Diagnosis) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    loud = (Severity.HIGH, Severity.MEDIUM)
-    had = {finding.category for finding in before.findings if finding.severity in loud}
-    has = {finding.category for finding in after.findings if finding.severity in loud}
-    resolved = tuple(each for each in before.findings if each.severity in loud and each.category not in has)
-    appeared = tuple(each for each in after.findings if each.severity in loud and each.category not in had)
-    return resolved, appeared
-
-
-def _cautions(first: _Side, second: _Side, by_step: bool) -> list[str]:
-    cautions = []
-    names = [{device.name for device in side.trace.devices} for side in (first, second)]
-    if names[0] != names[1]:
-        cautions.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
-    counts = [len(side.trace.devices) for side in (first, second)]
-    if counts[0] != counts[1]:
-        cautions.append(f"different numbers of GPUs: {counts[0]} and {counts[1]}")
-    if not by_step:
-        cautions.append("no steps were found in at least one of them: whole recordings are compared")
-    elif min(first.repetitions, second.repetitions) < 3:
-        cautions.append("fewer than three steady steps in at least one of them")
-    formats = [{each.format for each in side.trace.inputs} for side in (first, second)]
-    if formats[0] != formats[1]:
-        cautions.append("recorded by different profilers, whose overhead differs")
-    flags = [(side.trace.capture.with_stack, side.trace.capture.profile_memory) for side in (first, second)]
-    if flags[0] != flags[1]:
-        cautions.append("one was recorded with stacks or memory, which slows the host")
-    return cautions
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(name for name in names if name)) or "unknown"
+def _changes(
+    before: dict[str, Work], after: dict[str, Work], shown: dict[str, str] | None = None
+) -> list[KernelChange]:
+    """What changed by a noticeable part of the kernel time, the largest change first; ``shown``: how to write it."""
+    nothing = (0.0, 0.0)
+    changes = []
+    for name in before.keys() | after.keys():
+        (calls_before, ns_before), (calls_after, ns_after) = (
+            before.get(name, nothing),
+            after.get(name, nothing),
+        )
+        changes.append(
+            KernelChange((shown or {}).get(name, name), calls_before, calls_after, ns_before, ns_after)
+        )
+    total = max(sum(ns for _, ns in before.values()), sum(ns for _, ns in after.values()))
+    changes = [each for each in changes if abs(each.ns_change) > LEAST_CHANGE * total]
+    return sorted(changes, key=lambda each: (-abs(each.ns_change), each.name))

@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
-from parsers.model import Progress, TraceError
-from parsers.model.units import duration, percent, three_digits
-from viewer.labels import Label
+from parsers.model import Progress, Trace, TraceError
+from viewer.labels import ElidedLabel, Label, tooltip
 from viewer.lines import HorizontalLine
 from viewer.panels.table_model import Column, Show
 from viewer.panels.table_view import TableView
+from viewer.reports.comparison_report import change, finding_sides, sides, without_share
 from viewer.timeline.geometry.naming import kernel_name
 
 if TYPE_CHECKING:
-    from rules.compare import Comparison, Measure
+    from rules.compare import Comparison, KernelChange
+    from rules.thresholds import Thresholds
     from viewer.main_window import MainWindow
 
 MEASURES = (
     Column("name", "What"),
-    Column("before", "Before", width=120),
-    Column("after", "After", width=120),
+    Column("before", "Before", width=150),
+    Column("after", "After", width=150),
     Column("change", "Change", width=120),
 )
-KERNELS = (
-    Column("short", "Kernel, a step", whole="name"),
+FINDINGS = (
+    Column("change", "Now", width=100, hint="What became of it"),
+    Column("title", "Finding", stretch=True),
+    Column("before", "Cost before", width=150, hint="What it could give back at most, a step"),
+    Column("after", "Cost after", width=150, hint="What it could give back at most, a step"),
+)
+_WORK = (
     Column("before", "Before", Show.TIME),
     Column("after", "After", Show.TIME),
     Column("change", "Change", Show.TIME),
     Column("calls_before", "Calls before", Show.NUMBER),
     Column("calls_after", "Calls after", Show.NUMBER),
 )
+KERNELS = (Column("short", "Kernel, a step", whole="name"), *_WORK)
+FAMILIES = (Column("short", "Kind of kernel, a step", Show.FAMILY), *_WORK)
 COUNTERS = (
     Column("kernel", "Profiled kernel"),
     Column("label", "What", width=260),
@@ -52,17 +62,45 @@ def compare_with(window: MainWindow, paths: Sequence[Path]) -> None:
 
     thresholds = window.document.thresholds
 
-    def work(progress: Progress) -> Comparison:
+    def work(progress: Progress) -> _Compared:
         from parsers import open_trace
         from rules.compare import compare
 
         other = open_trace(paths, progress.part(0.0, 0.7))
         progress.step(0.7, "comparing")
-        return compare(trace, other, thresholds)
+        return _Compared(trace, other, compare(trace, other, thresholds), thresholds)
 
-    def answer(result: Comparison) -> None:
-        dialog = ComparisonDialog(result, window)
+    _ask(window, work)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    before: Trace
+    after: Trace
+    result: Comparison
+    thresholds: Thresholds
+
+    def the_other_way_round(self, progress: Progress) -> _Compared:
+        from rules.compare import compare
+
+        progress.step(0.0, "comparing")
+        result = compare(self.after, self.before, self.thresholds)
+        return _Compared(self.after, self.before, result, self.thresholds)
+
+
+def _ask(
+    window: MainWindow, work: Callable[[Progress], _Compared], replaced: ComparisonDialog | None = None
+) -> None:
+    """Compare in the background, then show it, in place of ``replaced`` if there is one."""
+
+    def answer(compared: _Compared) -> None:
+        dialog = ComparisonDialog(compared.result, window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.swap_wanted.connect(lambda: _ask(window, compared.the_other_way_round, dialog))
+        if replaced is not None and isValid(replaced):
+            dialog.setGeometry(replaced.geometry())
+            dialog.tabs.setCurrentIndex(replaced.tabs.currentIndex())
+            replaced.close()
         dialog.show()
 
     def failed(error: Exception) -> None:
@@ -77,6 +115,8 @@ def compare_with(window: MainWindow, paths: Sequence[Path]) -> None:
 class ComparisonDialog(QDialog):
     """Before and after; stays open beside the window."""
 
+    swap_wanted = Signal()
+
     def __init__(self, result: Comparison, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.result_shown = result
@@ -88,20 +128,27 @@ class ComparisonDialog(QDialog):
         head.addWidget(
             Label(result.verdict, pixels=17, weight=QFont.Weight.DemiBold, wrap=True, selectable=True)
         )
-        head.addWidget(Label(f"before: {result.before}    after: {result.after}", "secondary", wrap=True))
+        for side, paths in zip(("Before", "After"), result.files, strict=True):
+            label = ElidedLabel(f"{side}: {_names(paths)}", "secondary")
+            label.setToolTip(tooltip("\n".join(paths)))
+            head.addWidget(label)
         for caution in result.cautions:
             head.addWidget(Label(f"Careful: {caution}", "secondary", pixels=12, wrap=True))
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
-        self._add_numbers(result)
-        self._add_findings(result)
+        self._add_tables(result)
         foot = QHBoxLayout()
         foot.setContentsMargins(18, 8, 18, 12)
+        foot.setSpacing(8)
+        swap = QPushButton("Swap before and after")
+        swap.clicked.connect(self.swap_wanted)
+        swap.setAutoDefault(False)
         copy = QPushButton("Copy as text")
         copy.clicked.connect(self._copy)
         copy.setAutoDefault(False)
         close = QPushButton("Close")
         close.clicked.connect(self.close)
+        foot.addWidget(swap)
         foot.addStretch(1)
         foot.addWidget(copy)
         foot.addWidget(close)
@@ -113,59 +160,39 @@ class ComparisonDialog(QDialog):
         layout.addWidget(self.tabs, 1)
         layout.addLayout(foot)
 
-    def _add_numbers(self, result: Comparison) -> None:
-        import pandas as pd
-
+    def _add_tables(self, result: Comparison) -> None:
         measures = [
-            (each.name, _written(each, each.before), _written(each, each.after), _change(each))
+            (each.name, *sides(each, result), change(each, result))
             for each in (result.step, *result.measures)
         ]
-        self._add("Time", MEASURES, pd.DataFrame(measures, columns=["name", "before", "after", "change"]))
-        kernels = [
-            (
-                each.name,
-                kernel_name(each.name),
-                each.ns_before if each.calls_before else float("nan"),
-                each.ns_after if each.calls_after else float("nan"),
-                each.ns_change,
-                each.calls_before,
-                each.calls_after,
-            )
-            for each in result.kernels
+        self._add("Time", MEASURES, ("name", "before", "after", "change"), measures)
+        findings = [
+            (each.change.value, without_share(each.finding.title), *finding_sides(each, result))
+            for each in result.findings
         ]
-        columns = ["name", "short", "before", "after", "change", "calls_before", "calls_after"]
-        if kernels:
-            self._add("Kernels", KERNELS, pd.DataFrame(kernels, columns=columns))
+        self._add("Findings", FINDINGS, ("change", "title", "before", "after"), findings)
+        work = ("name", "short", "before", "after", "change", "calls_before", "calls_after")
+        self._add("Kinds of kernel", FAMILIES, work, [_row(each, each.name) for each in result.families])
+        kernels = [_row(each, kernel_name(each.name)) for each in result.kernels]
+        self._add("Kernels", KERNELS, work, kernels)
         counters = [
             (kernel_name(profile.after.name), row.label, row.before_text, row.after_text)
             for profile in result.profiles
             for row in profile.rows
             if row.is_noticeable
         ]
-        if counters:
-            self._add(
-                "Counters", COUNTERS, pd.DataFrame(counters, columns=["kernel", "label", "before", "after"])
-            )
+        self._add("Counters", COUNTERS, ("kernel", "label", "before", "after"), counters)
 
-    def _add(self, title: str, columns: Sequence[Column], frame: object) -> None:
-        table = TableView(columns, title)
-        table.set_frame(frame)  # type: ignore[arg-type]
-        self.tabs.addTab(table, title)
+    def _add(
+        self, title: str, columns: Sequence[Column], keys: Sequence[str], rows: Sequence[tuple[object, ...]]
+    ) -> None:
+        """A tab with a table; none where there is nothing to say."""
+        import pandas as pd
 
-    def _add_findings(self, result: Comparison) -> None:
-        body = QWidget()
-        column = QVBoxLayout(body)
-        column.setContentsMargins(18, 12, 18, 12)
-        column.setSpacing(6)
-        for title, findings in (("Gone", result.resolved), ("New", result.appeared)):
-            column.addWidget(Label(title, weight=QFont.Weight.DemiBold, pixels=14))
-            for finding in findings:
-                column.addWidget(Label(f"•  {finding.title}", wrap=True, selectable=True))
-            if not findings:
-                column.addWidget(Label("nothing", "secondary"))
-            column.addSpacing(8)
-        column.addStretch(1)
-        self.tabs.addTab(body, "Findings")
+        if rows:
+            table = TableView(columns, title)
+            table.set_frame(pd.DataFrame(rows, columns=list(keys)))
+            self.tabs.addTab(table, title)
 
     def _copy(self) -> None:
         from viewer.reports.comparison_report import as_text
@@ -173,13 +200,21 @@ class ComparisonDialog(QDialog):
         QGuiApplication.clipboard().setText(as_text(self.result_shown))
 
 
-def _written(measure: Measure, value: float) -> str:
-    if measure.unit == "ns":
-        return duration(value)
-    return percent(value) if measure.unit == "share" else three_digits(value)
+def _names(paths: Sequence[str]) -> str:
+    """The file's name; of several, the first one's and how many more."""
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return (Path(paths[0]).name if paths else "") + more
 
 
-def _change(measure: Measure) -> str:
-    if measure.unit == "share":
-        return f"{(measure.after - measure.before) * 100:+.1f} points"
-    return "new" if measure.change == float("inf") else f"{measure.change * 100:+.1f} %"
+def _row(each: KernelChange, short: str) -> tuple[object, ...]:
+    """A dash stands where a side has none."""
+    nothing = float("nan")
+    return (
+        each.name,
+        short,
+        each.ns_before if each.calls_before else nothing,
+        each.ns_after if each.calls_after else nothing,
+        each.ns_change,
+        each.calls_before or nothing,
+        each.calls_after or nothing,
+    )

@@ -10,6 +10,11 @@ _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namesp
 ONE_IS_SHORT = 0.8  # one spelling is the function name alone
 _SPELLING = frozenset({"void", "at", "native", "const", "std", "array", "char", "instance", "lambda"})
 _SAME = {"false": "0", "true": "1"}
+_TYPE_OF_NUMBER = re.compile(r"(?<=\d)(?:ull|ul|u|ll|l)\b", re.IGNORECASE)
+_NO_MATTER = re.compile(r"\b(?:const|void)\b")
+_LAMBDA = re.compile(r"[\[{]lambda\([^\[\]{}]*\)\s*(?:#|\(instance\s*)(\d+)\)?[\]}]")
+_PARENTHESES = re.compile(r"\([^()]*\)")
+_TRUTH = re.compile(r"\b(?:true|false)\b")
 _GENERIC = re.compile(
     r"elementwise|reduce_kernel|multi_tensor_apply|index_|scan|DeviceReduce|for_each", re.IGNORECASE
 )
@@ -66,6 +71,20 @@ def _outside_of_parameters(name: str) -> list[tuple[str, int]]:
             continue
         kept.append((" ", max(depth, 1)))
     return kept
+
+
+@lru_cache(maxsize=65536)
+def comparable_name(name: str) -> str:
+    """One spelling for all tools: without what stands in parentheses, which some abbreviate, const, and spaces.
+
+    "void f<(int)4, (bool)1>(T1, T2)" and "void f<4u, true>(float const*, int)" both become "f<4,1>".
+    """
+    text = _LAMBDA.sub(r"lambda#\1", _ANONYMOUS.sub("", name.strip()))
+    removed = 1
+    while removed:
+        text, removed = _PARENTHESES.subn("", text)
+    text = _NO_MATTER.sub("", _TYPE_OF_NUMBER.sub("", text))
+    return "".join(_TRUTH.sub(lambda word: _SAME[word[0]], text).split()) or name
 
 
 @lru_cache(maxsize=65536)

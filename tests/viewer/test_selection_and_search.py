@@ -202,12 +202,42 @@ def test_two_recordings_are_compared_in_a_window_of_their_own(window: MainWindow
     dialog = next(iter(window.findChildren(ComparisonDialog)))
     assert [dialog.tabs.tabText(index) for index in range(dialog.tabs.count())] == [
         "Time",
-        "Kernels",
         "Findings",
+        "Kinds of kernel",
+        "Kernels",
     ]
     times = dialog.tabs.widget(0)
     assert times.rows.rowCount() >= 1
     dialog.close()
+
+
+def test_before_and_after_can_be_swapped(window: MainWindow, qtbot: QtBot) -> None:
+    compare_with(window, [resources.path("samples/elementwise_chain.pt.trace.json.gz")])
+    qtbot.waitUntil(lambda: bool(window.findChildren(ComparisonDialog)), timeout=20_000)
+    (dialog,) = window.findChildren(ComparisonDialog)
+    before = dialog.result_shown
+    dialog.swap_wanted.emit()
+
+    def swapped() -> bool:
+        return any(
+            each.result_shown.files == before.files[::-1] for each in window.findChildren(ComparisonDialog)
+        )
+
+    qtbot.waitUntil(swapped, timeout=20_000)
+    qtbot.waitUntil(lambda: len(window.findChildren(ComparisonDialog)) == 1)
+    (after,) = window.findChildren(ComparisonDialog)
+    assert (after.result_shown.step.before, after.result_shown.step.after) == (
+        before.step.after,
+        before.step.before,
+    )
+    after.close()
+
+
+def test_recordings_that_have_nothing_in_common_give_a_banner(window: MainWindow, qtbot: QtBot) -> None:
+    compare_with(window, [resources.path("samples/kernels.raw.csv.gz")])
+    qtbot.waitUntil(window.banner.isVisible, timeout=20_000)
+    assert "cannot be compared" in window.banner.problem.text()
+    assert not window.findChildren(ComparisonDialog)
 
 
 def test_a_recording_that_cannot_be_compared_gives_a_banner(

@@ -3,46 +3,110 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
 from parsers.model.units import duration, percent, three_digits
-from rules.compare import Comparison, Measure
+from rules.base import Finding
+from rules.compare import Comparison, KernelChange, Measure
+from rules.compared_findings import FindingChange
 from viewer.plain_text import safe
 from viewer.timeline.geometry.naming import kernel_name
 
 TEXT_KERNELS = 10
+_SHARE_OF_STEP = re.compile(r": [^:]*\d %[^:]* (?:of|in) (?:every|the|each|a) step[^:]*$")
 
 
-def _value(measure: Measure, value: float) -> str:
-    if measure.unit == "ns":
-        return duration(value)
-    return percent(value) if measure.unit == "share" else three_digits(value)
+def sides(measure: Measure, result: Comparison) -> tuple[str, str]:
+    """A measure before and after; a share of the step with the time that it is."""
+    return (
+        _side(measure.unit, measure.before, result.step.before),
+        _side(measure.unit, measure.after, result.step.after),
+    )
 
 
-def _change(measure: Measure) -> str:
-    """Relative change; of a share of the step, percentage points."""
+def _side(unit: str, value: float, step_ns: float) -> str:
+    if unit == "share":
+        return f"{duration(value * step_ns)}  {percent(value):>6}"
+    return duration(value) if unit == "ns" else three_digits(value)
+
+
+def change(measure: Measure, result: Comparison) -> str:
+    """Relative change; of a share of the step, the change of its time."""
     if measure.unit == "share":
-        return f"{(measure.after - measure.before) * 100:+.1f} points"
-    return "new" if math.isinf(measure.change) else f"{measure.change * 100:+.1f} %"
+        return signed_duration(measure.after * result.step.after - measure.before * result.step.before)
+    if math.isinf(measure.change):
+        return "new"
+    return signed(f"{measure.change * 100:+.1f} %")
+
+
+def signed_duration(ns: float) -> str:
+    """ "+5.63 ms", "-412 us", "0 ns"."""
+    return ("+" if ns > 0 else "-" if ns < 0 else "") + duration(abs(ns))
+
+
+def signed(text: str) -> str:
+    """Without the sign of a zero."""
+    return text if any(digit in text for digit in "123456789") else text.lstrip("+-")
+
+
+def finding_sides(each: FindingChange, result: Comparison) -> tuple[str, str]:
+    """What a finding costs at most, before and after: the time of a step and its share; a dash where there is none."""
+    return (
+        _cost(each.before, each.before_ns, result.by_step),
+        _cost(each.after, each.after_ns, result.by_step),
+    )
+
+
+def _cost(finding: Finding | None, ns: float, by_step: bool) -> str:
+    if finding is None:
+        return "-"
+    return f"{duration(ns)}  {percent(finding.share)}" if by_step else percent(finding.share)
+
+
+def without_share(title: str) -> str:
+    """A title without the share that stands beside it in a table."""
+    return _SHARE_OF_STEP.sub("", title)
 
 
 def as_text(result: Comparison) -> str:
     """A table for a terminal."""
-    lines = [result.verdict, f"  before: {result.before}", f"  after:  {result.after}", ""]
+    lines = [result.verdict, f"  before: {result.before}", f"  after:  {result.after}"]
+    lines += [f"  careful: {caution}" for caution in result.cautions]
+    lines += ["", f"  {'':<32}{'before':>18}{'after':>18}{'change':>14}"]
     for measure in (result.step, *result.measures):
-        row = (_value(measure, measure.before), _value(measure, measure.after), _change(measure))
-        lines.append(f"  {measure.name:<32}{row[0]:>12}{row[1]:>12}{row[2]:>14}")
-    lines += ["", "Kernels that changed most, a step:"]
-    for kernel in result.kernels[:TEXT_KERNELS]:
-        times = f"{duration(kernel.ns_before):>10} -> {duration(kernel.ns_after):>10}"
-        calls = f"{three_digits(kernel.calls_before):>7} -> {three_digits(kernel.calls_after):>7} calls"
-        lines.append(f"  {times} {calls}  {kernel_name(kernel.name)[:60]}")
+        before, after = sides(measure, result)
+        lines.append(f"  {measure.name:<32}{before:>18}{after:>18}{change(measure, result):>14}")
+    if result.findings:
+        lines += ["", "Findings, and what each costs at most:"]
+        for each in result.findings:
+            cost = finding_sides(each, result)
+            lines.append(
+                f"  {each.change.value:<10}{cost[0]:>18} -> {cost[1]:<18}{without_share(each.finding.title)}"
+            )
+    lines += _kernels_as_text("Families of kernels that changed, a step:", result.families, str)
+    lines += _kernels_as_text(
+        "Kernels that changed most, a step:", result.kernels[:TEXT_KERNELS], kernel_name
+    )
+    if not result.kernels and not result.profiles:
+        lines += ["", "No kernel took noticeably more or less time."]
     lines += _profiles_as_text(result)
-    lines += ["", *(f"Gone: {finding.title}" for finding in result.resolved)]
-    lines += [f"New:  {finding.title}" for finding in result.appeared]
-    lines += [f"Careful: {caution}" for caution in result.cautions]
     return "\n".join(safe(line) for line in lines).rstrip() + "\n"
+
+
+def _kernels_as_text(title: str, kernels: Sequence[KernelChange], shown: Callable[[str], str]) -> list[str]:
+    lines = []
+    for kernel in kernels:
+        times = f"{_or_dash(kernel.ns_before, duration):>10} -> {_or_dash(kernel.ns_after, duration):>10}"
+        calls = f"{_or_dash(kernel.calls_before, three_digits):>7} -> {_or_dash(kernel.calls_after, three_digits):>7}"
+        lines.append(f"  {times} {calls} calls  {shown(kernel.name)[:60]}")
+    return ["", title, *lines] if lines else []
+
+
+def _or_dash(value: float, write: Callable[[float], str]) -> str:
+    return write(value) if value else "-"
 
 
 def _profiles_as_text(result: Comparison) -> list[str]:
@@ -86,6 +150,23 @@ def as_json(result: Comparison) -> dict[str, Any]:
             }
             for kernel in result.kernels
         ],
+        "families": [
+            {
+                "name": family.name,
+                "calls": [family.calls_before, family.calls_after],
+                "ns": [family.ns_before, family.ns_after],
+            }
+            for family in result.families
+        ],
+        "findings": [
+            {
+                "change": each.change.value,
+                "category": each.finding.category.value,
+                "before": None if each.before is None else {"title": each.before.title, "ns": each.before_ns},
+                "after": None if each.after is None else {"title": each.after.title, "ns": each.after_ns},
+            }
+            for each in result.findings
+        ],
         "resolved": [finding.category.value for finding in result.resolved],
         "appeared": [finding.category.value for finding in result.appeared],
         "cautions": list(result.cautions),
@@ -109,14 +190,22 @@ def as_json(result: Comparison) -> dict[str, Any]:
 def as_html(result: Comparison) -> str:
     """A page that stands alone; every text is escaped."""
     rows = "".join(
-        f"<tr><td>{escape(measure.name)}<td>{_value(measure, measure.before)}<td>{_value(measure, measure.after)}"
-        f"<td>{_change(measure)}"
+        f"<tr><td>{escape(measure.name)}<td>{'<td>'.join(sides(measure, result))}<td>{change(measure, result)}"
         for measure in (result.step, *result.measures)
     )
-    kernels = "".join(
-        f"<tr><td>{escape(kernel.name)}<td>{duration(kernel.ns_before)}<td>{duration(kernel.ns_after)}"
-        f"<td>{three_digits(kernel.calls_before)} -> {three_digits(kernel.calls_after)}"
-        for kernel in result.kernels
+    findings = "".join(
+        f"<tr><td>{each.change.value}<td>{escape(without_share(each.finding.title))}"
+        + "".join(f"<td>{cost}" for cost in finding_sides(each, result))
+        for each in result.findings
+    )
+    kernels, families = (
+        "".join(
+            f"<tr><td>{escape(kernel.name)}<td>{_or_dash(kernel.ns_before, duration)}"
+            f"<td>{_or_dash(kernel.ns_after, duration)}"
+            f"<td>{_or_dash(kernel.calls_before, three_digits)} -> {_or_dash(kernel.calls_after, three_digits)}"
+            for kernel in kernels
+        )
+        for kernels in (result.kernels, result.families)
     )
     profiles = "".join(
         f"<h3>{escape(profile.after.name)}</h3><p>{escape(profile.why)}</p><table>"
@@ -128,16 +217,23 @@ def as_html(result: Comparison) -> str:
         + "</table>"
         for profile in result.profiles
     )
-    notes = "".join(f"<li>Gone: {escape(finding.title)}" for finding in result.resolved)
-    notes += "".join(f"<li>New: {escape(finding.title)}" for finding in result.appeared)
-    notes += "".join(f"<li>Careful: {escape(caution)}" for caution in result.cautions)
+    notes = "".join(f"<li>Careful: {escape(caution)}" for caution in result.cautions)
+    head = "<tr><th><th>before<th>after"
+    tables = "".join(
+        f"<h2>{title}</h2><table>{columns}{body}</table>"
+        for title, columns, body in (
+            ("Findings, and what each costs at most", "<tr><th><th><th>before<th>after", findings),
+            ("Families of kernels that changed, a step", f"{head}<th>calls", families),
+            ("Kernels that changed most, a step", f"{head}<th>calls", kernels),
+        )
+        if body
+    )
     return safe(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         "<title>Comparison</title><style>:root{color-scheme:light dark;font:15px/1.5 system-ui}"
         "body{max-width:70rem;margin:2rem auto;padding:0 1rem}td{padding:.15rem 1rem .15rem 0;overflow-wrap:anywhere}"
         f"</style></head><body><h1>{escape(result.verdict)}</h1><p>{escape(result.before)}<br>{escape(result.after)}"
-        f"</p><table><tr><th><th>before<th>after<th>change{rows}</table><ul>{notes}</ul>"
-        f"<h2>Kernels, a step</h2><table><tr><th><th>before<th>after<th>calls{kernels}</table>"
+        f"</p><ul>{notes}</ul><table>{head}<th>change{rows}</table>{tables}"
         f"{'<h2>Profiled kernels</h2>' if profiles else ''}{profiles}</body></html>\n"
     )
