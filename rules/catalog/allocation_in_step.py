@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -33,6 +34,24 @@ _CODE = """# 1. No torch.cuda.empty_cache() in the loop: it hands memory back th
 # 3. Keep the largest shapes allocated by running them once first:
 with torch.no_grad():
     model(largest_batch)"""
+
+
+_ADVICE = (
+    "Remove torch.cuda.empty_cache() (and del followed by it) from the training loop.",
+    "Keep tensor shapes the same from step to step, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+    "If memory is nearly full, lower the batch size a little: the allocator then stops freeing its cache.",
+)
+_OF_HOST_MEMORY = re.compile(r"(cuda|hip|cuMem)\w*Host|cudaMallocHost")
+_PINNED_ADVICE = (
+    "Allocate pinned memory once, before the loop, and copy into it: locking its pages takes longer than the copy that "
+    "it speeds up.",
+    "Let the DataLoader pin in a thread of its own (pin_memory=True) instead of calling tensor.pin_memory() in each "
+    "step.",
+)
+_PINNED_CODE = """pinned = torch.empty(shape, dtype=dtype, pin_memory=True)   # once
+for batch in loader:
+    pinned.copy_(batch)
+    inputs = pinned.to("cuda", non_blocking=True)"""
 
 
 @rule
@@ -70,23 +89,25 @@ When it is wrong
         waiting = IdleTime(analysis, Cause.ALLOCATOR)
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
+        pinned = _is_of_host_memory(waiting.culprit)
         yield idle_finding(
             self,
             waiting,
             headline="Allocating memory stalls the GPU",
             explanation=_explanation(analysis, waiting),
-            advice=(
-                "Remove torch.cuda.empty_cache() (and del followed by it) from the training loop.",
-                "Keep tensor shapes the same from step to step, or set "
-                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
-                "If memory is nearly full, lower the batch size a little: the allocator then stops freeing its cache.",
-            ),
-            code=_CODE,
-            cannot_tell=_cannot_tell(trace),
+            advice=_PINNED_ADVICE if pinned else _ADVICE,
+            code=_PINNED_CODE if pinned else _CODE,
+            cannot_tell=_cannot_tell(trace, pinned),
         )
 
 
-def _cannot_tell(trace: Trace) -> str:
+def _is_of_host_memory(culprit: str) -> bool:
+    return _OF_HOST_MEMORY.match(culprit) is not None
+
+
+def _cannot_tell(trace: Trace, pinned: bool) -> str:
+    if pinned:
+        return "Which tensors are pinned: record with stacks (with_stack=True)."
     tensors = "which tensors are allocated: use torch.cuda.memory._record_memory_history()"
     if any("allocated memory" in counter.name for counter in trace.counters):
         return (
@@ -98,8 +119,9 @@ def _cannot_tell(trace: Trace) -> str:
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     calls = api_calls(analysis, waiting.device, Call.ALLOCATE)
+    what = "Pinned host memory" if _is_of_host_memory(waiting.culprit) else "Memory"
     text = (
-        f"Memory is asked for and given back: {counted(analysis, len(calls), 'call')}, "
+        f"{what} is asked for and given back: {counted(analysis, len(calls), 'call')}, "
         f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average. Meanwhile the GPU idles: "
         f"{waiting.part}."
     )

@@ -39,6 +39,15 @@ head = torch.nn.Linear(hidden, padded, bias=False)
 logits = head(x)[..., :vocabulary]                    # drop the padding afterwards"""
 
 
+_PAD = f"Pad the dimensions (vocabulary, hidden size, batch) to multiples of {ALIGNMENT}, better of 64."
+_CHANNELS_LAST = (
+    "Keep the model and its input in channels_last (model.to(memory_format=torch.channels_last)): then the channels "
+    "are the inner dimension."
+)
+_CHANNELS_LAST_CODE = """model = model.to(memory_format=torch.channels_last)
+batch = batch.to("cuda", memory_format=torch.channels_last)"""
+
+
 @rule
 class AwkwardMatrixShapes:
     """Dimensions that are no multiples of 8, and products smaller than the GPU."""
@@ -97,7 +106,7 @@ When it is wrong
         if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         longest = int(events[np.argmax(durations(trace, events))])
-        shapes = _shapes(analysis, longest)
+        shapes, image = _shapes(analysis, longest), _image(analysis, longest)
         yield Finding(
             rule=self.id,
             category=self.category,
@@ -106,19 +115,21 @@ When it is wrong
             explanation=(
                 f"Kernels for unaligned data do {counted(analysis, len(events), 'matrix product')} in 16 bits, such as "
                 f"{shortened(readable_name(trace.name(longest)), 80)}: {part_of_step(analysis, length(busy))}. "
-                f"A dimension is no multiple of {ALIGNMENT}."
-                + (f" The longest multiplies {shapes}." if shapes else "")
+                + (
+                    _of_an_image(image)
+                    if image
+                    else f"A dimension is no multiple of {ALIGNMENT}."
+                    + (f" The longest multiplies {shapes}." if shapes else "")
+                )
             ),
-            advice=(
-                f"Pad the dimensions (vocabulary, hidden size, batch) to multiples of {ALIGNMENT}, better of 64.",
-            ),
+            advice=(_CHANNELS_LAST if image else _PAD,),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=shapes or shortened(trace.name(longest), 120),
             device=device,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            code=_CODE,
+            code=_CHANNELS_LAST_CODE if image else _CODE,
             cannot_tell="" if shapes else "Which layer it is: record with shapes (record_shapes=True).",
             confidence="medium",
         )
@@ -160,10 +171,37 @@ When it is wrong
         )
 
 
-def _shapes(analysis: Analysis, kernel: int) -> str:
-    """ "[64, 256] by [256, 1024]": the two tensors that the kernel's operator multiplies; empty when not recorded."""
+def _tensors(analysis: Analysis, kernel: int) -> list[list[int]]:
+    """The sizes of the tensors that the kernel's operator takes, vectors and scalars left out."""
     operator = operator_of(analysis, kernel)
     stated = analysis.trace.text_attribute(Attribute.INPUT_DIMS, operator) if operator >= 0 else ""
-    tensors = [", ".join(_NUMBER.findall(each)) for each in _TENSOR.findall(stated)]
-    large = [tensor for tensor in tensors if "," in tensor]
-    return " by ".join(f"[{tensor}]" for tensor in large[-2:])
+    sizes = [[int(number) for number in _NUMBER.findall(each)] for each in _TENSOR.findall(stated)]
+    return [each for each in sizes if len(each) > 1]
+
+
+def _shapes(analysis: Analysis, kernel: int) -> str:
+    """ "[64, 256] by [256, 1024]": the two tensors that the kernel's operator multiplies; empty when not recorded."""
+    return " by ".join(
+        f"[{', '.join(str(size) for size in each)}]" for each in _tensors(analysis, kernel)[-2:]
+    )
+
+
+def _image(analysis: Analysis, kernel: int) -> tuple[int, int] | None:
+    """Height and width of the image that a convolution, written as a matrix product, has as an odd inner dimension.
+
+    None for other products, and where that dimension is a multiple of what the tensor cores take.
+    """
+    operator = operator_of(analysis, kernel)
+    if operator < 0 or "conv" not in analysis.trace.name(operator):
+        return None
+    images = [each[-2:] for each in _tensors(analysis, kernel) if len(each) == 4]
+    odd = [(height, width) for height, width in images if height * width > 1 and height * width % ALIGNMENT]
+    return odd[0] if odd else None
+
+
+def _of_an_image(image: tuple[int, int]) -> str:
+    height, width = image
+    return (
+        "They are convolutions. With channels first, the matrix's inner dimension is the image: of the longest "
+        f"{height} x {width} = {height * width:,} elements, which is no multiple of {ALIGNMENT}."
+    )

@@ -110,7 +110,8 @@ def _in_double(analysis: Analysis, device: int) -> I64:
         analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION
     )
     names = analysis.trace.events.name[kernels]
-    return kernels[np.array([analysis.classes[name].dtype == "fp64" for name in names.tolist()], bool)]
+    wanted = np.array([analysis.classes[name].dtype == "fp64" for name in names.tolist()], bool)
+    return np.asarray(kernels[wanted], np.int64)
 
 
 def _ratio(trace: Trace, device: int) -> float:

@@ -189,6 +189,22 @@ def test_the_tensors_of_a_matrix_product_are_named_without_its_other_arguments()
     assert "The longest multiplies [96, 3137] by [3137, 64]." in finding.explanation
 
 
+@pytest.mark.parametrize(("side", "by_the_image"), [(14, True), (16, False)])
+def test_a_convolution_whose_image_is_no_multiple_of_8_is_not_told_to_pad_its_channels(
+    side: int, by_the_image: bool
+) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        name = "cutlass_80_tensorop_f16_s16816gemm_f16_256x128_32x3_nn_align2"
+        dims: list[list[int]] = [[64, 256, side, side], [1024, 256, 1, 1], []]
+        trace.shapes(trace.op(0, 20, "aten::cudnn_convolution"), dims, [])
+        trace.operation(30, 1000, name, 5)
+
+    finding = found(steps(3, 1000, body).build(), Category.GEMM_SHAPE)
+    assert ("14 x 14 = 196 elements" in finding.explanation) is by_the_image
+    assert ("channels_last" in finding.advice[0]) is by_the_image
+    assert finding.advice[0].startswith("Pad the dimensions") is not by_the_image
+
+
 def test_with_several_gpus_the_list_of_culprits_says_whose_they_are() -> None:
     ranks = [waiting("tokenize", rank=0, idle=300), waiting("tokenize", rank=1, idle=600)]
     finding = found(merge(ranks), Category.HOST_BOUND)
