@@ -62,6 +62,7 @@ class Point:
     rate: float  # operations per second
     duration_ns: float
     estimate: bool = False
+    event: int = -1  # the longest run of an estimated operator
 
 
 @dataclass(frozen=True, slots=True)

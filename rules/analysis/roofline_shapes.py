@@ -57,6 +57,7 @@ class _Total:
     moved: float = 0.0
     duration: int = 0
     precision: str = ""
+    longest: tuple[int, int] = (-1, -1)  # ns, event
 
 
 def estimated_roofline(trace: Trace) -> Roofline:
@@ -66,11 +67,15 @@ def estimated_roofline(trace: Trace) -> Roofline:
     Needs shapes, CPU operators and launches in the recording; empty without them.
     """
     totals: dict[tuple[str, str], _Total] = {}
+    known: dict[tuple[str, str], Work | None] = {}
     for event, duration, kernel_name in _time_of_operators(trace):
         name = trace.name(event)
         dims = trace.text_attribute(Attribute.INPUT_DIMS, event)
         types = trace.text_attribute(Attribute.INPUT_TYPES, event)
-        work = work_of(name, dims, partial(_concrete_inputs, trace, event))
+        shape = name, dims
+        if shape not in known:  # concrete inputs lie in the file: they are fetched once for each shape
+            known[shape] = work_of(name, dims, partial(_concrete_inputs, trace, event))
+        work = known[shape]
         if work is None:
             continue
         dtype = _first_type(types)
@@ -78,6 +83,7 @@ def estimated_roofline(trace: Trace) -> Roofline:
         total.operations += work.operations
         total.moved += work.elements * _BYTES.get(dtype, 1)
         total.duration += duration
+        total.longest = max(total.longest, (duration, event))
         total.precision = total.precision or _precision(dtype, kernel_name)
     points = tuple(
         Point(
@@ -89,6 +95,7 @@ def estimated_roofline(trace: Trace) -> Roofline:
             total.operations / total.duration * 1e9,
             float(total.duration),
             estimate=True,
+            event=total.longest[1],
         )
         for (name, key), total in totals.items()
         if total.duration > 0 and total.moved > 0

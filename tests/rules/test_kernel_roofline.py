@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from parsers import open_trace
-from parsers.model import KernelProfile
+from parsers.model import Attribute, KernelProfile, Trace
 from rules.analysis.gpu_peaks import known_gpus, peaks_of
 from rules.analysis.roofline import (
     Point,
@@ -174,3 +176,20 @@ def test_estimates_of_a_real_training_run(shared_data: Path) -> None:
     reached = distance(largest, drawn.roofs)
     assert reached is not None
     assert 0.5 < reached.share < 1.0
+
+
+def test_inputs_that_lie_in_the_file_are_fetched_once_for_each_shape(
+    shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = open_trace([shared_data / "torch" / "resnet50_single.pt.trace.json.gz"])
+    fetched: list[tuple[str, str]] = []
+    original = Trace.arguments
+
+    def counted(self: Trace, event: int) -> Mapping[str, Any]:
+        fetched.append((self.name(event), self.text_attribute(Attribute.INPUT_DIMS, event)))
+        return original(self, event)
+
+    monkeypatch.setattr(Trace, "arguments", counted)
+    drawn = estimated_roofline(trace)
+    assert len(fetched) == len(set(fetched)) > 10
+    assert all(trace.name(point.event) == point.kernel for point in drawn.points)

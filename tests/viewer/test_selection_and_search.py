@@ -260,6 +260,21 @@ def test_counters_are_shown_for_a_kernel_that_was_profiled_too(
     assert "Select a kernel" in empty_window.panels.tabs.currentWidget()._note.text()
 
 
+def test_a_recording_with_shapes_has_a_roofline_whose_dots_select_the_operator(
+    empty_window: MainWindow, qtbot: QtBot
+) -> None:
+    empty_window.open([resources.path("samples") / "healthy.pt.trace.json.gz"])
+    wait_until_ready(qtbot, empty_window)
+    show_tab(empty_window, qtbot, "Roofline")
+    panel = empty_window.panels.tabs.currentWidget()
+    assert "Estimated from the shapes of its inputs" in panel.plot._text.text()
+    number, point = panel.plot.points[-1]
+    panel.plot.chosen.emit(number)
+    trace = empty_window.document.trace
+    assert trace is not None
+    assert trace.name(empty_window.document.selected_event) == point.kernel
+
+
 @pytest.mark.parametrize(
     ("name", "breaks"), [("short_name", 0), ("ampere_sgemm_128x64_a_very_long_name_indeed", 7), ("x" * 40, 0)]
 )

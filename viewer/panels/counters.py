@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtWidgets import QWidget
 
+from parsers.model import Attribute
 from viewer.document import Document
 from viewer.labels import Label
 from viewer.panels.panel import Panel
 
 if TYPE_CHECKING:
+    from rules.analysis.roofline import Roofline
     from viewer.panels.kernel_details import KernelDetails
     from viewer.panels.roofline import RooflinePlot
 
@@ -66,7 +68,7 @@ class CountersPanel(Panel):
 
 
 class RooflinePanel(Panel):
-    """The roofline of all profiled launches beside a timeline."""
+    """The roofline beside a timeline: of profiled launches, else of operators as their shapes let one estimate."""
 
     title: ClassVar[str] = "Roofline"
     follows_step: ClassVar[bool] = False
@@ -74,29 +76,56 @@ class RooflinePanel(Panel):
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
         self.plot: RooflinePlot | None = None
+        self._estimated: Roofline | None = None
 
     def has_data(self) -> bool:
         trace = self.document.trace
-        return trace is not None and bool(trace.kernels) and len(trace.events) > 0
+        if trace is None or not len(trace.events):
+            return False
+        return bool(trace.kernels) or (
+            Attribute.INPUT_DIMS in trace.attributes and len(trace.links.operation) > 0
+        )
 
     def refresh(self) -> None:
         trace = self.document.trace
         if trace is None:
             return
+        self._estimated = None
+        if trace.kernels:
+            self._made_plot().show_kernels(trace.kernels)
+            return
+
+        def work() -> Roofline:
+            from rules.analysis.roofline_shapes import estimated_roofline
+
+            return estimated_roofline(trace)
+
+        def show(estimated: Roofline) -> None:
+            if trace is self.document.trace:
+                self._estimated = estimated
+                self._made_plot().show_estimates(estimated)
+
+        self.compute(work, show)
+
+    def _made_plot(self) -> RooflinePlot:
         if self.plot is None:
             from viewer.panels.roofline import RooflinePlot
 
             self.plot = RooflinePlot()
             self.plot.chosen.connect(self._select)
             self.column.addWidget(self.plot)
-        self.plot.show_kernels(trace.kernels)
+        return self.plot
 
     def _select(self, index: int) -> None:
         from rules.analysis.kernel_join import kernel_join
 
         trace = self.document.trace
-        if trace is not None and self.plot is not None:
-            self.plot.mark(index)
+        if trace is None or self.plot is None:
+            return
+        self.plot.mark(index)
+        if self._estimated is not None:
+            self.document.select_event(self._estimated.points[index].event)
+        else:
             events = kernel_join(trace).events_of([trace.kernels[index]])
             if len(events):
                 self.document.select_event(int(events[0]))

@@ -33,7 +33,7 @@ class RooflinePlot(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._kernels: tuple[KernelProfile, ...] = ()
+        self._names: list[str] = []
         self._lines: list[Roofline] = []
         self._marked = -1
         self.setAccessibleName("Roofline")
@@ -65,7 +65,7 @@ class RooflinePlot(QWidget):
 
     @property
     def points(self) -> list[tuple[int, Point]]:
-        """(launch, its DRAM point) of all launches that have one."""
+        """(number, DRAM point) of all launches, or operators, that have one."""
         found = []
         for index, line in enumerate(self._lines):
             point = next((each for each in line.points if each.level == "DRAM"), None)
@@ -76,8 +76,19 @@ class RooflinePlot(QWidget):
 
     def show_kernels(self, kernels: Sequence[KernelProfile]) -> None:
         """Show the launches of one report."""
-        self._kernels = tuple(kernels[:MOST_KERNELS])
-        self._lines = [roofline(kernel) for kernel in self._kernels]
+        shown = kernels[:MOST_KERNELS]
+        self._show([kernel_name(kernel.name) for kernel in shown], [roofline(kernel) for kernel in shown])
+
+    def show_estimates(self, estimated: Roofline) -> None:
+        """Show operators, one dot for each of their shapes; all have the same roofs."""
+        points = estimated.points[:MOST_KERNELS]
+        self._show(
+            [point.name.removeprefix("aten::") for point in points],
+            [Roofline((point,), estimated.roofs) for point in points],
+        )
+
+    def _show(self, names: list[str], lines: list[Roofline]) -> None:
+        self._names, self._lines = names, lines
         self._marked = -1
         self._draw()
         self.mark(self.points[0][0] if self.points else -1)
@@ -124,7 +135,9 @@ class RooflinePlot(QWidget):
     def _fit(self) -> None:
         points = [point for _, point in self.points]
         if not points:
-            self._text.setText("No launch of this report did floating-point arithmetic that was measured.")
+            self._text.setText(
+                "Nothing here did floating-point arithmetic that was measured or can be estimated."
+            )
             return
         x = np.log10([point.intensity for point in points])
         y = np.log10([point.rate for point in points])
@@ -222,13 +235,18 @@ class RooflinePlot(QWidget):
         self._text.setText(self._describe(line))
 
     def _describe(self, line: Roofline) -> str:
-        kernel = self._kernels[self._marked]
-        name = kernel_name(kernel.name)
+        name = self._names[self._marked]
         if not line.points:
             return f"{name} did no floating-point arithmetic that was measured."
         point = line.points[0]
         near = distance(point, line.roofs)
         where = f", {near.text}" if near is not None else ""
+        if point.estimate:
+            return unbroken(
+                f"{name}: {_operations(point.rate)} at {three_digits(point.intensity)} operations per byte{where}. "
+                f"{duration(point.duration_ns)} in all. Estimated from the shapes of its inputs, each counted once: "
+                "memory is read at least that much."
+            )
         return unbroken(
             f"{name}: {_operations(point.rate)} at {three_digits(point.intensity)} operations per byte of "
             f"{point.level}{where}. Circle: DRAM, square: L2, triangle: L1. {duration(point.duration_ns)}."
