@@ -184,6 +184,7 @@ def _of_reports(
                 each.before.name, 1, 1, each.before.duration_ns or 0.0, each.after.duration_ns or 0.0
             )
             for each in profiles
+            if each.before.duration_ns != each.after.duration_ns
         ),
         findings=tuple(findings),
         cautions=tuple(cautions_of_reports(before, after)),

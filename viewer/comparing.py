@@ -37,15 +37,16 @@ FINDINGS = (
     Column("before", "Cost before", width=150, hint="What it could give back at most, a step"),
     Column("after", "Cost after", width=150, hint="What it could give back at most, a step"),
 )
+_OF_STEP = "A step; of all that was analysed, where no steps were found"
 _WORK = (
-    Column("before", "Before", Show.TIME),
-    Column("after", "After", Show.TIME),
-    Column("change", "Change", Show.TIME),
-    Column("calls_before", "Calls before", Show.NUMBER),
-    Column("calls_after", "Calls after", Show.NUMBER),
+    Column("before", "Before", Show.TIME, _OF_STEP),
+    Column("after", "After", Show.TIME, _OF_STEP),
+    Column("change", "Change", Show.TIME, _OF_STEP),
+    Column("calls_before", "Calls before", Show.NUMBER, _OF_STEP),
+    Column("calls_after", "Calls after", Show.NUMBER, _OF_STEP),
 )
-KERNELS = (Column("short", "Kernel, a step", whole="name"), *_WORK)
-FAMILIES = (Column("short", "Kind of kernel, a step", Show.FAMILY), *_WORK)
+KERNELS = (Column("short", "Kernel", whole="name"), *_WORK)
+FAMILIES = (Column("short", "Kind of kernel", Show.FAMILY), *_WORK)
 COUNTERS = (
     Column("kernel", "Profiled kernel"),
     Column("label", "What", width=260),

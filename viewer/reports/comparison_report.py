@@ -86,9 +86,9 @@ def as_text(result: Comparison) -> str:
             lines.append(
                 f"  {each.change.value:<10}{cost[0]:>18} -> {cost[1]:<18}{without_share(each.finding.title)}"
             )
-    lines += _kernels_as_text("Families of kernels that changed, a step:", result.families, str)
+    lines += _kernels_as_text("Families of kernels that changed" + _each_step(result), result.families, str)
     lines += _kernels_as_text(
-        "Kernels that changed most, a step:", result.kernels[:TEXT_KERNELS], kernel_name
+        "Kernels that changed most" + _each_step(result), result.kernels[:TEXT_KERNELS], kernel_name
     )
     if not result.kernels and not result.profiles:
         lines += ["", "No kernel took noticeably more or less time."]
@@ -102,7 +102,11 @@ def _kernels_as_text(title: str, kernels: Sequence[KernelChange], shown: Callabl
         times = f"{_or_dash(kernel.ns_before, duration):>10} -> {_or_dash(kernel.ns_after, duration):>10}"
         calls = f"{_or_dash(kernel.calls_before, three_digits):>7} -> {_or_dash(kernel.calls_after, three_digits):>7}"
         lines.append(f"  {times} {calls} calls  {shown(kernel.name)[:60]}")
-    return ["", title, *lines] if lines else []
+    return ["", f"{title}:", *lines] if lines else []
+
+
+def _each_step(result: Comparison) -> str:
+    return ", a step" if result.by_step else ""
 
 
 def _or_dash(value: float, write: Callable[[float], str]) -> str:
@@ -223,8 +227,8 @@ def as_html(result: Comparison) -> str:
         f"<h2>{title}</h2><table>{columns}{body}</table>"
         for title, columns, body in (
             ("Findings, and what each costs at most", "<tr><th><th><th>before<th>after", findings),
-            ("Families of kernels that changed, a step", f"{head}<th>calls", families),
-            ("Kernels that changed most, a step", f"{head}<th>calls", kernels),
+            ("Families of kernels that changed" + _each_step(result), f"{head}<th>calls", families),
+            ("Kernels that changed most" + _each_step(result), f"{head}<th>calls", kernels),
         )
         if body
     )
