@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
+from rules.amd_programs import in_terms_of_the_gpu, reasons_in_terms_of_the_gpu
 from rules.analysis.analysis import analyse
 from rules.analysis.intervals import contains, of_pairs
 from rules.base import Finding, Need, rules
@@ -67,7 +68,8 @@ def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresho
         findings += found
         if not found:
             quiet.append(each.id)
-    told = ranked(in_terms_of_the_program(trace, findings))
+    told = ranked(in_terms_of_the_gpu(trace, in_terms_of_the_program(trace, findings)))
+    skipped = reasons_in_terms_of_the_gpu(trace, skipped)
     return Diagnosis(tuple(told), skipped, crashed, tuple(quiet), thresholds)
 
 

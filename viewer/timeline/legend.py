@@ -25,7 +25,7 @@ _KINDS = (
     (LaneKind.GPU_STREAM, "GPU operations"),
     (LaneKind.NCCL, "GPU operations"),
     (LaneKind.COPY, "GPU operations"),
-    (LaneKind.CUDA_API, "CUDA API calls"),
+    (LaneKind.CUDA_API, "GPU API calls"),
 )
 
 

@@ -290,7 +290,7 @@ def test_l_shows_and_hides_the_legend_of_what_occurs(view: TimelineView) -> None
     assert view.state.scene is not None
     told = entries(view.state.scene)
     assert [entry.label for entry in told["GPU operations"]] == ["matrix product"]
-    assert [entry.label for entry in told["CUDA API calls"]] == ["launch"]
+    assert [entry.label for entry in told["GPU API calls"]] == ["launch"]
     assert all(entry.cause is not None for entry in told["Idle GPU"])
     view.set_colour_mode("duration")
     assert len(entries(view.state.scene)["Duration"]) == 8

@@ -10,6 +10,7 @@ from enum import IntEnum
 import numpy as np
 
 from parsers.model import GPU_LANES, Lane, LaneKind, Trace
+from rules.analysis.gpu_vendor import is_amd
 
 Thread = tuple[int | None, int | None, int | None]  # rank, process, thread
 
@@ -254,7 +255,7 @@ def _track(
     if lane.kind is LaneKind.STEPS or not length:
         return None
     levels = len(trace.events.rows(index))
-    title, subtitle = _thread_title(lane)
+    title, subtitle = _thread_title(trace, lane)
     works = launching.get(_thread(lane), 0) > 0 or threads.get(_thread(lane)) == 0
     first = False
     if lane.kind in GPU_LANES and lane.device is not None:
@@ -297,9 +298,11 @@ _TITLES = {
 }
 
 
-def _thread_title(lane: Lane) -> tuple[str, str]:
+def _thread_title(trace: Trace, lane: Lane) -> tuple[str, str]:
     """What a lane that is not a stream is called, and its second line."""
     name, title = _SUFFIX.sub("", lane.name), _TITLES.get(lane.kind)
+    if lane.kind is LaneKind.CUDA_API and is_amd(trace):
+        title = "HIP API"
     if title is None:
         return name or "Other", _SUBTITLES.get(lane.kind, "")
     who = f"stream {lane.stream}" if lane.stream is not None else name

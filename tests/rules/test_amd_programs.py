@@ -1,0 +1,125 @@
+"""Findings about AMD GPUs speak of HIP and ROCm's tools; those about NVIDIA's stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from parsers.model import Trace
+from rules import diagnose
+from rules.amd_programs import in_terms_of_the_gpu
+from rules.analysis.gpu_vendor import is_amd
+from rules.base import Category, Finding, Severity
+from tests.rules.builder import TinyTrace
+from viewer.timeline.geometry.tracks import groups
+
+AMD, NVIDIA = "AMD Instinct MI300X", "NVIDIA H200"
+OF_NVIDIA = (
+    "cudaS",
+    "cudaM",
+    "cudaG",
+    "CUDA graph",
+    "nsys",
+    "Nsight",
+    "nvtx",
+    "NVTX",
+    "nvidia-smi",
+    "cuBLAS",
+)
+
+
+def synchronises(trace: TinyTrace, at: float) -> None:
+    trace.operation(at + 6, at + 900, "stencil", at, call="hipLaunchKernel")
+    trace.call(at + 10, at + 1100, "hipDeviceSynchronize")
+    trace.operation(at + 1110, at + 1995, "stencil", at + 1102, call="hipLaunchKernel")
+
+
+def waits(trace: TinyTrace, at: float) -> None:
+    trace.operation(at + 6, at + 600, "stencil", at, call="hipLaunchKernel")
+
+
+def launches(trace: TinyTrace, at: float) -> None:
+    trace.kernels(at, 66, 2, 30, call="hipLaunchKernel")
+
+
+def program(body: Callable[[TinyTrace, float], None], gpu: str, python: bool = False) -> Trace:
+    trace = TinyTrace(gpu=gpu)
+    for number in range(6):
+        body(trace, 2000.0 * number)
+    if python:
+        trace.op(0, 1, "aten::mm")
+    return trace.build()
+
+
+def words(finding: Finding) -> str:
+    return "\n".join([finding.title, finding.explanation, *finding.advice, finding.code, finding.cannot_tell])
+
+
+@pytest.mark.parametrize("body", [synchronises, waits, launches])
+@pytest.mark.parametrize("python", [False, True])
+def test_findings_about_an_amd_gpu_name_nothing_of_nvidia(
+    body: Callable[[TinyTrace, float], None], python: bool
+) -> None:
+    findings = diagnose(program(body, AMD, python)).findings
+    assert findings
+    for finding in findings:
+        assert not [each for each in OF_NVIDIA if each in words(finding)]
+
+
+@pytest.mark.parametrize(
+    ("body", "category", "amd", "nvidia"),
+    [
+        (synchronises, Category.SYNCHRONIZATION, "hipStreamWaitEvent", "cudaStreamWaitEvent"),
+        (waits, Category.HOST_BOUND, "roctxRangePushA", "nvtxRangePushA"),
+        (waits, Category.HOST_BOUND, "rocprof-sys-sample", "nsys profile"),
+        (launches, Category.LAUNCH_BOUND, "hipGraphLaunch", "cudaGraphLaunch"),
+    ],
+)
+def test_each_gpu_gets_the_names_of_its_own_calls(
+    body: Callable[[TinyTrace, float], None], category: Category, amd: str, nvidia: str
+) -> None:
+    for gpu, says, says_not in ((AMD, amd, nvidia), (NVIDIA, nvidia, amd)):
+        finding = next(each for each in diagnose(program(body, gpu)).findings if each.category is category)
+        assert says in words(finding)
+        assert says_not not in words(finding)
+
+
+def test_the_names_that_pytorch_keeps_on_rocm_are_kept() -> None:
+    finding = Finding(
+        "rule",
+        Category.HOST_BOUND,
+        Severity.HIGH,
+        "No tensor cores",
+        "at::native::CUDAKernel and cudaNothing are names",
+        ("Call torch.cuda.synchronize() less, cudaDeviceSynchronize() too.",),
+        1,
+        2,
+        code='torch.cuda.cudart().cudaProfilerStart()\nmodel.to("cuda")',
+    )
+    (told,) = in_terms_of_the_gpu(program(waits, AMD), [finding])
+    assert told.title == "No matrix cores"
+    assert told.explanation == finding.explanation
+    assert told.advice == ("Call torch.cuda.synchronize() less, hipDeviceSynchronize() too.",)
+    assert told.code == finding.code
+
+
+def test_the_vendor_follows_from_the_gpu_and_else_from_the_calls() -> None:
+    assert is_amd(program(waits, AMD))
+    assert is_amd(program(waits, "gfx90a"))
+    assert is_amd(program(waits, ""))
+    assert not is_amd(program(waits, NVIDIA))
+    joint = TinyTrace(gpu="")
+    joint.region(0, 10, "hip_joint")
+    assert not is_amd(joint.build())
+
+
+def test_the_lane_of_calls_is_called_after_the_interface() -> None:
+    for gpu, title in ((AMD, "HIP API"), (NVIDIA, "CUDA API")):
+        (group,) = groups(program(waits, gpu))
+        assert title in [track.title for track in group.tracks]
+
+
+def test_a_check_that_needs_nvidias_counters_says_so() -> None:
+    assert any("NVIDIA" in reason for reason in diagnose(program(waits, AMD)).skipped.values())
+    assert not any("NVIDIA" in reason for reason in diagnose(program(waits, NVIDIA)).skipped.values())
