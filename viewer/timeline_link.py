@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from PySide6.QtCore import QObject
 
 from rules.base import Evidence
@@ -146,8 +147,27 @@ class TimelineLink(QObject):
             self._timeline.show_interval(start, end, animate=self._preferences.animate)
         self._timeline.state.follow_lane(place.lane)
         if place.event >= 0:
+            self._timeline.state.select_gap(-1)
             self._select_quietly(place.event)
+        else:
+            self._timeline.state.select_event(-1)
+            self._timeline.state.select_gap(self._gap_of(place))
         self._status.set_selection(length)
+
+    def _gap_of(self, place: Evidence) -> int:
+        """The row of the idle table that takes most of a place on a device's lane; -1 where there is none."""
+        trace, analysis = self._document.trace, self._document.analysis
+        device = trace.lanes[place.lane].device if trace is not None else None
+        if analysis is None or device is None:
+            return -1
+        idle = analysis.idle
+        first, last = (int(each) for each in np.searchsorted(idle.device, (device, device + 1)))
+        low = first + int(np.searchsorted(idle.end[first:last], place.start, side="right"))
+        high = first + int(np.searchsorted(idle.start[first:last], place.end, side="left"))
+        if low >= high:
+            return -1
+        inside = np.minimum(idle.end[low:high], place.end) - np.maximum(idle.start[low:high], place.start)
+        return low + int(np.argmax(inside))
 
     def _context(self, place: Evidence) -> tuple[int, int]:
         length = max(place.end - place.start, 1_000)

@@ -19,6 +19,7 @@ from viewer.category_colors import color_of_part
 from viewer.document import Stage
 from viewer.main_window import MainWindow
 from viewer.opening import data_folder
+from viewer.panels.selection import SelectionPanel
 from viewer.preferences import Preferences
 from viewer.preferences_dialog import PreferencesDialog
 from viewer.problem import ProblemDialog, report_of
@@ -55,6 +56,24 @@ def test_a_part_of_the_budget_without_room_for_its_label_has_a_short_name(
     said = {button.shown_name(room) for room in range(0, 400, 2)}
     assert said == {"", "Python", f"Python {share}", f"waiting for Python {share}"}
     assert button.shown_name(400) == f"waiting for Python {share}"
+
+
+def test_a_finding_about_idle_time_selects_the_gap_it_flies_to(window: MainWindow, qtbot: QtBot) -> None:
+    document = window.document
+    analysis = document.analysis
+    assert analysis is not None
+    document.select_event(int(document.trace.gpu_operations[0]))
+    qtbot.mouseClick(window.diagnosis.cards[0], Qt.MouseButton.LeftButton)
+    assert document.selected_event == -1
+    assert analysis.idle.culprit_of(document.selected_gap) == "tokenize"
+    assert window.timeline.state.gap == document.selected_gap
+    panel = window.panels.tabs.currentWidget()
+    assert isinstance(panel, SelectionPanel)
+    assert {fact.label: fact.text for fact in panel.facts.facts}["Cause"] == "waiting for Python"
+    kernels = next(card for card in window.diagnosis.cards if card.finding.evidence[0].event >= 0)
+    qtbot.mouseClick(kernels, Qt.MouseButton.LeftButton)
+    assert document.selected_gap == window.timeline.state.gap == -1
+    assert document.selected_event >= 0
 
 
 def test_of_a_warm_up_the_verdict_says_how_long_the_recording_would_be_and_what_is_slow_after_it(

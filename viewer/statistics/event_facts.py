@@ -179,9 +179,13 @@ def facts_of_gap(trace: Trace, analysis: Analysis, row: int) -> list[Fact]:
     following = int(idle.next_operation[row])
     if following >= 0:
         facts.append(_named(trace, "Ended by", following))
+    count = int(alike.sum())
     share = percent(total / max(analysis.window_ns, 1))
     facts.append(
-        Fact("All like it", f"{int(alike.sum()):,} gaps, {duration(total)}, {share} of the analysed time")
+        Fact(
+            "All like it",
+            f"{count:,} gap{'s' * (count != 1)}, {duration(total)}, {share} of the analysed time",
+        )
     )
     return facts
 
