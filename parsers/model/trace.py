@@ -94,9 +94,11 @@ class Trace:
     def collective_kernels(self) -> I64:
         """Kernels of a communication library, by name, in table order."""
         kernels = self.events.of_kind(EventKind.KERNEL)
-        named = np.fromiter((is_collective_kernel(text) for text in self.strings), bool, len(self.strings))
-        collective: I64 = kernels[named[self.events.name[kernels]]]
-        return collective
+        names = self.events.name[kernels]
+        collective = np.zeros(len(self.strings), bool)
+        for name in np.flatnonzero(np.bincount(names)).tolist():
+            collective[name] = is_collective_kernel(self.strings[name])
+        return kernels[collective[names]]
 
     def operations_of_device(self, device: int) -> I64:
         """GPU operations of one device (index into ``devices``), sorted by start."""

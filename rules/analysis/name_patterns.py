@@ -1,0 +1,95 @@
+"""Many patterns searched in many names that share most of their words: word by word, each word once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_WORD = re.compile(r"\w+", re.ASCII)
+# What a match of such an alternative consists of, and what it looks ahead for, lies inside one word.
+_INSIDE_A_WORD = re.compile(r"(\(\?[:!]|\\[wd]|\[[A-Za-z0-9-]+\]|[A-Za-z0-9_()|?*+{},])+")
+_INNERMOST_GROUP = re.compile(r"(?<!\\)\([^()]*\)[?*+]?")
+_OPTIONAL = re.compile(r"\\[a-zA-Z]|(?<!\\)\[[^]]*\]|.(?:[?*+]|\{[^}]*\})|[.^$|]")
+_LITERAL = re.compile(r"[\w :<]+")
+_MOST_WORDS = 200_000  # kept at once
+
+
+class NamePatterns:
+    """Patterns with their flags, known by their numbers."""
+
+    def __init__(self, patterns: Sequence[tuple[str, int]]) -> None:
+        self._complete = [re.compile(pattern, flags) for pattern, flags in patterns]
+        self._in_word: list[tuple[int, re.Pattern[str]]] = []
+        self._across: list[tuple[int, str, re.Pattern[str]]] = []
+        for number, (pattern, flags) in enumerate(patterns):
+            parts = alternatives(pattern)
+            inside = [part for part in parts if _INSIDE_A_WORD.fullmatch(part)]
+            if inside:
+                self._in_word.append((1 << number, re.compile("|".join(inside), flags)))
+            across = [part for part in parts if part not in inside]
+            self._across += [(number, needed_text(part), re.compile(part, flags)) for part in across]
+        self._words: dict[str, int] = {}
+
+    def read(self, name: str) -> Found:
+        """What is found in a name."""
+        if not name.isascii():  # there a letter may be more than two that differ by their case
+            return Found(name, sum(1 << n for n, each in enumerate(self._complete) if each.search(name)), [])
+        bits = 0
+        for word in _WORD.findall(name):
+            known = self._words.get(word)
+            bits |= self._learn(word) if known is None else known
+        lower = name.lower()
+        return Found(
+            name, bits, [(number, pattern) for number, needed, pattern in self._across if needed in lower]
+        )
+
+    def _learn(self, word: str) -> int:
+        if len(self._words) >= _MOST_WORDS:
+            self._words.clear()
+        self._words[word] = told = sum(bit for bit, pattern in self._in_word if pattern.search(word))
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Which of the patterns are found in one name."""
+
+    name: str
+    in_words: int  # a bit for each pattern that is found inside a word
+    across: list[
+        tuple[int, re.Pattern[str]]
+    ]  # what may be found beyond, with the pattern's number, ascending
+
+    def __contains__(self, number: int) -> bool:
+        return self.first(range(number, number + 1)) == number
+
+    def first(self, numbers: range) -> int:
+        """The first of some patterns that is found; -1 where none is."""
+        bits = self.in_words >> numbers.start & (1 << len(numbers)) - 1
+        first = numbers.start + (bits & -bits).bit_length() - 1 if bits else numbers.stop
+        for number, pattern in self.across:
+            if number in numbers and number < first and pattern.search(self.name):
+                return number
+        return first if bits else -1
+
+
+def alternatives(pattern: str) -> list[str]:
+    """The alternatives of a pattern that are not inside of parentheses or brackets."""
+    parts = [""]
+    depth = 0
+    for letter in re.findall(r"\\.|\[[^]]*\]|.", pattern):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def needed_text(alternative: str) -> str:
+    """The longest lower-case text without which a pattern that is no alternation cannot be found."""
+    while (shorter := _INNERMOST_GROUP.sub("|", alternative)) != alternative:
+        alternative = shorter
+    plain = re.sub(r"\\(?=[^\w])", "", _OPTIONAL.sub("|", alternative))
+    return max(_LITERAL.findall(plain), key=len, default="").lower()
