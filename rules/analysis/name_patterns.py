@@ -1,4 +1,8 @@
-"""Many patterns searched in many names that share most of their words: word by word, each word once."""
+"""Many patterns searched in many names that share most of their words: word by word, each word once.
+
+Words that differ in numbers which no pattern speaks of are one word. For this a number in a pattern must follow a
+letter or "_", so that it begins where a number in a word begins.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ _INSIDE_A_WORD = re.compile(r"(\(\?[:!]|\\[wd]|\[[A-Za-z0-9-]+\]|[A-Za-z0-9_()|?
 _INNERMOST_GROUP = re.compile(r"(?<!\\)\([^()]*\)[?*+]?")
 _OPTIONAL = re.compile(r"\\[a-zA-Z]|(?<!\\)\[[^]]*\]|.(?:[?*+]|\{[^}]*\})|[.^$|]")
 _LITERAL = re.compile(r"[\w :<]+")
+_NUMBER = re.compile(r"\d+")
+_NO_NUMBER = re.compile(r"\\d|\{[^}]*\}")
 _MOST_WORDS = 200_000  # kept at once
 
 
@@ -30,6 +36,8 @@ class NamePatterns:
             across = [part for part in parts if part not in inside]
             self._across += [(number, needed_text(part), re.compile(part, flags)) for part in across]
         self._words: dict[str, int] = {}
+        spoken_of = {each for pattern, _ in patterns for each in _NUMBER.findall(_NO_NUMBER.sub("", pattern))}
+        self._numbers = {each[:length] for each in spoken_of for length in range(len(each) + 1)}
 
     def read(self, name: str) -> Found:
         """What is found in a name."""
@@ -47,8 +55,21 @@ class NamePatterns:
     def _learn(self, word: str) -> int:
         if len(self._words) >= _MOST_WORDS:
             self._words.clear()
-        self._words[word] = told = sum(bit for bit, pattern in self._in_word if pattern.search(word))
+        alike = _NUMBER.sub(self._alike, word)
+        told = self._words.get(alike)
+        if told is None:
+            told = sum(bit for bit, pattern in self._in_word if pattern.search(alike))
+        self._words[word] = self._words[alike] = told
         return told
+
+    def _alike(self, match: re.Match[str]) -> str:
+        """A number as far as patterns speak of it, and one more digit where it goes on."""
+        number = match[0]
+        same = next((n for n in range(len(number)) if number[: n + 1] not in self._numbers), len(number))
+        if same == len(number):
+            return number
+        other = (number[:same] + digit for digit in "0123456789")
+        return next((each for each in other if each not in self._numbers), number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,24 @@ def test_any_name_is_found_to_hold_what_searching_it_whole_finds(name: str) -> N
     assert same(name.swapcase())
 
 
+@given(st.lists(st.sampled_from([*LITERALS, *"0123456789", "_"]), max_size=6).map("".join))
+@example("kernel_16888")
+@example("tensorop_s16")
+@example("i18")
+def test_words_with_any_numbers_are_found_to_hold_what_searching_them_whole_finds(name: str) -> None:
+    assert same(name)
+
+
+def test_a_digit_more_before_or_after_a_number_that_patterns_speak_of_is_noticed() -> None:
+    numbered = [word for word in LITERALS if re.search(r"\d", word)]
+    assert len(numbered) > 30
+    for word in numbered:
+        for edge in {place for found in re.finditer(r"\d+", word) for place in found.span()}:
+            for digit in "01268":
+                assert same(f"{word[:edge]}{digit}{word[edge:]}")
+                assert same(f"s{word[:edge]}{digit}{word[edge:]}_h")
+
+
 @pytest.mark.parametrize("recording", ["torch/memory_stack.pt.trace.json.gz", "nsys/fp32_gemm.sqlite.gz"])
 def test_recorded_names_are_found_to_hold_what_searching_them_whole_finds(
     fixtures: Path, recording: str
