@@ -7,11 +7,14 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, Trace
 from viewer.main_window import MainWindow
+from viewer.panels.selection import SelectionPanel
 from viewer.preferences import Preferences
+from viewer.timeline.geometry.picking import AreaSelection
 
 from .conftest import wait_until_ready
 
@@ -78,3 +81,31 @@ def test_selecting_an_event_leaves_the_timeline_as_high_as_it_was(
     wait_until_ready(qtbot, window)
     assert window.panels.tabs.tabText(window.panels.tabs.currentIndex()) == "Selection"
     assert window.timeline.height() == before
+
+
+def test_the_filter_is_there_only_while_there_is_a_table_to_filter(
+    window: MainWindow, trace: Trace, qtbot: QtBot
+) -> None:
+    window.resize(1440, 900)
+    panels = window.panels
+    panels.show_panel("Selection")
+    assert panels.filter.isHidden()
+    assert panels.export.isHidden()
+    window.timeline.select_area(AreaSelection(0, trace.duration))
+    assert not panels.filter.isHidden()
+    window.timeline.select_area(None)
+    window.timeline.state.select_gap(0)
+    assert panels.filter.isHidden()
+    panels.show_panel("Kernels")
+    assert not panels.filter.isHidden()
+
+
+def test_facts_that_fit_need_no_scroll_bar(window: MainWindow, qtbot: QtBot) -> None:
+    window.resize(1440, 900)
+    window.timeline.state.select_gap(0)
+    panel = window.panels.tabs.currentWidget()
+    assert isinstance(panel, SelectionPanel)
+    body = panel.facts.widget()
+    facts = [label for label in body.findChildren(QLabel) if label.isVisible()]
+    lowest = max(label.mapTo(body, label.rect().bottomLeft()).y() for label in facts)
+    assert body.minimumHeight() <= lowest + 2 * facts[0].height()

@@ -109,6 +109,7 @@ class BottomPanels(QWidget):
 
     def _take(self, panel: Panel) -> None:
         panel.hide()
+        panel.tables_shown.connect(self._on_current)
         self.panels = (*self.panels, panel)
         if panel.has_families:
             self.by_family.toggled.connect(panel.group_by_family)
@@ -174,9 +175,9 @@ class BottomPanels(QWidget):
         widget = self.tabs.currentWidget()
         return widget if isinstance(widget, Panel) else None
 
-    def _on_current(self, _: int = 0) -> None:
+    def _on_current(self, _: int = -1) -> None:
         panel = self._current()
-        has_table = panel is not None and bool(panel.tables)
+        has_table = panel is not None and any(table.isVisibleTo(panel) for table in panel.tables)
         families = panel is not None and panel.has_families
         self.filter.setVisible(has_table)
         self.export.setVisible(has_table and self.width() >= NARROW)

@@ -67,6 +67,18 @@ class FactList(QScrollArea):
         column.addLayout(grid)
         column.addStretch(1)
         self.setWidget(body)
+        self._fit_height()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_height()
+
+    def _fit_height(self) -> None:
+        """As high as the facts are at this width: what Qt guesses for texts that may wrap is higher."""
+        body = self.widget()
+        layout = body.layout() if body is not None else None
+        if body is not None and layout is not None:
+            body.setMinimumHeight(layout.totalHeightForWidth(self.viewport().width()))
 
     def _value(self, fact: Fact) -> QWidget:
         if fact.event < 0:

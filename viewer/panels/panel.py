@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -26,6 +27,7 @@ class Panel(QWidget):
     of_selection: ClassVar[bool] = False  # shows what is selected, and nothing until something is
     has_families: ClassVar[bool] = False  # can show families instead of single kernels
     tables: tuple[TableView, ...] = ()
+    tables_shown = Signal()  # another one of them, or none, is visible now
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(parent)

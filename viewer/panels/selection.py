@@ -66,6 +66,7 @@ class SelectionPanel(Panel):
         self._area: Area | None = None
         self._told_of: object = None  # the trace whose changed file was told of
         self._stack = QStackedLayout()
+        self._stack.currentChanged.connect(lambda _: self.tables_shown.emit())
         self.column.addLayout(self._stack)
         hint = Label("Click an event or a gap, or drag over an area, to see what it is.", "secondary")
         hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -200,6 +201,7 @@ class SelectionPanel(Panel):
 
     def _arrange(self) -> None:
         self.arguments.setVisible(self._has_arguments and self.width() >= NARROW)
+        self.tables_shown.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
