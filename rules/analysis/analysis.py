@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Progress, Trace
+from parsers.model.units import percent
 from rules.analysis.budget import Budget, budget_of
 from rules.analysis.causes import IdleTable
 from rules.analysis.device_operations import operations_of_device
 from rules.analysis.device_time import DeviceTime, busy_parts, idle_parts
 from rules.analysis.families import Family, KernelClass, classify
 from rules.analysis.gaps import idle_of_device, joined_tables
-from rules.analysis.intervals import Intervals
+from rules.analysis.intervals import Intervals, length
 from rules.analysis.steps import Step, find_steps
 from rules.analysis.threads import Threads
 from rules.thresholds import DEFAULTS, Thresholds
@@ -79,7 +80,20 @@ class Analysis:
         if not self.steady_steps:
             return "first to last GPU operation" if len(self.trace.gpu_operations) else "whole recording"
         count, first = self.steps_in_window, self.steady_steps[0]
-        return f"{count} steady step{'s' if count != 1 else ''}, found by {_FOUND_BY[first.found_by]}"
+        text = f"{count} steady step{'s' if count != 1 else ''}, found by {_FOUND_BY[first.found_by]}"
+        outside = self._work_outside_steps
+        each = (1 - outside) * len({step.rank for step in self.steps}) / len(self.steps)
+        if outside < max(OUTSIDE, STEPS_OUTSIDE * each):
+            return text
+        return f"{text}; {percent(outside)} of the GPU's work lies outside of them"
+
+    @cached_property
+    def _work_outside_steps(self) -> float:
+        """The part of the active GPUs' busy time before the first and after the last step, steady or not."""
+        t0, t1 = min(step.start for step in self.steps), max(step.end for step in self.steps)
+        times = [self.time(device) for device in self.active_devices]
+        whole = sum(length(time.busy) for time in times)
+        return 1 - sum(time.within(time.busy, t0, t1) for time in times) / whole if whole else 0.0
 
     @cached_property
     def steps_in_window(self) -> int:
@@ -178,6 +192,10 @@ class Analysis:
         return np.array([int(family) for family in self.families], np.uint8)
 
 
+OUTSIDE, STEPS_OUTSIDE = (
+    0.1,
+    2.0,
+)  # of the GPU's work, and in steps: less is what the host had launched before
 ACTIVE_SHARE = 0.05  # of the busiest device's work: a device that does less is not what the run is about
 _FOUND_BY = {
     "ProfilerStep": "the profiler's steps",

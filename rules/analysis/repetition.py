@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +20,8 @@ LEAST_MATCH = 0.95  # share of operations that equal the one a period later
 LEAST_SPAN = 0.9  # of the recording that the repetitions must cover: less is a part of a step
 LEAST_WAIT_SHARE = 0.5  # of a cycle's idle time that must lie at its boundary: a model's layers repeat, too
 LONGEST_SEQUENCE = 200_000
+LEAST_OF_CYCLES = 0.5  # a step runs every layer, so a layer's region comes in every cycle that is a step
+_LAYER = re.compile(r"(?<![a-z])(layers?|blocks?|h)[._ \[]*\d+(?!\d)", re.IGNORECASE)
 
 
 def repetitions(trace: Trace, operations: I64) -> list[tuple[int, int]]:
@@ -42,8 +45,19 @@ def repetitions(trace: Trace, operations: I64) -> list[tuple[int, int]]:
         if len(body) <= period or np.mean(body[period:] == body[:-period]) < LEAST_MATCH:
             continue
         found = _cut_at_widest_gap(trace, order, places, period)
-        return found if found and found[-1][1] - found[0][0] >= LEAST_SPAN * whole else []
+        if not found or found[-1][1] - found[0][0] < LEAST_SPAN * whole or _are_layers(trace, len(found)):
+            return []
+        return found
     return []
+
+
+def _are_layers(trace: Trace, cycles: int) -> bool:
+    """Whether what repeats are a model's layers: ranges number them, and each number comes in few of the cycles."""
+    ranges = trace.events.of_kind(EventKind.REGION, EventKind.CPU_OP)
+    lanes, names = trace.events.lane[ranges].astype(np.int64), trace.events.name[ranges]
+    of_layers = np.array([_LAYER.search(text) is not None for text in trace.strings], bool)[names]
+    counts = np.unique(lanes[of_layers] << 32 | names[of_layers], return_counts=True)[1]
+    return len(counts) > 1 and float(np.median(counts)) < LEAST_OF_CYCLES * cycles
 
 
 def _of_busiest_device(trace: Trace, operations: I64) -> I64:

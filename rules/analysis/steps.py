@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from rules.analysis.durations import durations
 from rules.analysis.regions import numbered
 from rules.analysis.repetition import cycles_of_regions, repetitions
 from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
@@ -83,7 +84,7 @@ def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
     lanes = np.array([_rank_of(trace, lane) == rank for lane in range(len(trace.lanes))], bool)
     operations, launched = _operations_by_launch(trace, lanes)
     label = None if rank < 0 else rank
-    annotations, found_by = _annotations(trace, lanes, launched)
+    annotations, found_by = _annotations(trace, lanes, operations, launched)
     if annotations is not None:
         starts, ends = trace.events.start[annotations], trace.events.end[annotations]
         names = [trace.name(event) for event in annotations.tolist()]
@@ -167,7 +168,7 @@ def _as_the_gpu_ran_them(
 
 
 def _annotations(
-    trace: Trace, lanes: npt.NDArray[np.bool_], launched: I64
+    trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64
 ) -> tuple[I64, str] | tuple[None, str]:
     stated = trace.events.of_kind(EventKind.STEP)
     stated = stated[lanes[trace.events.lane[stated]]]
@@ -179,7 +180,7 @@ def _annotations(
             if len(chosen) > 1:
                 return chosen, found_by
             single = chosen if single is None and found_by == "ProfilerStep" else single
-    regions = _step_regions(trace, lanes, launched)
+    regions = _step_regions(trace, lanes, operations, launched)
     if regions is not None:
         return regions, "region"
     return (single, "ProfilerStep") if single is not None else (None, "")
@@ -195,8 +196,12 @@ def _disjoint(trace: Trace, events: I64) -> I64:
     return np.array(kept, np.int64)
 
 
-def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], launched: I64) -> I64 | None:
-    """Regions that repeat and hold most launches: numbered ones, or same-named ones with a word for a step."""
+def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64) -> I64 | None:
+    """Regions that repeat and hold most launches: numbered ones, or same-named ones with a word for a step.
+
+    Of several, those that give the GPU most work; of nested ones with the same work, the outer.
+    """
+    time = np.concatenate(([0], np.cumsum(durations(trace, operations)))) if len(operations) else np.zeros(1)
     regions = trace.events.of_kind(EventKind.REGION)
     regions = regions[lanes[trace.events.lane[regions]]]
     groups: dict[tuple[int, str, bool], list[int]] = {}
@@ -222,9 +227,11 @@ def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], launched: I64) -> 
         chosen = _disjoint(trace, events)
         if len(chosen) < len(events) or _coverage(trace, chosen, launched) < LEAST_COVERAGE:
             continue
-        mean = float((trace.events.end[chosen] - trace.events.start[chosen]).mean())
-        scored.append((not COARSE.search(stem), bool(STEP_WORD.search(stem)), mean, chosen))
-    return max(scored, key=lambda each: each[:3])[3] if scored else None
+        starts, ends = trace.events.start[chosen], trace.events.end[chosen]
+        work = int((time[np.searchsorted(launched, ends)] - time[np.searchsorted(launched, starts)]).sum())
+        mean = float((ends - starts).mean())
+        scored.append((not COARSE.search(stem), bool(STEP_WORD.search(stem)), work, mean, chosen))
+    return max(scored, key=lambda each: each[:4])[4] if scored else None
 
 
 def _counts_up(trace: Trace, events: I64) -> bool:

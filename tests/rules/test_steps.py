@@ -174,3 +174,54 @@ def test_a_device_that_hardly_works_is_not_what_the_run_is_about() -> None:
     analysis = analyse(steps(3, 1000, body).build())
     assert analysis.active_devices == (0,)
     assert analysis.budgets(1).total_idle_ns > 0
+
+
+def test_of_two_sorts_of_steps_those_that_give_the_gpu_most_work_are_taken() -> None:
+    """Training that runs ahead returns sooner than evaluation that reads its results back."""
+    trace = TinyTrace()
+    for index in range(4):
+        trace.region(100 * index, 100 * index + 90, "train_step")
+        trace.operation(10 + 1000 * index, 1000 + 1000 * index, "gemm", 100 * index + 5)
+    for index in range(4):
+        trace.region(4100 + 300 * index, 4390 + 300 * index, "eval_step")
+        trace.operation(4110 + 300 * index, 4200 + 300 * index, "gemm", 4102 + 300 * index)
+    assert {name for name, _, _ in found(trace.build())} == {"train_step"}
+
+
+@pytest.mark.parametrize(("outside", "told"), [(1, False), (4, True)])
+def test_work_outside_of_the_steps_is_told_when_it_is_more_than_the_host_runs_ahead(
+    outside: int, told: bool
+) -> None:
+    trace = steps(5, 1000, train)
+    for index in range(outside):
+        trace.operation(6000 + 1000 * index, 6780 + 1000 * index, "gemm", 5990 + 1000 * index)
+    text = analyse(trace.build()).window_text
+    assert ("of the GPU's work lies outside of them" in text) is told
+    if told:
+        assert text.endswith("; 44 % of the GPU's work lies outside of them")
+
+
+def repeating(ranges: list[str], *, each_cycle: bool) -> Trace:
+    """Eight equal cycles, each ended by a copy; ``ranges`` are drawn one a cycle, or all in every cycle."""
+    trace = TinyTrace()
+    for index in range(8):
+        trace.shift = 1000.0 * index
+        for number, name in enumerate(ranges):
+            if each_cycle or number == index:
+                trace.region(10 + 90 * number, 90 + 90 * number, name)
+        trace.kernels(0, 4, 100, 120, name="gemm")
+        trace.kernels(480, 4, 60, 70, name="softmax")
+        trace.copy(800, 820, "HtoD", 790)
+    return trace.build()
+
+
+LAYERS = [f"FSDP::pre_forward (blocks.{number}._checkpoint_wrapped_module)" for number in range(8)]
+
+
+def test_cycles_that_hold_one_layer_each_are_no_steps() -> None:
+    assert found(repeating(LAYERS, each_cycle=False)) == []
+
+
+def test_cycles_that_hold_every_layer_are_steps() -> None:
+    assert len(found(repeating(LAYERS, each_cycle=True))) >= 7
+    assert len(found(repeating([], each_cycle=True))) >= 7
