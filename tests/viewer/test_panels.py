@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
@@ -266,6 +267,20 @@ def test_the_filter_of_the_dock_applies_to_the_shown_table(window: MainWindow, q
     assert window.panels.tabs.currentWidget().table.rows.rowCount() == 0
     window.panels.filter.clear()
     assert window.panels.tabs.currentWidget().table.rows.rowCount() == 1
+
+
+def test_a_row_is_selected_whatever_keys_are_held(window: MainWindow, qtbot: QtBot) -> None:
+    show_tab(window, qtbot, "Kernels")
+    table = window.panels.tabs.currentWidget().by_name
+    QTest.keyPress(table, Qt.Key.Key_Home, Qt.KeyboardModifier.ShiftModifier)
+    try:
+        assert QGuiApplication.keyboardModifiers() == Qt.KeyboardModifier.ShiftModifier
+        for row in (0, 1):
+            table.select_frame_row(table.rows.frame_row(row))
+            assert table.selected_rows() == [row]
+    finally:
+        QTest.keyRelease(table, Qt.Key.Key_Home)
+    assert QGuiApplication.keyboardModifiers() == Qt.KeyboardModifier.NoModifier
 
 
 def test_rows_are_copied_with_a_key(window: MainWindow, qtbot: QtBot) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, QRect, QRectF, Qt, Signal
+from PySide6.QtCore import QItemSelectionModel, QPoint, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QAction,
     QFocusEvent,
@@ -179,6 +179,12 @@ class TableView(QTableView):
     def set_filter(self, text: str) -> None:
         """Show only rows that contain ``text``."""
         self.rows.set_filter(text)
+
+    def selectRow(self, row: int) -> None:
+        """Select this row alone, whatever keys are held: the program selects on Shift+N and Shift+Tab too."""
+        flags = QItemSelectionModel.SelectionFlag
+        index = self.rows.index(row, 0)
+        self.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
 
     def select_frame_row(self, frame_row: int) -> None:
         """Mark a row of the frame without telling anybody."""
