@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.model import Device, EventKind, Lane, LaneKind, Trace
+from parsers.model import Attribute, CopyKind, Device, EventKind, Lane, LaneKind, MemoryKind, Trace
 from parsers.model.builder import TraceBuilder
 from rules.analysis.analysis import analyse
 from viewer.statistics.area import area_table, events_in, instances
@@ -170,6 +170,31 @@ def test_a_part_of_a_longer_gap_says_so_and_other_kernels_are_called_by_their_sh
     assert facts["Idle"].text == "20.0 ms on GPU 0, part of 28.0 ms"
     assert facts["Ended by"].text == "layer_norm_kernel"
     assert "at::native" in facts["Ended by"].whole
+
+
+@pytest.mark.parametrize(
+    ("copy", "source", "target", "said"),
+    [
+        (CopyKind.D2D, MemoryKind.DEVICE, MemoryKind.DEVICE, "device to device"),
+        (CopyKind.H2D, MemoryKind.PAGEABLE, MemoryKind.DEVICE, "host to device (pageable to device)"),
+        (CopyKind.P2P, MemoryKind.UNKNOWN, MemoryKind.UNKNOWN, "GPU to GPU"),
+    ],
+)
+def test_the_direction_of_a_copy_is_said_once(
+    copy: CopyKind, source: MemoryKind, target: MemoryKind, said: str
+) -> None:
+    builder = TraceBuilder()
+    device = builder.device(Device(0, "NVIDIA H200"))
+    stream = builder.lane(Lane(LaneKind.GPU_STREAM, "stream", device=device, stream=7))
+    row = builder.add(np.array([0]), np.array([MS]), builder.string("Memcpy"), stream, EventKind.MEMCPY)
+    for which, value in (
+        (Attribute.COPY_KIND, copy),
+        (Attribute.SOURCE_MEMORY, source),
+        (Attribute.TARGET_MEMORY, target),
+    ):
+        builder.attribute(which, row, np.array([value.value]))
+    facts = {fact.label: fact.text for fact in facts_of_event(builder.build(), 0)}
+    assert facts["Direction"] == said
 
 
 def test_an_operator_says_what_called_it() -> None:

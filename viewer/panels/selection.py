@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
     from viewer.statistics.area import By
 
-ARGUMENT_COLUMNS = (Column("name", "Argument", width=144), Column("value", "Value", stretch=True))
+ARGUMENT_COLUMNS = (
+    Column("name", "Argument", width=124),
+    Column("value", "Value", stretch=True, whole="whole"),
+)
 AREA_COLUMNS = (
     Column("group", "Name"),
     Column("count", "Count", Show.COUNT),
@@ -193,9 +196,12 @@ class SelectionPanel(Panel):
     def _show_arguments(self, arguments: Mapping[str, Any], stack: list[str]) -> None:
         import pandas as pd
 
-        rows = [(str(key), _as_text(value)) for key, value in arguments.items()]
-        rows += [(f"frame {len(stack) - index}", frame) for index, frame in enumerate(reversed(stack))]
-        self.arguments.set_frame(pd.DataFrame(rows, columns=["name", "value"], dtype=object))
+        rows = [(str(key), text, text) for key, text in ((k, _as_text(v)) for k, v in arguments.items())]
+        rows += [
+            (f"frame {len(stack) - index}", python_name(frame), frame)
+            for index, frame in enumerate(reversed(stack))
+        ]
+        self.arguments.set_frame(pd.DataFrame(rows, columns=["name", "value", "whole"], dtype=object))
         self._has_arguments = bool(rows)
         self._arrange()
 

@@ -36,6 +36,13 @@ _AROUND = (
     (LaneKind.REGION, "Region"),
 )
 MOST_RELATED = 12
+_DIRECTIONS = {
+    CopyKind.H2D.value: "host to device",
+    CopyKind.D2H.value: "device to host",
+    CopyKind.D2D.value: "device to device",
+    CopyKind.H2H.value: "host to host",
+    CopyKind.P2P.value: "GPU to GPU",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +104,9 @@ def _size_facts(trace: Trace, event: int, length: int) -> list[Fact]:
     copy = number(Attribute.COPY_KIND)
     if copy > 0:
         ends = [number(Attribute.SOURCE_MEMORY), number(Attribute.TARGET_MEMORY)]
-        named = [MemoryKind(end).name.lower() for end in ends if end > 0]
-        direction = (
-            CopyKind(copy).name.replace("2", " to ") if copy in {kind.value for kind in CopyKind} else "copy"
-        )
-        facts.append(Fact("Direction", direction + (f" ({' to '.join(named)})" if named else "")))
+        named = " to ".join(MemoryKind(end).name.lower() for end in ends if end > 0)
+        direction = _DIRECTIONS.get(copy, "unknown")
+        facts.append(Fact("Direction", direction if named in ("", direction) else f"{direction} ({named})"))
     grid, block = (
         trace.text_attribute(Attribute.GRID_SHAPE, event),
         trace.text_attribute(Attribute.BLOCK_SHAPE, event),

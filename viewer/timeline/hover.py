@@ -11,7 +11,7 @@ from parsers.model.units import duration
 from rules.analysis.causes import Cause
 from viewer import theme
 from viewer.timeline.geometry.counters import shown_value
-from viewer.timeline.geometry.naming import kernel_name
+from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
 from viewer.timeline.geometry.ticks import exact
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
@@ -92,7 +92,11 @@ def event_text(scene: Scene, event: int, origin: float) -> tuple[str, str]:
     if scene.analysis is not None and kind in (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET):
         lines[0] += f"   {scene.analysis.families[int(trace.events.name[event])].label}"
     lines.append(lane.name)
-    return trace.name(event), "\n".join(line for line in lines if line)
+    name = trace.name(event)
+    title = kernel_name(name) if kind == EventKind.KERNEL else python_name(plain_name(name))
+    if title != name:
+        lines += ["", name]
+    return title, "\n".join(lines).strip()
 
 
 def gap_text(scene: Scene, row: int) -> tuple[str, str]:
