@@ -40,7 +40,6 @@ class Attribute(Enum):
     GROUP_SIZE = "group_size"
     COLLECTIVE_SEQUENCE = "collective_sequence"
     NVTX_DOMAIN = "nvtx_domain"  # TEXT
-    QUEUED = "queued"
 
 
 TEXT_ATTRIBUTES = frozenset(

@@ -24,7 +24,6 @@ _CHUNK = 4 * 1024**2
 class Session:
     """What the report says about the session as a whole; environment variables are not read."""
 
-    created: int | None = None  # seconds since 1970
     version: str = ""
     device_names: list[str] = field(default_factory=list)
     profiler_command: str = ""
@@ -169,9 +168,7 @@ def _process(data: memoryview) -> tuple[int, str]:
 
 def _read_session(data: memoryview, session: Session) -> None:
     for number, _, value in fields(data):
-        if number == 2:
-            session.created = integer(value)
-        elif number == 6:
+        if number == 6:
             session.device_names += [text(each) for at, _, each in fields(message(value)) if at == 2]
         elif number == 8:
             found = {at: text(each) for at, _, each in fields(message(value)) if at in (1, 2)}

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
@@ -288,15 +288,3 @@ class LaneCanvas(QWidget):
             for each in (*self.pinned(), *self.shown())
             if each.placed.track.lane >= 0 and each.top < high and each.top + each.placed.height > low
         )
-
-    def centre_of_event(self, event: int) -> QPoint | None:
-        """A point of this widget inside an event; None while it cannot be seen."""
-        scene = self.state.scene
-        if scene is None:
-            return None
-        by_lane = {each.placed.track.lane: each for each in (*self.shown(), *self.pinned())}
-        box = self._overlays.box_of(scene, event, by_lane)
-        if box is None or box.right() < 0 or box.left() > self.state.scale.width:
-            return None
-        left, right = max(box.left(), 0.0), min(box.right(), self.state.scale.width)
-        return QPoint(round((left + right) / 2 + NAMES_WIDTH), round(box.center().y()))

@@ -201,10 +201,6 @@ class TimelineView(QWidget):
         """Whether zooming and flying take a moment."""
         self.state.animated = animated
 
-    def set_time_origin(self, when: float) -> None:
-        """What the ruler counts from, ns from the trace start."""
-        self.state.set_origin(float(when))
-
     # Selection and marks
 
     def select_event(self, event: int, reveal: bool = True) -> None:

@@ -10,7 +10,7 @@ from viewer.timeline.geometry.columns import Columns, columns, grid
 from viewer.timeline.geometry.counters import bounds, counter_columns, shown_value
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.naming import distinct_names, kernel_name, python_name
-from viewer.timeline.geometry.picking import count_in, event_at, neighbour, snapped
+from viewer.timeline.geometry.picking import count_in, event_at, neighbour
 from viewer.timeline.geometry.raster import (
     LEVELS,
     blended,
@@ -60,11 +60,6 @@ def test_an_area_counts_the_events_that_touch_it(small_run: Trace) -> None:
     assert count_in(small_run.events, range(len(small_run.lanes)), 0, small_run.duration) == len(
         small_run.events
     )
-
-
-def test_a_drag_snaps_to_a_near_edge_only() -> None:
-    assert snapped(101, [50, 100], 5) == 100
-    assert snapped(80, [50, 100], 5) == 80
 
 
 @pytest.mark.parametrize(

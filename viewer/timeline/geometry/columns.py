@@ -17,7 +17,6 @@ from viewer.timeline.geometry.scale import Scale
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 CELLS_A_COLUMN = 2  # the clock is used where a column is at least this many of its cells wide
 WIDE = 2.0  # columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,9 +53,3 @@ def count_in(events: EventTable, lanes: Iterable[int], t0: int, t1: int) -> int:
             part = events.window(lane, depth, t0, t1)
             total += part.stop - part.start
     return total
-
-
-def snapped(when: float, edges: Sequence[float], tolerance: float) -> float:
-    """``when``, or the nearest of ``edges`` within ``tolerance``."""
-    best = min(edges, key=lambda edge: abs(edge - when), default=when)
-    return best if abs(best - when) <= tolerance else when
