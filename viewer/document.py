@@ -90,6 +90,7 @@ class Document(QObject):
         self.preview = False  # whether ``trace`` is only the beginning of what is being read
         self._before = Content()
         self._load: object = None
+        self._read: Opened | None = None  # what was read last, for another analysis
         self._first_read.connect(self._show_first, Qt.ConnectionType.QueuedConnection)
 
     def open(self, paths: Sequence[Path]) -> None:
@@ -126,6 +127,7 @@ class Document(QObject):
         self.preview = False
         self._replace(read.trace, paths)
         self._before = Content()
+        self._read = read
         self._analyse(read)
 
     def _analyse(self, read: Opened) -> None:
@@ -159,7 +161,8 @@ class Document(QObject):
             return
         self.thresholds = thresholds
         if self.trace is not None and self.stage in (Stage.ANALYSING, Stage.READY):
-            self._analyse(Opened(self.trace))
+            read = self._read
+            self._analyse(read if read is not None and read.trace is self.trace else Opened(self.trace))
 
     def cancel(self) -> None:
         """Stop reading or analysing."""
@@ -171,6 +174,7 @@ class Document(QObject):
         self.jobs.forget(LOADING)
         self.jobs.forget(ANALYSING)
         self.preview = False
+        self._read = None
         self._enter(Stage.EMPTY)
         self._replace(None, ())
 

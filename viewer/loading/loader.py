@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A recording that was read; ``process`` is the one that read it and is analysing it now."""
+    """A recording that was read; ``process`` is the one that read it and analyses it."""
 
     trace: Trace
     process: LoadingProcess | None = None
@@ -87,18 +87,19 @@ def _learn_names(trace: Trace) -> None:
 
 
 def analysis_of(read: Opened, progress: Progress, thresholds: Thresholds) -> tuple[Analysis, Diagnosis]:
-    """The analysis of what was opened, and the diagnosis."""
+    """The analysis of what was opened, and the diagnosis; by the process that read it, or another if asked again."""
     from viewer.loading.analysing import analysed, prepared
 
-    if read.process is not None and read.process.thresholds != thresholds:  # changed since
-        read.process.close()
-    elif read.process is not None:
+    if read.process is not None:
         from viewer.loading.process import CannotLoadThere
 
+        process = read.process
         try:
-            return prepared(*read.process.analysis(read.trace, progress))
+            if not process.will_answer(thresholds):
+                process = process.again(thresholds)
+            return prepared(*process.analysis(read.trace, progress))
         except CannotLoadThere:
             _LOG.warning("analysed in the window's own process", exc_info=True)
         finally:
-            read.process.close()
+            process.close()
     return prepared(*analysed(read.trace, progress, thresholds))

@@ -12,12 +12,16 @@ from rules.handover import FoundOut
 
 
 class Wanted(msgspec.Struct, tag=True, frozen=True):
-    """What to read; columns that the cache does not take go below ``folder``."""
+    """What to read; columns that the cache does not take go below ``folder``.
+
+    With ``handed`` nothing is read: these columns of an earlier process are analysed.
+    """
 
     paths: tuple[str, ...]
     folder: str
     preview_events: int
     thresholds: dict[str, float]  # those that are not at their default
+    handed: Handover | None = None
 
 
 class Step(msgspec.Struct, tag=True, frozen=True):

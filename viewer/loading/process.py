@@ -18,7 +18,7 @@ from typing import IO
 import msgspec
 
 from parsers.containers import PrivateFolder
-from parsers.handover import take_over
+from parsers.handover import Handover, take_over
 from parsers.model import Progress, Trace, TraceError
 from parsers.preview import PREVIEW_EVENTS
 from rules import Diagnosis
@@ -64,17 +64,24 @@ class LoadingProcess:
     """One request to a process of its own. ``close`` ends it, whatever it is doing."""
 
     def __init__(
-        self, paths: Sequence[Path], thresholds: Thresholds = DEFAULTS, preview_events: int | None = None
+        self,
+        paths: Sequence[Path],
+        thresholds: Thresholds = DEFAULTS,
+        preview_events: int | None = None,
+        handed: Handover | None = None,
     ) -> None:
         self.paths = tuple(Path(path) for path in paths)
         self.thresholds = thresholds
+        self.handed = handed  # where the columns are
         self.folder = PrivateFolder()
+        self._asked = False
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         wanted = Wanted(
             tuple(str(path) for path in self.paths),
             str(self.folder.path),
             PREVIEW_EVENTS if preview_events is None else preview_events,
             dict(thresholds.chosen),
+            handed,
         )
         try:
             self._process = subprocess.Popen(
@@ -108,10 +115,12 @@ class LoadingProcess:
         """
         message = self._next(Read, progress, preview)
         assert isinstance(message, Read)
+        self.handed = message.trace
         return self._mapped(message)
 
     def analysis(self, trace: Trace, progress: Progress) -> tuple[Analysis, Diagnosis]:
-        """Wait for the analysis of the trace that ``trace`` gave; raises like it."""
+        """Wait for the analysis of the trace that ``trace`` gave; raises like it. To be asked once."""
+        self._asked = True
         message = self._next(Analysed, progress, lambda _: None)
         assert isinstance(message, Analysed)
         try:
@@ -119,6 +128,20 @@ class LoadingProcess:
             return known(trace, message.plain, columns, self.thresholds)
         except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
             raise CannotLoadThere(str(error)) from error
+
+    def will_answer(self, thresholds: Thresholds) -> bool:
+        """Whether nobody asked for the analysis yet, and it is made with these thresholds."""
+        return not self._asked and self.thresholds == thresholds
+
+    def again(self, thresholds: Thresholds) -> LoadingProcess:
+        """Another process, which analyses the columns that this one read; keep this one, they may lie in its folder.
+
+        Raises ``CannotLoadThere``.
+        """
+        self.close()
+        if self.handed is None:
+            raise CannotLoadThere("nothing was read")
+        return LoadingProcess(self.paths, thresholds, handed=self.handed)
 
     def close(self) -> None:
         """End the process and its helpers."""
@@ -135,7 +158,7 @@ class LoadingProcess:
         self, kind: type[Read] | type[Analysed], progress: Progress, preview: Callable[[Trace], None]
     ) -> Message:
         """The next message of a kind; everything before it is dealt with here."""
-        said = Step(0.0, "starting to read")
+        said = Step(0.0, "starting to read" if kind is Read else "starting to analyse")
         while True:
             progress.step(said.fraction, said.doing)
             try:

@@ -30,6 +30,7 @@ from viewer.loading.messages import (
 )
 
 if TYPE_CHECKING:
+    from parsers.handover import Handover
     from parsers.model import Progress, Trace
 
 _LOG = logging.getLogger(__name__)
@@ -101,6 +102,9 @@ def _work(wanted: Wanted, speaker: Speaker) -> None:
     from parsers.handover import CannotHandOver, hand_over, take_over
     from parsers.model import Progress
 
+    if wanted.handed is not None:
+        _analyse_again(wanted.handed, wanted, speaker)
+        return
     paths, folder = [Path(path) for path in wanted.paths], Path(wanted.folder)
     if wanted.preview_events:
         _show_first(paths, folder, wanted.preview_events, speaker)
@@ -115,6 +119,21 @@ def _work(wanted: Wanted, speaker: Speaker) -> None:
     speaker.say(Read(handed))
     trace = take_over(handed)  # the analysis works on the mapped columns, so that they are in memory once
     _analyse(trace, wanted, progress, speaker)
+
+
+def _analyse_again(handed: Handover, wanted: Wanted, speaker: Speaker) -> None:
+    """Columns that were removed meanwhile are no mistake: the window still has them mapped."""
+    import msgspec
+
+    from parsers.handover import take_over
+    from parsers.model import Progress
+
+    try:
+        trace = take_over(handed)
+    except (OSError, ValueError, TypeError, KeyError, msgspec.MsgspecError) as error:
+        speaker.say(NoRoom(f"the columns are gone ({error})"))
+        return
+    _analyse(trace, wanted, Progress(speaker.step), speaker)
 
 
 def _show_first(paths: list[Path], folder: Path, events: int, speaker: Speaker) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,6 +75,32 @@ def test_the_rules_decide_by_the_thresholds_of_the_window(fixtures: Path) -> Non
         made.close()
     here = open_trace([fixtures / "ddp"])
     assert diagnosis == diagnose(here, thresholds=chosen) != diagnose(open_trace([fixtures / "ddp"]))
+
+
+def test_what_was_read_is_analysed_again_by_other_thresholds_without_reading_it_again(
+    loading: LoadingProcess, recording: Path, before_it_reads: Callable[[str], None]
+) -> None:
+    trace = loading.trace(Progress(), ignore)
+    _, by_usual = loading.analysis(trace, Progress())
+    before_it_reads(MISTAKEN)
+    for chosen in (Thresholds({LEAST_SHARE.key: 0.5}), Thresholds()):
+        another = loading.again(chosen)
+        analysis, diagnosis = another.analysis(trace, Progress())
+        another.close()
+        assert analysis.trace is trace
+        assert diagnosis == diagnose(open_trace([recording]), thresholds=chosen)
+        assert (diagnosis == by_usual) == (chosen == Thresholds())
+    assert not is_alive(loading.number)
+
+
+def test_columns_that_are_gone_cannot_be_analysed_again_there(loading: LoadingProcess) -> None:
+    trace = loading.trace(Progress(), ignore)
+    assert loading.handed is not None
+    shutil.rmtree(loading.handed.folder)
+    another = loading.again(Thresholds({LEAST_SHARE.key: 0.5}))
+    with pytest.raises(CannotLoadThere, match="gone"):
+        another.analysis(trace, Progress())
+    another.close()
 
 
 def test_progress_comes_through(loading: LoadingProcess) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import resource
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from parsers.model import Trace
+from rules.thresholds import LEAST_SHARE, Thresholds
 from viewer.document import Stage
 from viewer.loading.process import LoadingProcess
 from viewer.main_window import MainWindow
@@ -273,3 +275,46 @@ def test_arguments_are_still_fetched_from_the_file(window: MainWindow, qtbot: Qt
     assert trace is not None
     kernel = int(trace.gpu_operations[0])
     assert "correlation" in trace.arguments(kernel)
+
+
+def test_other_thresholds_are_tried_out_by_a_process_of_its_own_and_nothing_is_read_again(
+    window: MainWindow,
+    qtbot: QtBot,
+    recording: Path,
+    before_it_reads: Callable[[str], None],
+    started: list[LoadingProcess],
+) -> None:
+    window.open([recording])
+    wait_until_ready(qtbot, window)
+    trace = window.document.trace
+    before_it_reads(
+        "import parsers\ndef never(*_):\n    raise ZeroDivisionError\nparsers.open_trace = never\n"
+    )
+    for chosen in (Thresholds({LEAST_SHARE.key: 0.5}), Thresholds()):
+        window.document.use_thresholds(chosen)
+        wait_until_ready(qtbot, window)
+        assert window.document.diagnosis is not None
+        assert window.document.diagnosis.thresholds == chosen
+        assert window.document.trace is trace
+    assert [each.handed is not None for each in started] == [True, True, True]
+    assert not any(is_alive(each.number) for each in started)
+
+
+def test_columns_that_were_removed_meanwhile_are_analysed_in_the_window(
+    window: MainWindow,
+    qtbot: QtBot,
+    recording: Path,
+    started: list[LoadingProcess],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    window.open([recording])
+    wait_until_ready(qtbot, window)
+    assert started[0].handed is not None
+    shutil.rmtree(started[0].handed.folder)
+    chosen = Thresholds({LEAST_SHARE.key: 0.5})
+    with caplog.at_level(logging.WARNING):
+        window.document.use_thresholds(chosen)
+        wait_until_ready(qtbot, window)
+    assert "in the window's own process" in caplog.text
+    assert window.document.diagnosis is not None
+    assert window.document.diagnosis.thresholds == chosen
