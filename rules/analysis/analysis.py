@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind, Progress, Trace
+from parsers.model import Progress, Trace
 from parsers.model.units import percent
 from rules.analysis.budget import Budget, budget_of
 from rules.analysis.causes import IdleTable
@@ -18,6 +18,7 @@ from rules.analysis.device_time import DeviceTime, busy_parts, idle_parts
 from rules.analysis.families import Family, KernelClass, classify
 from rules.analysis.gaps import idle_of_device, joined_tables
 from rules.analysis.intervals import Intervals, length
+from rules.analysis.names import distinct
 from rules.analysis.steps import Step, find_steps
 from rules.analysis.threads import Threads
 from rules.thresholds import DEFAULTS, Thresholds
@@ -130,7 +131,12 @@ class Analysis:
         """Make the costly part of what rules ask for, with a chance to cancel every now and then."""
         if "idle" not in vars(self):
             progress.step(0.0, "finding the steps")
-            vars(self)["idle"] = self._attributed(progress)
+            _ = self.window
+            progress.step(0.02, "finding the threads")
+            _ = self.threads
+            vars(self)["idle"] = self._attributed(progress.part(0.05, 0.9))
+        if not vars(self).keys() & {"classes", "families"}:
+            vars(self)["classes"] = self._classified(progress.part(0.9, 1.0))
 
     @cached_property
     def idle(self) -> IdleTable:
@@ -174,11 +180,15 @@ class Analysis:
     @cached_property
     def classes(self) -> tuple[KernelClass, ...]:
         """Kernel class for each string; OTHER for strings that name no GPU operation."""
+        return self._classified(Progress())
+
+    def _classified(self, progress: Progress) -> tuple[KernelClass, ...]:
         table = [_NO_KERNEL] * len(self.trace.strings)
-        for kind in (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET, EventKind.GRAPH):
-            for name in np.unique(self.trace.events.name[self.trace.events.of_kind(kind)]).tolist():
-                if kind is EventKind.KERNEL or table[name] is _NO_KERNEL:
-                    table[name] = classify(self.trace.strings[name])
+        names = distinct(self.trace.events.name[self.trace.gpu_operations]).tolist()
+        for number, name in enumerate(names):
+            if number % NAMES_AT_ONCE == 0:
+                progress.step(number / len(names), "looking at the names of kernels")
+            table[name] = classify(self.trace.strings[name])
         return tuple(table)
 
     @cached_property
@@ -196,6 +206,7 @@ OUTSIDE, STEPS_OUTSIDE = (
     0.1,
     2.0,
 )  # of the GPU's work, and in steps: less is what the host had launched before
+NAMES_AT_ONCE = 2_000  # between two chances to cancel
 ACTIVE_SHARE = 0.05  # of the busiest device's work: a device that does less is not what the run is about
 _FOUND_BY = {
     "ProfilerStep": "the profiler's steps",

@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.intervals import Intervals, clip, length
+from rules.analysis.intervals import Intervals, measure
 from rules.analysis.phrases import counted, of_every_step, part_of_step, share
 
 NEARLY_ALL = 0.9  # of the loss
@@ -62,7 +62,8 @@ def extent(analysis: Analysis, intervals: Intervals, device: int) -> Extent:
     """The extent of a loss on one device, given as disjoint intervals."""
     rank = analysis.trace.devices[device].rank if device >= 0 else None
     steps = [step for step in analysis.steady_steps if step.rank == rank]
-    lost = np.array([length(clip(intervals, step.start, step.end)) for step in steps], np.int64)
+    edges = np.array([(step.start, step.end) for step in steps], np.int64).reshape(-1, 2)
+    lost = measure(intervals, edges[:, 0], edges[:, 1])
     if len(steps) < 2 or not lost.any():
         return Extent(analysis, 0, len(steps))
     largest = np.cumsum(np.sort(lost)[::-1])
