@@ -29,15 +29,14 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
     """Findings by the share of their window that they could give back, largest first.
 
     Launch overhead is what is left when no call or region can be named. It comes after findings of its own severity
-    that name one and are about as large (``AS_LARGE``).
+    that name one and are about as large (``AS_LARGE``), and everything else stays in the order of its size.
     """
     order = sorted(findings, key=lambda each: (-each.share, _LOUDNESS[each.severity]))
     for rest in [each for each in order if each.category is Category.LAUNCH_BOUND]:
         at = next(place for place, each in enumerate(order) if each is rest)
-        later = order[at + 1 :]
-        named = [each for each in later if _is_as_large(each, rest)]
-        unnamed = [each for each in later if not _is_as_large(each, rest)]
-        order = [*order[:at], *named, rest, *unnamed]
+        last = max((place for place, each in enumerate(order) if _is_as_large(each, rest)), default=at)
+        if last > at:
+            order = [*order[:at], *order[at + 1 : last + 1], rest, *order[last + 1 :]]
     return order
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rules.base import Category, Finding, severity_of
@@ -57,6 +57,16 @@ def test_everything_else_is_told_by_size() -> None:
 FINDINGS = st.builds(finding, st.sampled_from(list(Category)), st.integers(0, WINDOW))
 
 
+def test_a_named_cause_passes_launch_overhead_and_nothing_else() -> None:
+    told = order(
+        finding(LAUNCH, 300), finding(Category.MEMORY_BOUND_KERNELS, 290), finding(Category.INPUT_BOUND, 160)
+    )
+    assert [ceiling for _, ceiling in told] == [290, 160, 300]
+
+
+@example(
+    [finding(Category.INPUT_BOUND, 150), finding(LAUNCH, 151), finding(Category.MEMORY_BOUND_KERNELS, 151)]
+)
 @given(st.lists(FINDINGS, max_size=12))
 def test_no_finding_is_lost_and_none_passes_a_larger_one_but_launch_overhead(findings: list[Finding]) -> None:
     told = ranked(findings)
