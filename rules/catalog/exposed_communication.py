@@ -8,20 +8,23 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.communication_advice import communication_remedy
+from rules.analysis.durations import durations
 from rules.analysis.few_steps import extent
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
 from rules.analysis.phrases import counted, device_name, listed, share
 from rules.analysis.ranks import MISSING, CollectiveRow, Ranks, ranks_of
+from rules.analysis.work import operations
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
 
 I64 = npt.NDArray[np.int64]
 
+MOSTLY_WAITING = 0.5  # of the exposed communication
 FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there
 
 
@@ -81,7 +84,7 @@ When it is wrong
             severity=severity_of(ceiling, analysis.window_ns),
             title=f"Communication stands alone: {found_in.share(ceiling)}",
             explanation=_explanation(analysis, ranks, worst, found_in.part(ceiling)),
-            advice=remedy.advice,
+            advice=(*_first_of_all(analysis, ranks, events, worst), *remedy.advice),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=_culprit(trace, ranks, events),
@@ -99,6 +102,42 @@ def _kernels(analysis: Analysis, ranks: Ranks, device: int) -> I64:
     t0, t1 = analysis.window
     inside = (columns.device == device) & (columns.end > t0) & (columns.start < t1)
     return np.asarray(columns.event[inside], np.int64)
+
+
+def _first_of_all(analysis: Analysis, ranks: Ranks, events: I64, device: int) -> tuple[str, ...]:
+    """What keeps everything else from helping: a shared stream, or ranks that get unequal work in turn."""
+    advice = []
+    if _on_the_compute_stream(analysis, events, device):
+        advice.append(
+            "Give communication a stream of its own (async_op=True, and wait() where the result is needed): on the "
+            "stream of the computation nothing can run beside it."
+        )
+    if _taking_turns(analysis, ranks) >= MOSTLY_WAITING * analysis.budgets(device).exposed_communication_ns:
+        advice.append(
+            "Give all ranks equally much to do in every step: batches with the same number of tokens, samples sorted "
+            "or packed by length. In each step they wait for whoever got most."
+        )
+    return tuple(advice)
+
+
+def _on_the_compute_stream(analysis: Analysis, events: I64, device: int) -> bool:
+    """Whether most communication runs on the stream that computes most."""
+    trace = analysis.trace
+    kernels = operations(analysis, device, EventKind.KERNEL)
+    kernels = kernels[~np.isin(kernels, trace.collective_kernels)]
+    if not len(kernels) or not len(events):
+        return False
+    computed = np.bincount(trace.events.lane[kernels], durations(trace, kernels))
+    sent = durations(trace, events)
+    return bool(sent[trace.events.lane[events] == computed.argmax()].sum() > 0.5 * sent.sum())
+
+
+def _taking_turns(analysis: Analysis, ranks: Ranks) -> int:
+    """The mean time that ranks wait for each other where none of them is always the late one, ns."""
+    if ranks.late != MISSING and share(analysis, ranks.lost_to_late) >= analysis.thresholds[LEAST_SHARE]:
+        return 0
+    waiting = sum(row.waiting_ns for row in ranks.table) // max(len(ranks.table), 1)
+    return waiting if share(analysis, waiting) >= analysis.thresholds[LEAST_SHARE] else 0
 
 
 def _cannot_tell(ranks: Ranks) -> str:
@@ -134,10 +173,12 @@ def _explanation(analysis: Analysis, ranks: Ranks, worst: int, part: str) -> str
     if ranks.late != MISSING and share(analysis, ranks.lost_to_late) >= analysis.thresholds[LEAST_SHARE]:
         lost = percent(share(analysis, ranks.lost_to_late))
         text += f" What the others wait for {listed(ranks.late_names)} ({lost}) is not counted here."
-    else:
-        waiting = sum(row.waiting_ns for row in ranks.table) // max(len(ranks.table), 1)
-        if share(analysis, waiting) >= analysis.thresholds[LEAST_SHARE]:
-            text += f" In {percent(share(analysis, waiting))} a rank waits for another to arrive; they take turns."
+    elif waiting := _taking_turns(analysis, ranks):
+        text += (
+            f" In {percent(share(analysis, waiting))} a rank waits for another to arrive; they take turns."
+        )
+    if _on_the_compute_stream(analysis, events, worst):
+        text += " The communication runs on the stream of the computation, so nothing can run beside it."
     return text
 
 

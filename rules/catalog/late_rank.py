@@ -16,10 +16,12 @@ from rules.analysis.idle_time import evidence_of
 from rules.analysis.intervals import clip, pairs
 from rules.analysis.phrases import listed, of_every_step, part_of_step, share
 from rules.analysis.ranks import MISSING, Ranks, ranks_of
+from rules.analysis.slower_kernels import times_as_long
 from rules.base import Category, Evidence, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
 
 CLEARLY_MORE = 0.05  # of the window: what the late rank does more than the others
+CLEARLY_SLOWER = 1.05  # times as long for the same kernels: GPUs of one kind differ by 1 to 3 %
 LOUD_STEP = 0.3  # of the costliest step's waiting: the late rank shows in such a step
 
 _CODE = """# Which rank is late, and by how much, without a profiler:
@@ -173,6 +175,7 @@ class _More:
     share: float
     cause: Cause | None  # None: its GPU works
     doing: str
+    slow: bool = False  # its GPU takes longer for the same work
 
 
 def _instead(analysis: Analysis, ranks: Ranks, late: int) -> list[_More]:
@@ -184,8 +187,13 @@ def _instead(analysis: Analysis, ranks: Ranks, late: int) -> list[_More]:
     def excess(own: int, theirs: list[int]) -> float:
         return share(analysis, own - float(np.median(theirs)))
 
+    ratio = times_as_long(analysis, mine.device, [each.device for each in others])
+    slow = ratio >= CLEARLY_SLOWER
+    computing = (
+        f"computing: the same kernels take {percent(ratio - 1)} longer on its GPU" if slow else "computing"
+    )
     more = [
-        _More(excess(mine.compute_ns, [each.compute_ns for each in others]), None, "computing"),
+        _More(excess(mine.compute_ns, [each.compute_ns for each in others]), None, computing, slow),
         _More(excess(mine.exposed_copy_ns, [each.exposed_copy_ns for each in others]), None, "copying"),
     ]
     for cause, doing in _DOING.items():
@@ -240,6 +248,11 @@ def _advice(analysis: Analysis, ranks: Ranks) -> tuple[str, ...]:
 
 
 def _change(name: str, instead: list[_More]) -> str:
+    if instead and instead[0].slow:
+        return (
+            f"Look at {name}'s GPU: nvidia-smi -q -d CLOCK,TEMPERATURE,POWER,PERFORMANCE says whether heat or a power "
+            "limit slows it, and nvidia-smi whether another program uses it."
+        )
     if instead and instead[0].doing == "computing":
         return (
             f"Give {name} the same amount of GPU work as the others: equal batches and sequence lengths, and "

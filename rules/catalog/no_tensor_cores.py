@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
 from rules.analysis.durations import durations
 from rules.analysis.families import Family
+from rules.analysis.gpu_vendor import is_amd
 from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
 from rules.analysis.kernel_names import readable_name
@@ -31,7 +31,6 @@ TF32_CAPABILITY = 8
 SPEED_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
 USUAL_RATIO = 8.0
 FULL_PRECISION = ("fp32", None)
-_AMD = re.compile(r"\bAMD\b|instinct|radeon|\bgfx\d", re.IGNORECASE)
 
 _CODE = """torch.backends.cuda.matmul.allow_tf32 = True      # FP32 inputs, tensor cores inside (about 3 decimal digits)
 torch.backends.cudnn.allow_tf32 = True
@@ -121,18 +120,14 @@ def _capable(trace: Trace, device: int) -> bool:
     return capability is None or capability[0] >= FIRST_CAPABILITY
 
 
-def _is_amd(trace: Trace, device: int) -> bool:
-    return _AMD.search(trace.devices[device].name or "") is not None
-
-
 def _has_tf32(trace: Trace, device: int) -> bool:
     capability = trace.devices[device].compute_capability
-    return not _is_amd(trace, device) and (capability is None or capability[0] >= TF32_CAPABILITY)
+    return not is_amd(trace) and (capability is None or capability[0] >= TF32_CAPABILITY)
 
 
 def _advice(analysis: Analysis, device: int, events: I64) -> tuple[str, ...]:
     trace = analysis.trace
-    if _is_amd(trace, device):
+    if is_amd(trace):
         return (
             'Use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass (ROCm calls its '
             "GPUs cuda as well).",
@@ -156,7 +151,7 @@ def _advice(analysis: Analysis, device: int, events: I64) -> tuple[str, ...]:
 
 def _ratio(trace: Trace, device: int) -> float:
     capability = trace.devices[device].compute_capability
-    if capability is None or _is_amd(trace, device):
+    if capability is None or is_amd(trace):
         return USUAL_RATIO
     return SPEED_RATIO.get(capability[0], USUAL_RATIO)
 

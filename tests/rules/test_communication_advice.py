@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rules import diagnose
@@ -20,7 +22,7 @@ def exposed(
         for number in range(count):
             start = 100.0 * number
             trace.operation(start, start + 60, "sm90_gemm", start)
-            more = {"collective": collective} if collective else {}
+            more: dict[str, Any] = {"collective": collective} if collective else {}
             trace.operation(
                 start + 61,
                 start + 99,
@@ -94,3 +96,71 @@ def test_ranks_that_were_not_recorded_are_said_to_be_missing(ranks: int, missing
     assert ("its groups have 4 ranks, and 3 are here" in found.cannot_tell) is missing
     assert found.confidence == ("medium" if missing else "high")
     assert "waiting for other ranks included" not in found.explanation
+
+
+@pytest.mark.parametrize(("stream", "shared"), [(7, True), (20, False)])
+def test_communication_on_the_stream_of_the_computation_is_told(stream: int, shared: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(0, 600, "sm90_gemm", 0)
+        trace.collective(601, 990, 10, stream=stream)
+
+    findings = diagnose(steps(4, 1000, body, into=TinyTrace(rank=0)).build()).findings
+    found = next(each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
+    assert ("runs on the stream of the computation" in found.explanation) is shared
+    assert ("async_op=True" in found.advice[0]) is shared
+
+
+@pytest.mark.parametrize(("turns", "unequal"), [(True, True), (False, False)])
+def test_ranks_that_wait_for_each_other_in_turn_get_unequal_work(turns: bool, unequal: bool) -> None:
+    trace = TinyTrace()
+    for index in range(8):
+        trace.shift = 1000.0 * index
+        for rank in range(4):
+            trace.rank = rank
+            much = turns and rank == index % 4
+            trace.step(0, 1000, f"ProfilerStep#{index}")
+            trace.operation(0, 800 if much else 400, "sm90_gemm", 0, device=rank)
+            trace.collective(801 if much else 401, 900 if turns else 500, 10, device=rank)
+    findings = diagnose(trace.build()).findings
+    found = next(each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
+    assert ("equally much to do" in found.advice[0]) is unequal
+
+
+@pytest.mark.parametrize(
+    ("late", "slow"),
+    [
+        ({"length": 135.0}, True),
+        ({"length": 104.0, "count": 7}, False),
+        ({"length": 135.0, "blocks": 200}, False),
+        ({"length": 104.0, "pause": 40.0}, False),
+    ],
+    ids=["the same kernels, slower", "more kernels", "larger kernels", "slower launches"],
+)
+def test_a_gpu_that_is_slow_is_told_from_one_that_has_more_to_do(late: dict[str, float], slow: bool) -> None:
+    trace = TinyTrace()
+    for index in range(5):
+        trace.shift = 1000.0 * index
+        for rank in range(4):
+            trace.rank = rank
+            what: dict[str, float] = late if rank == 2 else {}
+            each, pause = what.get("length", 100.0), what.get("pause", 0.0)
+            trace.step(0, 1000, f"ProfilerStep#{index}")
+            at = 0.0
+            for number in range(int(what.get("count", 5))):
+                name = "sm90_gemm" if number % 2 else "softmax"
+                launch = at - 6 if pause and number else 2.0 * number
+                trace.operation(
+                    at + 10,
+                    at + 10 + each,
+                    name,
+                    launch,
+                    launch_us=1,
+                    device=rank,
+                    grid=int(what.get("blocks", 132)),
+                )
+                at += each + pause
+            trace.collective(at + 11, 1000, at if pause else 20, launch_us=1, device=rank)
+    (found,) = [each for each in diagnose(trace.build()).findings if each.category is Category.STRAGGLER]
+    assert found.rank == 2
+    assert ("the same kernels take 35 % longer on its GPU" in found.explanation) is slow
+    assert found.advice[0].startswith("Look at rank 2's GPU") is slow
