@@ -11,7 +11,7 @@ from viewer.labels import Label
 from viewer.palette import SearchField
 from viewer.step_list import StepList
 
-SEARCH_WIDTH = 460
+SEARCH_WIDTH, LEAST_SEARCH = 460, 130
 NARROW = 880
 MOST_RANKS_LISTED = 8  # of more, only the steps of the rank in focus are listed
 
@@ -35,8 +35,9 @@ class StepSelector(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
-        layout.addWidget(Label("Step", "secondary"))
-        layout.addSpacing(4)
+        self.title = Label("Step", "secondary")
+        self.title.setContentsMargins(0, 0, 4, 0)
+        layout.addWidget(self.title)
         layout.addWidget(self.previous)
         layout.addWidget(self.box)
         layout.addWidget(self.next)
@@ -112,6 +113,7 @@ class ToolBar(QWidget):
         super().__init__(window)
         self.setObjectName("toolrow")
         self._brand = Label("Stallscope", pixels=14, weight=QFont.Weight.DemiBold)
+        self._brand.setContentsMargins(0, 0, 16, 0)
         self.open = self._button("Open", "Open a recording", self.open_wanted)
         self.record = self._button(
             "Record", "Run a script under a profiler, then open the recording", self.record_wanted
@@ -119,14 +121,13 @@ class ToolBar(QWidget):
         self.compare = self._button("Compare", "Compare this recording with another one", self.compare_wanted)
         self.search = SearchField(window)
         self.search.setMaximumWidth(SEARCH_WIDTH)
-        self.search.setMinimumWidth(160)
+        self.search.setMinimumWidth(LEAST_SEARCH)
         self.search.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.steps = StepSelector(document)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 7, 14, 7)
         layout.setSpacing(8)
         layout.addWidget(self._brand)
-        layout.addSpacing(16)
         for button in (self.open, self.record, self.compare):
             layout.addWidget(button)
         layout.addSpacing(8)
@@ -138,13 +139,15 @@ class ToolBar(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._brand.setVisible(self.width() >= NARROW)
+        for words in (self._brand, self.steps.title):
+            words.setVisible(self.width() >= NARROW)
 
     def _button(self, text: str, tip: str, signal: SignalInstance) -> QPushButton:
         button = QPushButton(text)
         button.setToolTip(tip)
         button.setMinimumHeight(30)
         button.setMinimumWidth(72)
+        button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         button.clicked.connect(signal)
         return button

@@ -17,7 +17,7 @@ from parsers.model.units import percent
 from viewer import theme
 from viewer.category_colors import color_of_part
 from viewer.document import Stage
-from viewer.main_window import MainWindow
+from viewer.main_window import LEAST_SIZE, MainWindow
 from viewer.opening import data_folder
 from viewer.panels.selection import SelectionPanel
 from viewer.preferences import Preferences
@@ -56,6 +56,19 @@ def test_a_part_of_the_budget_without_room_for_its_label_has_a_short_name(
     said = {button.shown_name(room) for room in range(0, 400, 2)}
     assert said == {"", "Python", f"Python {share}", f"waiting for Python {share}"}
     assert button.shown_name(400) == f"waiting for Python {share}"
+
+
+def test_in_the_smallest_window_no_button_of_the_tool_bar_is_cut(
+    make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
+) -> None:
+    window = make_window(LEAST_SIZE)
+    window.document.show(trace)
+    wait_until_ready(qtbot, window)
+    window.grab()
+    tools = window.toolbar
+    for button in (tools.open, tools.record, tools.compare):
+        assert button.width() >= button.sizeHint().width()
+    assert tools.steps.geometry().right() <= tools.width()
 
 
 def test_a_finding_about_idle_time_selects_the_gap_it_flies_to(window: MainWindow, qtbot: QtBot) -> None:

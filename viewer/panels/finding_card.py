@@ -10,7 +10,6 @@ from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
-    QFontDatabase,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -26,6 +25,7 @@ from rules.base import EXPLANATION_HEADINGS
 from viewer import theme
 from viewer.category_colors import color_of
 from viewer.labels import Label, breakable, unbroken
+from viewer.panels.code_box import CodeBox
 from viewer.reports.wording import short_ceiling
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ class FindingCard(QFrame):
         for advice in self.finding.advice[1:]:
             layout.addWidget(Label(f"•  {advice}", wrap=True, selectable=True))
         if self.finding.code:
-            layout.addWidget(_code(self.finding.code))
+            layout.addWidget(CodeBox(self.finding.code))
         if self.finding.cannot_tell:
             layout.addWidget(
                 Label("What this recording cannot tell", weight=QFont.Weight.DemiBold, pixels=12)
@@ -345,19 +345,3 @@ def _section() -> tuple[QWidget, QVBoxLayout]:
     layout.setContentsMargins(0, 4, 0, 2)
     layout.setSpacing(6)
     return body, layout
-
-
-def _code(text: str) -> QWidget:
-    label = Label(text.strip("\n"), selectable=True)
-    family = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-    family.setPixelSize(12)
-    label.setFont(family)
-    label.setMargin(8)
-    label.setObjectName("code")
-    label.setWordWrap(True)
-    label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
-    colors = theme.current()
-    label.setStyleSheet(
-        f"background: {colors.strip.name()}; border-radius: 4px; color: {colors.text.name()};"
-    )
-    return label

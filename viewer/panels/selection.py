@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from viewer.statistics.area import By
 
 ARGUMENT_COLUMNS = (
-    Column("name", "Argument", width=124),
+    Column("name", "Argument", width=140),
     Column("value", "Value", stretch=True, whole="whole"),
 )
 AREA_COLUMNS = (
