@@ -21,7 +21,9 @@ def as_text(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
     """The whole diagnosis: verdict, budget, findings, what was not checked."""
     lines = [verdict(trace, diagnosis), ""]
     lines += _about(trace, analysis)
-    if len(trace.devices) <= DETAILED_DEVICES:
+    if not len(trace.gpu_operations):
+        lines += _without_gpu(trace)
+    elif len(trace.devices) <= DETAILED_DEVICES:
         for index in range(len(trace.devices)):
             lines += _budget(trace, analysis, index)
     else:
@@ -44,6 +46,18 @@ def _about(trace: Trace, analysis: Analysis) -> list[str]:
     if t1 > t0:
         lines.append(f"analysed: {duration(t1 - t0)}, {analysis.window_text}")
     return [*lines, ""]
+
+
+def _without_gpu(trace: Trace) -> list[str]:
+    """How to record what a timeline without any GPU work lacks; nothing for reports of kernels and logs."""
+    if trace.kernels or not len(trace.events):
+        return []
+    text = (
+        "Record the GPU as well: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), or "
+        "nsys profile --trace=cuda,nvtx. If it was recorded, the profiled part ran nothing on it, or another program "
+        "held the GPU's profiling interface."
+    )
+    return [*textwrap.wrap(text, WIDTH), ""]
 
 
 def _budget(trace: Trace, analysis: Analysis, index: int) -> list[str]:

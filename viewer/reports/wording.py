@@ -85,8 +85,8 @@ def verdict(trace: Trace, diagnosis: Diagnosis) -> str:
         return f"{len(trace.kernels)} profiled kernels, none with a fault worth fixing first"
     if not len(trace.gpu_operations):
         return "No GPU activity was recorded"
-    idle = _largest_idle(trace)
-    return idle or "Nothing stands out: no check found a loss above 5 %"
+    unaccused = _largest_idle(trace) or _communication_alone(trace)
+    return unaccused or "Nothing stands out: no check found a loss above 5 %"
 
 
 def _largest_idle(trace: Trace) -> str:
@@ -98,6 +98,19 @@ def _largest_idle(trace: Trace) -> str:
         return ""
     cause = max(budget.idle_ns, key=lambda each: budget.idle_ns[each])
     return f"The GPU idles {percent(_idle_share(budget))} of the time: {cause.label}"
+
+
+def _communication_alone(trace: Trace) -> str:
+    """What to say of GPUs that send and compute nothing, which no rule calls a loss; empty where they compute."""
+    analysis = analyse(trace)
+    budgets = [analysis.budgets(device) for device in analysis.active_devices]
+    if not budgets or any(each.compute_ns for each in budgets):
+        return ""
+    most = max(budgets, key=lambda each: each.exposed_communication_ns)
+    part = most.exposed_communication_ns / most.window_ns if most.window_ns else 0.0
+    if part < NOTEWORTHY_IDLE:
+        return ""
+    return f"Only communication was recorded: {percent(part)} of the time"
 
 
 def _idle_share(budget: Budget) -> float:
