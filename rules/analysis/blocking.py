@@ -13,6 +13,8 @@ from rules.analysis.threads import Threads
 
 I64 = npt.NDArray[np.int64]
 
+SCALAR_BYTES = 16  # the largest scalar of PyTorch, a complex number of two doubles
+
 CAN_BLOCK = (*BLOCKING, Call.COPY, Call.BLOCKING_COPY)
 _CAN_BLOCK = np.isin(np.arange(len(Call)), CAN_BLOCK)
 
@@ -59,3 +61,10 @@ def read_back_calls(trace: Trace, threads: Threads, drivers: list[int]) -> I64:
     links = trace.links
     from_device = trace.attribute(Attribute.COPY_KIND, links.operation) == CopyKind.D2H.value
     return np.intersect1d(candidates, links.launch[from_device])
+
+
+def scalar_read_backs(trace: Trace, calls: I64) -> I64:
+    """Those of the copy calls that fetch a single number."""
+    links = trace.links
+    size = trace.attribute(Attribute.BYTES, links.operation)
+    return np.intersect1d(calls, links.launch[(size > 0) & (size <= SCALAR_BYTES)])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.blocking import read_back_calls, scalar_read_backs
 from rules.analysis.calls import Call
 from rules.analysis.causes import Cause
 from rules.analysis.idle_finding import idle_finding
@@ -79,7 +80,8 @@ Why it costs time
 How it decides
     It counts idle time of the GPU while the launching thread is inside a blocking call or an operator that reads a
     value back. Time after the call counts too, as far as the CPU had been ahead when it blocked: that much sooner
-    it would have launched. Time in which the GPU was busy anyway is not counted.
+    it would have launched. Time in which the GPU was busy anyway is not counted. Where no operators were recorded, a
+    copy of at most 16 bytes from the GPU that the CPU waits for is a scalar that is read back.
 
 What to try
     Read values back rarely, many at once, and late. Keep conditions on the GPU (torch.where). Time with CUDA events
@@ -96,7 +98,9 @@ When it is wrong
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         culprit = waiting.culprit
-        read_back = "aten::" in culprit or "Memcpy" in culprit
+        read_back = (
+            "aten::" in culprit or "Memcpy" in culprit or _is_mostly_read_backs(analysis, waiting.device)
+        )
         yield idle_finding(
             self,
             waiting,
@@ -113,12 +117,14 @@ When it is wrong
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     items = _operators(analysis, waiting.device, _SCALARS)
     sized = _operators(analysis, waiting.device, _SIZED)
-    calls = _outside_read_backs(analysis, waiting.device)
-    found = [counted(analysis, len(items), "scalar read-back")] if len(items) else []
+    copied = len(_scalars_without_operators(analysis, waiting.device))
+    calls = len(_outside_read_backs(analysis, waiting.device)) - copied
+    scalars = len(items) + copied
+    found = [counted(analysis, scalars, "scalar read-back")] if scalars else []
     if len(sized):
         found.append(counted(analysis, len(sized), *_SEARCHES))
-    if len(calls):
-        found.append(counted(analysis, len(calls), f"{'other ' if found else ''}blocking call"))
+    if calls > 0:
+        found.append(counted(analysis, calls, f"{'other ' if found else ''}blocking call"))
     text = (
         f"The CPU waits for the GPU because of {listed(found) or 'blocking copies'}; afterwards the GPU idles "
         f"until new work arrives: {waiting.part}."
@@ -155,6 +161,22 @@ def _outside_read_backs(analysis: Analysis, device: int) -> I64:
         inside = analysis.threads.activity(number).read_backs.at(analysis.trace.events.start[calls[mine]])
         own[mine] = inside < 0
     return calls[own]
+
+
+def _scalars_without_operators(analysis: Analysis, device: int) -> I64:
+    """Copies of a single number that are waited for, in a recording that has no operators to say so."""
+    trace, threads = analysis.trace, analysis.threads
+    if len(trace.events.of_kind(EventKind.CPU_OP)):
+        return np.empty(0, np.int64)
+    calls = scalar_read_backs(trace, read_back_calls(trace, threads, threads.drivers(device)[0]))
+    t0, t1 = analysis.window
+    return calls[(trace.events.end[calls] > t0) & (trace.events.start[calls] < t1)]
+
+
+def _is_mostly_read_backs(analysis: Analysis, device: int) -> bool:
+    return (
+        2 * len(_scalars_without_operators(analysis, device)) > len(_outside_read_backs(analysis, device)) > 0
+    )
 
 
 def _advice(culprit: str, read_back: bool) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from parsers.model import EventKind
 from rules import diagnose
+from rules.analysis.blocking import SCALAR_BYTES
 from rules.base import Category, Finding
 from tests.rules.builder import TinyTrace, steps
 
@@ -74,6 +75,33 @@ def test_operators_whose_result_has_no_known_size_are_counted_and_advised_on_the
     assert "because of 2 searches for values (nonzero, x[mask]) a step;" in found.explanation
     assert "torch.where" in found.advice[0]
     assert not any(".item()" in advice for advice in found.advice)
+
+
+def copied_and_waited_for(size: int, *others: str) -> Finding:
+    """A recording without operators: work, a copy of ``size`` bytes to the host, and a wait for it; then other calls."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(10, 200, "reduce_kernel", 2)
+        trace.copy(202, 204, "DtoH", 12, bytes=size)
+        trace.call(30, 250, "cudaStreamSynchronize")
+        for number, name in enumerate(others):
+            trace.call(260 + 20 * number, 275 + 20 * number, name)
+        trace.operation(400, 900, "gemm", 390)
+
+    findings = diagnose(steps(5, 1000, body).build()).findings
+    return next(each for each in findings if each.category is Category.SYNCHRONIZATION)
+
+
+def test_without_operators_a_copy_of_one_number_that_is_waited_for_is_a_read_back() -> None:
+    found = copied_and_waited_for(SCALAR_BYTES, "cudaDeviceSynchronize")
+    assert "because of 1 scalar read-back a step and 1 other blocking call a step;" in found.explanation
+    found = copied_and_waited_for(SCALAR_BYTES)
+    assert "because of 1 scalar read-back a step;" in found.explanation
+    assert ".item()" in found.advice[0]
+
+
+def test_a_larger_copy_that_is_waited_for_is_none() -> None:
+    assert "read-back" not in copied_and_waited_for(SCALAR_BYTES + 1).explanation
 
 
 def test_a_synchronisation_that_reads_nothing_back_is_a_blocking_call() -> None:
