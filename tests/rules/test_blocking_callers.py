@@ -78,7 +78,7 @@ def test_operators_whose_result_has_no_known_size_are_counted_and_advised_on_the
 
 
 def copied_and_waited_for(size: int, *others: str) -> Finding:
-    """A recording without operators: work, a copy of ``size`` bytes to the host, and a wait for it; then other calls."""
+    """A recording without operators: work, a copy of ``size`` bytes to the host, a wait for it; then other calls."""
 
     def body(trace: TinyTrace, _: int) -> None:
         trace.operation(10, 200, "reduce_kernel", 2)
