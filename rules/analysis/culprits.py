@@ -75,10 +75,10 @@ class Culprits:
         frames = self._frames[main]
         host = np.flatnonzero((cause == Cause.HOST) & (region < 0) & (event < 0))
         where[host] = frames.around(start[host], end[host])
-        blocks = np.isin(cause, (Cause.SYNCHRONIZATION, Cause.ALLOCATOR))
+        blocks = (cause == Cause.SYNCHRONIZATION) | (cause == Cause.ALLOCATOR)
         blocked = np.flatnonzero(blocks & (region < 0) & (event >= 0))
         where[blocked] = self._callers(event[blocked], cause[blocked], frames)
-        bare = np.flatnonzero((where < 0) & np.isin(cause, (Cause.HOST, Cause.LAUNCH)))
+        bare = np.flatnonzero((where < 0) & ((cause == Cause.HOST) | (cause == Cause.LAUNCH)))
         where[bare] = self._threads.activity(main).regions.at(start[bare])
         bare = bare[where[bare] < 0]
         where[bare] = operator[bare]

@@ -12,6 +12,7 @@ from parsers.model import EventKind, Trace
 from rules.analysis.causes import Cause, IdleTable
 from rules.analysis.device_operations import operations_of_device
 from rules.analysis.intervals import EMPTY, Intervals, subtract, union
+from rules.analysis.lookup import among
 
 I64 = npt.NDArray[np.int64]
 
@@ -45,7 +46,7 @@ def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Interva
     """(busy, compute, exposed communication, exposed copies, other) of one device."""
     operations = operations_of_device(trace, device)
     kind = trace.events.kind[operations]
-    collective = np.isin(operations, trace.collective_kernels)
+    collective = among(operations, trace.collective_kernels)
 
     def covered(which: npt.NDArray[np.bool_]) -> Intervals:
         return union(trace.events.start[operations[which]], trace.events.end[operations[which]])
@@ -55,8 +56,8 @@ def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Interva
     communication = subtract(covered(collective), compute)
     known = union(*(np.concatenate(side) for side in zip(compute, communication, strict=True)))
     copies = subtract(covered(kind == EventKind.MEMCPY), known)
-    known = union(*(np.concatenate(side) for side in zip(known, copies, strict=True)))
-    return busy, compute, communication, copies, subtract(busy, known)
+    other = subtract(subtract(covered(kind == EventKind.MEMSET), known), copies)
+    return busy, compute, communication, copies, other
 
 
 def idle_parts(table: IdleTable, device: int) -> dict[Cause, Intervals]:

@@ -35,14 +35,18 @@ class Innermost:
         """The step function of some events of one thread, in any order; empty events are never open."""
         start, end = trace.events.start[events], trace.events.end[events]
         real = end > start
-        start, end, events = start[real], end[real], events[real]
+        if not real.all():
+            start, end, events = start[real], end[real], events[real]
         if not len(events):
             return Innermost(_NONE, _NONE)
-        order = _outermost_first(start, end)
-        start, end, events = start[order], end[order], events[order]
+        if (start[1:] <= start[:-1]).any():
+            order = _outermost_first(start, end)
+            start, end, events = start[order], end[order], events[order]
         depth = depths(start, end)
+        if not depth.any():
+            return _one_after_another(start, end, events)
         begins = _last_of_each(start, depth)
-        by_end = np.argsort(end, kind="stable")[::-1] if depth.any() else np.arange(len(end))[::-1]
+        by_end = np.argsort(end, kind="stable")[::-1]
         ends = by_end[_last_of_each(end[by_end], -depth[by_end])][::-1]
         times = np.concatenate((end[ends], start[begins]))
         opened = np.concatenate((_parents(start, end, depth)[ends], begins))
@@ -53,6 +57,16 @@ class Innermost:
         )  # what begins here, else what goes on where something ends
         opened = opened[last]
         return Innermost(times[last], np.where(opened < 0, -1, events[opened]))
+
+
+def _one_after_another(start: I64, end: I64, events: I64) -> Innermost:
+    """Of events that do not overlap, by start; where one ends and the next begins there is one edge."""
+    edges = np.column_stack((start, end)).ravel()
+    event = np.column_stack((events, np.full(len(events), -1))).ravel()
+    if not (end[:-1] == start[1:]).any():
+        return Innermost(edges, event)
+    kept = np.append(edges[:-1] != edges[1:], True)
+    return Innermost(edges[kept], event[kept])
 
 
 def _last_of_each(times: I64, rank: npt.NDArray[np.int32]) -> I64:

@@ -144,10 +144,13 @@ class Threads:
             key = (_known(lane.rank), _known(lane.process), lane.thread)
             of_lane[number] = index.setdefault(key, len(index))
         threads = Threads(trace, list(index), of_lane, calls_of(trace), roles_of(trace))
-        owner = of_lane[trace.events.lane]
-        order = np.argsort(owner, kind="stable")
-        edges = np.searchsorted(owner[order], np.arange(len(index) + 1))
-        threads._events = {thread: order[edges[thread] : edges[thread + 1]] for thread in range(len(index))}
+        lanes = np.arange(len(trace.lanes) + 1, dtype=trace.events.lane.dtype)
+        edges = np.searchsorted(trace.events.lane, lanes)
+        for thread in range(len(index)):
+            parts = [
+                np.arange(edges[lane], edges[lane + 1]) for lane in np.flatnonzero(of_lane == thread).tolist()
+            ]
+            threads._events[thread] = np.concatenate(parts)
         return threads
 
     def of_events(self, events: I64) -> I64:
