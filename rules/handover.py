@@ -32,6 +32,7 @@ class FoundOut:
 
     steps: tuple[Step, ...]
     culprits: tuple[str, ...]
+    host: str
     findings: tuple[Finding, ...]
     skipped: dict[str, str]
     crashed: dict[str, str]
@@ -57,6 +58,7 @@ def found_out(analysis: Analysis, diagnosis: Diagnosis) -> tuple[FoundOut, Colum
     plain = FoundOut(
         analysis.steps,
         idle.culprits,
+        idle.host,
         tuple(replace(finding, intervals=()) for finding in diagnosis.findings),
         diagnosis.skipped,
         diagnosis.crashed,
@@ -73,7 +75,9 @@ def known(
     vars(trace).update(gpu_operations=columns["gpu operations"], collective_kernels=columns["collectives"])
     devices = range(len(trace.devices))
     keep_operations(trace, [columns[f"{device}.operations"] for device in devices])
-    idle = IdleTable(**{name: columns[f"idle.{name}"] for name in _IDLE}, culprits=plain.culprits)
+    idle = IdleTable(
+        **{name: columns[f"idle.{name}"] for name in _IDLE}, culprits=plain.culprits, host=plain.host
+    )
     family = columns["family"]
     vars(analysis).update(
         steps=plain.steps,

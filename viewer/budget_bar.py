@@ -33,8 +33,6 @@ SHORT_NAMES = {
     "copy": "copies",
     "other": "memset",
     "launch-bound": "launches",
-    "input-bound": "data",
-    "host-bound": "Python",
     "synchronization": "sync",
     "allocator": "memory",
     "dependency": "between kernels",
@@ -115,7 +113,8 @@ class PartButton(QAbstractButton):
 
     def shown_name(self, room: int) -> str:
         """The most that can be said of this part in so many pixels."""
-        share, short = percent(self.share), SHORT_NAMES.get(self.part.key, self.part.label)
+        bare = self.part.label.removeprefix("waiting for ").removeprefix("the ")
+        share, short = percent(self.share), SHORT_NAMES.get(self.part.key, bare)
         metrics = QFontMetrics(self._font)
         texts = (f"{self.part.label} {share}", f"{short} {share}", short)
         return next((text for text in texts if metrics.horizontalAdvance(text) <= room), "")

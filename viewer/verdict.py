@@ -148,7 +148,10 @@ class VerdictStrip(QWidget):
             thin = len(budgets) > 1
             for row, budget in enumerate(budgets):
                 gaps = gaps_by_cause(analysis.idle, budget.device, t0, t1)
-                parts = [Part(key, label, ns, gaps.get(key, -1)) for key, label, ns in budget_parts(budget)]
+                parts = [
+                    Part(key, label, ns, gaps.get(key, -1))
+                    for key, label, ns in budget_parts(budget, analysis.idle)
+                ]
                 bar = BudgetBar(budget.device, parts, budget.window_ns, thin=thin)
                 bar.chosen.connect(self._show_part)
                 self.bars.append(bar)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from rules.analysis.device_operations import operations_of_device
 from rules.analysis.device_time import DeviceTime, busy_parts, idle_parts
 from rules.analysis.families import Family, KernelClass, classify
 from rules.analysis.gaps import idle_of_device, joined_tables
+from rules.analysis.host_language import host_code
 from rules.analysis.intervals import Intervals, length
 from rules.analysis.names import distinct
 from rules.analysis.steps import Step, find_steps
@@ -153,7 +154,7 @@ class Analysis:
                 t0, t1 = min(first, t0), max(last, t1)
             part = progress.part(device / count, (device + 1) / count)
             tables.append(idle_of_device(self.trace, self.threads, device, (t0, t1), self.thresholds, part))
-        return joined_tables(tables)
+        return replace(joined_tables(tables), host=host_code(self.trace))
 
     def time(self, device: int) -> DeviceTime:
         """The device's time as disjoint intervals by what it did."""

@@ -70,8 +70,14 @@ class IdleTable:
         str, ...
     ]  # "tokenize_next", "aten::item", "cudaMalloc", "rank 2", a reason for unknown ...
 
+    host: str = "Python"  # what the CPU runs: "Python", or "the CPU" where the program is none of Python's
+
     def __len__(self) -> int:
         return len(self.start)
+
+    def label(self, cause: Cause) -> str:
+        """What the window says for a cause in this recording."""
+        return f"waiting for {self.host}" if cause is Cause.HOST else cause.label
 
     def culprit_of(self, row: int) -> str:
         return self.culprits[int(self.culprit[row])]

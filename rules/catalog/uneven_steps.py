@@ -176,7 +176,7 @@ def _explained(analysis: Analysis, slow: list[Step], typical: list[Step]) -> tup
         beyond = int(sum(max(time.idle_within(cause, step.start, step.end) - usual, 0) for step in slow))
         whole += beyond
         if share(analysis, beyond) >= analysis.thresholds[LEAST_SHARE]:
-            reasons.append(f"{cause.label} ({percent(share(analysis, beyond))})")
+            reasons.append(f"{analysis.idle.label(cause)} ({percent(share(analysis, beyond))})")
     return whole, reasons
 
 

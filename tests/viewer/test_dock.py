@@ -12,11 +12,13 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, Trace
 from viewer.main_window import MainWindow
+from viewer.panels.kernels import KernelsPanel
 from viewer.panels.selection import SelectionPanel
+from viewer.panels.table_view import EASY_NAME_WIDTH
 from viewer.preferences import Preferences
 from viewer.timeline.geometry.picking import AreaSelection
 
-from .conftest import wait_until_ready
+from .conftest import show_tab, wait_until_ready
 
 TABS = 11
 
@@ -109,3 +111,22 @@ def test_facts_that_fit_need_no_scroll_bar(window: MainWindow, qtbot: QtBot) -> 
     facts = [label for label in body.findChildren(QLabel) if label.isVisible()]
     lowest = max(label.mapTo(body, label.rect().bottomLeft()).y() for label in facts)
     assert body.minimumHeight() <= lowest + 2 * facts[0].height()
+
+
+def test_columns_that_matter_less_leave_room_for_names(
+    make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
+) -> None:
+    window = make_window((1280, 800))
+    window.document.show(trace)
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Kernels")
+    panel = window.panels.tabs.currentWidget()
+    assert isinstance(panel, KernelsPanel)
+    table = panel.by_name
+    shown = [column.key for index, column in enumerate(table.rows.columns) if not table.isColumnHidden(index)]
+    assert table.columnWidth(0) >= EASY_NAME_WIDTH
+    assert {"calls", "total", "mean", "share"} <= set(shown)
+    window.resize(1800, 900)
+    wait_until_ready(qtbot, window)
+    assert not any(table.isColumnHidden(index) for index in range(len(table.rows.columns)))
+    assert table.columnWidth(0) >= EASY_NAME_WIDTH

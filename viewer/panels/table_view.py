@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 ROW_HEIGHT = 24
 CELL_PADDING = 13  # pixels left and right of a text: what the style leaves, and a little more
-LEAST_NAME_WIDTH = 140
+LEAST_NAME_WIDTH, EASY_NAME_WIDTH = 140, 250  # pixels: a name can be guessed, or read
 BAR_WIDTH = 104
 SHORT_SHARE = 104
 _WIDTH = {
@@ -287,7 +287,8 @@ class TableView(QTableView):
         columns, header = self.rows.columns, self.horizontalHeader()
         bars = [index for index, column in enumerate(columns) if column.show is Show.SHARE]
         silent = self.rows.silent_columns()
-        needed = self._least() + sum(
+        name = self.rows.columns[self._stretched()].width or EASY_NAME_WIDTH
+        needed = name + sum(
             self._widths[index] if index in bars else header.sectionSize(index) or self._widths[index]
             for index in range(len(columns))
             if index != self._stretched() and index not in silent

@@ -74,7 +74,7 @@ def _budget(trace: Trace, analysis: Analysis, index: int) -> str:
     spans = "".join(
         f'<span style="width:{100 * ns / budget.window_ns:.3f}%;background:{_COLOURS[key]}" '
         f'title="{escape(label)}: {duration(ns)}">{escape(label)} {share_of(ns, budget.window_ns)}</span>'
-        for key, label, ns in budget_parts(budget)
+        for key, label, ns in budget_parts(budget, analysis.idle)
     )
     return f'<div class="quiet">{name}, {duration(budget.window_ns)}</div><div class="bar">{spans}</div>'
 

@@ -67,7 +67,7 @@ def _budget(trace: Trace, analysis: Analysis, index: int) -> list[str]:
     device = trace.devices[index]
     rank = f"rank {device.rank}, " if device.rank is not None else ""
     lines = [f"Where the time of {rank}GPU {device.id} goes ({device.name or 'unknown model'}):"]
-    for _, label, ns in budget_parts(budget):
+    for _, label, ns in budget_parts(budget, analysis.idle):
         if ns < SHOWN_SHARE * budget.window_ns:
             continue
         bar = "#" * max(1, round(40 * ns / budget.window_ns))
@@ -93,7 +93,7 @@ def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
         )
         shares = "".join(f"{share_of(ns, budget.window_ns):>9}" for ns in parts)
         worst = max(budget.idle_ns, key=lambda cause: budget.idle_ns[cause], default=None)
-        idle = worst.label if worst is not None and budget.idle_ns[worst] else ""
+        idle = analysis.idle.label(worst) if worst is not None and budget.idle_ns[worst] else ""
         lines.append(f"{name:<16}{shares}  {idle}")
     return [*lines, ""]
 

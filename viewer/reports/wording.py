@@ -9,7 +9,7 @@ from parsers.model.units import duration, percent, three_digits
 from rules import Diagnosis, Finding, Severity
 from rules.analysis.analysis import analyse
 from rules.analysis.budget import Budget
-from rules.analysis.causes import Cause
+from rules.analysis.causes import Cause, IdleTable
 from rules.base import Category, Evidence
 from viewer.timeline.geometry.naming import kernel_name
 
@@ -97,7 +97,7 @@ def _largest_idle(trace: Trace) -> str:
     if budget is None or _idle_share(budget) < NOTEWORTHY_IDLE:
         return ""
     cause = max(budget.idle_ns, key=lambda each: budget.idle_ns[each])
-    return f"The GPU idles {percent(_idle_share(budget))} of the time: {cause.label}"
+    return f"The GPU idles {percent(_idle_share(budget))} of the time: {analysis.idle.label(cause)}"
 
 
 def _communication_alone(trace: Trace) -> str:
@@ -117,7 +117,7 @@ def _idle_share(budget: Budget) -> float:
     return budget.total_idle_ns / budget.window_ns if budget.window_ns else 0.0
 
 
-def budget_parts(budget: Budget) -> list[tuple[str, str, int]]:
+def budget_parts(budget: Budget, idle: IdleTable) -> list[tuple[str, str, int]]:
     """(key, label, ns) of every part that is not zero, in the order in which it is drawn."""
     parts = [
         ("compute", BUDGET_LABELS["compute"], budget.compute_ns),
@@ -126,7 +126,7 @@ def budget_parts(budget: Budget) -> list[tuple[str, str, int]]:
         ("other", BUDGET_LABELS["other"], budget.other_ns),
     ]
     by_size = sorted(Cause, key=lambda cause: -budget.idle_ns.get(cause, 0))
-    parts += [(cause.key, cause.label, budget.idle_ns.get(cause, 0)) for cause in by_size]
+    parts += [(cause.key, idle.label(cause), budget.idle_ns.get(cause, 0)) for cause in by_size]
     parts.append(("residual", BUDGET_LABELS["residual"], budget.residual_ns))
     return [part for part in parts if part[2] > 0]
 

@@ -177,7 +177,7 @@ def facts_of_gap(trace: Trace, analysis: Analysis, row: int) -> list[Fact]:
     who = f"GPU {device.id}" if device.rank is None else f"GPU {device.id}, rank {device.rank}"
     facts = [
         Fact("Idle", f"{duration(end - start)} on {who}{_of_a_longer_gap(idle, row)}"),
-        Fact("Cause", cause.label),
+        Fact("Cause", idle.label(cause)),
         Fact("Culprit", idle.culprit_of(row), int(idle.event[row])),
         Fact("Start", f"{start / 1e6:,.6f} ms"),
     ]

@@ -31,6 +31,7 @@ BIN = 16.0  # pixels: stretches of small gaps are found in steps of this
 class _Label:
     area: QRectF  # the visible part of the gap
     cause: Cause
+    name: str  # of the cause
     culprit: str
     time: str
 
@@ -38,7 +39,7 @@ class _Label:
 @dataclass(frozen=True, slots=True)
 class _Note:
     area: QRectF
-    cause: Cause
+    name: str  # of its cause
     share: str
 
 
@@ -81,7 +82,8 @@ class GapLabels:
             culprit = kernel_name(culprit) if "<" in culprit else culprit
             if gaps.several[gap] and culprit:
                 culprit = f"{culprit} and others"
-            self._labels.append(_Label(rect, Cause(int(gaps.row.name[gap])), culprit, duration(taken)))
+            cause = Cause(int(gaps.row.name[gap]))
+            self._labels.append(_Label(rect, cause, idle.label(cause), culprit, duration(taken)))
         causes = gaps.row.name[np.maximum(seen.event, 0)]
         for stretch in dense_stretches(seen, causes, max(round(BIN * ratio), 1), LEAST_BOX * ratio):
             left_edge, width = stretch.first / ratio, (stretch.last - stretch.first) / ratio
@@ -89,10 +91,10 @@ class GapLabels:
             if stretch.share >= ALL_IDLE:
                 rect = QRectF(left_edge, area.top(), width, area.height())
                 taken = int(stretch.share * (stretch.last - stretch.first) * step)
-                self._labels.append(_Label(rect, cause, "", duration(taken)))
+                self._labels.append(_Label(rect, cause, idle.label(cause), "", duration(taken)))
             elif below >= LEAST_NOTE:
                 rect = QRectF(left_edge, area.bottom() - below, width, below - 1)
-                self._notes.append(_Note(rect, cause, f"{percent(stretch.share)} idle"))
+                self._notes.append(_Note(rect, idle.label(cause), f"{percent(stretch.share)} idle"))
 
     def draw(self, painter: QPainter) -> None:
         """Draw what fits: cause, culprit and time; else cause and time; else the time."""
@@ -102,7 +104,7 @@ class GapLabels:
             self._draw(painter, label)
 
     def _draw_note(self, painter: QPainter, note: _Note) -> None:
-        text = f"{note.cause.label}, {note.share}"
+        text = f"{note.name}, {note.share}"
         width = self._regular.width(text)
         if width + 24 > note.area.width():
             text = note.share
@@ -122,9 +124,9 @@ class GapLabels:
         )
 
     def _draw(self, painter: QPainter, label: _Label) -> None:
-        culprit = "" if label.culprit == label.cause.label else label.culprit
+        culprit = "" if label.culprit == label.name else label.culprit
         room = label.area.width() - 8 - 2 * PADDING
-        first, time = self._bold.width(label.cause.label), self._regular.width(label.time)
+        first, time = self._bold.width(label.name), self._regular.width(label.time)
         blamed = min(self._regular.width(culprit), LONGEST_CULPRIT, room - time - 10) if culprit else 0.0
         if blamed < LEAST_CULPRIT and blamed < self._regular.width(culprit):
             culprit, blamed = "", 0.0
@@ -132,7 +134,7 @@ class GapLabels:
         if label.area.height() >= 44 and first <= room:
             box = _centred(label.area, max(first, second) + 2 * PADDING, 40)
             self._box(painter, box, label.cause)
-            self._title(painter, label.cause.label, box.left() + PADDING, round(box.top() + 4))
+            self._title(painter, label.name, box.left() + PADDING, round(box.top() + 4))
             x = box.left() + PADDING
             if culprit:
                 self._culprit(painter, culprit, x, round(box.top() + 21), blamed)
@@ -149,7 +151,7 @@ class GapLabels:
             width = first + 10 + time + (blamed + 10 if culprit else 0)
             box = _centred(label.area, width + 2 * PADDING, 22)
             self._box(painter, box, label.cause)
-            self._title(painter, label.cause.label, box.left() + PADDING, round(box.top() + 3))
+            self._title(painter, label.name, box.left() + PADDING, round(box.top() + 3))
             if culprit:
                 self._culprit(
                     painter, culprit, box.left() + PADDING + first + 10, round(box.top() + 4), blamed

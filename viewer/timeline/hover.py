@@ -103,13 +103,12 @@ def gap_text(scene: Scene, row: int) -> tuple[str, str]:
     """Title and body of a gap's card."""
     assert scene.idle is not None
     cause = Cause(int(scene.idle.cause[row]))
-    culprit = scene.idle.culprit_of(row)
+    culprit, label = scene.idle.culprit_of(row), scene.idle.label(cause)
     taken = duration(int(scene.idle.end[row] - scene.idle.start[row]))
-    lines = [f"{taken} idle" + (f", because of {culprit}" if culprit and culprit != cause.label else "")]
+    lines = [f"{taken} idle" + (f", because of {culprit}" if culprit and culprit != label else "")]
     following = int(scene.idle.next_operation[row])
     if following >= 0:
         lines.append(f"then {kernel_name(scene.trace.name(following))}")
-    label = cause.label
     return label[:1].upper() + label[1:], "\n".join(lines)
 
 

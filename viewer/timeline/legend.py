@@ -51,7 +51,7 @@ def entries(scene: Scene) -> dict[str, list[Entry]]:
     if scene.idle is not None and len(scene.idle):
         causes = sorted(set(np.unique(scene.idle.cause).tolist()))
         found["Idle GPU"] = [
-            Entry(Cause(each).label, theme.current().cause(each), Cause(each)) for each in causes
+            Entry(scene.idle.label(Cause(each)), theme.current().cause(each), Cause(each)) for each in causes
         ]
     return {heading: lines for heading, lines in found.items() if lines}
 
