@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parsers.merge import merge
 from parsers.model import Attribute, CopyKind, Device, EventKind, Lane, LaneKind, MemoryKind, Trace
 from parsers.model.builder import TraceBuilder
 from rules.analysis.analysis import analyse
+from tests.rules.builder import TinyTrace, steps
 from viewer.statistics.area import area_table, events_in, instances
 from viewer.statistics.call_tree import call_tree
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap, stack_at
@@ -294,6 +296,21 @@ def test_an_empty_call_tree_is_no_problem(trace: Trace) -> None:
     assert len(call_tree(trace, [], 0, 1)) == 0
 
 
+def run_of_ranks(arrivals: list[float]) -> Trace:
+    """Three steps with one all-reduce each; a rank computes until its arrival, and all leave together."""
+
+    def one(rank: int, arrives: float) -> Trace:
+        def body(trace: TinyTrace, _: int) -> None:
+            trace.operation(5, arrives, "gemm", 0)
+            trace.collective(arrives, 1000, 2)
+
+        into = TinyTrace(rank=rank)
+        into.call(0, 1, "cudaEventQuery")
+        return steps(3, 1100, body, into=into).build()
+
+    return merge([one(rank, arrives) for rank, arrives in enumerate(arrivals)])
+
+
 def test_ranks_without_collectives_have_a_row_each_and_no_waiting() -> None:
     builder = TraceBuilder()
     for number in range(2):
@@ -306,4 +323,27 @@ def test_ranks_without_collectives_have_a_row_each_and_no_waiting() -> None:
     assert tables.ranks["name"].tolist() == ["GPU 0", "GPU 1"]
     assert tables.ranks["busy"].tolist() == pytest.approx([4 / 32, 8 / 32], rel=0.1)
     assert tables.waiting.size == 0
-    assert tables.late == ""
+    assert tables.ranks[["last", "late"]].isna().all(axis=None)
+
+
+def test_ranks_stand_in_the_order_of_their_numbers() -> None:
+    builder = TraceBuilder()
+    for number in (10, 2, 1):
+        device = builder.device(Device(0, rank=number))
+        lane = builder.lane(Lane(LaneKind.GPU_STREAM, f"s{number}", number, device=device, stream=7))
+        builder.add(np.arange(4) * MS, np.arange(4) * MS + US, builder.string("k"), lane, EventKind.KERNEL)
+    trace = builder.build()
+    assert rank_tables(trace, analyse(trace)).ranks["name"].tolist() == ["rank 1", "rank 2", "rank 10"]
+
+
+def test_the_rank_that_comes_last_is_told_with_how_late_it_comes() -> None:
+    trace = run_of_ranks([700, 700, 500, *[700] * 7, 900])
+    tables = rank_tables(trace, analyse(trace))
+    names = [f"rank {number}" for number in range(11)]
+    assert tables.ranks["name"].tolist() == names
+    assert tables.rank_names == tuple(names)
+    assert tables.ranks["last"].tolist() == [0.0] * 10 + [1.0]
+    late = dict(zip(names, tables.ranks["late"], strict=True))
+    assert (late["rank 2"], late["rank 0"], late["rank 10"]) == (0, 200 * US, 400 * US)
+    assert tables.waiting[:, 2].tolist() == [400 * US] * 3
+    assert tables.waiting[:, 10].tolist() == [0] * 3

@@ -17,6 +17,8 @@ from viewer.labels import tooltip
 
 LABEL_WIDTH, TOP, FOOT = 64, 22, 18
 MOST_CELL_HEIGHT, LEAST_CELL_WIDTH_FOR_TEXT = 26, 54
+LETTERS = 0.8  # of a line's height; the rest of it is air
+LEAST_HEIGHT_FOR_GAPS = 6  # pixels: lower cells touch, or the lines between them are all one sees
 
 
 class HeatMap(QWidget):
@@ -48,6 +50,13 @@ class HeatMap(QWidget):
         height = min((self.height() - TOP - FOOT - 8) / max(len(self._rows), 1), MOST_CELL_HEIGHT)
         return QRectF(LABEL_WIDTH + column * width, TOP + 4 + row * height, width, height)
 
+    def rows_a_name(self, line: int) -> int:
+        """Every how many rows one is named, so that names of ``line`` pixels do not overlap; a round number."""
+        height = max(self.cell(0, 0).height(), 0.1)
+        return next(
+            (every for every in (1, 2, 4, 8, 16, 32, 64, 128) if every * height >= LETTERS * line), 256
+        )
+
     def paintEvent(self, _: QPaintEvent) -> None:
         painter, colors = QPainter(self), theme.current()
         painter.setFont(theme.font(12))
@@ -55,18 +64,22 @@ class HeatMap(QWidget):
         painter.drawText(QRectF(10, 4, self.width(), TOP), Qt.AlignmentFlag.AlignLeft, self._title)
         most = int(self._values.max()) if self._values.size else 0
         painter.setFont(theme.font(theme.SECONDARY_PX))
+        line = painter.fontMetrics().height()
+        named_every = self.rows_a_name(line)
         for row, name in enumerate(self._rows):
             place = self.cell(0, row)
             painter.setPen(colors.text)
-            label = QRectF(10, place.y(), LABEL_WIDTH - 12, place.height())
-            painter.drawText(label, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, name)
+            if row % named_every == 0:
+                label = QRectF(10, place.center().y() - line / 2, LABEL_WIDTH - 12, line)
+                painter.drawText(label, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, name)
+            gap = 1 if place.height() >= LEAST_HEIGHT_FOR_GAPS else 0
             for column in range(len(self._columns)):
                 value = int(self._values[column, row])
                 strength = value / most if most else 0.0
                 fill = theme.mixed(colors.cause(Cause.SYNCHRONIZATION), colors.strip, strength)
-                box = self.cell(column, row).adjusted(1, 1, -1, -1)
+                box = self.cell(column, row).adjusted(1, gap, -1, -gap)
                 painter.fillRect(box, fill)
-                if box.width() >= LEAST_CELL_WIDTH_FOR_TEXT:
+                if box.width() >= LEAST_CELL_WIDTH_FOR_TEXT and place.height() >= LETTERS * line:
                     painter.setPen(theme.text_on(fill))
                     painter.drawText(box, Qt.AlignmentFlag.AlignCenter, duration(value))
         if self._rows:

@@ -18,7 +18,7 @@ from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
-from viewer.timeline.pixels import without_edges
+from viewer.timeline.pixels import busy_classes, busy_table, without_edges
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
@@ -203,7 +203,7 @@ def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
     for x in starts if len(starts) <= 200 else []:
         if 0 <= x < pixels.shape[1]:
             pixels[:, x : x + max(round(ratio), 1)] = mark
-    table = density_table(np.array([rgb(colors.family("gemm"))], np.uint32), rgb(colors.strip))
+    table = busy_table(colors)
     margin = round((11 if len(rows) == 1 else 4) * ratio)
     view = grid(scale)
     each = (height - 2 * margin) / max(len(rows), 1)
@@ -212,7 +212,9 @@ def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
         if seen is not None:
             top, bottom = margin + round(number * each), margin + round((number + 1) * each)
             block = pixels[top : max(bottom - (len(rows) > 1), top + 1)]
-            paint_row(block, seen, np.zeros(len(seen.event), np.uint8), table, rgb(colors.strip))
+            none = np.zeros(len(seen.event), np.uint8)
+            classes = busy_classes(row, seen) if scene.index.busy else none
+            paint_row(block, seen, classes, table, rgb(colors.strip))
     if len(rows) == 1 and len(scene.gaps) == 1:
         _paint_causes(pixels[-round(CAUSES * ratio) :], next(iter(scene.gaps.values())).row, view)
     return QImage(

@@ -117,12 +117,12 @@ def paint_lane_gaps(picture: Picture, device: int, row: Row, top: float, height:
 
 
 def paint_strip(picture: Picture, scene: Scene, shown: Shown, gaps: bool) -> None:
-    """The busy strip of a folded rank: each device's work over its gaps."""
+    """The busy strip of a folded rank: each device's work, and its communication that stands alone, over its gaps."""
     group = next(each for each in scene.index.groups if each.key == shown.placed.track.group)
     if not shown.placed.rows or not group.devices:
         return
     place, count, colors = shown.placed.rows[0], len(group.devices), theme.current()
-    table = _busy_table(colors)
+    table = busy_table(colors)
     for number, device in enumerate(group.devices):
         first, last = round(number * place.height / count), round((number + 1) * place.height / count)
         top, height = shown.top + place.top + first, max(last - first - (count > 1), 1)
@@ -137,10 +137,8 @@ def paint_strip(picture: Picture, scene: Scene, shown: Shown, gaps: bool) -> Non
         busy = scene.index.busy.get(device)
         seen = picture.strips.strip(("busy", device), busy, view).shown(view) if busy is not None else None
         block = picture.block(top, height)
-        if seen is not None and len(block):
-            paint_row(
-                block, without_edges(seen), np.zeros(len(seen.event), np.uint8), table, rgb(colors.strip)
-            )
+        if busy is not None and seen is not None and len(block):
+            paint_row(block, without_edges(seen), busy_classes(busy, seen), table, rgb(colors.strip))
 
 
 def paint_counter(picture: Picture, scene: Scene, shown: Shown) -> None:
@@ -181,5 +179,12 @@ def _gap_colors(colors: Theme, ground: int) -> GapColors:
     return _gap_palette(tuple(rgb(colors.cause(cause)) for cause in Cause), ground)
 
 
-def _busy_table(colors: Theme) -> U32:
-    return density_table(np.array([rgb(colors.family("gemm"))], np.uint32), rgb(colors.strip))
+def busy_table(colors: Theme) -> U32:
+    """The shades of a busy device by what it does: ``drawing_index.WORK`` or ``ALONE``."""
+    pair = [rgb(colors.family("gemm")), rgb(colors.family("communication"))]
+    return density_table(np.array(pair, np.uint32), rgb(colors.strip))
+
+
+def busy_classes(busy: Row, seen: Columns) -> npt.NDArray[np.uint8]:
+    """What a busy device does in each column."""
+    return busy.name[np.maximum(seen.event, 0)].astype(np.uint8)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import LaneKind, Progress, Trace
 from rules.analysis.device_operations import operations_of_device
-from rules.analysis.intervals import union
+from rules.analysis.intervals import subtract, union
 from viewer.timeline.geometry.row_index import Row, lane_rows, row_index
 from viewer.timeline.geometry.tracks import Group, groups
 
@@ -22,7 +22,7 @@ class DrawingIndex:
     """What ``build_index`` made.
 
     ``rows`` of every lane by depth, the ``names`` that occur in lanes of each kind (indices into the trace's strings),
-    and for every device the union of its GPU work.
+    and for every device the union of its GPU work; an interval's name is ``ALONE`` where only communication runs.
     """
 
     rows: tuple[tuple[Row, ...], ...]
@@ -36,6 +36,7 @@ class DrawingIndex:
         return sum(row.index_bytes for rows in self.rows for row in rows)
 
 
+WORK, ALONE = 0, 1  # what a busy device does: work of its own, or nothing but communication
 _KEPT_AS = "_drawing_index"
 
 
@@ -63,9 +64,23 @@ def build_index(trace: Trace, progress: Progress | None = None) -> DrawingIndex:
     busy: dict[int, Row] = {}
     for device in range(len(trace.devices)):
         progress.step(0.8 + 0.2 * device / len(trace.devices), "preparing the timeline")
-        operations = operations_of_device(trace, device)
-        start, end = union(trace.events.start[operations], trace.events.end[operations])
-        if len(start):
-            busy[device] = row_index(start, end, np.zeros(len(start), np.int32))
+        row = _busy(trace, operations_of_device(trace, device))
+        if row is not None:
+            busy[device] = row
     found = {kind: np.flatnonzero(names) for kind, names in seen.items()}
     return DrawingIndex(tuple(rows), groups(trace), found, busy)
+
+
+def _busy(trace: Trace, operations: I64) -> Row | None:
+    """When a device is busy; communication beside its own work is part of that work."""
+    start, end = trace.events.start[operations], trace.events.end[operations]
+    communicates = np.isin(operations, trace.collective_kernels)
+    if not communicates.any():
+        times = union(start, end)
+        return row_index(*times, np.full(len(times[0]), WORK, np.int32)) if len(times[0]) else None
+    work = union(start[~communicates], end[~communicates])
+    alone = subtract(union(start[communicates], end[communicates]), work)
+    kind = np.repeat(np.array([WORK, ALONE], np.int32), (len(work[0]), len(alone[0])))
+    starts, ends = np.concatenate((work[0], alone[0])), np.concatenate((work[1], alone[1]))
+    order = np.argsort(starts, kind="stable")
+    return row_index(starts[order], ends[order], kind[order])
