@@ -210,10 +210,10 @@ def _verdict(step: Measure, what: str, findings: list[FindingChange], after: Dia
     faster = step.change < 0
     slow, fast = (step.before, step.after) if faster else (step.after, step.before)
     text = f"{three_digits(slow / max(fast, 1))}x {'faster' if faster else 'slower'}: {what} {now} instead of {before}"
-    gone = [each.before for each in findings if each.is_resolved and each.before is not None]
+    gone = [each for each in findings if each.change in (Change.GONE, Change.NEARLY_GONE)]
     new = [each.after for each in findings if each.is_new and each.after is not None]
     if faster and gone:
-        text += f". Gone: {gone[0].title}"
+        text += f". {gone[0].change.value.capitalize()}: {gone[0].finding.title}"
     elif not faster and new:
         text += f". New: {new[0].title}"
     elif not faster and (more := [each for each in findings if each.change is Change.MORE]):

@@ -16,6 +16,7 @@ class Change(Enum):
     """What became of a finding."""
 
     GONE = "gone"
+    NEARLY_GONE = "nearly gone"  # it is there, and no longer matters
     LESS = "less"
     SAME = "as before"
     MORE = "more"
@@ -112,8 +113,10 @@ def _changed(
         change = Change.NEW if before is None else Change.GONE
     elif abs(costs[1] - costs[0]) < noise_ns:
         change = Change.SAME
+    elif costs[1] > costs[0]:
+        change = Change.MORE
     else:
-        change = Change.LESS if costs[1] < costs[0] else Change.MORE
+        change = Change.NEARLY_GONE if _is_loud(before) and not _is_loud(after) else Change.LESS
     return FindingChange(before, after, costs[0], costs[1], change)
 
 

@@ -196,7 +196,7 @@ def test_a_larger_share_of_a_shorter_step_costs_no_more() -> None:
 def test_a_finding_that_hardly_matters_any_more_is_resolved_under_its_old_name() -> None:
     was, is_now = finding(ceiling=700), finding(Severity.LOW, 20)
     (change,) = compare_findings([was], [is_now], (1000, 1000), 10)
-    assert change.change is Change.LESS
+    assert change.change is Change.NEARLY_GONE
     assert change.is_resolved
     assert change.finding is was
 

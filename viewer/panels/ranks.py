@@ -23,8 +23,8 @@ RANKS = (
     Column("exposed", "Exposed", Show.TIME, "Communication that no compute covers"),
     Column("waiting", "Waits", Show.TIME, "Exposed time inside collectives before the transfer could start"),
     Column("caused", "Makes wait", Show.TIME, "How long the others waited for it, on average"),
-    Column("last", "Last", Show.SHARE, "How many of its collectives it came to after all others", width=110),
     Column("late", "Late by", Show.TIME, "How long after the first rank it comes to a collective, median"),
+    Column("last", "Last", Show.SHARE, "How many of its collectives it came to after all others", width=110),
     Column("idle", "Idle", Show.TIME, minor=True),
 )
 COLLECTIVES = (

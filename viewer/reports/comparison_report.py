@@ -84,7 +84,7 @@ def as_text(result: Comparison) -> str:
         for each in result.findings:
             cost = finding_sides(each, result)
             lines.append(
-                f"  {each.change.value:<10}{cost[0]:>18} -> {cost[1]:<18}{without_share(each.finding.title)}"
+                f"  {each.change.value:<12}{cost[0]:>18} -> {cost[1]:<18}{without_share(each.finding.title)}"
             )
     lines += _kernels_as_text("Families of kernels that changed" + _each_step(result), result.families, str)
     lines += _kernels_as_text(
