@@ -174,7 +174,8 @@ class LaneCanvas(QWidget):
         painter.translate(NAMES_WIDTH, 0)
         self._overlays.draw(painter, [*shown, *pinned], self.height(), self._painter.label_boxes)
         if self.legend_visible:
-            self._legend.draw(painter, scene, self.width() - NAMES_WIDTH, self.height())
+            answers = [(s.top, s.top + s.placed.height) for s in shown if s.placed.track.is_gpu_lane]
+            self._legend.draw(painter, scene, self.width() - NAMES_WIDTH, self.height(), answers)
         painter.restore()
         painter.drawImage(QPointF(0, 0), self._names_picture(scene, shown, pinned, ratio))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from viewer.timeline.scene import Scene
 LINE = 20.0
 COLUMN = 196.0
 SWATCH = 14
+MARGIN = 10.0
 PADDING = 12.0
 _KINDS = (
     (LaneKind.GPU_STREAM, "GPU operations"),
@@ -77,6 +79,15 @@ def arranged(groups: dict[str, list[Entry]], columns: int, lines: int) -> list[l
     return [flat[start : start + lines] for start in range(0, len(flat), lines)]
 
 
+def top_of_legend(legend: float, height: float, lanes: Sequence[tuple[float, float]]) -> float:
+    """At the bottom, unless it hides less of these lanes, each (top, bottom), at the top."""
+
+    def hidden(top: float) -> float:
+        return sum(max(min(below, top + legend) - max(above, top), 0.0) for above, below in lanes)
+
+    return min((height - legend - MARGIN, MARGIN), key=hidden)
+
+
 class Legend:
     """Draws the entries in columns."""
 
@@ -84,15 +95,22 @@ class Legend:
         self._bold = TextCache(theme.font(theme.SECONDARY_PX, QFont.Weight.DemiBold))
         self._text = TextCache(theme.font(theme.SECONDARY_PX))
 
-    def draw(self, painter: QPainter, scene: Scene, width: float, height: float) -> None:
-        """Draw into the lower right corner of ``width`` x ``height``."""
+    def draw(
+        self,
+        painter: QPainter,
+        scene: Scene,
+        width: float,
+        height: float,
+        lanes: Sequence[tuple[float, float]],
+    ) -> None:
+        """Draw into that right corner of ``width`` x ``height`` where less of ``lanes`` (top, bottom) is hidden."""
         columns = arranged(entries(scene), int((width - 20 - PADDING) // COLUMN), lines_in(height))
         if not columns:
             return
         colors = theme.current()
         longest = max(len(lines) for lines in columns)
         size = QRectF(0, 0, COLUMN * len(columns) + PADDING, LINE * longest + PADDING * 1.5)
-        size.moveBottomRight(QPointF(width - 10, height - 10))
+        size.moveTopRight(QPointF(width - 10, top_of_legend(size.height(), height, lanes)))
         painter.setPen(QPen(colors.line_strong, 1))
         painter.setBrush(colors.panel)
         painter.drawRoundedRect(size.adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)

@@ -22,7 +22,7 @@ from viewer.timeline.event_colors import COLOR_MODES, DURATION_COLORS, EventColo
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.kinds.base import style_of
-from viewer.timeline.legend import Entry, arranged, entries
+from viewer.timeline.legend import Entry, arranged, entries, top_of_legend
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.view import TimelineView
 
@@ -294,6 +294,19 @@ def test_l_shows_and_hides_the_legend_of_what_occurs(view: TimelineView) -> None
     assert all(entry.cause is not None for entry in told["Idle GPU"])
     view.set_colour_mode("duration")
     assert len(entries(view.state.scene)["Duration"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("lanes", "top"),
+    [
+        ([], 290.0),  # at the bottom
+        ([(320.0, 380.0)], 10.0),  # where the GPU is shown at the bottom, at the top
+        ([(0.0, 60.0)], 290.0),
+        ([(0.0, 60.0), (320.0, 340.0)], 290.0),  # where both hide something, the lesser part
+    ],
+)
+def test_the_legend_keeps_off_the_lanes_of_the_gpu(lanes: list[tuple[float, float]], top: float) -> None:
+    assert top_of_legend(100.0, 400.0, lanes) == top
 
 
 def test_a_legend_that_does_not_fit_flows_into_columns_and_says_what_is_missing() -> None:
