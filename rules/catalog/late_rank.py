@@ -102,9 +102,11 @@ When it is wrong
 
 def _cannot_tell(ranks: Ranks) -> str:
     slower = "Why its CPU or GPU is slower: compare clocks, temperature and CPU load of the machines (nvidia-smi, top)."
-    if not ranks.unrecorded:
-        return slower
-    return f"Whether a rank that is not here comes even later: {ranks.unrecorded}. {slower}"
+    missing = (
+        f"Whether a rank that is not here comes even later: {ranks.unrecorded}. " if ranks.unrecorded else ""
+    )
+    error = int(max(ranks.clock_error, default=0))
+    return f"{missing}{slower} The ranks' clocks agree within about {duration(max(error, 1000))}."
 
 
 def _because(analysis: Analysis, ranks: Ranks) -> str:
@@ -120,20 +122,21 @@ def _explanation(analysis: Analysis, ranks: Ranks, ceiling: int) -> str:
     lasts, every = int((ranks.last[ranks.in_window] == late).sum()), int(ranks.in_window.sum())
     waiting = max(row.waiting_ns for row in others)
     lost = percent(share(analysis, waiting))
-    text = (
-        f"{_capital(name)} comes last to {lasts} of {every} collectives; {_waiters(len(others))} for "
-        f"{'it' if not beside else 'late ranks'} inside their communication kernels, up to {lost} of the time with "
-        f"nothing else to do. It costs up to {part_of_step(analysis, ceiling)}."
+    instead, since = _instead(analysis, ranks, late), _since(ranks, late)
+    text = f"{_capital(name)} {_spends(instead)}. It" if instead else _capital(name)
+    text += (
+        f" comes last to {lasts} of {every} collectives, and {_waiters(len(others))} for "
+        f"{'it' if not beside else 'late ranks'} there, up to {lost} of the time. That costs up to "
+        f"{part_of_step(analysis, ceiling)}"
     )
-    if ceiling > waiting:
-        text += " Their own kernels run more slowly beside a waiting collective; that is part of it."
-    text += _about(analysis, ranks, late)
+    slowed = ceiling > waiting
+    text += ", with what the waiting slows their own kernels down." if slowed else "."
+    text += f" {since}" if since else ""
     for column in beside:
         part = ranks.blamed[:, column].sum() / ranks.blamed.sum()
         text += f" {_capital(ranks.table[column].name)} comes late as well: {percent(part)} of the waiting is for it."
         text += _about(analysis, ranks, column)
-    error = int(max(ranks.clock_error, default=0))
-    return f"{text} Clocks agree within about {duration(max(error, 1000))}."
+    return text
 
 
 def _about(analysis: Analysis, ranks: Ranks, late: int) -> str:
