@@ -14,6 +14,7 @@ from parsers.model.units import duration
 I64 = npt.NDArray[np.int64]
 
 LEAST_PAIRS = 8
+FEWEST_PAIRS = 2  # of recordings that do not even overlap: any later pairing is worse than none
 MOST_LAG = 128  # collectives that one rank recorded before another began to record
 LEAST_SAME_NAMES = 0.9
 CLEAR_SKEW_NS = 50_000  # ends differ by less for reasons of their own
@@ -68,11 +69,26 @@ def offset_between(first: Collectives, other: Collectives) -> ClockOffset | None
         spread = int(np.median(np.abs(apart - median)))
         likely.append(ClockOffset(median, spread, int(same.sum())))
     if not likely:
-        return None
+        return _of_few(first, other)
     # Steps repeat, so a pairing that is wrong by whole steps may spread as little as the right one.
     least = min(each.spread_ns for each in likely)
     alike = [each for each in likely if each.spread_ns <= ALIKE_SPREAD * least + ALIKE_NS]
     return min(alike, key=lambda each: abs(each.median_ns))
+
+
+def _of_few(first: Collectives, other: Collectives) -> ClockOffset | None:
+    """As ``offset_between`` from fewer collectives, where the clocks cannot agree: the recordings do not overlap.
+
+    All ranks take part in a collective at once, so recordings of the same collectives overlap.
+    """
+    count = len(first.ends)
+    if count < FEWEST_PAIRS or not np.array_equal(first.names, other.names):
+        return None
+    if first.ends[0] <= other.ends[-1] and other.ends[0] <= first.ends[-1]:
+        return None
+    apart = other.ends - first.ends
+    median = int(np.median(apart))
+    return ClockOffset(median, int(np.median(np.abs(apart - median))), count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,30 @@ def test_the_rank_that_came_last_is_blamed_for_the_mean_waiting_of_the_others() 
     assert ranks.late == 1
 
 
+@pytest.mark.parametrize(
+    ("count", "apart_us", "aligned"), [(3, 5_000_000.0, True), (1, 5_000_000.0, False), (3, 500.0, False)]
+)
+def test_a_few_collectives_align_recordings_that_otherwise_share_no_moment(
+    count: int, apart_us: float, aligned: bool
+) -> None:
+    """Recordings that overlap tell no wrong clock from a wrong pair of so few collectives."""
+    ranks = []
+    for rank, arrives in enumerate((500.0, 900.0)):
+        trace = TinyTrace(rank=rank)
+        trace.call(0, 1, "cudaEventQuery")
+        for index in range(count):
+            trace.shift = 1100.0 * index + apart_us * rank
+            trace.step(0, 1100, f"ProfilerStep#{index}")
+            trace.operation(5, arrives, "gemm", 0)
+            trace.collective(arrives, 1000, 2)
+        ranks.append(trace.build())
+    merged = merge(ranks)
+    assert any(note.kind == "clock-skew" for note in merged.quality.notes) is aligned
+    if aligned:
+        (found,) = [each for each in diagnose(merged).findings if each.category is Category.STRAGGLER]
+        assert found.rank == 1
+
+
 def test_nobody_is_late_when_all_arrive_together() -> None:
     ranks = ranks_of(analyse(run([900, 900, 900])))
     assert ranks.late == MISSING
