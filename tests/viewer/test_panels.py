@@ -122,6 +122,14 @@ def test_the_filter_keeps_severities_and_categories(window: MainWindow) -> None:
     assert window.diagnosis.shown_findings() == all_findings
 
 
+def test_the_menu_of_the_filter_says_what_is_chosen_below_each_heading(window: MainWindow) -> None:
+    actions = window.diagnosis.filter_button.menu().actions()
+    headings = [each.text() for each in actions if not each.isSeparator() and not each.isEnabled()]
+    assert headings == ["Severity", "Category"]
+    assert actions[0].text() == "Severity"
+    assert actions[1].isCheckable()
+
+
 def test_next_and_previous_finding_go_round(window: MainWindow, qtbot: QtBot) -> None:
     cards = window.diagnosis.cards
     window.timeline.setFocus()

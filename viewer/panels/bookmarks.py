@@ -42,6 +42,7 @@ class BookmarksPanel(Panel):
         self.table.chosen.connect(self._show)
         row = QHBoxLayout()
         row.setContentsMargins(10, 4, 10, 6)
+        row.setSpacing(6)
         for text, slot in (
             ("Edit the note ...", self.edit_note),
             ("Rename ...", self.rename),

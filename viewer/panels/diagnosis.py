@@ -221,14 +221,14 @@ class DiagnosisPanel(QWidget):
         menu.clear()
         diagnosis = self._document.diagnosis
         findings = diagnosis.findings if diagnosis is not None else ()
-        menu.addSection("Severity")
+        self._heading(menu, "Severity")
         for severity in _SEVERITIES:
             count = sum(finding.severity is severity for finding in findings)
             action = self._choice(
                 menu, f"{severity.value.capitalize()} ({count})", severity in self._severities
             )
             action.toggled.connect(lambda on, each=severity: self._toggle(each, on))
-        menu.addSection("Category")
+        self._heading(menu, "Category")
         for name in ["", *sorted({finding.category.value for finding in findings})]:
             action = self._choice(menu, name.replace("-", " ") or "All categories", self._category == name)
             action.triggered.connect(
@@ -236,7 +236,7 @@ class DiagnosisPanel(QWidget):
             )
         ranks = sorted({finding.rank for finding in findings if finding.rank is not None})
         if ranks:
-            menu.addSection("Rank")
+            self._heading(menu, "Rank")
             for rank in [None, *ranks]:
                 action = self._choice(
                     menu, "All ranks" if rank is None else f"Rank {rank}", self._rank == rank
@@ -244,6 +244,13 @@ class DiagnosisPanel(QWidget):
                 action.triggered.connect(
                     lambda _=False, each=rank: self.set_filter(self._severities, self._category, each)
                 )
+
+    @staticmethod
+    def _heading(menu: QMenu, text: str) -> None:
+        """A line that says what the next ones choose; the style draws no text in a menu's own sections."""
+        if not menu.isEmpty():
+            menu.addSeparator()
+        menu.addAction(text).setEnabled(False)
 
     @staticmethod
     def _choice(menu: QMenu, text: str, checked: bool) -> QAction:
