@@ -77,7 +77,7 @@ def read_gpu_metrics(reading: Reading, machine: Machine, ranks: dict[int, int]) 
         time, value = np.concatenate(one.time), np.concatenate(one.value).astype(np.float64)
         if unit == "MHz" and len(value) and value.max() > HERTZ_FROM:
             value /= 1e6
-        _add(reading, f"GPU {number} {name}", unit, time, value, rank, number)
+        add_counter(reading, f"GPU {number} {name}", unit, time, value, rank, number)
 
 
 def gpu_known_as(
@@ -131,19 +131,19 @@ def read_memory_use(reading: Reading, ranks: dict[int, int]) -> None:
                 Effect.REPAIRED,
                 "Memory from before the recording was freed in it: the curve shows the least that was held.",
             )
-        _add(reading, f"GPU {device} {what}", "B", time[order], held_bytes, ranks.get(process), device)
+        add_counter(reading, f"GPU {device} {what}", "B", time[order], held_bytes, ranks.get(process), device)
 
 
-def _add(
+def add_counter(
     reading: Reading,
     name: str,
     unit: str,
     time: I64,
     value: npt.NDArray[np.float64],
     rank: int | None,
-    number: int,
+    number: int | None,
 ) -> None:
-    """Add a counter of the GPU that a rank calls ``number``; those sampled together share one array of times."""
+    """Add a counter of the GPU that a rank calls ``number``, or of none; those sampled together share their times."""
     if not len(time):
         return
     if np.any(np.diff(time) < 0):
@@ -153,5 +153,5 @@ def _add(
         if len(known.time) == len(time) and np.array_equal(known.time, time):
             time = known.time
             break
-    device = reading.device_index(rank, number)
+    device = None if number is None else reading.device_index(rank, number)
     reading.builder.counters.append(Counter(name, unit, time, value, rank, device))

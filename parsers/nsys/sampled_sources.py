@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Counter, Effect
+from parsers.model import Effect
 from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN, is_possible
-from parsers.nsys.metrics import HERTZ_FROM, gpu_known_as, metric_name
+from parsers.nsys.metrics import HERTZ_FROM, add_counter, gpu_known_as, metric_name
 from parsers.nsys.reading import Reading
 from parsers.nsys.targets import Machine
 from parsers.sqlite.database import TableDamaged, quote
@@ -21,7 +21,6 @@ from parsers.sqlite.database import TableDamaged, quote
 I64 = npt.NDArray[np.int64]
 Decode = Callable[[str], dict[str, float | int | str | None]]
 _METRIC = re.compile(r"active|throughput|bandwidth|clock|warps|issue|utili[sz]ation|stall", re.IGNORECASE)
-_STEP_ROWS = 4096
 
 
 def read_generic_metrics(reading: Reading, machine: Machine, ranks: dict[int, int]) -> None:
@@ -58,7 +57,7 @@ def read_generic_metrics(reading: Reading, machine: Machine, ranks: dict[int, in
         if clock and sampled.max() > HERTZ_FROM:
             sampled /= 1e6
         unit = unit or ("MHz" if clock else "%")
-        _add(reading, f"GPU {number} {name}", unit, np.array(times, np.int64), sampled, rank, number)
+        add_counter(reading, f"GPU {number} {name}", unit, np.array(times, np.int64), sampled, rank, number)
     reading.builder.quality.note(
         "not shown: GENERIC_EVENTS", Effect.NOTED, "Rows of tables that are not shown.", table.name, other
     )
@@ -123,19 +122,4 @@ def read_network_metrics(reading: Reading) -> None:
         name, unit = names.get((group, index), (f"metric {index}", ""))
         time, value = (np.concatenate(side) for side in zip(*some, strict=True))
         label = f"NIC {known.get(adapter) or adapter} {name}"
-        _add(reading, label, unit, time, value.astype(np.float64), None, None)
-
-
-def _add(
-    reading: Reading,
-    name: str,
-    unit: str,
-    time: I64,
-    value: npt.NDArray[np.float64],
-    rank: int | None,
-    number: int | None,
-) -> None:
-    if len(time):
-        device = None if number is None else reading.device_index(rank, number)
-        order = np.argsort(time, kind="stable")
-        reading.builder.counters.append(Counter(name, unit, time[order], value[order], rank, device))
+        add_counter(reading, label, unit, time, value.astype(np.float64), None, None)
