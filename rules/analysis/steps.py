@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from rules.analysis.calls import Call, calls_of
 from rules.analysis.durations import durations
 from rules.analysis.regions import numbered
 from rules.analysis.repetition import cycles_of_regions, repetitions
@@ -27,6 +28,9 @@ WARM_UP_RATIO = threshold(
     source="nsys-ai: longest step over the median",
 )
 SLOW_AGAIN = 0.5  # of the slowest early step
+LEAST_RAN = (
+    0.9  # of a step's launches: where the GPU ran fewer before the end of the recording, the step is cut off
+)
 LEAST_COVERAGE = 0.5  # regions are steps when they hold this share of the launches between first and last
 STEP_WORD = re.compile(
     r"(?<![a-z])(step|iter|iteration|batch|request|inference|token|decode|prefill|generate|generation|sample|frame|"
@@ -100,7 +104,33 @@ def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
             for index, (start, end) in enumerate(cycles)
         ]
     steps = [step for step in steps if step.end > step.start]
-    return _with_warm_up_marked(steps, _has_work(trace, steps, operations), warm_up_ratio)
+    has_work = np.array(_has_work(trace, steps, operations), bool) & ~_cut_off(trace, steps, lanes)
+    return _with_warm_up_marked(steps, has_work.tolist(), warm_up_ratio)
+
+
+def _cut_off(trace: Trace, steps: list[Step], lanes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Steps at the end whose launches have no GPU operation: the recording ended before the GPU ran them."""
+    cut = np.zeros(len(steps), bool)
+    if not steps or any(step.event < 0 for step in steps):
+        return cut
+    launches = trace.events.of_kind(EventKind.API)
+    launches = launches[lanes[trace.events.lane[launches]]]
+    launches = launches[
+        np.isin(calls_of(trace)[trace.events.name[launches]], (Call.LAUNCH, Call.GRAPH_LAUNCH))
+    ]
+    order = np.argsort(trace.events.start[launches], kind="stable")
+    at = trace.events.start[launches][order]
+    ran = np.concatenate(([0], np.cumsum(np.isin(launches, trace.links.launch)[order])))
+    annotations = np.array([step.event for step in steps], np.int64)
+    first, last = (
+        np.searchsorted(at, times[annotations]) for times in (trace.events.start, trace.events.end)
+    )
+    share = (ran[last] - ran[first]) / np.maximum(last - first, 1)
+    lost = (last > first) & (share < LEAST_RAN)
+    if lost.all():
+        return cut
+    cut[np.flatnonzero(~lost)[-1] + 1 :] = True
+    return cut
 
 
 def _has_work(trace: Trace, steps: list[Step], operations: I64) -> list[bool]:

@@ -64,7 +64,8 @@ What to try
     programs on the same machine, lower clocks.
 
 When it is wrong
-    When steps differ by design. Three or four recorded steps say little: record more.
+    When steps differ by design. Three or four recorded steps say little: record more. Without launch links nobody
+    knows to which step GPU work belongs, and it stays quiet.
 """
 
     def check(self, trace: Trace) -> Iterable[Finding]:
@@ -150,6 +151,8 @@ When it is wrong
 def _most_uneven(analysis: Analysis) -> tuple[list[Step], float, int, int, list[str]] | None:
     """Of the rank that loses most: slow steps, median, time above it, what other findings count of that, and which."""
     best: tuple[list[Step], float, int, int, list[str]] | None = None
+    if not len(analysis.trace.links.launch) and any(step.event >= 0 for step in analysis.steady_steps):
+        return None  # when the GPU ran what a step launched is not known, and the host may be ahead
     for rank in {step.rank for step in analysis.steady_steps}:
         steps = [step for step in analysis.steady_steps if step.rank == rank]
         if len(steps) < LEAST_STEPS:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from parsers.model import Trace
+from rules import diagnose
 from rules.analysis.analysis import analyse
 from rules.analysis.steps import find_steps
+from rules.base import Category
 from tests.rules.builder import TinyTrace, ns, steps
 
 
@@ -225,3 +227,49 @@ def test_cycles_that_hold_one_layer_each_are_no_steps() -> None:
 def test_cycles_that_hold_every_layer_are_steps() -> None:
     assert len(found(repeating(LAYERS, each_cycle=True))) >= 7
     assert len(found(repeating([], each_cycle=True))) >= 7
+
+
+def ahead_of_the_gpu(ran: int, *, linked: bool = True, kernels: int = 20, every: int = 50) -> Trace:
+    """Six steps launched in 100 us each, which take the GPU 1 ms each; it ran ``ran`` kernels before the end."""
+    trace = TinyTrace()
+    done = 0
+    for index in range(6):
+        trace.step(100 * index, 100 * index + 100, f"ProfilerStep#{index + 5}")
+        for number in range(kernels):
+            launch, at = 100.0 * index + 4 * number, 10 + 1000.0 * index + every * number
+            if done < ran:
+                trace.operation(at, at + every - 1, "gemm", launch if linked else None, launch_us=1)
+                if not linked:
+                    trace.call(launch, launch + 1, "cudaLaunchKernel")
+            else:
+                trace.call(launch, launch + 1, "cudaLaunchKernel")
+            done += 1
+    return trace.build()
+
+
+@pytest.mark.parametrize(("ran", "steady"), [(120, 6), (119, 6), (118, 6), (117, 5), (70, 3), (60, 3)])
+def test_steps_whose_work_the_recording_cut_off_are_not_steady(ran: int, steady: int) -> None:
+    """A step is whole when the GPU ran nine tenths of what it launched."""
+    found_steps = find_steps(ahead_of_the_gpu(ran))
+    assert [step.steady for step in found_steps] == [True] * steady + [False] * (len(found_steps) - steady)
+
+
+def test_a_recording_cut_off_in_the_middle_accuses_neither_its_first_step_nor_its_last() -> None:
+    said = {each.category for each in diagnose(ahead_of_the_gpu(50)).findings}
+    assert not said & {Category.WARM_UP, Category.RECORDING_OVERHEAD, Category.VARIABILITY}
+
+
+def test_without_links_unequal_annotations_are_not_called_unequal_steps() -> None:
+    def annotated(linked: bool) -> Trace:
+        trace = TinyTrace()
+        for index, start in enumerate((0, 1000, 2000, 3000, 4000)):
+            end = start + 1000 if index < 4 else 9000
+            trace.step(start, end, f"ProfilerStep#{index + 5}")
+            trace.operation(start + 10, end - 10, "gemm", start if linked else None)
+        return trace.build()
+
+    for linked in (True, False):
+        said = [
+            each for each in diagnose(annotated(linked)).findings if each.category is Category.VARIABILITY
+        ]
+        assert bool(said) is linked
