@@ -105,8 +105,10 @@ class LaneCanvas(QWidget):
         if placed is None:
             return False
         if placed not in self.state.layout.pinned:
-            if placed.top < self.offset:
-                self.scroll_to(placed.top)
+            kept = self.state.layout.heading_above(placed.top)
+            first = placed.top - (kept[0].height if kept is not None else 0)
+            if first < self.offset:
+                self.scroll_to(first)
             elif placed.bottom > self.offset + self.room:
                 self.scroll_to(placed.bottom - self.room)
         return True
@@ -132,6 +134,15 @@ class LaneCanvas(QWidget):
         pinned = self.state.layout.pinned_height
         visible = self.state.layout.visible(self.offset, self.offset + self.room)
         return [Shown(placed, placed.top - self.offset + pinned) for placed in visible]
+
+    def kept_heading(self) -> Shown | None:
+        """The heading of the topmost rank while its own place is scrolled away; the next one pushes it out."""
+        found = self.state.layout.heading_above(self.offset)
+        if found is None:
+            return None
+        heading, following = found
+        top = min(0, following - self.offset - heading.height)
+        return Shown(heading, top + self.state.layout.pinned_height)
 
     def pinned(self) -> list[Shown]:
         """The pinned tracks."""
@@ -219,6 +230,8 @@ class LaneCanvas(QWidget):
             image.setDevicePixelRatio(ratio)
             with painting(image) as painter:
                 self._names.draw(painter, scene, shown, self.height(), cursor, self.hovered)
+                if (heading := self.kept_heading()) is not None:
+                    self._names.draw_heading(painter, scene, heading, self.hovered)
                 if pinned:
                     height = self.state.layout.pinned_height
                     painter.setClipRect(QRectF(0, 0, NAMES_WIDTH, height))
@@ -233,6 +246,17 @@ class LaneCanvas(QWidget):
             return next((each for each in self.state.layout.pinned if each.top <= y < each.bottom), None)
         return self.state.layout.at(int(y) - pinned + self.offset)
 
+    def heading_at(self, at: QPointF) -> Placed | None:
+        """The heading that is kept over the names, where the point lies on it."""
+        if not self.state.layout.pinned_height <= at.y() or at.x() >= NAMES_WIDTH:
+            return None
+        kept = self.kept_heading()
+        return kept.placed if kept is not None and at.y() < kept.top + kept.placed.height else None
+
+    def name_at(self, at: QPointF) -> Placed | None:
+        """The track whose name, or whose lane, is at a point."""
+        return self.heading_at(at) or self.track_at(at.y())
+
     def top_of(self, placed: Placed) -> int:
         """Where a track begins in this widget."""
         if placed in self.state.layout.pinned:
@@ -241,10 +265,10 @@ class LaneCanvas(QWidget):
 
     def hit(self, at: QPointF) -> Hit | None:
         """What lies under a point of this widget."""
-        placed = self.track_at(at.y())
+        x = at.x() - NAMES_WIDTH
+        placed = self.name_at(at) if x < 0 else self.track_at(at.y())
         if placed is None or self.state.scene is None:
             return None
-        x = at.x() - NAMES_WIDTH
         when = self.state.scale.time(x)
         if x < 0:
             return Hit(placed, True, when)

@@ -72,7 +72,7 @@ class Gestures(QObject):
         if not (middle or left):
             return False
         self._pressed, self._last_x = at, at.x()
-        self._track = self._canvas.track_at(at.y())
+        self._track = self._canvas.name_at(at)
         if at.x() < NAMES_WIDTH and left:
             self._doing = "resize" if self._edge_at(at) is not None else "name"
             if self._doing == "resize":
@@ -201,7 +201,7 @@ class Gestures(QObject):
     # Hovering
 
     def _hover(self, at: QPointF) -> None:
-        placed = self._canvas.track_at(at.y())
+        placed = self._canvas.name_at(at)
         key = placed.track.key if placed is not None else ""
         if key != self._canvas.hovered:
             self._canvas.hovered = key
@@ -216,7 +216,7 @@ class Gestures(QObject):
 
     def _edge_at(self, at: QPointF) -> Placed | None:
         """The track whose lower edge is under a point of the names."""
-        if at.x() >= NAMES_WIDTH:
+        if at.x() >= NAMES_WIDTH or self._canvas.heading_at(at) is not None:
             return None
         placed = self._canvas.track_at(at.y() - EDGE)
         if placed is None or placed.track.is_heading or placed.collapsed:
@@ -254,5 +254,5 @@ class Gestures(QObject):
     def _context_menu(self, event: QContextMenuEvent) -> bool:
         self._hide_card()
         position = QPointF(event.pos())
-        self._commands.menu(self._canvas.track_at(position.y()), self._canvas).exec(QPoint(event.globalPos()))
+        self._commands.menu(self._canvas.name_at(position), self._canvas).exec(QPoint(event.globalPos()))
         return True

@@ -51,6 +51,14 @@ class NamesColumn:
             self._draw_one(painter, scene, each, box, cursor, hovered)
         painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, height), colors.line)
 
+    def draw_heading(self, painter: QPainter, scene: Scene, heading: Shown, hovered: str) -> None:
+        """A heading that stays while its lanes scroll below it."""
+        box = QRectF(0, heading.top, NAMES_WIDTH - 1, heading.placed.height)
+        colors = theme.current()
+        painter.fillRect(box, colors.strip)
+        painter.fillRect(QRectF(0, box.bottom() - 1, NAMES_WIDTH, 1), colors.line)
+        self._draw_one(painter, scene, heading, box, None, hovered)
+
     def _draw_one(
         self, painter: QPainter, scene: Scene, shown: Shown, box: QRectF, cursor: float | None, hovered: str
     ) -> None:

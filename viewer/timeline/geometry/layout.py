@@ -80,6 +80,15 @@ class Layout:
         index = bisect_right(self.scrolled, y, key=lambda each: each.top) - 1
         return self.scrolled[index] if index >= 0 and y < self.scrolled[index].bottom else None
 
+    def heading_above(self, y: int) -> tuple[Placed, int] | None:
+        """The heading of the unfolded group at ``y`` that has begun above it, and where the next group begins."""
+        index = bisect_right(self.scrolled, y, key=lambda each: each.top) - 1
+        above = next((each for each in reversed(self.scrolled[: index + 1]) if each.track.is_heading), None)
+        if above is None or above.top >= y or above.state is GroupState.STRIP:
+            return None
+        following = next((each.top for each in self.scrolled[index + 1 :] if each.track.is_heading), None)
+        return above, self.scrolled_height if following is None else following
+
     def visible(self, top: int, bottom: int) -> Sequence[Placed]:
         """The scrolled tracks that touch [top, bottom)."""
         first = max(bisect_right(self.scrolled, top, key=lambda each: each.top) - 1, 0)
