@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind, EventKind, Trace
 from rules.analysis.families import Family, classify
+from rules.analysis.names import named
 from rules.analysis.regions import RegionRole, role_of
 
 I64 = npt.NDArray[np.int64]
@@ -94,8 +95,7 @@ def cycles_of_regions(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I64, 
     best: tuple[I64, I64] | None = None
     for lane in np.unique(trace.events.lane[regions]).tolist():
         mine = regions[trace.events.lane[regions] == lane]
-        own = [role_of(trace.name(event)) in (RegionRole.USER, RegionRole.INPUT) for event in mine.tolist()]
-        mine = mine[np.array(own, bool)]
+        mine = mine[named(trace, mine, lambda name: role_of(name) in (RegionRole.USER, RegionRole.INPUT))]
         mine = mine[np.argsort(trace.events.start[mine], kind="stable")]
         names = trace.events.name[mine]
         firsts = np.flatnonzero(names == names[0]) if len(mine) else mine

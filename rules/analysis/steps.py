@@ -12,6 +12,7 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from rules.analysis.calls import Call, calls_of
 from rules.analysis.durations import durations
+from rules.analysis.names import distinct
 from rules.analysis.regions import numbered
 from rules.analysis.repetition import cycles_of_regions, repetitions
 from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
@@ -219,6 +220,8 @@ def _annotations(
 def _disjoint(trace: Trace, events: I64) -> I64:
     """Sorted by start, duplicates on other lanes and anything inside an earlier one left out."""
     events = events[np.lexsort((-trace.events.end[events], trace.events.start[events]))]
+    if (trace.events.start[events[1:]] >= trace.events.end[events[:-1]]).all():
+        return events
     kept: list[int] = []
     for event in events.tolist():
         if not kept or trace.events.start[event] >= trace.events.end[kept[-1]]:
@@ -234,6 +237,14 @@ def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, l
     time = np.concatenate(([0], np.cumsum(durations(trace, operations)))) if len(operations) else np.zeros(1)
     regions = trace.events.of_kind(EventKind.REGION)
     regions = regions[lanes[trace.events.lane[regions]]]
+    stems = {
+        name: shared
+        for name in distinct(trace.events.name[regions]).tolist()
+        if (shared := _stem(trace.strings[name])) is not None
+    }
+    may_be = np.zeros(len(trace.strings), bool)
+    may_be[list(stems)] = True
+    regions = regions[may_be[trace.events.name[regions]]]
     groups: dict[tuple[int, str, bool], list[int]] = {}
     for event, lane, name in zip(
         regions.tolist(),
@@ -241,14 +252,7 @@ def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, l
         trace.events.name[regions].tolist(),
         strict=True,
     ):
-        text = trace.strings[name]
-        if NEVER_STEPS.search(text):
-            continue
-        parts = numbered(text)
-        if parts is not None:
-            groups.setdefault((lane, parts[0], True), []).append(event)
-        elif STEP_WORD.search(text):
-            groups.setdefault((lane, text, False), []).append(event)
+        groups.setdefault((lane, *stems[name]), []).append(event)
     scored = []
     for (_, stem, is_numbered), members in groups.items():
         events = np.array(members, np.int64)
@@ -262,6 +266,16 @@ def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, l
         mean = float((ends - starts).mean())
         scored.append((not COARSE.search(stem), bool(STEP_WORD.search(stem)), work, mean, chosen))
     return max(scored, key=lambda each: each[:4])[4] if scored else None
+
+
+def _stem(name: str) -> tuple[str, bool] | None:
+    """What regions that may be the same steps have in common, and whether they are numbered; None for others."""
+    if NEVER_STEPS.search(name):
+        return None
+    parts = numbered(name)
+    if parts is not None:
+        return parts[0], True
+    return (name, False) if STEP_WORD.search(name) else None
 
 
 def _counts_up(trace: Trace, events: I64) -> bool:
