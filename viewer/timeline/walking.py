@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from viewer.timeline.geometry.layout import Layout
 from viewer.timeline.geometry.picking import event_at, neighbour
 from viewer.timeline.state import TimelineState
 
+MOST_ON_A_SCREEN = 60  # lanes
 Rows = list[tuple[int, int]]
 
 
@@ -65,8 +68,7 @@ def step_beside(state: TimelineState, direction: int) -> int:
 
 
 def lanes_of_device(layout: Layout, device: int) -> list[int]:
-    """The lanes of a device that are not hidden, the most important last."""
+    """The lanes of a device that are not hidden, the most important last, and no more than a screen may hold."""
     placed = (*layout.pinned, *layout.scrolled)
-    return [
-        each.track.lane for each in reversed(placed) if each.track.device == device and each.track.lane >= 0
-    ]
+    lanes = (each.track.lane for each in placed if each.track.device == device and each.track.lane >= 0)
+    return list(islice(lanes, MOST_ON_A_SCREEN))[::-1]
