@@ -156,7 +156,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> str
         f"{counted(analysis, facts.kernels, 'kernel')} run {duration(facts.mean_kernel_ns)} each on average"
     )
     if facts.interval_ns > facts.mean_kernel_ns:
-        slow = f", while the CPU needs about {duration(facts.interval_ns)} from one launch to the next"
+        slow = f"; where the GPU waits, the CPU needs about {duration(facts.interval_ns)} from one launch to the next"
     else:
         slow = ", but the short ones among them are over before the CPU has launched the next"
     text = f"{kernels}{slow}: the GPU idles {whole} between them."

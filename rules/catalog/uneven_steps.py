@@ -188,7 +188,8 @@ def _explanation(analysis: Analysis, slow: list[Step], usual: float, reasons: li
     text = (
         f"{longest.name} takes {duration(longest.duration)}, "
         f"{three_digits(longest.duration / max(usual, 1))} times the "
-        f"median ({duration(usual)}); {len(slow)} of {analysis.steps_in_window} steps are more than "
+        f"median ({duration(usual)}); {len(slow)} of {analysis.steps_in_window} steps "
+        f"{'is' if len(slow) == 1 else 'are'} more than "
         f"{three_digits(analysis.thresholds[LEAST_RATIO])} times as "
         "long."
     )
