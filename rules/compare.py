@@ -123,7 +123,7 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
         {name: work for name, (_, work) in kernels[1].items()},
     )
     shown = {name: written for side in kernels for name, (written, _) in side.items()}
-    measures = _measures(first, second, works)
+    measures = _measures(first, second, works, " a step" if by_step else "")
     findings = compare_findings(
         first.diagnosis.findings,
         second.diagnosis.findings,
@@ -225,7 +225,9 @@ def _verdict(step: Measure, what: str, findings: list[FindingChange], after: Dia
     return text
 
 
-def _measures(first: Side, second: Side, works: tuple[dict[str, Work], dict[str, Work]]) -> list[Measure]:
+def _measures(
+    first: Side, second: Side, works: tuple[dict[str, Work], dict[str, Work]], of_what: str
+) -> list[Measure]:
     parts = [
         ("GPU busy", "busy"),
         ("exposed communication", "communication"),
@@ -236,8 +238,8 @@ def _measures(first: Side, second: Side, works: tuple[dict[str, Work], dict[str,
     counts = [sum(calls for calls, _ in side.values()) for side in works]
     times = [sum(time for _, time in side.values()) for side in works]
     return [
-        Measure("kernels a step", counts[0], counts[1], "count"),
-        Measure("kernel time a step", times[0], times[1], "ns"),
+        Measure(f"kernels{of_what}", counts[0], counts[1], "count"),
+        Measure(f"kernel time{of_what}", times[0], times[1], "ns"),
         *(measure for measure in shares if max(measure.before, measure.after) >= LEAST_SHOWN),
     ]
 

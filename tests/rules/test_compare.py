@@ -100,6 +100,7 @@ def test_recordings_without_steps_that_did_other_amounts_of_work_are_not_called_
     assert not result.by_step
     assert result.verdict.startswith("The two hold different amounts of work")
     assert any("no steps were found in either" in caution for caution in result.cautions)
+    assert [each.name for each in result.measures][:2] == ["kernels", "kernel time"]
     alike = compare(without_steps(40, 80), without_steps(40, 40))
     assert "different amounts" not in alike.verdict
 
