@@ -18,7 +18,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 ENDINGS = {
     "Chrome JSON": (".json", ".json.gz"),
     "Nsight Systems": (".sqlite", ".sqlite.gz"),
-    "ncu CSV": (".csv", ".csv.gz"),
+    "ncu CSV": (".csv", ".csv.gz", "summary.txt.gz"),
     "ncu report": (".ncu-rep", ".ncu-rep.gz"),
     "device log": (".txt", "query.csv"),
 }

@@ -1,4 +1,4 @@
-"""Nsight Compute CSV: raw, details and summary pages, and what a live run prints."""
+"""What Nsight Compute prints: raw, details and summary pages as CSV or as text, and the output of a live run."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from parsers.model.builder import TraceBuilder
 from parsers.ncu.blocks import UNPACKING_ERRORS
 from parsers.ncu.launches import profiles_of
 from parsers.ncu.pages import Page
+from parsers.ncu.sections import HEADING
 from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
 from parsers.source import open_bytes
 from parsers.unpacking_limit import UnpackingLimit
@@ -47,6 +48,7 @@ class NsightComputeCsv:
             or ("Nsight Compute" in head and _OTHER_PAGE.search(head))
             or re.match(r'\ufeff?"Kernel Name","', head)
             or re.search(r"^[ \t]*Section: GPU Speed Of Light", head, re.MULTILINE)
+            or HEADING.search(head)
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:

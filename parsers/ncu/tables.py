@@ -1,4 +1,4 @@
-"""Finds the CSV tables in what Nsight Compute printed, between tool messages and the program's own output."""
+"""Finds the tables in what Nsight Compute printed, between tool messages and the program's own output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, Generic, Protocol, TypeVar
+from typing import IO, Generic, TypeVar
+
+from parsers.ncu.sections import PrintedSections, RowReader
 
 IDENTITY_COLUMNS = frozenset(
     {
@@ -34,12 +36,6 @@ _DELIMITERS = (",", ";", "\t")
 _MOST_JOINED_LINES = 200
 _LONGEST_LINE = 64 * 1024 * 1024
 csv.field_size_limit(_LONGEST_LINE)
-
-
-class RowReader(Protocol):
-    """Takes the rows of one table, one after the other; they may be shorter than the header."""
-
-    def add(self, cells: list[str]) -> None: ...
 
 
 R = TypeVar("R", bound=RowReader)
@@ -90,6 +86,7 @@ def header_of(line: str) -> tuple[list[str], str] | None:
 def find_tables(lines: Iterable[str], reader_of: Callable[[list[str]], R]) -> Printed[R]:
     """Split the lines into tables, messages and other output; each table goes to a reader made for its header."""
     printed: Printed[R] = Printed()
+    sections = PrintedSections(reader_of)
     table: R | None = None
     header: list[str] = []
     identity = 0
@@ -110,9 +107,11 @@ def find_tables(lines: Iterable[str], reader_of: Callable[[list[str]], R]) -> Pr
         cells = _cells(line, delimiter) if table is not None else None
         if table is not None and cells is not None and _is_row(cells, header, identity):
             table.add(cells)
-        else:
+        elif not sections.take(line):
             printed.other_lines += 1
             printed.first_other_line = printed.first_other_line or line[:200]
+    sections.end()
+    printed.tables += sections.readers
     return printed
 
 
