@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 import resources
@@ -17,6 +18,8 @@ from viewer.document import Area
 from viewer.labels import breakable, unbroken
 from viewer.main_window import MainWindow
 from viewer.palette import Mode
+from viewer.panels.kernel_details import launch_facts
+from viewer.panels.roofline import NOT_MEASURED
 
 from .conftest import KERNELS, MS, STEPS, US, show_tab, wait_until_ready
 
@@ -177,6 +180,25 @@ def test_a_kernel_report_takes_the_place_of_the_timeline(empty_window: MainWindo
     assert report.details.stalls.bars
     report.details.stalls.choose("barrier")
     assert report.details._stall_name.text() == "Barrier"
+
+
+def test_a_printed_summary_shows_what_it_holds_and_how_to_get_the_rest(
+    empty_window: MainWindow, fixtures: Path, qtbot: QtBot
+) -> None:
+    empty_window.open([fixtures / "ncu" / "kernels.summary.txt.gz"])
+    wait_until_ready(qtbot, empty_window)
+    report = empty_window.kernel_report
+    assert report is not None
+    report.select(0)
+    qtbot.waitUntil(lambda: report.roofline is not None and NOT_MEASURED in said_by(report.roofline))
+    assert report.details.light.isVisible()
+    assert not report.details.memory.isVisible()
+    assert not report.details.pipes.isVisible()
+    assert ("Registers", "16 per thread") in launch_facts(report.details.kernel)  # type: ignore[arg-type]
+
+
+def said_by(widget: QWidget) -> list[str]:
+    return [label.text() for label in widget.findChildren(QLabel) if label.isVisible()]
 
 
 def test_a_kernel_finding_shows_its_kernel(empty_window: MainWindow, qtbot: QtBot) -> None:

@@ -87,13 +87,15 @@ class KernelDetails(QWidget):
         left.addWidget(_heading("Speed of light", "SpeedOfLight"))
         left.addWidget(self.light)
         left.addWidget(self._verdict)
-        left.addWidget(_heading("Memory", "MemoryWorkloadAnalysis"))
+        self._of_memory = _heading("Memory", "MemoryWorkloadAnalysis")
+        left.addWidget(self._of_memory)
         left.addWidget(self.memory)
         left.addStretch(1)
         right.addWidget(_heading("Occupancy", "Occupancy"))
         right.addWidget(self.occupancy)
         right.addWidget(self._occupancy_text)
-        right.addWidget(_heading("Busiest pipes", "ComputeWorkloadAnalysis"))
+        self._of_pipes = _heading("Busiest pipes", "ComputeWorkloadAnalysis")
+        right.addWidget(self._of_pipes)
         right.addWidget(self.pipes)
         right.addWidget(_heading("Launch", "LaunchStats"))
         right.addLayout(self._launch)
@@ -190,9 +192,12 @@ class KernelDetails(QWidget):
         first = next((each.text for each in evaluate(kernel) if each.rule == "SOLBottleneck"), "")
         self._verdict.setText(first or "The report has no speed-of-light section.")
         self.memory.show_flow(flow if flow.measured else None)
+        self._of_memory.setVisible(flow.measured)
         self.memory.setVisible(flow.measured)
         used = [pipe for pipe in [*pipes(kernel), *instruction_pipes(kernel)] if pipe.percent >= 0.5]
         used.sort(key=lambda pipe: -pipe.percent)
+        self._of_pipes.setVisible(bool(used))
+        self.pipes.setVisible(bool(used))
         self.pipes.show_bars(
             [Bar(pipe.name, pipe.shown, pipe.percent / 100, f"{pipe.percent:.0f} %") for pipe in used[:5]]
         )
@@ -313,7 +318,7 @@ def launch_facts(kernel: KernelProfile) -> list[tuple[str, str]]:
 
     def number(metric: str, unit: str = "") -> str:
         value = kernel.number(metric)
-        return "" if value is None else f"{three_digits(value)}{unit}"
+        return "" if value is None else f"{_count(value)}{unit}"
 
     def bytes_of(metric: str) -> str:
         value = kernel.number(metric)
@@ -321,7 +326,7 @@ def launch_facts(kernel: KernelProfile) -> list[tuple[str, str]]:
 
     grid, block = ("  ×  ".join(f"{each:,}" for each in shape) for shape in (kernel.grid, kernel.block))
     limits = ", ".join(
-        f"{name} {three_digits(value)}"
+        f"{name} {_count(value)}"
         for metric, name in LIMITERS.items()
         if (value := kernel.number(metric)) is not None
     )
@@ -335,6 +340,10 @@ def launch_facts(kernel: KernelProfile) -> list[tuple[str, str]]:
         ("Blocks per SM", limits),
     ]
     return [(label, text) for label, text in facts if text]
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else three_digits(value)
 
 
 def _written(value: object) -> str:

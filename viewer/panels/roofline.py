@@ -24,6 +24,7 @@ MOST_KERNELS = 4000
 CLOSE = 0.6  # powers of ten between two roofs whose names would touch
 BESIDE = 0.15  # of the width: how far the next name is moved to the left
 _LEVEL_SYMBOL = {"DRAM": "o", "L2": "s", "L1": "t"}
+NOT_MEASURED = "This report does not say how many operations its kernels did: record with ncu --set full."
 
 
 class RooflinePlot(QWidget):
@@ -36,6 +37,7 @@ class RooflinePlot(QWidget):
         self._names: list[str] = []
         self._lines: list[Roofline] = []
         self._marked = -1
+        self._measured = True
         self.setAccessibleName("Roofline")
         self._text = Label("", "secondary", pixels=12, wrap=True)
         self._text.setContentsMargins(12, 0, 12, 8)
@@ -60,6 +62,7 @@ class RooflinePlot(QWidget):
         layout.addWidget(title)
         layout.addWidget(self.plot, 1)
         layout.addWidget(self._text)
+        layout.addStretch(0)
         theme.changed.connect(self._restyle)
         self._restyle()
 
@@ -91,6 +94,8 @@ class RooflinePlot(QWidget):
         self._names, self._lines = names, lines
         self._marked = -1
         self._draw()
+        self._measured = any(line.points or line.roofs for line in lines)
+        self.plot.setVisible(self._measured)
         self.mark(self.points[0][0] if self.points else -1)
 
     def mark(self, index: int) -> None:
@@ -236,6 +241,8 @@ class RooflinePlot(QWidget):
 
     def _describe(self, line: Roofline) -> str:
         name = self._names[self._marked]
+        if not self._measured:
+            return NOT_MEASURED
         if not line.points:
             return f"{name} did no floating-point arithmetic that was measured."
         point = line.points[0]
