@@ -111,7 +111,7 @@ class RooflinePanel(Panel):
         if self.plot is None:
             from viewer.panels.roofline import RooflinePlot
 
-            self.plot = RooflinePlot()
+            self.plot = RooflinePlot(low=True)
             self.plot.chosen.connect(self._select)
             self.column.addWidget(self.plot)
         return self.plot

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QFont
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model import KernelProfile
 from parsers.model.units import duration, three_digits
 from rules.analysis.roofline import Point, Roof, Roofline, distance, roofline
 from viewer import theme
-from viewer.labels import Label, unbroken
+from viewer.labels import Label, breakable, unbroken
+from viewer.panels.roof_names import NamePlaces
 from viewer.timeline.geometry.naming import kernel_name
 
 LEAST_DOT, MOST_DOT = 7.0, 17.0
 MOST_KERNELS = 4000
-CLOSE = 0.6  # powers of ten between two roofs whose names would touch
-BESIDE = 0.15  # of the width: how far the next name is moved to the left
+MARGIN_PX, STEP_PX = 8.0, 6.0  # the name of a roof from the right edge, and between the places it may have
+TICK_PX = 24.0  # from one tick to the next, at least
+LOW_TEXT_WIDTH = 260
+FIRST_SLOPE_PX = 60.0  # the name of a level of memory from where its line begins
 _LEVEL_SYMBOL = {"DRAM": "o", "L2": "s", "L1": "t"}
 NOT_MEASURED = "This report does not say how many operations its kernels did: record with ncu --set full."
+
+
+class PowersOfTen(pg.AxisItem):  # type: ignore[misc]
+    """A logarithmic axis with ticks at powers of ten, as many as have room; at others where none is in view."""
+
+    def tickValues(self, low: float, high: float, size: float) -> list[tuple[float, list[float]]]:
+        powers = np.arange(np.ceil(low), np.floor(high) + 1)
+        if not len(powers):
+            return list(super().tickValues(low, high, size))
+        apart = max(1, int(np.ceil(len(powers) * TICK_PX / max(size, 1.0))))
+        return [(float(apart), powers[::apart].tolist())]
 
 
 class RooflinePlot(QWidget):
@@ -32,8 +47,10 @@ class RooflinePlot(QWidget):
 
     chosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, *, low: bool = False) -> None:
+        """``low``: for a place that is wide and low, with what it says at the side and without a heading."""
         super().__init__(parent)
+        self._low = low
         self._names: list[str] = []
         self._lines: list[Roofline] = []
         self._marked = -1
@@ -41,7 +58,8 @@ class RooflinePlot(QWidget):
         self.setAccessibleName("Roofline")
         self._text = Label("", "secondary", pixels=12, wrap=True)
         self._text.setContentsMargins(12, 0, 12, 8)
-        self.plot = pg.PlotWidget(background=None)
+        axes = {side: PowersOfTen(side) for side in ("bottom", "left")}
+        self.plot = pg.PlotWidget(background=None, axisItems=axes)
         self.plot.setMinimumWidth(260)
         self.plot.setMenuEnabled(False)
         self.plot.hideButtons()
@@ -54,16 +72,26 @@ class RooflinePlot(QWidget):
         self._chosen_dots.setZValue(2)
         self.plot.addItem(self._dots)
         self.plot.addItem(self._chosen_dots)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 8, 4, 0)
-        layout.setSpacing(2)
-        title = Label("Roofline", weight=QFont.Weight.DemiBold)
-        title.setContentsMargins(12, 0, 0, 0)
-        layout.addWidget(title)
-        layout.addWidget(self.plot, 1)
-        layout.addWidget(self._text)
-        layout.addStretch(0)
+        if low:
+            side = QHBoxLayout(self)
+            side.setContentsMargins(0, 2, 4, 0)
+            self._text.setFixedWidth(LOW_TEXT_WIDTH)
+            side.addWidget(self.plot, 1)
+            self._text.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Minimum)
+            self._text.setAlignment(Qt.AlignmentFlag.AlignTop)
+            side.addWidget(self._text)
+        else:
+            layout = QVBoxLayout(self)
+            layout.setContentsMargins(0, 8, 4, 0)
+            layout.setSpacing(2)
+            title = Label("Roofline", weight=QFont.Weight.DemiBold)
+            title.setContentsMargins(12, 0, 0, 0)
+            layout.addWidget(title)
+            layout.addWidget(self.plot, 1)
+            layout.addWidget(self._text)
+            layout.addStretch(0)
         theme.changed.connect(self._restyle)
+        self.plot.getViewBox().sigResized.connect(lambda _: self._draw_roofs())
         self._restyle()
 
     @property
@@ -106,7 +134,8 @@ class RooflinePlot(QWidget):
 
     def _restyle(self, _: object = None) -> None:
         colors = theme.current()
-        for side, text in (("bottom", "operations per byte"), ("left", "operations per second")):
+        rate = "per second" if self._low else "operations per second"
+        for side, text in (("bottom", "operations per byte"), ("left", rate)):
             axis = self.plot.getAxis(side)
             axis.setPen(pg.mkPen(colors.line_strong))
             axis.setTextPen(pg.mkPen(colors.text_secondary))
@@ -165,8 +194,7 @@ class RooflinePlot(QWidget):
         shown = self._worth_drawing(line.roofs)
         highest = max((roof.peak for roof in shown if not roof.is_memory), default=None)
         steepest = max((roof.peak for roof in shown if roof.is_memory), default=None)
-        lines: list[list[float]] = []
-        slopes = [roof.name for roof in sorted(shown, key=lambda each: -each.peak) if roof.is_memory]
+        names: list[Callable[[NamePlaces], None]] = []
         for number, roof in enumerate(shown):
             if roof.is_memory:
                 x = np.array([1e-4, highest / roof.peak if highest else 1e4])
@@ -178,9 +206,23 @@ class RooflinePlot(QWidget):
             color = colors.named(number + 1)
             self._roofs.append(self.plot.plot(x, y, pen=pg.mkPen(color, width=1.4, style=style)))
             if roof.is_memory:
-                self._label_slope(roof, slopes.index(roof.name), color)
+                end, first = float(np.log10(x[-1])), roof.peak == steepest
+                names.append(partial(self._label_slope, roof, first, end, color=color))
             else:
-                self._label_flat(roof.name, float(np.log10(roof.peak)), lines, color)
+                begin = float(np.log10(x[0]))
+                names.append(partial(self._label_flat, roof, roof.peak == highest, begin, color=color))
+        places = self._places()
+        for write in names:
+            write(places)
+
+    def _places(self) -> NamePlaces:
+        (left, right), (bottom, top) = self.plot.viewRange()
+        dots = [(np.log10(point.intensity), np.log10(point.rate)) for _, point in self.points]
+        if 0 <= self._marked < len(self._lines):
+            marked = self._lines[self._marked].points
+            dots += [(np.log10(point.intensity), np.log10(point.rate)) for point in marked]
+        shown = QRectF(left, bottom, right - left, top - bottom)
+        return NamePlaces(shown, self.plot.getViewBox().size(), dots)
 
     def _worth_drawing(self, roofs: Sequence[Roof]) -> list[Roof]:
         """Memory levels, plain FP32 and FP64, what the kernels use, and the highest roof."""
@@ -195,28 +237,36 @@ class RooflinePlot(QWidget):
         first = [roof for roof in shown if roof.is_memory or flat[roof.peak][0] == roof.name]
         return [roof if roof.is_memory else replace(roof, name=", ".join(flat[roof.peak])) for roof in first]
 
-    def _label_flat(self, name: str, y: float, taken: list[list[float]], color: QColor) -> None:
-        """Write a name on its line, as on a map; beside the names of lines that are close above or below."""
-        place = next(
-            (place for place, others in enumerate(taken) if all(abs(y - other) > CLOSE for other in others)),
-            len(taken),
-        )
-        if place == len(taken):
-            taken.append([])
-        taken[place].append(y)
+    def _label_flat(self, roof: Roof, highest: bool, begin: float, places: NamePlaces, color: QColor) -> None:
+        """Write a name on its line, as on a map (above the highest), as far to the right as it covers nothing."""
         (left, right), _ = self.plot.viewRange()
-        self._label(name, right - (0.02 + place * BESIDE) * (right - left), y, (1.0, 0.5), color)
+        y = float(np.log10(roof.peak))
+        first, step = right - places.step(MARGIN_PX), places.step(STEP_PX)
+        wanted = (QPointF(x, y) for x in np.arange(first, max(begin, left) + step, -step).tolist())
+        self._label(roof.name, places, wanted, (1.0, 1.0 if highest else 0.5), color)
 
-    def _label_slope(self, roof: Roof, place: int, color: QColor) -> None:
-        (left, _right), _ = self.plot.viewRange()
-        at = left + 0.9 + 0.55 * place
-        anchor = (1.0, 1.0) if place == 0 else (0.0, 0.0)
-        self._label(roof.name, at, float(np.log10(roof.peak)) + at, anchor, color)
+    def _label_slope(self, roof: Roof, highest: bool, end: float, places: NamePlaces, color: QColor) -> None:
+        """Write a name above the highest slope, or below another."""
+        (left, right), (bottom, top) = self.plot.viewRange()
+        height, step = float(np.log10(roof.peak)), places.step(STEP_PX)
+        first = max(left, bottom - height) + places.step(FIRST_SLOPE_PX)
+        wanted = (
+            QPointF(x, height + x) for x in np.arange(first, min(end, right, top - height), step).tolist()
+        )
+        self._label(roof.name, places, wanted, (1.0, 1.0) if highest else (0.0, 0.0), color)
 
-    def _label(self, name: str, x: float, y: float, anchor: tuple[float, float], color: QColor) -> None:
+    def _label(
+        self,
+        name: str,
+        places: NamePlaces,
+        wanted: Iterable[QPointF],
+        anchor: tuple[float, float],
+        color: QColor,
+    ) -> None:
         item = pg.TextItem(name, color=color, anchor=anchor, fill=pg.mkBrush(theme.current().panel))
         item.setFont(theme.font(theme.SECONDARY_PX))
-        item.setPos(x, y)
+        place = places.take(wanted, item.boundingRect().size(), anchor)
+        item.setPos(place.x(), place.y())
         self.plot.addItem(item, ignoreBounds=True)
         self._roofs.append(item)
 
@@ -237,7 +287,7 @@ class RooflinePlot(QWidget):
                 for point in line.points
             ]
         )
-        self._text.setText(self._describe(line))
+        self._text.setText(breakable(self._describe(line)))
 
     def _describe(self, line: Roofline) -> str:
         name = self._names[self._marked]
