@@ -62,6 +62,11 @@ def is_missing(text: str) -> bool:
     return _without_mark(text).lower() in _NO_VALUE
 
 
+def whole_number(value: MetricValue | None) -> int | None:
+    """A metric that counts something; None where it is no number, not finite, or larger than any count."""
+    return int(value) if isinstance(value, (int, float)) and abs(value) < 2**62 else None
+
+
 def metric_value(text: str, style: NumberStyle) -> tuple[MetricValue | None, Instances]:
     """A cell's value and its instances ("2338 (8; 8; 16)"); None when there is no value."""
     value = style.number(text)

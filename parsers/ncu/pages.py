@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from parsers.model import Effect, KernelProfile, QualityRecorder, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
 from parsers.ncu.labels import SECTION_IDENTIFIERS, derived_metrics, metric_of_label
-from parsers.ncu.numbers import Instances, NumberStyle, is_missing, metric_value, style_of
+from parsers.ncu.numbers import Instances, NumberStyle, is_missing, metric_value, style_of, whole_number
 from parsers.ncu.tables import IDENTITY_COLUMNS
 from parsers.ncu.units import base_unit
 
@@ -96,8 +96,7 @@ class Launch:
         )
 
     def _whole(self, metric: str) -> int | None:
-        value = self.metrics.get(metric)
-        return int(value) if isinstance(value, (int, float)) else None
+        return whole_number(self.metrics.get(metric))
 
     def _text(self, metric: str) -> str | None:
         value = self.metrics.get(metric)

@@ -10,7 +10,7 @@ from math import isfinite
 
 from parsers.model import KernelProfile, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
-from parsers.ncu.numbers import Instances
+from parsers.ncu.numbers import Instances, whole_number
 from parsers.ncu.protobuf import Damaged, fields, float32, float64, integer, message, text
 from parsers.ncu.units import unit_of_metric
 
@@ -56,12 +56,12 @@ class Result:
                 metrics[name] = value
             if series and keeps_instances(name):
                 instances[name] = series
-        device = _whole(metrics.get("launch__device_id", metrics.get("device__attribute_device_index")))
+        device = whole_number(metrics.get("launch__device_id", metrics.get("device__attribute_device_index")))
         shown = metrics.get("device__attribute_display_name")
         if not isinstance(shown, str):
             shown = device_names[device or 0] if (device or 0) < len(device_names) else None
-        major = _whole(metrics.get("device__attribute_compute_capability_major"))
-        minor = _whole(metrics.get("device__attribute_compute_capability_minor"))
+        major = whole_number(metrics.get("device__attribute_compute_capability_major"))
+        minor = whole_number(metrics.get("device__attribute_compute_capability_minor"))
         return KernelProfile(
             id=ident,
             name=self.demangled_name or self.function_name,
@@ -94,10 +94,6 @@ def keeps_instances(metric: str) -> bool:
     beside them they say nothing.
     """
     return metric.startswith(("sass__", "launch__occupancy_per"))
-
-
-def _whole(value: MetricValue | None) -> int | None:
-    return int(value) if isinstance(value, (int, float)) and value == value and abs(value) < 2**62 else None
 
 
 def read_result(data: memoryview, names: Sequence[str] = ()) -> Result:

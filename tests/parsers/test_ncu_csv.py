@@ -421,3 +421,14 @@ def test_a_table_with_an_index_column_that_another_program_added(tmp_path: Path)
         f"1,1,7,k,{DURATION},us,2.5\n"
     )
     assert [kernel.duration_ns for kernel in opened(tmp_path, text).kernels] == [1500.0, 2500.0]
+
+
+@pytest.mark.parametrize("odd", ["1e999", "-1e999", "1e300", "text"])
+def test_a_launch_of_no_countable_size_keeps_its_metrics(tmp_path: Path, odd: str) -> None:
+    text = (
+        f'{HEADER},"{DURATION}","launch__grid_dim_x","launch__device_id"\n'
+        f'{IDENTITY.format(id="0", name="k").replace("(528, 1, 1)", "")},"1.5","{odd}","{odd}"\n'
+    )
+    (kernel,) = opened(tmp_path, text).kernels
+    assert kernel.metrics[DURATION] == 1.5
+    assert kernel.grid == (0, 0, 0)
