@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -41,3 +43,9 @@ def api_calls(analysis: Analysis, device: int, *classes: Call) -> I64:
 def total(analysis: Analysis, events: I64) -> int:
     """Summed duration of events, ns."""
     return int(durations(analysis.trace, events).sum())
+
+
+def busiest_device(analysis: Analysis, events: Mapping[int, I64]) -> int | None:
+    """The device whose events last longest in all; None where there are none."""
+    device = max(events, key=lambda each: total(analysis, events[each]), default=None)
+    return device if device is not None and len(events[device]) else None

@@ -18,7 +18,7 @@ from rules.analysis.idle_time import event_evidence
 from rules.analysis.intervals import clip, length, pairs, union
 from rules.analysis.kernel_names import readable_name
 from rules.analysis.phrases import of_every_step, part_of_step, share, shortened
-from rules.analysis.work import of_family, operations, total
+from rules.analysis.work import busiest_device, of_family, operations, total
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
 
@@ -85,8 +85,8 @@ When it is wrong
             for device in analysis.active_devices
             if _capable(trace, device)
         }
-        worst = max(found, key=lambda device: total(analysis, found[device]), default=None)
-        if worst is None or not len(found[worst]):
+        worst = busiest_device(analysis, found)
+        if worst is None:
             return
         events = found[worst]
         busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)

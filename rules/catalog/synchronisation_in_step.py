@@ -98,14 +98,14 @@ When it is wrong
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         culprit = waiting.culprit
-        read_back = (
-            "aten::" in culprit or "Memcpy" in culprit or _is_mostly_read_backs(analysis, waiting.device)
-        )
+        calls = len(_outside_read_backs(analysis, waiting.device))
+        copied = len(_scalars_without_operators(analysis, waiting.device))
+        read_back = "aten::" in culprit or "Memcpy" in culprit or 2 * copied > calls > 0
         yield idle_finding(
             self,
             waiting,
             headline="Waiting for results stalls the GPU",
-            explanation=_explanation(analysis, waiting),
+            explanation=_explanation(analysis, waiting, copied, calls - copied),
             advice=_advice(culprit, read_back),
             code=_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE,
             cannot_tell=""
@@ -114,11 +114,10 @@ When it is wrong
         )
 
 
-def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
+def _explanation(analysis: Analysis, waiting: IdleTime, copied: int, calls: int) -> str:
+    """``copied``: numbers copied and waited for without an operator that says so; ``calls``: others that block."""
     items = _operators(analysis, waiting.device, _SCALARS)
     sized = _operators(analysis, waiting.device, _SIZED)
-    copied = len(_scalars_without_operators(analysis, waiting.device))
-    calls = len(_outside_read_backs(analysis, waiting.device)) - copied
     scalars = len(items) + copied
     found = [counted(analysis, scalars, "scalar read-back")] if scalars else []
     if len(sized):
@@ -171,12 +170,6 @@ def _scalars_without_operators(analysis: Analysis, device: int) -> I64:
     calls = scalar_read_backs(trace, read_back_calls(trace, threads, threads.drivers(device)[0]))
     t0, t1 = analysis.window
     return calls[(trace.events.end[calls] > t0) & (trace.events.start[calls] < t1)]
-
-
-def _is_mostly_read_backs(analysis: Analysis, device: int) -> bool:
-    return (
-        2 * len(_scalars_without_operators(analysis, device)) > len(_outside_read_backs(analysis, device)) > 0
-    )
 
 
 def _advice(culprit: str, read_back: bool) -> tuple[str, ...]:

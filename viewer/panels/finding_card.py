@@ -165,7 +165,7 @@ class FindingCard(QFrame):
             ceiling.setContentsMargins(0, 2, 0, 0)
             top.addWidget(ceiling, 0)
         self._layout.addLayout(top)
-        share = finding.ceiling_ns / finding.window_ns if finding.window_ns else 0.0
+        share = finding.share
         if share > 0:
             self._layout.addWidget(ShareBar(share, self._color))
         self._what = LineClampedLabel(finding.explanation, SHORT_LINES, "secondary")
@@ -283,7 +283,7 @@ class FindingCard(QFrame):
             f"confidence {finding.confidence}",
         ]
         if finding.window_ns:
-            share = percent(finding.ceiling_ns / finding.window_ns)
+            share = percent(finding.share)
             facts.insert(0, f"{duration(finding.ceiling_ns)} of {duration(finding.window_ns)} ({share})")
         if finding.evidence:
             facts.append(f"{len(finding.evidence)} places on the timeline")
