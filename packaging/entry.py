@@ -8,10 +8,10 @@ import sys
 def main() -> int:
     """The command line, or one of the processes that read large recordings.
 
-    Their words are those of ``parsers.chrome.second_process`` and ``viewer.loading.process``.
+    Their words are those of ``parsers.chrome.decode.second_process`` and ``viewer.loading.process``.
     """
     if sys.argv[1:2] == ["--second-process"]:
-        from parsers.chrome.second_process import serve
+        from parsers.chrome.decode.second_process import serve
 
         serve(sys.argv[2:])
         return 0

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
-from rules.amd_programs import in_terms_of_the_gpu, reasons_in_terms_of_the_gpu
 from rules.analysis.analysis import analyse
-from rules.analysis.intervals import contains, of_pairs
+from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.base import Finding, Need, rules
-from rules.native_programs import in_terms_of_the_program
 from rules.ranking import ranked
 from rules.thresholds import DEFAULTS, Thresholds
+from rules.wording.amd_programs import in_terms_of_the_gpu, reasons_in_terms_of_the_gpu
+from rules.wording.native_programs import in_terms_of_the_program
 
 _LOG = logging.getLogger(__name__)
 _MEMORY = re.compile(

@@ -6,8 +6,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from rules.analysis.kernel_explanations import glossary
 from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
+from rules.kernels.explanations import glossary
 from rules.thresholds import known_thresholds
 
 DESTINATION = Path(__file__).resolve().parent.parent / "docs" / "rules.md"

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.causes import Cause, IdleTable
-from rules.analysis.device_operations import keep_operations, operations_of_device
-from rules.analysis.device_time import DeviceTime
-from rules.analysis.families import Family
-from rules.analysis.intervals import Intervals, Pairs, columns_of
-from rules.analysis.steps import Step
+from rules.analysis.arithmetic.intervals import Intervals, Pairs, columns_of
+from rules.analysis.facts.device_operations import keep_operations, operations_of_device
+from rules.analysis.facts.device_time import DeviceTime
+from rules.analysis.idle.causes import Cause, IdleTable
+from rules.analysis.names.families import Family
+from rules.analysis.steps.steps import Step
 from rules.base import Finding
 from rules.diagnosis import Diagnosis
 from rules.thresholds import DEFAULTS, Thresholds

@@ -14,11 +14,11 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 import resources
-from viewer import theme
+from viewer.look import theme
 
 if TYPE_CHECKING:
-    from viewer.main_window import MainWindow
-    from viewer.single_instance import Request
+    from viewer.desktop.single_instance import Request
+    from viewer.window.main_window import MainWindow
 
 GIL_SWITCH_S = 0.001  # a short turn for background work, so that painting never waits long
 _windows: list[MainWindow] = []
@@ -41,7 +41,7 @@ def application() -> QApplication:
 
 def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow:
     """Open one more window, on these files or on the start page."""
-    from viewer.main_window import MainWindow
+    from viewer.window.main_window import MainWindow
 
     window = MainWindow()
     _windows[:] = [each for each in _windows if each.isVisible()] + [window]
@@ -55,9 +55,9 @@ def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow
 
 def answer(request: Request) -> MainWindow:
     """Show what a later start of the program asks for, in a window that has nothing open or in a new one."""
+    from viewer.desktop.single_instance import with_tokens
+    from viewer.dialogs.second_recording import offer
     from viewer.document import Stage
-    from viewer.second_recording import offer
-    from viewer.single_instance import with_tokens
 
     _windows[:] = [each for each in _windows if each.isVisible()]
     known = next((each for each in _windows if request.paths and each.document.paths == request.paths), None)
@@ -80,7 +80,7 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
 
     Where the program is running already, that one opens the window and this one returns, unless ``separate``.
     """
-    from viewer.single_instance import OpenedFiles, Request, SingleInstance, desktop_tokens
+    from viewer.desktop.single_instance import OpenedFiles, Request, SingleInstance, desktop_tokens
 
     instance = SingleInstance()
     request = Request(tuple(path.absolute() for path in paths), at, desktop_tokens())
@@ -89,8 +89,8 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
     app = application()
     if not separate and not instance.start(request):
         return 0
-    from viewer.preferences import Preferences
-    from viewer.problem import install
+    from viewer.dialogs.problem import install
+    from viewer.kept.preferences import Preferences
 
     sys.setswitchinterval(GIL_SWITCH_S)
     install()

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except TraceError as error:
-        from viewer.plain_text import safe
+        from viewer.reports.plain_text import safe
 
         print(safe(f"stallscope: {error}").replace("\n", " "), file=sys.stderr)
         return BAD_INPUT
@@ -139,12 +139,12 @@ def _version() -> str:
 
 def _open_window(options: argparse.Namespace) -> int:
     if options.install_desktop_files or options.remove_desktop_files:
-        from viewer import desktop_files
+        from viewer.desktop import desktop_files
 
         done = desktop_files.install() if options.install_desktop_files else desktop_files.remove()
         print("\n".join(done))
         return DONE
-    from viewer.opening import has_display
+    from viewer.start.opening import has_display
 
     if not has_display():
         print(
@@ -154,7 +154,7 @@ def _open_window(options: argparse.Namespace) -> int:
         )
         return BAD_INPUT
     from viewer.app import run
-    from viewer.file_names import local_path
+    from viewer.desktop.file_names import local_path
 
     at = None
     if options.at:
@@ -203,7 +203,7 @@ def _diagnose(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from parsers import open_trace
-    from rules.compare import compare
+    from rules.comparison.compare import compare
     from viewer.reports.comparison_report import as_html, as_json, as_text
 
     progress = _terminal_progress()
@@ -296,7 +296,7 @@ def _from_standard_input() -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    from viewer.one_piece import write_text
+    from viewer.kept.whole_file import write_text
 
     try:
         write_text(path, text)

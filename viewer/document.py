@@ -18,7 +18,7 @@ from viewer.loading.loader import Opened, analysis_of, opened
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding
     from rules.analysis.analysis import Analysis
-    from rules.analysis.steps import Step
+    from rules.analysis.steps.steps import Step
     from rules.base import Evidence
 
 LOADING = "open"

@@ -42,11 +42,11 @@ def _parser() -> argparse.ArgumentParser:
 def _render(options: argparse.Namespace, settings: Path) -> int:
     from PySide6.QtCore import QSettings
 
-    from viewer import theme
     from viewer.app import application
     from viewer.document import Stage
-    from viewer.main_window import MainWindow
-    from viewer.preferences import Preferences
+    from viewer.kept.preferences import Preferences
+    from viewer.look import theme
+    from viewer.window.main_window import MainWindow
 
     app = application()
     QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, str(settings))

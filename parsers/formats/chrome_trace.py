@@ -7,15 +7,15 @@ import re
 from typing import ClassVar
 
 from parsers.base import Source, parser
-from parsers.chrome import second_process
-from parsers.chrome.arguments import ChromeArguments
-from parsers.chrome.assemble import assemble
-from parsers.chrome.exchange import unpack_into
-from parsers.chrome.header import parse_header
-from parsers.chrome.pairs import add_instants
-from parsers.chrome.reading import Reading, TooManyEvents
-from parsers.chrome.second_process import SecondProcess
-from parsers.chrome.stream import EventStream, holds_a_list
+from parsers.chrome.build.assemble import assemble
+from parsers.chrome.decode import second_process
+from parsers.chrome.decode.arguments import ChromeArguments
+from parsers.chrome.decode.exchange import unpack_into
+from parsers.chrome.decode.header import parse_header
+from parsers.chrome.decode.pairs import add_instants
+from parsers.chrome.decode.reading import Reading, TooManyEvents
+from parsers.chrome.decode.second_process import SecondProcess
+from parsers.chrome.decode.stream import EventStream, holds_a_list
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceError, UnknownFormat
 from parsers.signatures import USUAL_GROWTH
 from parsers.source import open_bytes

@@ -11,17 +11,17 @@ import numpy.typing as npt
 
 from parsers.model import Progress, Trace
 from parsers.model.units import percent
-from rules.analysis.budget import Budget, budget_of
-from rules.analysis.causes import IdleTable
-from rules.analysis.device_operations import operations_of_device
-from rules.analysis.device_time import DeviceTime, busy_parts, idle_parts
-from rules.analysis.families import Family, KernelClass, classify
-from rules.analysis.gaps import idle_of_device, joined_tables
-from rules.analysis.host_language import host_code
-from rules.analysis.intervals import Intervals, length
-from rules.analysis.names import distinct
-from rules.analysis.steps import Step, find_steps
-from rules.analysis.threads import Threads
+from rules.analysis.arithmetic.intervals import Intervals, length
+from rules.analysis.facts.budget import Budget, budget_of
+from rules.analysis.facts.device_operations import operations_of_device
+from rules.analysis.facts.device_time import DeviceTime, busy_parts, idle_parts
+from rules.analysis.facts.host_language import host_code
+from rules.analysis.idle.attribution import idle_of_device, joined_tables
+from rules.analysis.idle.causes import IdleTable
+from rules.analysis.idle.threads import Threads
+from rules.analysis.names.families import Family, KernelClass, classify
+from rules.analysis.names.per_name import distinct
+from rules.analysis.steps.steps import Step, find_steps
 from rules.thresholds import DEFAULTS, Thresholds
 
 I64 = npt.NDArray[np.int64]

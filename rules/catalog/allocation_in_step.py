@@ -9,14 +9,14 @@ from typing import ClassVar
 from parsers.model import Trace
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.calls import Call
-from rules.analysis.causes import Cause
-from rules.analysis.idle_finding import idle_finding
-from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import counted, share, shares
-from rules.analysis.work import api_calls, total
+from rules.analysis.facts.inside_window import api_calls, total
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.finding import idle_finding
+from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.names.calls import Call
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import Unit, threshold
+from rules.wording.phrases import counted, share, shares
 
 LEAST_SHARE = threshold(
     "allocation",

@@ -12,16 +12,16 @@ import numpy.typing as npt
 from parsers.model import Attribute, EventKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.durations import durations
-from rules.analysis.families import Family
-from rules.analysis.idle_time import event_evidence
-from rules.analysis.intervals import clip, length, pairs, union
-from rules.analysis.kernel_names import readable_name
-from rules.analysis.operators import operator_of
-from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shortened
-from rules.analysis.work import of_family, operations, total
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import clip, length, pairs, union
+from rules.analysis.facts.inside_window import of_family, operations, total
+from rules.analysis.facts.operators import operator_of
+from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.names.families import Family
+from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
 from rules.thresholds import LEAST_SHARE
+from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 
 I64 = npt.NDArray[np.int64]
 

@@ -8,15 +8,15 @@ from typing import ClassVar
 from parsers.model import CopyKind, Trace
 from parsers.model.units import percent, rate, size
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.copies import Copies, copies_of
-from rules.analysis.durations import durations
-from rules.analysis.few_steps import Extent, extent
-from rules.analysis.host_link import LinkUse, link_advice, link_sentence, link_use
-from rules.analysis.idle_time import event_evidence
-from rules.analysis.intervals import pairs
-from rules.analysis.phrases import share
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import pairs
+from rules.analysis.facts.copies import Copies, copies_of
+from rules.analysis.facts.host_link import LinkUse, link_advice, link_sentence, link_use
+from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
+from rules.wording.phrases import share
 
 MORE_THAN_A_BATCH = 256_000_000  # bytes a step: 256 images of 224 x 224 in 32 bits are 154 MB
 _OF_A_BATCH = (

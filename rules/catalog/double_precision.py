@@ -10,17 +10,17 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.durations import durations
-from rules.analysis.families import Family
-from rules.analysis.gpu_peaks import peaks_of
-from rules.analysis.host_language import is_python
-from rules.analysis.idle_time import event_evidence
-from rules.analysis.intervals import clip, length, pairs, union
-from rules.analysis.kernel_names import readable_name
-from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shortened
-from rules.analysis.work import busiest_device, of_family, operations
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import clip, length, pairs, union
+from rules.analysis.facts.host_language import is_python
+from rules.analysis.facts.inside_window import busiest_device, of_family, operations
+from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.names.families import Family
+from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.kernels.gpu_peaks import peaks_of
 from rules.thresholds import LEAST_SHARE
+from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 
 I64 = npt.NDArray[np.int64]
 

@@ -11,16 +11,16 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.communication_advice import communication_remedy
-from rules.analysis.durations import durations
-from rules.analysis.few_steps import extent
-from rules.analysis.idle_time import event_evidence
-from rules.analysis.intervals import clip, length, pairs, union
-from rules.analysis.phrases import counted, device_name, listed, share
-from rules.analysis.ranks import MISSING, CollectiveRow, Ranks, ranks_of
-from rules.analysis.work import operations
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import clip, length, pairs, union
+from rules.analysis.facts.inside_window import operations
+from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.ranks.waiting import MISSING, CollectiveRow, Ranks, ranks_of
+from rules.analysis.steps.concentration import extent
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
+from rules.wording.communication_advice import communication_remedy
+from rules.wording.phrases import counted, device_name, listed, share
 
 I64 = npt.NDArray[np.int64]
 

@@ -11,15 +11,15 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.budget import Budget
-from rules.analysis.causes import Cause
-from rules.analysis.durations import durations
-from rules.analysis.families import Family
-from rules.analysis.idle_time import event_evidence
-from rules.analysis.phrases import listed, share
-from rules.analysis.work import operations
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.facts.budget import Budget
+from rules.analysis.facts.inside_window import operations
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Need, Severity, rule
 from rules.thresholds import Unit, threshold
+from rules.wording.phrases import listed, share
 
 I64 = npt.NDArray[np.int64]
 

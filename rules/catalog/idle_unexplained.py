@@ -8,13 +8,13 @@ from typing import ClassVar
 from parsers.model import Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.causes import Cause
-from rules.analysis.gaps import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY
-from rules.analysis.idle_time import IdleTime
-from rules.analysis.intervals import pairs
-from rules.analysis.phrases import listed, of_every_step, part_of_step, share, shares
+from rules.analysis.arithmetic.intervals import pairs
+from rules.analysis.idle.attribution import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.lost_time import IdleTime
 from rules.base import Category, Finding, Need, Severity, rule
 from rules.thresholds import Unit, threshold
+from rules.wording.phrases import listed, of_every_step, part_of_step, share, shares
 
 LEAST_SHARE = threshold(
     "unexplained-idle",

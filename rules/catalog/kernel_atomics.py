@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_findings import Fault, KernelRule
-from rules.analysis.kernel_memory import atomic_share
-from rules.analysis.kernel_speed_of_light import LOW_PERCENT, speed_of_light
-from rules.analysis.kernel_stalls import capped, stalls
 from rules.base import Category, rule
+from rules.kernels.checks.memory import atomic_share
+from rules.kernels.checks.speed_of_light import LOW_PERCENT, speed_of_light
+from rules.kernels.checks.stalls import capped, stalls
+from rules.kernels.findings import Fault, KernelRule
 
 LEAST_ATOMIC_SHARE = 0.2
 LEAST_WAITING_SHARE = 0.3

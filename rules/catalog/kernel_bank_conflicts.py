@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_findings import Fault, KernelRule, results_of, runs_at_the_compute_limit
-from rules.analysis.kernel_occupancy import is_warp_specialised
 from rules.base import Category, rule
+from rules.kernels.checks.occupancy import is_warp_specialised
+from rules.kernels.findings import Fault, KernelRule, results_of, runs_at_the_compute_limit
 
 LEAST_SAVING_PERCENT = 10.0
 

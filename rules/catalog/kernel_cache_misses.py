@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_findings import Fault, KernelRule
-from rules.analysis.kernel_speed_of_light import dram_percent, speed_of_light
-from rules.analysis.kernel_stalls import capped, stalls
 from rules.base import Category, rule
+from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
+from rules.kernels.checks.stalls import capped, stalls
+from rules.kernels.findings import Fault, KernelRule
 
 LEAST_WAITING_SHARE = 0.5
 LOW_L2_HIT_PERCENT = 50.0

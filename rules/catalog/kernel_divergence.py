@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_findings import Fault, KernelRule, results_of
 from rules.base import Category, rule
+from rules.kernels.findings import Fault, KernelRule, results_of
 
 LEAST_SAVING_PERCENT = 5.0
 

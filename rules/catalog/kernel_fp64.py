@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_compute import BUSY_PIPE_PERCENT, floating_point, instruction_pipes, pipes
-from rules.analysis.kernel_findings import Fault, KernelRule, results_of
-from rules.analysis.kernel_speed_of_light import speed_of_light
 from rules.base import Category, rule
+from rules.kernels.checks.compute import BUSY_PIPE_PERCENT, floating_point, instruction_pipes, pipes
+from rules.kernels.checks.speed_of_light import speed_of_light
+from rules.kernels.findings import Fault, KernelRule, results_of
 
 DOUBLE_SHARE = 0.3
 _ADVICE = (

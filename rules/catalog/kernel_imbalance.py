@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_findings import Fault, KernelRule, results_of
-from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, fills_the_gpu, speed_of_light
 from rules.base import Category, rule
+from rules.kernels.checks.speed_of_light import HIGH_PERCENT, fills_the_gpu, speed_of_light
+from rules.kernels.findings import Fault, KernelRule, results_of
 
 LEAST_SAVING_PERCENT = 10.0
 SHORT_NS = 10_000

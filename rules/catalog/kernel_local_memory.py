@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_findings import Fault, KernelRule, runs_at_the_compute_limit
-from rules.analysis.kernel_memory import local_share, spilled_requests
-from rules.analysis.kernel_stalls import stalls
 from rules.base import Category, rule
+from rules.kernels.checks.memory import local_share, spilled_requests
+from rules.kernels.checks.stalls import stalls
+from rules.kernels.findings import Fault, KernelRule, runs_at_the_compute_limit
 
 LEAST_LOCAL_SHARE = 0.10
 _MEMORY_WAITS = frozenset({"long_scoreboard", "lg_throttle"})

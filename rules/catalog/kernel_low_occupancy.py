@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_findings import Fault, KernelRule
-from rules.analysis.kernel_occupancy import THEORETICAL, Advice, occupancy_verdict, remedy
-from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, speed_of_light
-from rules.analysis.kernel_stalls import capped
 from rules.base import Category, rule
+from rules.kernels.checks.occupancy import THEORETICAL, Advice, occupancy_verdict, remedy
+from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
+from rules.kernels.checks.stalls import capped
+from rules.kernels.findings import Fault, KernelRule
 
 
 @rule

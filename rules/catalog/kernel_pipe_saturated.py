@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_compute import SATURATED_PIPE_PERCENT, Pipe, instruction_pipes, pipes
-from rules.analysis.kernel_findings import Fault, KernelRule
 from rules.base import Category, Severity, rule
+from rules.kernels.checks.compute import SATURATED_PIPE_PERCENT, Pipe, instruction_pipes, pipes
+from rules.kernels.findings import Fault, KernelRule
 
 _ADVICE = {
     "xu": (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_compute import instruction_pipes, pipes
-from rules.analysis.kernel_findings import Fault, KernelRule, other_faults
-from rules.analysis.kernel_occupancy import occupancy_verdict
-from rules.analysis.kernel_speed_of_light import HIGH_PERCENT, SpeedOfLight, speed_of_light
 from rules.base import Category, Severity, rule
+from rules.kernels.checks.compute import instruction_pipes, pipes
+from rules.kernels.checks.occupancy import occupancy_verdict
+from rules.kernels.checks.speed_of_light import HIGH_PERCENT, SpeedOfLight, speed_of_light
+from rules.kernels.findings import Fault, KernelRule, other_faults
 
 EXPLAINING_SHARE = 0.5
 _ADVICE: dict[Category, tuple[str, ...]] = {

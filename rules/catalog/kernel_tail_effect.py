@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_findings import Fault, KernelRule, results_of
-from rules.analysis.kernel_launch import idle_share_of_tail
-from rules.analysis.kernel_occupancy import ACHIEVED, THEORETICAL
-from rules.analysis.kernel_result import numbers
-from rules.analysis.kernel_speed_of_light import WAVES, speed_of_light
 from rules.base import Category, rule
+from rules.kernels.checks.launch import idle_share_of_tail
+from rules.kernels.checks.occupancy import ACHIEVED, THEORETICAL
+from rules.kernels.checks.result import numbers
+from rules.kernels.checks.speed_of_light import WAVES, speed_of_light
+from rules.kernels.findings import Fault, KernelRule, results_of
 
 LEAST_SAVING = 0.1
 HELD_SHARE = 0.8

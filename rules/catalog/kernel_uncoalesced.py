@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import KernelProfile
-from rules.analysis.kernel_findings import Fault, KernelRule, results_of
-from rules.analysis.kernel_memory import global_waste
-from rules.analysis.kernel_result import KernelRuleResult
-from rules.analysis.kernel_speed_of_light import (
+from rules.base import Category, rule
+from rules.kernels.checks.memory import global_waste
+from rules.kernels.checks.result import KernelRuleResult
+from rules.kernels.checks.speed_of_light import (
     LOW_PERCENT,
     busiest_memory_unit,
     memory_percent,
     speed_of_light,
 )
-from rules.base import Category, rule
+from rules.kernels.findings import Fault, KernelRule, results_of
 
 LEAST_SAVING = 0.05
 L1_HIT = "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"

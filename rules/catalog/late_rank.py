@@ -11,14 +11,14 @@ import numpy as np
 from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.causes import Cause
-from rules.analysis.idle_time import evidence_of
-from rules.analysis.intervals import clip, pairs
-from rules.analysis.phrases import listed, of_every_step, part_of_step, share
-from rules.analysis.ranks import MISSING, Ranks, ranks_of
-from rules.analysis.slower_kernels import times_as_long
+from rules.analysis.arithmetic.intervals import clip, pairs
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.lost_time import evidence_of
+from rules.analysis.ranks.slower_kernels import times_as_long
+from rules.analysis.ranks.waiting import MISSING, Ranks, ranks_of
 from rules.base import Category, Evidence, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
+from rules.wording.phrases import listed, of_every_step, part_of_step, share
 
 CLEARLY_MORE = 0.05  # of the window: what the late rank does more than the others
 CLEARLY_SLOWER = 1.05  # times as long for the same kernels: GPUs of one kind differ by 1 to 3 %

@@ -12,17 +12,17 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.calls import WORK_CALLS
-from rules.analysis.causes import Cause
-from rules.analysis.culprits import OUTSIDE_REGIONS
-from rules.analysis.durations import durations
-from rules.analysis.idle_finding import idle_finding
-from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import counted, part_of_step, share, shares
-from rules.analysis.training import is_training
-from rules.analysis.work import api_calls, operations
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.facts.inside_window import api_calls, operations
+from rules.analysis.facts.training import is_training
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.culprits import OUTSIDE_REGIONS
+from rules.analysis.idle.finding import idle_finding
+from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.names.calls import WORK_CALLS
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE, Unit, threshold
+from rules.wording.phrases import counted, part_of_step, share, shares
 
 I64 = npt.NDArray[np.int64]
 

@@ -10,15 +10,15 @@ import numpy as np
 from parsers.model import EventKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import analyse
-from rules.analysis.durations import durations
-from rules.analysis.families import Family
-from rules.analysis.idle_time import event_evidence
-from rules.analysis.intervals import clip, intersect, length, pairs, union
-from rules.analysis.kernel_names import readable_name
-from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shortened
-from rules.analysis.work import busiest_device, of_family, operations, total
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, union
+from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
+from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.names.families import Family
+from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
+from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 
 _CODE = """model = model.to(memory_format=torch.channels_last)
 for images, labels in loader:

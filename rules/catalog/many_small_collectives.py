@@ -10,12 +10,12 @@ import numpy as np
 from parsers.model import Trace
 from parsers.model.units import duration, size
 from rules.analysis.analysis import analyse
-from rules.analysis.idle_time import event_evidence
-from rules.analysis.intervals import clip, intersect, length, pairs, subtract, union
-from rules.analysis.phrases import counted, of_every_step, part_of_step, share
-from rules.analysis.ranks import ranks_of
+from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, subtract, union
+from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.ranks.waiting import ranks_of
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE, Unit, threshold
+from rules.wording.phrases import counted, of_every_step, part_of_step, share
 
 SMALL_BYTES = threshold(
     "small-collective",

@@ -8,14 +8,14 @@ from typing import ClassVar
 from parsers.model import Trace
 from parsers.model.units import percent, rate
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.idle_time import event_evidence
-from rules.analysis.intervals import clip, length, pairs, union
-from rules.analysis.kernel_citation import measured_sentence
-from rules.analysis.memory_bound import MemoryBound, memory_bound
-from rules.analysis.phrases import counted, of_every_step, part_of_step, share, shares
-from rules.analysis.traffic import pointwise_traffic
+from rules.analysis.arithmetic.intervals import clip, length, pairs, union
+from rules.analysis.facts.memory_bound import MemoryBound, memory_bound
+from rules.analysis.facts.traffic import pointwise_traffic
+from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.kernels.citation import measured_sentence
 from rules.thresholds import LEAST_SHARE
+from rules.wording.phrases import counted, of_every_step, part_of_step, share, shares
 
 ATTENTION_WORTH_A_WORD = 0.05  # of the time in such kernels
 

@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import Counter, Trace
 from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.idle_time import any_stream
+from rules.analysis.idle.lost_time import any_stream
 from rules.base import Category, Evidence, Finding, Need, Severity, rule
 from rules.thresholds import Unit, threshold
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from parsers.model import Trace
 from rules.analysis.analysis import analyse
-from rules.analysis.idle_time import event_evidence
-from rules.analysis.work import operations
+from rules.analysis.facts.inside_window import operations
+from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Need, Severity, rule
 
 _CODE = """torch.distributed.init_process_group("nccl")

@@ -10,12 +10,12 @@ import numpy as np
 from parsers.model import EventKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.causes import Cause
-from rules.analysis.idle_time import event_evidence
-from rules.analysis.intervals import Intervals, clip, intersect, length, pairs, union
-from rules.analysis.phrases import listed, of_every_step, part_of_step, share
+from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
 from rules.thresholds import Unit, threshold
+from rules.wording.phrases import listed, of_every_step, part_of_step, share
 
 NOTABLE_SHARE = threshold(
     "recording-overhead",

@@ -8,10 +8,10 @@ from typing import ClassVar
 from parsers.model import Trace
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import analyse
-from rules.analysis.phrases import listed
-from rules.analysis.warm_up import step_evidence, warm_up
+from rules.analysis.steps.warm_up import step_evidence, warm_up
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
+from rules.wording.phrases import listed
 
 _CODE = """schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # warmup: recorded, then thrown away
 # Nsight Systems: call torch.cuda.cudart().cudaProfilerStart() one or two steps before those that matter"""

@@ -11,15 +11,15 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.blocking import read_back_calls, scalar_read_backs
-from rules.analysis.calls import Call
-from rules.analysis.causes import Cause
-from rules.analysis.idle_finding import idle_finding
-from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import counted, listed, share
-from rules.analysis.work import api_calls
+from rules.analysis.facts.inside_window import api_calls
+from rules.analysis.idle.blocking import read_back_calls, scalar_read_backs
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.finding import idle_finding
+from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.names.calls import Call
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import Unit, threshold
+from rules.wording.phrases import counted, listed, share
 
 I64 = npt.NDArray[np.int64]
 

@@ -10,16 +10,16 @@ import numpy as np
 from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.causes import Cause
-from rules.analysis.durations import durations
-from rules.analysis.idle_time import event_evidence
-from rules.analysis.kernel_names import readable_name
-from rules.analysis.phrases import device_name, listed, share, shortened
-from rules.analysis.steps import Step
-from rules.analysis.warm_up import step_evidence
-from rules.analysis.work import operations
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.facts.inside_window import operations
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.names.kernels import readable_name
+from rules.analysis.steps.steps import Step
+from rules.analysis.steps.warm_up import step_evidence
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
 from rules.thresholds import LEAST_SHARE, Unit, threshold
+from rules.wording.phrases import device_name, listed, share, shortened
 
 LEAST_RATIO = threshold(
     "uneven-step",

@@ -8,13 +8,13 @@ from typing import ClassVar
 from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.causes import Cause
-from rules.analysis.idle_finding import idle_finding
-from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import listed, share
-from rules.analysis.regions import is_loader
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.finding import idle_finding
+from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.names.regions import is_loader
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE
+from rules.wording.phrases import listed, share
 
 _LOADER_CODE = """loader = DataLoader(
     dataset,

@@ -8,16 +8,16 @@ from typing import ClassVar
 from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis, analyse
-from rules.analysis.calls import Call, call_of
-from rules.analysis.causes import Cause
-from rules.analysis.culprits import OUTSIDE_REGIONS
-from rules.analysis.host_language import host_code, is_python
-from rules.analysis.host_work import advice_by_name
-from rules.analysis.idle_finding import idle_finding
-from rules.analysis.idle_time import IdleTime
-from rules.analysis.phrases import share, shares
+from rules.analysis.facts.host_language import host_code, is_python
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.culprits import OUTSIDE_REGIONS
+from rules.analysis.idle.finding import idle_finding
+from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.names.calls import Call, call_of
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE
+from rules.wording.host_work import advice_by_name
+from rules.wording.phrases import share, shares
 
 MOST_OF_IT = 0.8  # of the waiting: then one culprit is all that needs saying
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 from parsers.model import Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import analyse
-from rules.analysis.phrases import listed
-from rules.analysis.warm_up import WarmUp, step_evidence, warm_up
+from rules.analysis.steps.warm_up import WarmUp, step_evidence, warm_up
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
+from rules.wording.phrases import listed
 
 _CODE = """schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # skip compilation and first allocations
 write = torch.profiler.tensorboard_trace_handler("trace")

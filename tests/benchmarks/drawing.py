@@ -17,7 +17,7 @@ import numpy as np
 
 from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.causes import IdleTable
+from rules.analysis.idle.causes import IdleTable
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 ZOOMS = {"whole run": 1.0, "1/16": 1 / 16, "1/400": 1 / 400, "1/20000": 1 / 20_000}
@@ -91,7 +91,7 @@ def measure(count: int) -> Iterator[Times]:
     from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QApplication
 
-    from viewer import theme
+    from viewer.look import theme
     from viewer.timeline.geometry.drawing_index import build_index
     from viewer.timeline.geometry.scale import Scale
     from viewer.timeline.scene import Scene

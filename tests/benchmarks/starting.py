@@ -14,8 +14,8 @@ import time
 STARTS = 7
 _WINDOW = """
 from viewer.app import application, open_window
-from viewer import theme
-from viewer.preferences import Preferences
+from viewer.look import theme
+from viewer.kept.preferences import Preferences
 app = application()
 theme.apply(app, Preferences().theme)
 open_window().grab()

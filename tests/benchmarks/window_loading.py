@@ -44,8 +44,8 @@ def watch(path: Path) -> WindowLoading:
     """Open one recording in a window of this process, which must not have one yet."""
     from PySide6.QtCore import Qt, QTimer
 
-    from viewer import theme
     from viewer.app import GIL_SWITCH_S, application, open_window
+    from viewer.look import theme
 
     app = application()
     theme.apply(app, "dark")

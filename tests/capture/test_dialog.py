@@ -18,7 +18,6 @@ from parsers import open_trace
 from rules import diagnose
 from rules.analysis.analysis import analyse
 from tests.capture.pretend import PretendTools, alive, script_request
-from viewer import theme
 from viewer.capture.dialog import CaptureDialog
 from viewer.capture.request import (
     CaptureRequest,
@@ -31,6 +30,7 @@ from viewer.capture.request import (
     Window,
 )
 from viewer.capture.storage import LAST_USED, History, Presets
+from viewer.look import theme
 
 TORCHRUN = (str(Path(sys.executable).with_name("torchrun")), "--nproc_per_node=2", "--standalone")
 MakeDialog = Callable[[CaptureRequest | None], CaptureDialog]

@@ -9,9 +9,9 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import EventKind
-from rules.analysis.kernel_names import base_name
+from rules.analysis.names.kernels import base_name
+from viewer.capture.next_recording import kernel_recording
 from viewer.cli import main
-from viewer.next_recording import kernel_recording
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "capture"
 TIMELINES = ("h200_train.pt.trace.json.gz", "h200_train.nsys.sqlite.gz")

@@ -13,8 +13,8 @@ from PySide6.QtGui import QImage
 
 import resources
 from parsers.model import TraceError
-from viewer import desktop_files
 from viewer.cli import BAD_INPUT, DONE, main
+from viewer.desktop import desktop_files
 
 MIME = "{http://www.freedesktop.org/standards/shared-mime-info}"
 PLAIN = ("application/json", "application/vnd.sqlite3", "text/csv")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from parsers import open_trace
-from parsers.chrome import assemble
+from parsers.chrome.build import assemble
 from parsers.model import Attribute, Effect, Trace
 from parsers.model.strays import LEAST_GAP_NS
 from rules import diagnose

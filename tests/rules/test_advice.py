@@ -10,8 +10,8 @@ from parsers.merge import merge
 from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import analyse
-from rules.analysis.phrases import counted, listed, of_every_step, part_of_step, shares, shortened
 from rules.base import Category, Finding
+from rules.wording.phrases import counted, listed, of_every_step, part_of_step, shares, shortened
 from tests.rules.builder import TinyTrace, steps
 
 

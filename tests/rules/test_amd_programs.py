@@ -8,9 +8,9 @@ import pytest
 
 from parsers.model import Trace
 from rules import diagnose
-from rules.amd_programs import in_terms_of_the_gpu
-from rules.analysis.gpu_vendor import is_amd
+from rules.analysis.facts.gpu_vendor import is_amd
 from rules.base import Category, Finding, Severity
+from rules.wording.amd_programs import in_terms_of_the_gpu
 from tests.rules.builder import TinyTrace
 from viewer.timeline.geometry.tracks import groups
 

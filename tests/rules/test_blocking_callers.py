@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parsers.model import EventKind
 from rules import diagnose
-from rules.analysis.blocking import SCALAR_BYTES
+from rules.analysis.idle.blocking import SCALAR_BYTES
 from rules.base import Category, Finding
 from tests.rules.builder import TinyTrace, steps
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from parsers.model import Trace, TraceError
-from rules.analysis.kernel_names import comparable_name
+from rules.analysis.names.kernels import comparable_name
 from rules.base import Category, Finding, Severity
-from rules.compare import compare
-from rules.compared_findings import Change, compare_findings
+from rules.comparison.compare import compare
+from rules.comparison.findings import Change, compare_findings
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import kernel, trace_of
 from viewer.reports.comparison_report import as_html, as_json, as_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rules.analysis.families import Family, classify
+from rules.analysis.names.families import Family, classify
 
 NAMES = [
     ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", Family.GEMM, True, "bf16"),

@@ -7,9 +7,9 @@ import pytest
 from parsers.model import CopyKind
 from rules import Finding, diagnose
 from rules.analysis.analysis import analyse
-from rules.analysis.copies import copies_of
-from rules.analysis.gpu_peaks import LINKS, known_gpus, peaks_of
-from rules.analysis.host_link import link_use
+from rules.analysis.facts.copies import copies_of
+from rules.analysis.facts.host_link import link_use
+from rules.kernels.gpu_peaks import LINKS, known_gpus, peaks_of
 from tests.rules.builder import TinyTrace, steps
 
 

@@ -7,7 +7,7 @@ import pytest
 from parsers.model import EventKind, Trace
 from rules import diagnose
 from rules.analysis.analysis import analyse
-from rules.analysis.causes import Cause
+from rules.analysis.idle.causes import Cause
 from tests.rules.builder import AUTOGRAD, PREFETCH, TinyTrace, ns, steps
 
 

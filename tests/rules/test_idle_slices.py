@@ -9,9 +9,9 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Cancelled, Progress
-from rules.analysis import idle_pieces
 from rules.analysis.analysis import Analysis
-from rules.analysis.causes import IdleTable
+from rules.analysis.idle import pieces as idle_pieces
+from rules.analysis.idle.causes import IdleTable
 
 COLUMNS = ("start", "end", "device", "cause", "culprit", "event", "next_operation")
 RECORDINGS = (

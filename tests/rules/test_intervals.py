@@ -9,8 +9,8 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.analysis.device_time import DeviceTime
-from rules.analysis.intervals import (
+from rules.analysis.arithmetic.ascending_search import among, last_not_after
+from rules.analysis.arithmetic.intervals import (
     Intervals,
     complement,
     contains,
@@ -20,7 +20,7 @@ from rules.analysis.intervals import (
     subtract,
     union,
 )
-from rules.analysis.lookup import among, last_not_after
+from rules.analysis.facts.device_time import DeviceTime
 
 END = 40
 numbers = st.lists(st.integers(-3, END + 3), max_size=30)

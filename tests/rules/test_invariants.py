@@ -20,7 +20,7 @@ from parsers.model import Cancelled, EventKind, Lane, LaneKind, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from rules import Diagnosis, combined_ceiling, diagnose
 from rules.analysis.analysis import analyse
-from rules.analysis.innermost import Innermost
+from rules.analysis.arithmetic.innermost import Innermost
 from rules.base import Category, Finding, Severity
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
 

@@ -14,10 +14,10 @@ import pytest
 from parsers import open_trace
 from parsers.model import KernelProfile, RuleResult
 from parsers.model.kernels import MetricValue
-from rules.analysis.kernel_launch import tail_share
-from rules.analysis.kernel_result import KernelRuleResult
-from rules.analysis.kernel_rules import evaluate
 from rules.base import Category
+from rules.kernels.checks.every import evaluate
+from rules.kernels.checks.launch import tail_share
+from rules.kernels.checks.result import KernelRuleResult
 from tests.rules.kernel_profiles import ACHIEVED, COMPUTE, ISSUED, MEMORY, SOUND, THEORETICAL, kernel, stall
 
 COMPARED = frozenset(

@@ -10,13 +10,13 @@ import pytest
 from parsers import open_trace
 from parsers.model import KernelProfile, Trace
 from parsers.model.kernels import MetricValue
-from rules.analysis.kernel_conditions import conditions
-from rules.analysis.kernel_explanations import SECTIONS, STALLS, explain_metric
-from rules.analysis.kernel_groups import kernel_groups
-from rules.analysis.kernel_occupancy import Advice, occupancy_verdict
-from rules.analysis.kernel_stalls import stalls
 from rules.base import EXPLANATION_HEADINGS, Category, Finding, Need, Severity, rules
 from rules.diagnosis import diagnose
+from rules.kernels.checks.occupancy import Advice, occupancy_verdict
+from rules.kernels.checks.stalls import stalls
+from rules.kernels.conditions import conditions
+from rules.kernels.explanations import SECTIONS, STALLS, explain_metric
+from rules.kernels.launch_groups import kernel_groups
 from tests.rules.kernel_profiles import (
     ACHIEVED,
     COMPUTE,

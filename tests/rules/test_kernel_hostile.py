@@ -13,7 +13,7 @@ from parsers.model import KernelProfile
 from parsers.model.kernels import MetricValue
 from rules import diagnose
 from rules.analysis.analysis import analyse
-from rules.analysis.kernel_rules import evaluate
+from rules.kernels.checks.every import evaluate
 from tests.rules.kernel_profiles import trace_of
 from viewer.reports.text_report import as_text
 

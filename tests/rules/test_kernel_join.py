@@ -12,13 +12,13 @@ from parsers import open_trace
 from parsers.model import Attribute, Device, EventKind, KernelProfile, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.kernels import distinct_kernels
-from rules.analysis.kernel_citation import measured_sentence
-from rules.analysis.kernel_compare import compare_kernels, compare_reports
-from rules.analysis.kernel_join import Certainty, kernel_join, next_kernels_to_profile
-from rules.analysis.kernel_names import base_name, readable_name, similarity
+from rules.analysis.names.kernels import base_name, readable_name, similarity
 from rules.base import Category
-from rules.compare import compare
+from rules.comparison.compare import compare
+from rules.comparison.kernels import compare_kernels, compare_reports
 from rules.diagnosis import diagnose
+from rules.kernels.citation import measured_sentence
+from rules.kernels.join import Certainty, kernel_join, next_kernels_to_profile
 from tests.rules.kernel_profiles import DRAM, ISSUED, MEMORY, kernel, stall, trace_of
 from viewer.reports.comparison_report import as_html, as_json, as_text
 

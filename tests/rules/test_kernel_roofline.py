@@ -10,8 +10,8 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Attribute, KernelProfile, Trace
-from rules.analysis.gpu_peaks import known_gpus, peaks_of
-from rules.analysis.roofline import (
+from rules.kernels.gpu_peaks import known_gpus, peaks_of
+from rules.kernels.roofline import (
     Point,
     Roof,
     distance,
@@ -20,7 +20,7 @@ from rules.analysis.roofline import (
     precision_in_name,
     roofline,
 )
-from rules.analysis.roofline_shapes import estimated_roofline, work_of
+from rules.kernels.roofline_shapes import estimated_roofline, work_of
 from tests.rules.kernel_profiles import kernel
 
 

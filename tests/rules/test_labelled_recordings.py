@@ -13,7 +13,7 @@ from parsers import open_trace
 from parsers.model import Trace
 from rules import Diagnosis, Severity, diagnose
 from rules.analysis.analysis import analyse
-from rules.analysis.causes import Cause
+from rules.analysis.idle.causes import Cause
 from rules.base import Category
 
 LOUD = (Severity.HIGH, Severity.MEDIUM)

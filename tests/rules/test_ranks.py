@@ -9,8 +9,8 @@ from parsers.merge import merge
 from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import analyse
-from rules.analysis.collective_kernels import bus_factor, whole_message
-from rules.analysis.ranks import MISSING, ranks_of
+from rules.analysis.ranks.collectives import bus_factor, whole_message
+from rules.analysis.ranks.waiting import MISSING, ranks_of
 from rules.base import Category, Finding
 from tests.rules.builder import TinyTrace, steps
 

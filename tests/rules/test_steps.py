@@ -7,7 +7,7 @@ import pytest
 from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import analyse
-from rules.analysis.steps import find_steps
+from rules.analysis.steps.steps import find_steps
 from rules.base import Category
 from tests.rules.builder import TinyTrace, ns, steps
 

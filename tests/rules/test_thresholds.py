@@ -9,8 +9,8 @@ from parsers import open_trace
 from parsers.model import Progress, Trace
 from rules import diagnose
 from rules.analysis.analysis import analyse
-from rules.analysis.steps import WARM_UP_RATIO
-from rules.compare import compare
+from rules.analysis.steps.steps import WARM_UP_RATIO
+from rules.comparison.compare import compare
 from rules.thresholds import DEFAULTS, LEAST_SHARE, Threshold, Thresholds, Unit, known_thresholds
 
 

@@ -10,10 +10,10 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import Attribute, Device, EventKind, Lane, LaneKind, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from viewer import theme
 from viewer.document import Stage
-from viewer.main_window import MainWindow
-from viewer.preferences import Preferences
+from viewer.kept.preferences import Preferences
+from viewer.look import theme
+from viewer.window.main_window import MainWindow
 
 MS = 1_000_000
 US = 1_000

@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, Trace
-from viewer.main_window import MainWindow
+from viewer.kept.preferences import Preferences
 from viewer.panels.kernels import KernelsPanel
 from viewer.panels.selection import SelectionPanel
 from viewer.panels.table_view import EASY_NAME_WIDTH
-from viewer.preferences import Preferences
 from viewer.timeline.geometry.picking import AreaSelection
+from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
 

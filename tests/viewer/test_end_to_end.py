@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import EventKind
-from viewer.main_window import MainWindow
+from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready
 from .timeline.mouse import MS, at

@@ -21,10 +21,10 @@ from pytestqt.qtbot import QtBot
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.test_ncu_csv import raw_page
 from viewer.cli import main
-from viewer.main_window import MainWindow
-from viewer.palette import Mode
+from viewer.dialogs.quality_dialog import QualityDialog
 from viewer.panels.table_view import TableView
-from viewer.quality_dialog import QualityDialog
+from viewer.window.main_window import MainWindow
+from viewer.window.palette import Mode
 
 from .conftest import wait_until_ready
 

@@ -14,10 +14,10 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit, QMenu, QPush
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, Trace
-from viewer import theme
-from viewer.commands import Command
-from viewer.main_window import MainWindow
-from viewer.palette import Mode
+from viewer.look import theme
+from viewer.window.commands import Command
+from viewer.window.main_window import MainWindow
+from viewer.window.palette import Mode
 
 from .conftest import MS, show_tab, wait_until_ready
 from .timeline.mouse import LEFT, NONE, SHIFT, at, drag, kernel, span, wheel

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from PySide6.QtGui import QFontMetricsF
 
-from viewer import theme
-from viewer.labels import elided_inside
+from viewer.look import theme
+from viewer.look.labels import elided_inside
 
 LONG = "nvjet_sm90_tst_128x128_64x6_2x1_v_bz_bias_TNT"
 

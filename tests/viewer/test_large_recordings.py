@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from tests.parsers.chrome.traces import Event, complete, kernel, text_of
 from tests.parsers.test_sizes import training
 from viewer.document import Stage
-from viewer.main_window import MainWindow
+from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready
 

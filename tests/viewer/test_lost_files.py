@@ -21,9 +21,9 @@ import resources
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.nsys_exports import call, export
 from tests.parsers.nsys_exports import kernel as nsys_kernel
-from viewer.main_window import MainWindow
+from viewer.kept.session import Session, SessionError, session_path
 from viewer.panels.table_view import Column, TableView
-from viewer.session import Session, SessionError, session_path
+from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
 
@@ -189,7 +189,7 @@ def test_a_copy_of_a_session_that_cannot_be_written_leaves_the_old_file(
         part.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("viewer.session.shutil.copyfile", full_disk)
+    monkeypatch.setattr("viewer.kept.session.shutil.copyfile", full_disk)
     with pytest.raises(SessionError, match="No space left"):
         session.copy_to(target)
     assert target.read_bytes() == before

@@ -14,15 +14,15 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model import Cancelled, Progress, Trace
 from parsers.model.units import percent
-from viewer import theme
-from viewer.category_colors import color_of_part
+from viewer.dialogs.preferences_dialog import PreferencesDialog
+from viewer.dialogs.problem import ProblemDialog, report_of
 from viewer.document import Stage
-from viewer.main_window import LEAST_SIZE, MainWindow
-from viewer.opening import data_folder
+from viewer.kept.preferences import Preferences
+from viewer.look import theme
+from viewer.look.category_colors import color_of_part
 from viewer.panels.selection import SelectionPanel
-from viewer.preferences import Preferences
-from viewer.preferences_dialog import PreferencesDialog
-from viewer.problem import ProblemDialog, report_of
+from viewer.start.opening import data_folder
+from viewer.window.main_window import LEAST_SIZE, MainWindow
 
 from .conftest import KERNELS, MS, STEPS, training_run, wait_until_ready
 

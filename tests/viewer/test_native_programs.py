@@ -10,14 +10,14 @@ from parsers.model import Device, EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from rules import diagnose
 from rules.analysis.analysis import analyse
-from rules.analysis.causes import Cause
+from rules.analysis.idle.causes import Cause
 from rules.handover import found_out, known
-from viewer.main_window import MainWindow
 from viewer.reports.html_report import as_html
 from viewer.reports.text_report import as_text
 from viewer.statistics.event_facts import facts_of_gap
 from viewer.timeline.hover import gap_text
 from viewer.timeline.legend import entries
+from viewer.window.main_window import MainWindow
 
 from .conftest import MS, US, wait_until_ready
 

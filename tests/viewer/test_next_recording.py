@@ -9,10 +9,10 @@ import resources
 from parsers import open_trace
 from parsers.model import Trace
 from rules import Category, Finding, diagnose
+from viewer.capture.next_recording import kernel_recording, recording_for
 from viewer.capture.request import CaptureRequest, Tool
 from viewer.document import Document
 from viewer.jobs import Jobs
-from viewer.next_recording import kernel_recording, recording_for
 from viewer.panels.diagnosis import DiagnosisPanel
 from viewer.panels.selection import SelectionPanel
 

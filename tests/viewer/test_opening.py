@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from viewer.opening import (
+from viewer.start.opening import (
     RECENT_LIMIT,
     OpenNote,
     data_folder,

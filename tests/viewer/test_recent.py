@@ -14,11 +14,11 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model import Trace
 from rules.analysis.analysis import analyse
-from viewer.main_window import MainWindow
-from viewer.opening import forget, recent_files, remember
-from viewer.recent_summary import COLUMNS, Summary, when
-from viewer.recent_tile import RecentTile, RunPicture, shares
+from viewer.kept.recent_summary import COLUMNS, Summary, when
+from viewer.start.opening import forget, recent_files, remember
+from viewer.start.recent_tile import RecentTile, RunPicture, shares
 from viewer.statistics.run_summary import summarise
+from viewer.window.main_window import MainWindow
 
 from .conftest import MS, STEP, STEPS, wait_until_ready
 

@@ -12,14 +12,14 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model import Trace
 from rules.base import Evidence
-from viewer.commands import keys_text
-from viewer.comparing import ComparisonDialog, compare_with
+from viewer.dialogs.comparing import ComparisonDialog, compare_with
 from viewer.document import Area
-from viewer.labels import breakable, unbroken
-from viewer.main_window import MainWindow
-from viewer.palette import Mode
+from viewer.look.labels import breakable, unbroken
 from viewer.panels.kernel_details import launch_facts
 from viewer.panels.roofline import NOT_MEASURED
+from viewer.window.commands import keys_text
+from viewer.window.main_window import MainWindow
+from viewer.window.palette import Mode
 
 from .conftest import KERNELS, MS, STEPS, US, show_tab, wait_until_ready
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from viewer.opening import data_folder
-from viewer.session import Session, SessionError, is_session, session_path
+from viewer.kept.session import Session, SessionError, is_session, session_path
+from viewer.start.opening import data_folder
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from pytestqt.qtbot import QtBot
 
 import resources
 import viewer.app
+from viewer.desktop.file_names import local_path
+from viewer.desktop.single_instance import Request, SingleInstance, runtime_folder, session_key
+from viewer.dialogs.second_recording import SecondRecordingOffer
 from viewer.document import Stage
-from viewer.file_names import local_path
-from viewer.main_window import MainWindow
-from viewer.second_recording import SecondRecordingOffer
-from viewer.single_instance import Request, SingleInstance, runtime_folder, session_key
+from viewer.window.main_window import MainWindow
 
 KEY = "test"
 SAMPLES = resources.path("samples")
@@ -119,7 +119,7 @@ def test_what_a_killed_program_left_does_not_matter(
     make_instance: Callable[[], SingleInstance], fresh_home: Path
 ) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from viewer.single_instance import Request, SingleInstance;"
+        "import os, sys; from pathlib import Path; from viewer.desktop.single_instance import Request, SingleInstance;"
         "from PySide6.QtCore import QCoreApplication; application = QCoreApplication([]);"
         f"first = SingleInstance(Path(sys.argv[1]), {KEY!r}); assert first.start(Request()); os._exit(0)"
     )
@@ -133,8 +133,8 @@ def test_what_a_killed_program_left_does_not_matter(
 def test_a_program_that_does_not_answer_is_not_waited_for_long(
     make_instance: Callable[[], SingleInstance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("viewer.single_instance.ANSWER_MS", 50)
-    monkeypatch.setattr("viewer.single_instance.START_MS", 100)
+    monkeypatch.setattr("viewer.desktop.single_instance.ANSWER_MS", 50)
+    monkeypatch.setattr("viewer.desktop.single_instance.START_MS", 100)
     first, later = make_instance(), make_instance()
     assert first.start(Request())
     assert later.start(Request((Path("/x"),)))  # nobody runs the event loop of the first meanwhile
@@ -283,7 +283,7 @@ def test_the_offer_compares_in_the_earlier_window(
 ) -> None:
     compared: list[tuple[MainWindow, tuple[Path, ...]]] = []
     monkeypatch.setattr(
-        "viewer.comparing.compare_with", lambda window, paths: compared.append((window, tuple(paths)))
+        "viewer.dialogs.comparing.compare_with", lambda window, paths: compared.append((window, tuple(paths)))
     )
     viewer.app.answer(Request((ONE,)))
     read(windows[0], qtbot)

@@ -6,10 +6,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from viewer.budget_bar import PartButton
-from viewer.main_window import MainWindow
 from viewer.panels.finding_card import FindingCard
 from viewer.panels.table_view import TableView
+from viewer.window.budget_bar import PartButton
+from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab
 

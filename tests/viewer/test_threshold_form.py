@@ -8,11 +8,11 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from rules.thresholds import DEFAULTS, LEAST_SHARE, Thresholds
+from viewer.dialogs.preferences_dialog import PreferencesDialog
+from viewer.dialogs.threshold_form import ThresholdField
 from viewer.document import Stage
-from viewer.main_window import MainWindow
-from viewer.preferences import Preferences
-from viewer.preferences_dialog import PreferencesDialog
-from viewer.threshold_form import ThresholdField
+from viewer.kept.preferences import Preferences
+from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready
 

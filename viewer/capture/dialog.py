@@ -25,7 +25,6 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import Progress
-from viewer import theme
 from viewer.capture import advice, commands, tools
 from viewer.capture.dialog_history import HistoryView
 from viewer.capture.dialog_options import OptionsForm
@@ -39,7 +38,8 @@ from viewer.capture.request import CaptureRequest, Tool
 from viewer.capture.storage import History, Presets
 from viewer.capture.tools import ToolFound
 from viewer.jobs import Jobs
-from viewer.labels import Label
+from viewer.look import theme
+from viewer.look.labels import Label
 
 SIZE = (880, 800)
 CHOOSE_PRESET = "Presets"

@@ -22,10 +22,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from viewer import theme
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions
 from viewer.capture.tools import ToolFound
-from viewer.labels import Label, tooltip
+from viewer.look import theme
+from viewer.look.labels import Label, tooltip
 
 ABOUT = {
     Tool.TORCH: "Every operator and kernel of a few steps, and the Python that launched them. Needs only torch.",

@@ -9,14 +9,14 @@ from PySide6.QtGui import QFont, QFontDatabase, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from parsers.model import Progress
-from viewer import theme
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.gpu_use import GpuUse, gpu_use
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, Tool
 from viewer.jobs import Jobs
-from viewer.labels import Label
+from viewer.look import theme
+from viewer.look.labels import Label
 
 SHOWN_LINES = 5000
 GPU_EVERY_MS = 2000

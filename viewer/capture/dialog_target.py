@@ -24,7 +24,7 @@ from viewer.capture.interpreters import Probe, found_interpreters, probe
 from viewer.capture.request import Target, TargetKind
 from viewer.capture.target_words import UnreadableCommand, read_target
 from viewer.jobs import Jobs
-from viewer.labels import Label
+from viewer.look.labels import Label
 
 KINDS = {"Script": TargetKind.SCRIPT, "Module (-m)": TargetKind.MODULE, "Program": TargetKind.COMMAND}
 

@@ -11,7 +11,7 @@ def load_ahead() -> None:
     import numpy.ma  # noqa: F401  numpy itself loads it late
     import pandas  # noqa: F401
 
-    import viewer.next_recording
+    import viewer.capture.next_recording
     import viewer.panels.finding_card
     import viewer.statistics.kernels
     import viewer.statistics.operators  # noqa: F401

@@ -9,8 +9,8 @@ from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from viewer import theme
-from viewer.labels import tooltip
+from viewer.look import theme
+from viewer.look.labels import tooltip
 
 ROW_HEIGHT = 22
 LEAST_LABEL_SHARE, MOST_LABEL_SHARE = 0.36, 0.6

@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QPushButton, QWidget
 
 from rules.base import Evidence
 from viewer.document import Document
+from viewer.kept.session import Bookmark, Session, SessionError, session_path
 from viewer.panels.panel import Panel
 from viewer.panels.table_model import Column, Show
 from viewer.panels.table_view import TableView
-from viewer.session import Bookmark, Session, SessionError, session_path
 from viewer.statistics.event_facts import KIND_NAMES
 
 COLUMNS = (

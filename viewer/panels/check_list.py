@@ -9,8 +9,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
-from viewer import theme
-from viewer.labels import Label
+from viewer.look import theme
+from viewer.look.labels import Label
 from viewer.panels.finding_card import explained
 
 _ABBREVIATIONS = {"gpu": "GPU", "sms": "SMs", "fp64": "FP64"}

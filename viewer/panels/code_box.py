@@ -9,8 +9,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase, QFontMetricsF, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout
 
-from viewer import theme
-from viewer.labels import Label
+from viewer.look import theme
+from viewer.look.labels import Label
 
 FONT_PX = 12
 MARGIN = 8

@@ -8,11 +8,11 @@ from PySide6.QtWidgets import QWidget
 
 from parsers.model import Attribute
 from viewer.document import Document
-from viewer.labels import Label
+from viewer.look.labels import Label
 from viewer.panels.panel import Panel
 
 if TYPE_CHECKING:
-    from rules.analysis.roofline import Roofline
+    from rules.kernels.roofline import Roofline
     from viewer.panels.kernel_details import KernelDetails
     from viewer.panels.roofline import RooflinePlot
 
@@ -37,7 +37,7 @@ class CountersPanel(Panel):
         return trace is not None and bool(trace.kernels) and len(trace.events) > 0
 
     def refresh(self) -> None:
-        from rules.analysis.kernel_join import kernel_join
+        from rules.kernels.join import kernel_join
 
         trace, event = self.document.trace, self.document.selected_event
         if trace is None:
@@ -96,7 +96,7 @@ class RooflinePanel(Panel):
             return
 
         def work() -> Roofline:
-            from rules.analysis.roofline_shapes import estimated_roofline
+            from rules.kernels.roofline_shapes import estimated_roofline
 
             return estimated_roofline(trace)
 
@@ -117,7 +117,7 @@ class RooflinePanel(Panel):
         return self.plot
 
     def _select(self, index: int) -> None:
-        from rules.analysis.kernel_join import kernel_join
+        from rules.kernels.join import kernel_join
 
         trace = self.document.trace
         if trace is None or self.plot is None:

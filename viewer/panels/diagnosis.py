@@ -9,9 +9,9 @@ from PySide6.QtGui import QAction, QFont, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
 from rules import Diagnosis, Finding, Severity
-from viewer import theme
 from viewer.document import Document, Stage
-from viewer.labels import ElidedLabel, Label
+from viewer.look import theme
+from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.check_list import CheckList, check_name, counted_checks
 from viewer.panels.finding_card import FindingCard
 
@@ -95,7 +95,7 @@ class DiagnosisPanel(QWidget):
         ]
 
     def _next_recording(self, finding: Finding) -> tuple[str, CaptureRequest] | None:
-        from viewer.next_recording import recording_for
+        from viewer.capture.next_recording import recording_for
 
         trace = self._document.trace
         return recording_for(finding, trace) if trace is not None else None

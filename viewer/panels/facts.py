@@ -8,8 +8,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QFontMetricsF, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
-from viewer import theme
-from viewer.labels import ElidedLabel, Label, elided_inside, tooltip
+from viewer.look import theme
+from viewer.look.labels import ElidedLabel, Label, elided_inside, tooltip
 from viewer.statistics.event_facts import Fact
 
 LONGEST_LINK = 90

@@ -22,9 +22,9 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePol
 from parsers.model.units import duration, percent
 from rules import Finding
 from rules.base import EXPLANATION_HEADINGS
-from viewer import theme
-from viewer.category_colors import color_of
-from viewer.labels import Label, breakable, unbroken
+from viewer.look import theme
+from viewer.look.category_colors import color_of
+from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.code_box import CodeBox
 from viewer.reports.wording import short_ceiling
 

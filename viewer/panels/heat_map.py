@@ -11,9 +11,9 @@ from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
 from parsers.model.units import duration
-from rules.analysis.causes import Cause
-from viewer import theme
-from viewer.labels import tooltip
+from rules.analysis.idle.causes import Cause
+from viewer.look import theme
+from viewer.look.labels import tooltip
 
 LABEL_WIDTH, TOP, FOOT = 64, 22, 18
 MOST_CELL_HEIGHT, LEAST_CELL_WIDTH_FOR_TEXT = 26, 54

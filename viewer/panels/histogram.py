@@ -9,8 +9,8 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration
-from viewer import theme
-from viewer.labels import tooltip
+from viewer.look import theme
+from viewer.look.labels import tooltip
 
 I64 = npt.NDArray[np.int64]
 BINS = 28

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QScrollArea, 
 
 from parsers.model import LaneKind, Trace
 from parsers.model.units import duration, percent
-from viewer import theme
 from viewer.document import Document
-from viewer.labels import ElidedLabel, tooltip
+from viewer.look import theme
+from viewer.look.labels import ElidedLabel, tooltip
 from viewer.panels.panel import Panel
 from viewer.statistics.call_tree import ROOT, CallTree, call_tree
 from viewer.timeline.geometry.naming import plain_name, python_name

@@ -16,15 +16,15 @@ from PySide6.QtWidgets import (
 
 from parsers.model import KernelProfile
 from parsers.model.units import duration, percent, three_digits
-from rules.analysis.causes import Cause
-from rules.analysis.kernel_compute import instruction_pipes, pipes
-from rules.analysis.kernel_explanations import SECTIONS, STALLS, explain_metric
-from rules.analysis.kernel_occupancy import ACHIEVED, LIMITERS, THEORETICAL, limiters, occupancy_verdict
-from rules.analysis.kernel_rules import evaluate
-from rules.analysis.kernel_speed_of_light import speed_of_light
-from rules.analysis.kernel_stalls import LARGE_STALL_SHARE, label_of, stalls
-from viewer import theme
-from viewer.labels import ElidedLabel, Label
+from rules.analysis.idle.causes import Cause
+from rules.kernels.checks.compute import instruction_pipes, pipes
+from rules.kernels.checks.every import evaluate
+from rules.kernels.checks.occupancy import ACHIEVED, LIMITERS, THEORETICAL, limiters, occupancy_verdict
+from rules.kernels.checks.speed_of_light import speed_of_light
+from rules.kernels.checks.stalls import LARGE_STALL_SHARE, label_of, stalls
+from rules.kernels.explanations import SECTIONS, STALLS, explain_metric
+from viewer.look import theme
+from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.bar_chart import Bar, BarChart
 from viewer.panels.memory_flow import MemoryDiagram
 from viewer.panels.table_model import Column

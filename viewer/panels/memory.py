@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from parsers.model import Counter
 from parsers.model.units import percent, size
-from viewer import theme
 from viewer.document import Document
-from viewer.labels import ElidedLabel
+from viewer.look import theme
+from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel
 
 MOST_POINTS = 4000

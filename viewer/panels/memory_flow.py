@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import rate, size
-from viewer import theme
+from viewer.look import theme
 from viewer.statistics.kernel_report import Flow, Level, MemoryFlow
 
 BOX_WIDTH, BOX_HEIGHT = 84, 62

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from parsers.model import Progress
 from parsers.model.units import duration
 from viewer.document import Area, Document
-from viewer.labels import Label
+from viewer.look.labels import Label
 from viewer.panels.table_view import TableView
 
 T = TypeVar("T")

@@ -15,9 +15,9 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model import KernelProfile
 from parsers.model.units import duration, three_digits
-from rules.analysis.roofline import Point, Roof, Roofline, distance, roofline
-from viewer import theme
-from viewer.labels import Label, breakable, unbroken
+from rules.kernels.roofline import Point, Roof, Roofline, distance, roofline
+from viewer.look import theme
+from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.roof_names import NamePlaces
 from viewer.timeline.geometry.naming import kernel_name
 

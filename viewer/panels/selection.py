@@ -20,17 +20,17 @@ from PySide6.QtWidgets import (
 
 from parsers.model import EventKind, Progress
 from parsers.model.units import duration
-from viewer.changed_files import changed_files
 from viewer.document import Area, Document
-from viewer.labels import ElidedLabel, Label
+from viewer.kept.changed_files import changed_files
+from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.facts import FactList
 from viewer.panels.histogram import Histogram
 from viewer.panels.panel import Panel
 from viewer.panels.table_model import Column, Show
 from viewer.panels.table_view import TableView
-from viewer.search import Walk
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap
 from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
+from viewer.window.search import Walk
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +135,7 @@ class SelectionPanel(Panel):
         return page
 
     def _profile(self) -> None:
-        from viewer.next_recording import kernel_recording
+        from viewer.capture.next_recording import kernel_recording
 
         trace, event = self.document.trace, self.document.selected_event
         if trace is not None and event >= 0:

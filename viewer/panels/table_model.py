@@ -13,8 +13,8 @@ import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 
 from parsers.model import units
-from viewer import theme
-from viewer.labels import tooltip
+from viewer.look import theme
+from viewer.look.labels import tooltip
 
 if TYPE_CHECKING:
     import pandas as pd

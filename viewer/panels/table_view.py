@@ -31,9 +31,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from viewer import theme
-from viewer.labels import elided_inside
-from viewer.one_piece import write_text
+from viewer.kept.whole_file import write_text
+from viewer.look import theme
+from viewer.look.labels import elided_inside
 from viewer.panels.table_model import RAW_ROLE, TEXTS, Column, Index, Show, TableModel
 
 if TYPE_CHECKING:

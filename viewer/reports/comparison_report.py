@@ -10,9 +10,9 @@ from typing import Any
 
 from parsers.model.units import duration, percent, three_digits
 from rules.base import Finding
-from rules.compare import Comparison, KernelChange, Measure
-from rules.compared_findings import FindingChange
-from viewer.plain_text import safe
+from rules.comparison.compare import Comparison, KernelChange, Measure
+from rules.comparison.findings import FindingChange
+from viewer.reports.plain_text import safe
 from viewer.timeline.geometry.naming import kernel_name
 
 TEXT_KERNELS = 10

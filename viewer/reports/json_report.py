@@ -10,8 +10,8 @@ import numpy as np
 from parsers.model import EventKind, Trace
 from rules import Diagnosis, Evidence, Finding
 from rules.analysis.analysis import Analysis
-from rules.analysis.causes import Cause
-from rules.analysis.intervals import length, union
+from rules.analysis.arithmetic.intervals import length, union
+from rules.analysis.idle.causes import Cause
 
 SCHEMA = 1
 EVIDENCE_LIMIT = 50
@@ -95,7 +95,7 @@ def _device(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
 
 
 def _kernel(trace: Trace, index: int) -> dict[str, Any]:
-    from rules.analysis.kernel_rules import evaluate
+    from rules.kernels.checks.every import evaluate
 
     kernel = trace.kernels[index]
     duration = kernel.duration_ns

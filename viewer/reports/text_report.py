@@ -9,7 +9,7 @@ from parsers.model import Trace
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
-from viewer.plain_text import safe
+from viewer.reports.plain_text import safe
 from viewer.reports.wording import budget_parts, ceiling, place_name, share_of, verdict
 
 WIDTH = 96

@@ -8,8 +8,8 @@ from parsers.model import Trace
 from parsers.model.units import duration, percent, three_digits
 from rules import Diagnosis, Finding, Severity
 from rules.analysis.analysis import analyse
-from rules.analysis.budget import Budget
-from rules.analysis.causes import Cause, IdleTable
+from rules.analysis.facts.budget import Budget
+from rules.analysis.idle.causes import Cause, IdleTable
 from rules.base import Category, Evidence
 from viewer.timeline.geometry.naming import kernel_name
 

@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from parsers.model import LaneKind, Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.causes import Cause
-from rules.analysis.intervals import EMPTY, clip
+from rules.analysis.arithmetic.intervals import EMPTY, clip
+from rules.analysis.idle.causes import Cause
 from rules.base import Evidence
 
 I64 = npt.NDArray[np.int64]

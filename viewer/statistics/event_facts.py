@@ -9,7 +9,7 @@ import numpy as np
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, Trace
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.causes import Cause, IdleTable
+from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
 
 KIND_NAMES = {

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from parsers.model import KernelProfile, Trace
-from rules.analysis.kernel_occupancy import ACHIEVED, THEORETICAL
-from rules.analysis.kernel_result import first_number
-from rules.analysis.kernel_speed_of_light import speed_of_light
-from rules.analysis.kernel_stalls import label_of, stalls
+from rules.kernels.checks.occupancy import ACHIEVED, THEORETICAL
+from rules.kernels.checks.result import first_number
+from rules.kernels.checks.speed_of_light import speed_of_light
+from rules.kernels.checks.stalls import label_of, stalls
 from viewer.timeline.geometry.naming import kernel_name
 
 LIMITS = {

@@ -10,7 +10,7 @@ import pandas as pd
 
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.ranks import Ranks, ranks_of
+from rules.analysis.ranks.waiting import Ranks, ranks_of
 
 I64 = npt.NDArray[np.int64]
 

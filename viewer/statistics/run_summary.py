@@ -9,9 +9,9 @@ import numpy as np
 
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.causes import Cause
-from rules.analysis.intervals import Intervals, covered_before
-from viewer.recent_summary import COLUMNS, MOST_ROWS, WHOLE, Summary
+from rules.analysis.arithmetic.intervals import Intervals, covered_before
+from rules.analysis.idle.causes import Cause
+from viewer.kept.recent_summary import COLUMNS, MOST_ROWS, WHOLE, Summary
 
 
 def summarise(trace: Trace, analysis: Analysis) -> Summary:

@@ -10,7 +10,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
-from viewer import theme
+from viewer.look import theme
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.geometry.picking import event_at

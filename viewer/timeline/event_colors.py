@@ -10,8 +10,8 @@ import numpy.typing as npt
 from PySide6.QtGui import QColor
 
 from parsers.model import LaneKind, Trace
-from rules.analysis.causes import Cause
-from viewer import theme
+from rules.analysis.idle.causes import Cause
+from viewer.look import theme
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.raster import density_table
 from viewer.timeline.geometry.row_index import Row

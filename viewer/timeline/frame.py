@@ -9,7 +9,7 @@ import numpy.typing as npt
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QFont, QImage, QPainter
 
-from viewer import theme
+from viewer.look import theme
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import Columns, grid

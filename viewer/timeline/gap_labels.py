@@ -9,8 +9,8 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QFont, QPainter, QPen
 
 from parsers.model.units import duration, percent
-from rules.analysis.causes import Cause, IdleTable
-from viewer import theme
+from rules.analysis.idle.causes import Cause, IdleTable
+from viewer.look import theme
 from viewer.timeline.geometry.columns import Columns
 from viewer.timeline.geometry.gaps import Gaps
 from viewer.timeline.geometry.naming import kernel_name

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from parsers.model import EventKind
 from parsers.model.units import duration
-from rules.analysis.causes import Cause
-from viewer import theme
+from rules.analysis.idle.causes import Cause
+from viewer.look import theme
 from viewer.timeline.geometry.counters import shown_value
 from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
 from viewer.timeline.geometry.ticks import exact

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QPaintDevice, QPainter, QStaticText
 
-from viewer.labels import elided_inside
+from viewer.look.labels import elided_inside
 
 LEAST_WIDTH = 26.0
 STEP = 6.0  # widths are rounded down to this, so that a zoom reuses texts

@@ -10,8 +10,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPen
 
 from parsers.model import LaneKind
-from rules.analysis.causes import Cause
-from viewer import theme
+from rules.analysis.idle.causes import Cause
+from viewer.look import theme
 from viewer.timeline.event_colors import DURATION_COLORS, DURATION_LABELS, rgb
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.raster import HATCHING, TINT, blended

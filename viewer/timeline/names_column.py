@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPolygonF
 
-from viewer import theme
+from viewer.look import theme
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.counters import shown_value
 from viewer.timeline.labels import TextCache

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QRegion
 
 from parsers.model.units import duration
-from viewer import theme
+from viewer.look import theme
 from viewer.timeline.geometry.picking import count_in
 from viewer.timeline.labels import TextCache
 from viewer.timeline.pixels import Shown

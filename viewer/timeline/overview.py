@@ -9,8 +9,8 @@ from PySide6.QtGui import QColor, QFont, QImage, QMouseEvent, QPainter, QPaintEv
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration
-from rules.analysis.causes import Cause
-from viewer import theme
+from rules.analysis.idle.causes import Cause
+from viewer.look import theme
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Grid, columns, grid
 from viewer.timeline.geometry.raster import density_table, paint_row

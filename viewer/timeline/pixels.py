@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from rules.analysis.causes import Cause
-from viewer import theme
-from viewer.theme import Theme
+from rules.analysis.idle.causes import Cause
+from viewer.look import theme
+from viewer.look.theme import Theme
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Columns, Grid
 from viewer.timeline.geometry.counters import bounds, counter_columns

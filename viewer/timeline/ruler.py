@@ -18,8 +18,8 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from parsers.model.units import duration
-from viewer import theme
-from viewer.labels import tooltip
+from viewer.look import theme
+from viewer.look.labels import tooltip
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.ticks import exact, ticks
 from viewer.timeline.labels import TextCache, painting

@@ -10,8 +10,8 @@ from PySide6.QtGui import QColor
 
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.causes import Cause, IdleTable
-from rules.analysis.steps import Step
+from rules.analysis.idle.causes import Cause, IdleTable
+from rules.analysis.steps.steps import Step
 from viewer.timeline.event_colors import COLOR_MODES, EventColors
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.gaps import Gaps, device_gaps

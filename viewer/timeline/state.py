@@ -17,7 +17,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QApplication, QStyle
 
-from rules.analysis.steps import Step
+from rules.analysis.steps.steps import Step
 from rules.base import Evidence
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.history import History

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QVBoxLayout, QWidget
 from parsers.model import Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.base import Evidence
-from viewer import theme
 from viewer.jobs import Jobs
+from viewer.look import theme
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, kept_index

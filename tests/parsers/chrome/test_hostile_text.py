@@ -10,7 +10,8 @@ import pytest
 import zstandard
 
 from parsers import open_trace
-from parsers.chrome import assemble, reading, stream
+from parsers.chrome.build import assemble
+from parsers.chrome.decode import reading, stream
 from parsers.formats import chrome_trace
 from parsers.model import Effect, Malformed, TraceError, UnknownFormat
 from tests.parsers.chrome.traces import balanced, complete, names, note, opened, packed, text_of, trace_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parsers import open_trace
-from parsers.chrome import second_process
+from parsers.chrome.decode import second_process
 from parsers.model import Attribute, EventKind, LaneKind, Trace
 from rules import diagnose
 from tests.parsers.chrome.traces import Event, balanced, kernel, launch, note, opened, text_of

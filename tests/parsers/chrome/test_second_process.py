@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from parsers import open_trace
-from parsers.chrome import second_process
-from parsers.chrome.stream import CHUNK_BYTES
+from parsers.chrome.decode import second_process
+from parsers.chrome.decode.stream import CHUNK_BYTES
 from parsers.model import Cancelled, Progress, Trace
 from tests.parsers.chrome.traces import balanced, complete, kernel, launch, packed, text_of
 

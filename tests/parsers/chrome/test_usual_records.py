@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers import open_trace
-from parsers.chrome import stream, usual_records
-from parsers.chrome.collect import Columns
-from parsers.chrome.records import EVENTS, Arguments
-from parsers.chrome.usual_records import MOST_FAILURES, UsualEvents
+from parsers.chrome.decode import stream, usual_records
+from parsers.chrome.decode.collect import Columns
+from parsers.chrome.decode.records import EVENTS, Arguments
+from parsers.chrome.decode.usual_records import MOST_FAILURES, UsualEvents
 from parsers.model import QualityRecorder, Trace
 
 RECORDINGS = (

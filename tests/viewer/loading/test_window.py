@@ -18,7 +18,7 @@ from parsers.model import Trace
 from rules.thresholds import LEAST_SHARE, Thresholds
 from viewer.document import Stage
 from viewer.loading.process import LoadingProcess
-from viewer.main_window import MainWindow
+from viewer.window.main_window import MainWindow
 
 from ..conftest import training_run, wait_until_ready
 from .conftest import STUCK, is_alive

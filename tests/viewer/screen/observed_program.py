@@ -16,9 +16,9 @@ from PySide6.QtWidgets import QApplication, QPushButton, QTabBar, QWidget
 
 import viewer.app
 from viewer.document import Stage
-from viewer.main_window import MainWindow
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.ruler import RULER_HEIGHT
+from viewer.window.main_window import MainWindow
 
 LOOK_EVERY_MS = 50
 Rectangle = list[int]  # left, top, width, height

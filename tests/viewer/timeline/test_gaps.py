@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rules.analysis.causes import Cause, IdleTable
+from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.timeline.geometry.gaps import device_gaps
 from viewer.timeline.scene import heavy_culprits
 

@@ -13,11 +13,11 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, LaneKind, Trace
 from rules.analysis.analysis import analyse
-from rules.analysis.causes import Cause
+from rules.analysis.idle.causes import Cause
 from rules.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, kernel
 from tests.viewer.timeline.test_layout import several_ranks
-from viewer import theme
+from viewer.look import theme
 from viewer.timeline.event_colors import COLOR_MODES, DURATION_COLORS, EventColors
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.layout import Placed

@@ -13,16 +13,16 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model import Device, EventKind, Lane, LaneKind, Rank, Trace
 from parsers.model.builder import TraceBuilder
-from rules.analysis.steps import Step
+from rules.analysis.steps.steps import Step
 from tests.viewer.conftest import wait_until_ready
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, x_of
-from viewer.main_window import MainWindow
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.geometry.step_rows import StepRow, step_rows
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.ruler import RULER_HEIGHT
 from viewer.timeline.view import TimelineView
-from viewer.toolbar import MOST_RANKS_LISTED
+from viewer.window.main_window import MainWindow
+from viewer.window.toolbar import MOST_RANKS_LISTED
 
 STEPS = 4
 STEPS_Y = RULER_HEIGHT + 10

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.causes import IdleTable
+from rules.analysis.idle.causes import IdleTable
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.columns import Columns, Grid, columns, grid

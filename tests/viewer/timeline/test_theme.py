@@ -11,11 +11,11 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QAbstractButton, QApplication, QCheckBox, QComboBox, QRadioButton
 from pytestqt.qtbot import QtBot
 
-from rules.analysis.causes import Cause
-from rules.analysis.families import Family
+from rules.analysis.idle.causes import Cause
+from rules.analysis.names.families import Family
 from rules.base import Severity
-from viewer import theme
-from viewer.theme import CONTRAST, DARK, LIGHT, Theme
+from viewer.look import theme
+from viewer.look.theme import CONTRAST, DARK, LIGHT, Theme
 from viewer.timeline.geometry.hatching import hatching
 
 EACH = pytest.mark.parametrize("colors", [DARK, LIGHT, CONTRAST], ids=["dark", "light", "contrast"])

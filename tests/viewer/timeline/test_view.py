@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import LaneKind, Trace
 from rules.analysis.analysis import analyse
-from rules.analysis.causes import Cause
+from rules.analysis.idle.causes import Cause
 from rules.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, SHIFT, at, drag, kernel, span, wheel
 from viewer.timeline.geometry.picking import AreaSelection

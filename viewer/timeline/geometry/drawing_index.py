@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import LaneKind, Progress, Trace
-from rules.analysis.device_operations import operations_of_device
-from rules.analysis.intervals import subtract, union
+from rules.analysis.arithmetic.intervals import subtract, union
+from rules.analysis.facts.device_operations import operations_of_device
 from viewer.timeline.geometry.row_index import Row, lane_rows, row_index
 from viewer.timeline.geometry.tracks import Group, groups
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rules.analysis.causes import IdleTable
+from rules.analysis.idle.causes import IdleTable
 from viewer.timeline.geometry.row_index import Row, row_index
 
 I64 = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from rules.analysis.causes import Cause
+from rules.analysis.idle.causes import Cause
 
 PERIOD = 24  # fine lines: every pattern repeats after this many
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from rules.analysis.steps import Step
+from rules.analysis.steps.steps import Step
 from viewer.timeline.geometry.scale import Scale
 
 I64 = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ from enum import IntEnum
 import numpy as np
 
 from parsers.model import GPU_LANES, Lane, LaneKind, Trace
-from rules.analysis.gpu_vendor import is_amd
+from rules.analysis.facts.gpu_vendor import is_amd
 
 Thread = tuple[int | None, int | None, int | None]  # rank, process, thread
 

@@ -13,8 +13,8 @@ from typing import ClassVar, Protocol, TypeVar
 from PySide6.QtGui import QColor
 
 from parsers.model import Lane, LaneKind
-from rules.analysis.causes import Cause
-from viewer.theme import Theme
+from rules.analysis.idle.causes import Cause
+from viewer.look.theme import Theme
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import ClassVar
 from PySide6.QtGui import QColor
 
 from parsers.model import LaneKind
-from rules.analysis.causes import Cause
-from viewer.theme import Theme
+from rules.analysis.idle.causes import Cause
+from viewer.look.theme import Theme
 from viewer.timeline.geometry.naming import plain_name
 from viewer.timeline.kinds.base import Place, lane_style
 

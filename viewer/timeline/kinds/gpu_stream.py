@@ -8,9 +8,9 @@ from typing import ClassVar
 from PySide6.QtGui import QColor
 
 from parsers.model import LaneKind
-from rules.analysis.causes import Cause
-from rules.analysis.families import classify
-from viewer.theme import Theme
+from rules.analysis.idle.causes import Cause
+from rules.analysis.names.families import classify
+from viewer.look.theme import Theme
 from viewer.timeline.geometry.naming import kernel_name
 from viewer.timeline.kinds.base import Place, lane_style
 

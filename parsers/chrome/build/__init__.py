@@ -1,0 +1,1 @@
+"""From columns of events to a trace."""

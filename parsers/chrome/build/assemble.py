@@ -1,0 +1,193 @@
+"""Builds the trace from gathered columns: quarantine, steps, lanes, attributes, links, counters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.base import Source
+from parsers.chrome.build.arrows import link_by_arrows
+from parsers.chrome.build.communication import complete_collectives
+from parsers.chrome.build.copies import describe_copies
+from parsers.chrome.build.device_clock import note_causality
+from parsers.chrome.build.foreign import claim_calls, claim_streams, threads_of
+from parsers.chrome.build.implausible_ends import clip_overruns
+from parsers.chrome.build.lanes import LaneMaker, Names
+from parsers.chrome.build.launches import link_launches
+from parsers.chrome.build.memory import memory_counters
+from parsers.chrome.build.quarantine import Table, usable_events
+from parsers.chrome.decode.categories import Where
+from parsers.chrome.decode.collect import Columns
+from parsers.chrome.decode.counters import Series
+from parsers.chrome.decode.header import Header
+from parsers.model import (
+    GPU_WORK,
+    ArgumentSource,
+    Attribute,
+    Effect,
+    EventKind,
+    LaneKind,
+    Progress,
+    QualityRecorder,
+    Rank,
+    Trace,
+    TraceInput,
+)
+from parsers.model.builder import TraceBuilder
+
+I64 = npt.NDArray[np.int64]
+_NOTHING = np.empty(0, np.int64)
+_STEP = re.compile(r"^ProfilerStep\s*#\s*\d+")
+_CPU_EVENTS = (EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON)
+_LIMITS_OF_EXPORTERS = (1_000_000,)
+
+
+def assemble(
+    columns: Columns,
+    series: Series,
+    header: Header,
+    source: Source,
+    arguments: ArgumentSource,
+    progress: Progress,
+) -> Trace:
+    """The trace of one file."""
+    quality = columns.quality
+    strings = list(columns.names)
+    table = usable_events(columns, strings, quality)
+    progress.step(0.1, "naming lanes")
+    names = Names.of(columns.metadata)
+    streams = claim_streams(columns, names, strings, table)
+    if not header.is_kineto:
+        claim_calls(columns, strings, table)
+    _steps_to_their_lane(columns, strings, table)
+
+    builder = TraceBuilder(quality=quality)
+    builder.strings = strings
+    path = source.shown or str(source.path)
+    builder.inputs.append(TraceInput(path, "chrome", header.producer, header.rank))
+    builder.sources.append(arguments)
+    if header.rank is not None:
+        builder.ranks.append(Rank(header.rank, header.world_size, header.host))
+    builder.capture = replace(
+        header.capture(),
+        has_cpu_events=bool(np.isin(table.kind, _CPU_EVENTS).any()),
+        has_api_calls=bool((table.kind == EventKind.API).any()),
+    )
+    maker = LaneMaker(
+        builder, names, header.rank, header.devices(), _autograd_threads(columns, strings, table)
+    )
+    lanes = _lanes(columns, maker, table)
+    for which, (events, values) in table.attributes.items():
+        builder.attribute(which, events, values)
+    progress.step(0.2, "linking launches")
+    linked = link_launches(builder, table)
+    if columns.arrows:
+        link_by_arrows(columns, threads_of(columns, streams), table, builder, linked[0])
+    note_causality(table.start, *linked, quality)
+    clip_overruns(table, _in_graphs(builder, table), strings, quality)
+    complete_collectives(columns, builder, *linked, table)
+    describe_copies(builder, table)
+    _sizes_from_calls(builder, table, *linked)
+    builder.counters += memory_counters(columns.memory, maker, table.span)
+    builder.counters += series.counters(maker, table.span)
+    if not builder.devices:
+        builder.devices += maker.listed
+    columns.note_leftovers()
+    _note_oddities(columns, header, table, quality)
+    builder.epoch_ns = header.epoch_ns(table.span[0] if table.span else 0)
+    builder.add(
+        table.start,
+        table.start + table.duration,
+        table.name,
+        lanes[table.track] if len(table.track) else table.track,
+        table.kind,
+        table.row,
+    )
+    return builder.build(progress.part(0.4, 1.0))
+
+
+def _lanes(columns: Columns, maker: LaneMaker, table: Table) -> npt.NDArray[np.int32]:
+    """The lane of each track that has events."""
+    used = np.zeros(len(columns.tracks), bool)
+    used[table.track] = True
+    return np.array(
+        [
+            maker.lane(track) if wanted else 0
+            for track, wanted in zip(columns.tracks, used.tolist(), strict=True)
+        ],
+        np.int32,
+    )
+
+
+def _in_graphs(builder: TraceBuilder, table: Table) -> npt.NDArray[np.bool_]:
+    """Operations that are known to be of a graph, or share their launch with others."""
+    inside = np.zeros(len(table.start), bool)
+    inside[builder.stated(Attribute.GRAPH_NODE)] = True
+    events, correlation = table.attributes.get(Attribute.CORRELATION, (_NOTHING, _NOTHING))
+    work = np.isin(table.kind[events], GPU_WORK) & (correlation != 0)
+    _, which, counts = np.unique(correlation[work], return_inverse=True, return_counts=True)
+    inside[events[work][counts[which] > 1]] = True
+    return inside
+
+
+def _sizes_from_calls(builder: TraceBuilder, table: Table, operation: I64, launch: I64) -> None:
+    """Copies that do not state their bytes get those of the call that asked for them."""
+    calls, sizes = table.call_sizes
+    if not len(calls):
+        return
+    order = np.argsort(calls, kind="stable")
+    calls, sizes = calls[order], sizes[order]
+    copies = (table.kind[operation] == EventKind.MEMCPY) & ~np.isin(
+        operation, builder.stated(Attribute.BYTES)
+    )
+    operation, launch = operation[copies], launch[copies]
+    place = np.minimum(np.searchsorted(calls, launch), len(calls) - 1)
+    told = calls[place] == launch
+    builder.attribute(Attribute.BYTES, operation[told], sizes[place[told]])
+
+
+def _note_oddities(columns: Columns, header: Header, table: Table, quality: QualityRecorder) -> None:
+    """State what makes the recording less useful than its owner may think."""
+    if not header.is_kineto and columns.count in _LIMITS_OF_EXPORTERS:
+        quality.note(
+            "truncated",
+            Effect.NOTED,
+            f"the file holds exactly {columns.count:,} events, an exporter's limit: it is probably truncated",
+        )
+    if header.is_kineto and header.devices() and not np.isin(table.kind, GPU_WORK).any():
+        quality.note(
+            "no-gpu-events",
+            Effect.NOTED,
+            "the machine has a GPU, and no GPU activity was recorded: ProfilerActivity.CUDA was off, "
+            "another tool used the GPU's profiling interface, or nothing ran on the GPU",
+        )
+
+
+def _steps_to_their_lane(columns: Columns, strings: list[str], table: Table) -> None:
+    is_step = np.fromiter((_STEP.match(text) is not None for text in strings), bool, len(strings))
+    ranges = (table.kind == EventKind.REGION) | (
+        table.kind == EventKind.CPU_OP
+    )  # the latter until PyTorch 1.9
+    steps = np.flatnonzero(ranges & is_step[table.name])
+    if not len(steps):
+        return
+    table.kind[steps] = EventKind.STEP
+    tracks = list(columns.tracks)
+    moved = {
+        each: columns.tracks[Where.THREAD, LaneKind.STEPS, tracks[each][2], None]
+        for each in np.unique(table.track[steps]).tolist()
+    }
+    table.track[steps] = np.array([moved[each] for each in table.track[steps].tolist()], np.int32)
+
+
+def _autograd_threads(columns: Columns, strings: list[str], table: Table) -> frozenset[tuple[object, object]]:
+    """Threads that run backward operators and are not the main thread."""
+    backward = np.fromiter((text.startswith("autograd::engine::") for text in strings), bool, len(strings))
+    tracks = list(columns.tracks)
+    found = np.unique(table.track[(table.kind == EventKind.CPU_OP) & backward[table.name]]).tolist()
+    return frozenset(
+        (tracks[each][2], tracks[each][3]) for each in found if tracks[each][2] != tracks[each][3]
+    )

@@ -1,0 +1,104 @@
+"""Completes collectives: their kind from the kernel's name, their size from the call that issued them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.chrome.build.quarantine import Table
+from parsers.chrome.decode.collect import Columns
+from parsers.chrome.decode.messages import tensor_bytes
+from parsers.model import Attribute, EventKind
+from parsers.model.builder import TraceBuilder
+from parsers.model.collectives import collective_of, is_collective_kernel
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+_INHERITED = (
+    Attribute.COLLECTIVE,
+    Attribute.MESSAGE_BYTES,
+    Attribute.MESSAGE_DTYPE,
+    Attribute.GROUP,
+    Attribute.GROUP_SIZE,
+    Attribute.COLLECTIVE_SEQUENCE,
+)
+
+
+def complete_collectives(
+    columns: Columns, builder: TraceBuilder, operation: I64, launch: I64, table: Table
+) -> None:
+    """Give collective kernels without arguments those of the range around their launch, then their name's kind.
+
+    ``operation`` and ``launch`` are the linked pairs.
+    """
+    name, kind, start = table.name, table.kind, table.start
+    named = np.fromiter((is_collective_kernel(text) for text in builder.strings), bool, len(builder.strings))
+    kernels = np.flatnonzero((kind == EventKind.KERNEL) & named[name])
+    if not len(kernels):
+        return
+    wanting = np.setdiff1d(kernels, builder.stated(Attribute.MESSAGE_BYTES))
+    order = np.argsort(operation, kind="stable")
+    operation, launch = operation[order], launch[order]
+    if len(operation) and len(wanting):
+        place = np.minimum(np.searchsorted(operation, wanting), len(operation) - 1)
+        linked = operation[place] == wanting
+        wanting, launches = wanting[linked], launch[place[linked]]
+        threads = _threads(columns)[table.track]
+        _from_nccl_ranges(builder, name, kind)
+        issuers = np.unique(builder.stated(Attribute.MESSAGE_BYTES))
+        issuers = issuers[(kind[issuers] == EventKind.CPU_OP) | (kind[issuers] == EventKind.REGION)]
+        around = _innermost(launches, issuers, threads, start, start + table.duration)
+        for which in _INHERITED:
+            events, values = builder.statements(which)
+            order = np.argsort(events, kind="stable")
+            events, values = events[order], values[order]
+            if len(events):
+                at = np.minimum(np.searchsorted(events, around), len(events) - 1)
+                known = (around >= 0) & (events[at] == around)
+                builder.attribute(which, wanting[known], values[at[known]])
+    unnamed = np.setdiff1d(kernels, builder.stated(Attribute.COLLECTIVE))
+    distinct, place_of = np.unique(name[unnamed], return_inverse=True)
+    texts = [collective_of(builder.strings[each]) for each in distinct.tolist()]
+    values = np.array([builder.string(text) if text else -1 for text in texts], np.int64)[place_of]
+    builder.attribute(Attribute.COLLECTIVE, unnamed[values >= 0], values[values >= 0])
+
+
+def _threads(columns: Columns) -> I64:
+    """A number for the (process, thread) of each track."""
+    numbers: dict[object, int] = {}
+    return np.array(
+        [numbers.setdefault((first, second), len(numbers)) for _, _, first, second in columns.tracks],
+        np.int64,
+    )
+
+
+def _from_nccl_ranges(builder: TraceBuilder, name: I32, kind: npt.NDArray[np.uint8]) -> None:
+    """Ranges such as "nccl:all_reduce" state their tensors' shapes where no operator states a message size."""
+    ours = np.fromiter((text.startswith("nccl:") for text in builder.strings), bool, len(builder.strings))
+    ranges = np.flatnonzero((kind == EventKind.REGION) & ours[name])
+    dims, types = (
+        dict(zip(*(side.tolist() for side in builder.statements(which)), strict=True))
+        for which in (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES)
+    )
+    for number in ranges.tolist():
+        if number in dims and number in types:
+            size = tensor_bytes(builder.strings[dims[number]], builder.strings[types[number]])
+            if size is not None:
+                builder.attribute(Attribute.MESSAGE_BYTES, np.array([number], np.int64), size)
+
+
+def _innermost(inner: I64, outer: I64, threads: I64, start: I64, end: I64) -> I64:
+    """For each event of ``inner`` the latest-starting event of ``outer`` around it on its thread; -1: none."""
+    found = np.full(len(inner), -1, np.int64)
+    for thread in np.unique(threads[inner]).tolist():
+        mine = np.flatnonzero(threads[inner] == thread)
+        around = outer[threads[outer] == thread]
+        if not len(around):
+            continue
+        around = around[np.argsort(start[around], kind="stable")]
+        at = np.searchsorted(start[around], start[inner[mine]], side="right") - 1
+        for back in range(4):  # ranges of one collective nest two or three deep
+            candidate = around[np.maximum(at - back, 0)]
+            fits = (at - back >= 0) & (end[candidate] >= start[inner[mine]]) & (found[mine] < 0)
+            found[mine[fits]] = candidate[fits]
+    return found

@@ -1,0 +1,69 @@
+"""Direction and memory kinds of copies, from names such as "Memcpy HtoD (Pageable -> Device)"."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from parsers.chrome.build.quarantine import Table
+from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
+from parsers.model.builder import TraceBuilder
+
+_DIRECTION = re.compile(
+    r"([HDPA])to([HDPA])|CopyHostToDevice|CopyDeviceToHost|CopyDeviceToDevice", re.IGNORECASE
+)
+_ENDS = re.compile(r"\((\w+)\s*->\s*(\w+)\)")
+_DIRECTIONS = {
+    "htod": CopyKind.H2D,
+    "atod": CopyKind.D2D,
+    "dtoa": CopyKind.D2D,
+    "atoa": CopyKind.D2D,
+    "htoa": CopyKind.H2D,
+    "atoh": CopyKind.D2H,
+    "dtoh": CopyKind.D2H,
+    "dtod": CopyKind.D2D,
+    "htoh": CopyKind.H2H,
+    "ptop": CopyKind.P2P,
+    "copyhosttodevice": CopyKind.H2D,
+    "copydevicetohost": CopyKind.D2H,
+    "copydevicetodevice": CopyKind.D2D,
+}
+_MEMORIES = {
+    "pageable": MemoryKind.PAGEABLE,
+    "pinned": MemoryKind.PINNED,
+    "device": MemoryKind.DEVICE,
+    "managed": MemoryKind.MANAGED,
+    "array": MemoryKind.ARRAY,
+}
+
+
+def copy_kind(name: str) -> CopyKind:
+    """The direction that a copy's name states."""
+    found = _DIRECTION.search(name)
+    return _DIRECTIONS.get(found[0].lower(), CopyKind.UNKNOWN) if found else CopyKind.UNKNOWN
+
+
+def memory_kinds(name: str) -> tuple[MemoryKind, MemoryKind]:
+    """Where a copy comes from and goes to."""
+    found = _ENDS.search(name)
+    if not found:
+        return MemoryKind.UNKNOWN, MemoryKind.UNKNOWN
+    source, target = (_MEMORIES.get(found[side].lower(), MemoryKind.UNKNOWN) for side in (1, 2))
+    return source, target
+
+
+def describe_copies(builder: TraceBuilder, table: Table) -> None:
+    """Set the direction and memory kinds of every copy."""
+    copies = np.flatnonzero(table.kind == EventKind.MEMCPY)
+    if not len(copies):
+        return
+    distinct, which = np.unique(table.name[copies], return_inverse=True)
+    texts = [builder.strings[index] for index in distinct.tolist()]
+    kinds = np.array([copy_kind(text).value for text in texts], np.int64)
+    ends = np.array([[end.value for end in memory_kinds(text)] for text in texts], np.int64)
+    builder.attribute(Attribute.COPY_KIND, copies, kinds[which])
+    for side, attribute in enumerate((Attribute.SOURCE_MEMORY, Attribute.TARGET_MEMORY)):
+        values = ends[which, side]
+        stated = values != MemoryKind.UNKNOWN.value
+        builder.attribute(attribute, copies[stated], values[stated])

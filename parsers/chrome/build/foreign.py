@@ -1,0 +1,84 @@
+"""Finds GPU streams and API calls in traces of tools that give no categories: XProf, rocprof and the like."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from parsers.chrome.build.lanes import Names
+from parsers.chrome.build.quarantine import Table
+from parsers.chrome.decode.categories import Where
+from parsers.chrome.decode.collect import Columns
+from parsers.model import EventKind, LaneKind
+
+_DEVICE_PROCESS = re.compile(r"^(?:/device:)?GPU:?\s*(\d+)\b", re.IGNORECASE)
+_STREAM_THREAD = re.compile(r"^Stream #?(\d+)", re.IGNORECASE)
+_CALL = re.compile(r"^(hip|cuda|cu)[A-Z]\w+$")
+_COPY = re.compile(r"^(Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
+_FILL = re.compile(r"^(Memset|Fill)", re.IGNORECASE)
+
+
+def claim_streams(columns: Columns, names: Names, strings: list[str], table: Table) -> dict[int, int]:
+    """Move events of threads that are GPU streams by their names to stream lanes, as kernels and copies.
+
+    Returns the track of the stream that each such thread became, by the track of the thread.
+    """
+    moved: dict[int, int] = {}
+    for number, (where, lane, pid, tid) in enumerate(list(columns.tracks)):
+        if where is not Where.THREAD or lane is not LaneKind.OTHER:
+            continue
+        device = _DEVICE_PROCESS.match(names.processes.get(pid, ""))
+        if device is None:
+            continue
+        thread = names.threads.get((pid, tid))
+        stream = _STREAM_THREAD.match(thread) if thread else None
+        if stream is not None or thread is None:
+            queue = int(stream[1]) if stream else tid
+            moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, int(device[1]), queue]
+    if not moved:
+        return moved
+    target = np.arange(len(columns.tracks), dtype=np.int32)
+    target[list(moved)] = list(moved.values())
+    mine = np.flatnonzero(np.isin(table.track, list(moved)) & (table.kind == EventKind.OTHER))
+    kinds = np.array(
+        [
+            EventKind.MEMCPY
+            if _COPY.match(text)
+            else EventKind.MEMSET
+            if _FILL.match(text)
+            else EventKind.KERNEL
+            for text in strings
+        ],
+        np.uint8,
+    )
+    table.kind[mine] = kinds[table.name[mine]]
+    table.track[mine] = target[table.track[mine]]
+    return moved
+
+
+def claim_calls(columns: Columns, strings: list[str], table: Table) -> None:
+    """Move events that are named like calls of the GPU's API to lanes of such calls."""
+    named = np.fromiter((_CALL.match(text) is not None for text in strings), bool, len(strings))
+    if not named.any():
+        return
+    mine = np.flatnonzero((table.kind == EventKind.OTHER) & named[table.name])
+    tracks = list(columns.tracks)
+    target = np.arange(len(tracks), dtype=np.int32)
+    for number in np.unique(table.track[mine]).tolist():
+        where, lane, pid, tid = tracks[number]
+        if where is Where.THREAD and lane is LaneKind.OTHER:
+            target[number] = columns.tracks[Where.THREAD, LaneKind.CUDA_API, pid, tid]
+    moved = mine[target[table.track[mine]] != table.track[mine]]
+    table.kind[moved] = EventKind.API
+    table.track[moved] = target[table.track[moved]]
+
+
+def threads_of(columns: Columns, claimed: dict[int, int]) -> dict[int, tuple[object, object]]:
+    """The recorded process and thread of each track; ``claimed`` tells the stream that a thread became."""
+    found: dict[int, tuple[object, object]] = {
+        number: (first, second)
+        for number, (where, _, first, second) in enumerate(columns.tracks)
+        if where is Where.THREAD
+    }
+    return {**found, **{stream: found[thread] for thread, stream in claimed.items()}}

@@ -1,0 +1,115 @@
+"""The joined columns of a file, without the events whose times cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.chrome.build.device_clock import move_device_clock
+from parsers.chrome.build.plausible import judge
+from parsers.chrome.decode.collect import Columns
+from parsers.chrome.decode.times import INVALID
+from parsers.model import Attribute, Effect, QualityRecorder
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class Table:
+    """Columns of equal length, and the sparse attributes by place in them."""
+
+    start: I64
+    duration: I64
+    name: I32
+    track: I32
+    kind: npt.NDArray[np.uint8]
+    row: I64
+    attributes: dict[Attribute, tuple[I64, I64]]  # places and values
+    call_sizes: tuple[I64, I64]
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """First start and last start (ns)."""
+        return (int(self.start.min()), int(self.start.max())) if len(self.start) else None
+
+
+def usable_events(columns: Columns, strings: list[str], quality: QualityRecorder) -> Table:
+    """Join the gathered parts (which are given up) and quarantine what cannot be shown."""
+    parts = columns.parts
+    start = _joined([part.start for part in parts], np.int64)
+    duration = _joined([part.duration for part in parts], np.int64)
+    good = _joined([part.good for part in parts], np.bool_)
+    name = _joined([part.name for part in parts], np.int32)
+    track = _joined([part.track for part in parts], np.int32)
+    row = _joined([part.row for part in parts], np.int64)
+    kind = np.repeat(
+        np.array([part.kind for part in parts], np.uint8),
+        np.array([len(part.start) for part in parts], np.int64),
+    )
+    parts.clear()
+    attributes = {which: _pairs(stated) for which, stated in columns.stated.attributes.items()}
+    columns.stated.attributes.clear()
+    if Attribute.CORRELATION in attributes:
+        events, correlation = attributes[Attribute.CORRELATION]
+        timed = start[events] != INVALID
+        move_device_clock(start, kind, events[timed], correlation[timed], quality)
+    table = Table(start, duration, name, track, kind, row, attributes, _pairs(columns.stated.call_sizes))
+    return _without_impossible(table, good, strings, quality)
+
+
+def _without_impossible(
+    table: Table, good: npt.NDArray[np.bool_], strings: list[str], quality: QualityRecorder
+) -> Table:
+    start, duration = table.start, table.duration
+    verdict = judge(start, duration, good)
+    bad = np.zeros(len(start), bool)
+    for reason, mask, sentence in (
+        ("no-time", verdict.no_time, "an event without a usable time"),
+        (
+            "no-duration",
+            verdict.no_duration,
+            "an event whose duration is missing, negative or impossibly long",
+        ),
+        ("far-away", verdict.far_away, "an event far away in time from all others"),
+    ):
+        if mask.any():
+            first = int(np.flatnonzero(mask)[0])
+            when = "no start" if start[first] == INVALID else f"start {start[first]} ns"
+            example = f"{strings[table.name[first]][:80]}: {when}, duration {duration[first]} ns"
+            quality.note(reason, Effect.QUARANTINED, sentence, example, int(mask.sum()))
+            bad |= mask
+    if not bad.any():
+        return table
+    kept = np.flatnonzero(~bad)
+    places = np.full(len(start), -1, np.int64)
+    places[kept] = np.arange(len(kept))
+    return Table(
+        start[kept],
+        duration[kept],
+        table.name[kept],
+        table.track[kept],
+        table.kind[kept],
+        table.row[kept],
+        {which: _moved(places, *stated) for which, stated in table.attributes.items()},
+        _moved(places, *table.call_sizes),
+    )
+
+
+def _moved(places: I64, events: I64, values: I64) -> tuple[I64, I64]:
+    here = places[events] >= 0
+    return places[events[here]], values[here]
+
+
+def _joined(parts: list[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
+def _pairs(parts: list[tuple[I64, I64]]) -> tuple[I64, I64]:
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    events, values = (np.concatenate(side) for side in zip(*parts, strict=True))
+    return events, values

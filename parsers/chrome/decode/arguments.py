@@ -1,0 +1,69 @@
+"""Fetches one event's arguments from the file when somebody asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parsers.base import Source
+from parsers.chrome.decode.records import RAW_EVENTS
+from parsers.chrome.decode.recovery import mended, recover
+from parsers.chrome.decode.stream import Chunk, EventStream
+from parsers.model import QualityRecorder
+from parsers.source import open_bytes
+
+ROW_BITS = 22  # a chunk holds fewer events than 2**22
+_READ_ERRORS = (OSError, EOFError, ValueError, RecursionError, msgspec.DecodeError)
+
+
+@dataclass(slots=True)
+class ChromeArguments:
+    """Finds an event again by its chunk and its place in it; empty once the file has changed or is gone."""
+
+    path: Path
+    compression: str
+    state: tuple[int, int] = (0, 0)  # size and modification time when it was read
+    _chunk: tuple[int, list[bytes]] = field(default=(-1, []), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.state = self._state()
+
+    def arguments(self, source_row: int) -> Mapping[str, Any]:
+        """Everything the file says about the event: its ``args``, and its category."""
+        number, index = source_row >> ROW_BITS, source_row & ((1 << ROW_BITS) - 1)
+        try:
+            if self._state() != self.state:
+                return {}
+            texts = self._events(number)
+            event = msgspec.json.decode(texts[index]) if index < len(texts) else {}
+        except _READ_ERRORS:
+            return {}
+        arguments = event.get("args") if isinstance(event, dict) else None
+        return arguments if isinstance(arguments, dict) else {}
+
+    def _state(self) -> tuple[int, int]:
+        try:
+            state = self.path.stat()
+        except OSError:
+            return (-1, -1)
+        return state.st_size, state.st_mtime_ns
+
+    def _events(self, number: int) -> list[bytes]:
+        if self._chunk[0] != number:
+            with open_bytes(Source(self.path, b"", self.compression)) as file:
+                chunk = next((each for each in EventStream(file) if each.number == number), None)
+            self._chunk = (number, _texts(chunk) if chunk else [])
+        return self._chunk[1]
+
+
+def _texts(chunk: Chunk) -> list[bytes]:
+    for text in (chunk.data, mended(chunk)[0]) if not chunk.last else ():
+        try:
+            return [bytes(each) for each in RAW_EVENTS.decode(b"[" + text + b"]")]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+    return recover(chunk, QualityRecorder()).texts

@@ -1,0 +1,278 @@
+"""Gathers decoded events as columns: one pass over each chunk, no object per event kept."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.chrome.decode.categories import (
+    API,
+    BOOKKEEPING,
+    CPU_OP,
+    OTHER,
+    PROFILER_PROCESSES,
+    REGION,
+    Family,
+    Where,
+    family_of,
+)
+from parsers.chrome.decode.records import Arguments, Event, Placed
+from parsers.chrome.decode.stated import K, Numbered, Stated, whole_number
+from parsers.chrome.decode.times import durations, nanoseconds
+from parsers.chrome.decode.usual_records import CATEGORIES, MemoryEvent, phase_of
+from parsers.model import Effect, EventKind, LaneKind, QualityRecorder
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+E = TypeVar("E")
+Track = tuple[Where, LaneKind, Any, Any]  # and pid and tid, or device and stream
+
+FLOWS = frozenset({"s", "t", "f"})
+CORRELATED_FLOWS = frozenset({"ac2g", "fwdbwd", "async_cpu_to_gpu", "async_gpu", "forward_backward"})
+INSTANTS = frozenset({"i", "I", "R"})
+PAIRED = frozenset({"B", "E"})
+ASYNCHRONOUS = frozenset({"b", "n", "e", "S", "T", "p", "F"})
+_NO_ARGUMENTS = Arguments()
+_CATEGORY: Callable[[Event], str | None] = attrgetter("cat")
+_PHASE: Callable[[Event], str | None] = attrgetter("ph")
+
+
+class TracksOfFamily(dict[tuple[Any, Any], int]):
+    """Track numbers of one family's threads or streams; plain keys, because hashing an enum member is slow."""
+
+    def __init__(self, family: Family, tracks: Numbered[Track]) -> None:
+        super().__init__()
+        self._family, self._tracks = family, tracks
+
+    def __missing__(self, key: tuple[Any, Any]) -> int:
+        number = self[key] = self._tracks[self._family.where, self._family.lane, *key]
+        return number
+
+
+@dataclass(slots=True)
+class Part:
+    """Columns of some events; ``duration`` is ns, ``good`` says which durations are numbers."""
+
+    start: I64
+    duration: I64
+    good: npt.NDArray[np.bool_]
+    name: I32
+    track: I32
+    kind: EventKind
+    row: I64
+
+
+@dataclass(slots=True)
+class Instant:
+    """An instant or one end of a pair, kept as it is until all of the file was read."""
+
+    phase: str
+    start: int
+    name: str
+    category: str | None
+    pid: Any
+    tid: Any
+    id: Any
+    row: int
+
+
+@dataclass(slots=True)
+class Naming:
+    """A metadata event: what it names, and the name."""
+
+    what: str
+    pid: Any
+    tid: Any
+    name: str
+
+
+@dataclass(slots=True)
+class MemorySample:
+    """The state of one allocator after an allocation or release."""
+
+    device_type: int
+    device: int
+    start: int
+    allocated: int
+    reserved: int
+
+
+@dataclass(slots=True)
+class Columns:
+    """Everything gathered so far."""
+
+    quality: QualityRecorder
+    stated: Stated = field(default_factory=lambda: Stated(Numbered()))
+    tracks: Numbered[Track] = field(default_factory=Numbered)
+    parts: list[Part] = field(default_factory=list)
+    instants: list[Instant] = field(default_factory=list)
+    memory: list[MemorySample] = field(default_factory=list)
+    metadata: list[Naming] = field(default_factory=list)
+    counter_rows: list[tuple[int, Event]] = field(default_factory=list)
+    flows: int = 0
+    arrows: list[Instant] = field(default_factory=list)  # flows that may stand for correlation numbers
+    ignored: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    count: int = 0
+    _families: dict[str | None, tuple[Family, TracksOfFamily]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> Numbered[str]:
+        """Every name and text so far."""
+        return self.stated.names
+
+    def add(self, events: Sequence[Event], first_row: int) -> None:
+        """Take over the events of one chunk; event k can be found again as row ``first_row + k``."""
+        for category, alike, rows in _grouped(events, map(_CATEGORY, events)):
+            phases: set[str | None] = set(map(_PHASE, alike))
+            if len(phases) == 1:
+                self._phase(phases.pop(), category, alike, rows + first_row)
+                continue
+            for phase, of_phase, places in _grouped(alike, map(_PHASE, alike)):
+                self._phase(phase, category, of_phase, rows[places] + first_row)
+
+    def add_usual(self, events: Sequence[Placed], first_row: int) -> None:
+        """Take over the events of one chunk that ``UsualEvents`` decoded."""
+        for event_type, alike, rows in _grouped(events, map(type, events)):
+            self._phase(phase_of(event_type), CATEGORIES[event_type], alike, rows + first_row)
+
+    def _phase(self, phase: str | None, category: str | None, events: list[Any], rows: I64) -> None:
+        if phase == "X":
+            self._complete(*self._family(category), events, rows)
+        elif phase in FLOWS:
+            self.flows += len(events)
+            if category not in CORRELATED_FLOWS and isinstance(events[0], Event):
+                self._arrows(phase or "", category, events, rows)
+        elif phase == "M":
+            self._metadata(events)
+        elif phase == "C":
+            self.counter_rows += zip(rows.tolist(), events, strict=True)
+        elif phase in INSTANTS or phase in PAIRED or phase in ASYNCHRONOUS:
+            self._instants(phase or "", category, events, rows)
+        else:
+            self.ignored[phase or ""] += len(events)
+
+    def _family(self, category: str | None) -> tuple[Family, TracksOfFamily]:
+        known = self._families.get(category)
+        if known is None:
+            family = family_of(category)
+            known = self._families[category] = family, TracksOfFamily(family, self.tracks)
+        return known
+
+    def _metadata(self, events: list[Event]) -> None:
+        for event in events:
+            stated = event.args or _NO_ARGUMENTS
+            text = stated.labels if event.name == "process_labels" else stated.name
+            if isinstance(text, str):
+                self.metadata.append(Naming(event.name, event.pid, event.tid, text.strip()))
+
+    def _arrows(self, phase: str, category: str | None, events: list[Event], rows: I64) -> None:
+        starts = nanoseconds([event.ts for event in events]).tolist()
+        self.arrows += [
+            Instant(phase, start, event.name or "", category, event.pid, event.tid, event.id, row)
+            for event, start, row in zip(events, starts, rows.tolist(), strict=True)
+        ]
+
+    def _instants(
+        self, phase: str, category: str | None, events: list[Event | MemoryEvent], rows: I64
+    ) -> None:
+        starts = nanoseconds([event.ts for event in events]).tolist()
+        for event, start, row in zip(events, starts, rows.tolist(), strict=True):
+            arguments = event.args
+            if event.name == "[memory]" and arguments is not None:
+                self.memory.append(
+                    MemorySample(
+                        whole_number(arguments.memory_device_type) or 0,
+                        whole_number(arguments.memory_device) or 0,
+                        start,
+                        whole_number(arguments.allocated) or 0,
+                        whole_number(arguments.reserved) or 0,
+                    )
+                )
+                continue
+            number = event.id if event.id is not None else _scoped_id(event)
+            self.instants.append(
+                Instant(phase, start, event.name or "", category, event.pid, event.tid, number, row)
+            )
+
+    def _complete(self, family: Family, tracks: TracksOfFamily, events: list[Any], rows: I64) -> None:
+        if family is BOOKKEEPING:
+            shown = [index for index, event in enumerate(events) if event.pid not in PROFILER_PROCESSES]
+            if shown:
+                self._complete(*self._family(None), [events[index] for index in shown], rows[shown])
+            return
+        count = len(events)
+        names = self.names
+        name = np.fromiter([names[event.name] for event in events], np.int32, count)
+        arguments: list[Any] = []
+        if family.where is Where.THREAD:
+            where = [tracks[event.pid, event.tid] for event in events]
+        else:
+            arguments = [event.args or _NO_ARGUMENTS for event in events]
+            where = [
+                tracks[
+                    event.pid if each.device is None else each.device,
+                    event.tid if each.stream is None else each.stream,
+                ]
+                for event, each in zip(events, arguments, strict=True)
+            ]
+        track = np.fromiter(where, np.int32, count)
+        start = nanoseconds([event.ts for event in events])
+        duration, good = durations([event.dur for event in events])
+        numbers = self.append(Part(start, duration, good, name, track, family.kind, rows))
+        if family is CPU_OP or family is REGION:
+            self.stated.of_operators(numbers, [event.args or _NO_ARGUMENTS for event in events])
+        elif family is API:
+            self.stated.of_calls(numbers, [event.args or _NO_ARGUMENTS for event in events])
+        elif arguments:
+            self.stated.of_operations(family, numbers, arguments)
+        elif family is OTHER and isinstance(events[0], Event):
+            self.stated.in_words_of_xprof(numbers, [event.args or _NO_ARGUMENTS for event in events])
+
+    def append(self, part: Part) -> I64:
+        """Add events; returns their numbers."""
+        self.parts.append(part)
+        self.quality.read(len(part.start))
+        numbers = np.arange(self.count, self.count + len(part.start), dtype=np.int64)
+        self.count += len(part.start)
+        return numbers
+
+    def note_leftovers(self) -> None:
+        """State what was read but is no event of the timeline."""
+        self.quality.note(
+            "flow-events",
+            Effect.NOTED,
+            "arrows between events; launches are linked by correlation",
+            "",
+            self.flows,
+        )
+        for phase, count in self.ignored.items():
+            reason = "events of a phase that has no place on a timeline"
+            self.quality.note(f"phase-{phase[:8] or 'missing'}", Effect.NOTED, reason, "", count)
+
+
+def _grouped(events: Sequence[E], keys: Iterable[K]) -> Iterator[tuple[K, list[E], I64]]:
+    """Events of equal keys together, with their places, in the order they came."""
+    numbered: Numbered[K] = Numbered()
+    codes = np.fromiter(map(numbered.__getitem__, keys), np.int64, len(events))
+    if len(numbered) == 1:
+        yield next(iter(numbered)), list(events), np.arange(len(events))
+        return
+    order = np.argsort(codes.astype(np.min_scalar_type(len(numbered))), kind="stable")
+    ordered = np.fromiter(events, object, len(events))[order].tolist()
+    bounds = np.searchsorted(codes[order], np.arange(len(numbered) + 1)).tolist()
+    for key, first, last in zip(numbered, bounds, bounds[1:], strict=False):
+        yield key, ordered[first:last], order[first:last]
+
+
+def _scoped_id(event: Any) -> str | None:
+    """An id of the second form: one that counts everywhere, or in its process only."""
+    stated = getattr(event, "id2", None)
+    if not isinstance(stated, dict):
+        return None
+    return repr(stated["global"]) if "global" in stated else f"{event.pid} {stated.get('local')!r}"

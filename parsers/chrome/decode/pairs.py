@@ -1,0 +1,135 @@
+"""Makes events of the phases that come in parts: B with E, asynchronous begin with end, and instants."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from parsers.chrome.decode.categories import PROFILER_PROCESSES, REGION, Where, family_of
+from parsers.chrome.decode.collect import INSTANTS, Columns, Instant, Part
+from parsers.chrome.decode.times import INVALID
+from parsers.model import Effect, EventKind, LaneKind
+
+_BEGINS = frozenset({"b", "S"})
+_ENDS = frozenset({"e", "F"})
+
+
+def add_instants(columns: Columns) -> None:
+    """Turn ``columns.instants`` into events; ends without a beginning, and the reverse, are counted."""
+    marks: list[Instant] = []
+    stacked: list[Instant] = []
+    asynchronous: list[Instant] = []
+    for each in columns.instants:
+        if each.start == INVALID:
+            columns.quality.read(1)
+            columns.quality.note("no-time", Effect.QUARANTINED, "an event without a usable time", each.name)
+        elif each.phase in INSTANTS or each.phase in ("n", "T", "p"):
+            if each.pid not in PROFILER_PROCESSES:
+                marks.append(each)
+        elif each.phase in ("B", "E"):
+            stacked.append(each)
+        else:
+            asynchronous.append(each)
+    columns.instants.clear()
+    _add(columns, [(mark, mark.start) for mark in marks], EventKind.MARK)
+    _add(columns, _matched_stacks(columns, stacked), EventKind.REGION)
+    _add(columns, _matched_ids(columns, asynchronous), EventKind.REGION, True)
+
+
+def _matched_stacks(columns: Columns, events: list[Instant]) -> list[tuple[Instant, int]]:
+    """B and E of one thread close each other like brackets."""
+    found = []
+    open_by_thread: dict[Any, list[Instant]] = defaultdict(list)
+    events.sort(key=lambda each: each.start)
+    lone_ends: list[Instant] = []
+    for each in events:
+        stack = open_by_thread[each.pid, each.tid]
+        if each.phase == "B":
+            stack.append(each)
+            continue
+        index = len(stack) - 1
+        if each.name and stack and stack[-1].name != each.name:
+            index = next((at for at in range(len(stack) - 1, -1, -1) if stack[at].name == each.name), -1)
+        if index < 0:
+            lone_ends.append(each)
+        else:
+            found.append((stack.pop(index), each.start))
+    never = [each for stack in open_by_thread.values() for each in stack]
+    _lone(columns, never, lone_ends)
+    return found
+
+
+def _matched_ids(columns: Columns, events: list[Instant]) -> list[tuple[Instant, int]]:
+    """Asynchronous begin and end share category, id and name."""
+    found = []
+    begun: dict[Any, list[Instant]] = defaultdict(list)
+    lone_ends = []
+    events.sort(key=lambda each: each.start)
+    for each in events:
+        key = (each.category, repr(each.id), each.name if each.phase in "SF" else "")
+        if each.phase in _BEGINS:
+            begun[key].append(each)
+        elif each.phase in _ENDS:
+            if begun[key]:
+                found.append((begun[key].pop(), each.start))
+            else:
+                lone_ends.append(each)
+    _lone(columns, [each for waiting in begun.values() for each in waiting], lone_ends)
+    return found
+
+
+def _lone(columns: Columns, begins: list[Instant], ends: list[Instant]) -> None:
+    columns.quality.read(len(begins) + len(ends))
+    for kind, reason, events in (
+        ("begin-without-end", "a range begins and never ends", begins),
+        ("end-without-begin", "a range ends that never began", ends),
+    ):
+        if events:
+            columns.quality.note(kind, Effect.QUARANTINED, reason, events[0].name, len(events))
+
+
+def _add(
+    columns: Columns, ranges: Iterable[tuple[Instant, int]], kind: EventKind, asynchronous: bool = False
+) -> None:
+    ranges = list(ranges)
+    if not ranges:
+        return
+    tracks = []
+    kinds = []
+    for each, _ in ranges:
+        family = family_of(each.category)
+        lane = family.lane if family.where is Where.THREAD else LaneKind.OTHER
+        shown = kind
+        if asynchronous:
+            tracks.append(
+                columns.tracks[Where.THREAD, LaneKind.OTHER, each.pid, each.category or "asynchronous"]
+            )
+        elif kind is EventKind.MARK:
+            lane = REGION.lane if lane is LaneKind.CPU_THREAD else lane
+            tracks.append(columns.tracks[Where.THREAD, lane, each.pid, each.tid])
+        else:
+            shown = family.kind if lane is not LaneKind.OTHER else EventKind.OTHER
+            tracks.append(columns.tracks[Where.THREAD, lane, each.pid, each.tid])
+        kinds.append(shown)
+    start = np.array([each.start for each, _ in ranges], np.int64)
+    end = np.array([end for _, end in ranges], np.int64)
+    track = np.array(tracks, np.int32)
+    name = np.array([columns.names[each.name] for each, _ in ranges], np.int32)
+    row = np.array([each.row for each, _ in ranges], np.int64)
+    codes = np.array(kinds, np.uint8)
+    for code in np.unique(codes).tolist():
+        mine = codes == code
+        columns.append(
+            Part(
+                start[mine],
+                (end - start)[mine],
+                np.ones(int(mine.sum()), bool),
+                name[mine],
+                track[mine],
+                EventKind(code),
+                row[mine],
+            )
+        )

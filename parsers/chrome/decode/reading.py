@@ -1,0 +1,126 @@
+"""Reads the chunks of a trace file into columns, all of them or a share."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from parsers.chrome.decode.arguments import ROW_BITS
+from parsers.chrome.decode.collect import Columns
+from parsers.chrome.decode.counters import Series, take_counters
+from parsers.chrome.decode.records import EVENTS, RAW_EVENTS
+from parsers.chrome.decode.recovery import REPAIRED_TEXT, mended, recover
+from parsers.chrome.decode.stream import Chunk, EventStream
+from parsers.chrome.decode.usual_records import UsualEvents
+from parsers.model import QualityRecorder
+
+MOST_TRAILER_BYTES = 64 << 20
+MOST_EVENTS_WITHOUT_KNOWING = 60_000_000
+BYTES_OF_EVENT = 160  # at the peak of opening, measured
+Share = Callable[[Chunk], bool]  # whether we take a chunk
+
+
+class TooManyEvents(Exception):
+    """The file holds more events than the memory of this machine can."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.most = most
+
+
+def most_events() -> int:
+    """How many events fit into half of this machine's memory."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return MOST_EVENTS_WITHOUT_KNOWING
+    return memory // 2 // BYTES_OF_EVENT
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was gathered; ``trailer`` is what follows the event list, once its end was seen."""
+
+    columns: Columns = field(default_factory=lambda: Columns(QualityRecorder()))
+    series: Series = field(default_factory=Series)
+    usual: UsualEvents = field(default_factory=UsualEvents)
+    trailer: bytes = b""
+    ended_early: bool = False  # the list ended before the last chunk
+
+    def read(self, stream: EventStream, is_ours: Share, step: Callable[[EventStream], None]) -> None:
+        """Take over our share of the stream; ``step`` is called before each chunk."""
+        most = most_events()
+        with without_garbage_collection():
+            chunks = iter(stream)
+            for chunk in chunks:
+                step(stream)
+                if self.columns.count > most:
+                    raise TooManyEvents(most)
+                if not is_ours(chunk):
+                    continue
+                rest = self._take(chunk)
+                if rest is not None:
+                    self.ended_early = not chunk.last
+                    self.trailer = rest if chunk.last else _with_what_follows(rest, chunks)
+                    break
+
+    def _take(self, chunk: Chunk) -> bytes | None:
+        """Add a chunk's events; returns what follows the list once its end was seen."""
+        if not chunk.last:
+            if self._take_whole(chunk, chunk.as_list):
+                return None
+            text, repaired = mended(chunk)
+            if repaired and self._take_whole(chunk, b"[" + text + b"]"):
+                self.columns.quality.note(*REPAIRED_TEXT, f"byte {chunk.offset} or later", repaired)
+                return None
+        found = recover(chunk, self.columns.quality)
+        if found.events:
+            first_row = chunk.number << ROW_BITS
+            self.columns.add(found.events, first_row)
+            take_counters(self.columns, self.series, found.texts, first_row)
+        return found.rest
+
+    def _take_whole(self, chunk: Chunk, text: bytes) -> bool:
+        """Add all events of a chunk, a JSON list, at once; False when they are not what the decoder expects."""
+        first_row = chunk.number << ROW_BITS
+        usual = self.usual.decode(text)
+        if usual is not None:
+            self.columns.add_usual(usual, first_row)
+            return True
+        try:
+            events = EVENTS.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        self.columns.add(events, first_row)
+        if self.columns.counter_rows:
+            texts = [bytes(each) for each in RAW_EVENTS.decode(text)]
+            take_counters(self.columns, self.series, texts, first_row)
+        return True
+
+
+def _with_what_follows(rest: bytes, stream: Iterator[Chunk]) -> bytes:
+    """The trailer of a file whose list ended before its last chunk, which the stream took for events."""
+    parts, total = [rest], len(rest)
+    for chunk in stream:
+        parts.append(chunk.data)
+        total += len(chunk.data)
+        if total > MOST_TRAILER_BYTES:
+            break
+    return b",".join(parts)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Decoding makes millions of short-lived objects and no cycle; collecting them in between doubles the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,232 @@
+"""Reads what a strict decoder refuses: event by event, repairing what can be repaired and counting the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from parsers.chrome.decode.records import EVENT, Event
+from parsers.chrome.decode.stream import Chunk, is_event
+from parsers.model import Effect, QualityRecorder
+
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|[{}\[\]]', re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_REPAIRABLE = re.compile(
+    r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z))|(?P<number>[-+]?\b(?:nan|inf|infinity)\b)|(?P<comma>,)(?=\s*[}\]])',
+    re.DOTALL | re.IGNORECASE,
+)
+_END_OF_LIST = re.compile(rb"\s*+(?:,\s*+)?+(?:\{\s*+\}\s*+(?:,\s*+)?+)*+\]")
+_BARE_NUMBER = re.compile(rb'((?<!\\)":\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}])', re.IGNORECASE)
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
+_ESCAPE = (  # group 1 is missing for a backslash that begins no escape, nor one half of a pair of surrogates
+    r'\\(["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
+    r"|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})?"
+)
+_BACKSLASH, _BACKSLASH_IN_TEXT = re.compile(_ESCAPE.encode()), re.compile(_ESCAPE)
+REPAIRED_TEXT = ("repaired-text", Effect.REPAIRED, "an event held text that is no JSON")
+MOST_JOINED = 8
+MOST_FAILED_JOINS = 4  # in a row; then the text is damaged, and its events are not such
+MOST_PIECE_BYTES = 16 << 20
+
+
+@dataclass(slots=True)
+class Piece:
+    """The bytes of one event, as far as its bounds could be told."""
+
+    offset: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Recovered:
+    """The events of one chunk, each with its place; ``rest`` is what follows the end of the event list."""
+
+    events: list[Event] = field(default_factory=list)
+    texts: list[bytes] = field(
+        default_factory=list
+    )  # of the events, as valid JSON where they could be mended
+    rest: bytes | None = None
+
+
+def mended(chunk: Chunk) -> tuple[bytes, int]:
+    """A chunk without the mistakes that some writers make in every event, and how many events had them.
+
+    These are bytes that are no text, bare ``nan`` and ``inf``, backslashes of file names that are not escaped, and
+    halves of surrogate pairs, which Python writes for bytes of a file name that are no text.
+    """
+    original = data = chunk.data
+    places = _undecodable(data)
+    if places:
+        data = data.decode("utf-8", "replace").encode()
+    numbers = [found.start() for found in _BARE_NUMBER.finditer(original)]
+    if numbers:
+        data = _BARE_NUMBER.sub(rb"\1null", data)
+        places += numbers
+    if b"\\" in data:
+        stray = [found.start() for found in _BACKSLASH.finditer(original) if found[1] is None]
+        data = _BACKSLASH.sub(lambda found: found[0] if found[1] else b"\\\\", data) if stray else data
+        places += stray
+    if not places:
+        return data, 0
+    bounds = [found.start() for found in chunk.boundary.finditer(original)]
+    return data, len({bisect_right(bounds, place) for place in places})
+
+
+def _undecodable(data: bytes) -> list[int]:
+    """Where bytes are that are no UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return [found.start() for found in _BEYOND_ASCII.finditer(data) if not _is_text(found[0])]
+    return []
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def recover(chunk: Chunk, quality: QualityRecorder) -> Recovered:
+    """Events of a chunk that the strict decoder refused, or of the last chunk, which ends outside the list."""
+    data, offset, last = chunk.data, chunk.offset, chunk.last
+    found = Recovered()
+    for piece in _pieces(chunk):
+        at = piece.offset + offset
+        event, text, repaired = _event(piece.data)
+        rest = None
+        if event is None:
+            end = _end_of_first_value(piece.data)
+            if end is not None:
+                event, text, repaired = _event(piece.data[:end])
+                rest = piece.data[end:]
+            elif last and (closing := _END_OF_LIST.match(piece.data)):
+                found.rest = piece.data[closing.end() :] + data[piece.offset + len(piece.data) :]
+                return found
+        if event is not None:
+            found.events.append(event)
+            found.texts.append(text)
+            if repaired:
+                quality.note(*REPAIRED_TEXT, f"byte {at}")
+        elif piece.data.strip(b" \t\r\n,"):
+            _lost(piece.data, at, last, quality)
+        if rest is not None:
+            closing = _END_OF_LIST.match(rest)
+            if closing:
+                found.rest = rest[closing.end() :] + data[piece.offset + len(piece.data) :]
+                return found
+            if rest.strip(b" \t\r\n,]"):
+                _lost(rest, at, last, quality)
+    return found
+
+
+def _lost(data: bytes, at: int, last: bool, quality: QualityRecorder) -> None:
+    example = f"byte {at}: {data[:80].decode('utf-8', 'replace').strip()}"
+    quality.read(1)
+    if last:
+        quality.note("cut", Effect.QUARANTINED, "the file ends in the middle of an event", example)
+    else:
+        quality.note("unreadable", Effect.QUARANTINED, "an event could not be read as JSON", example)
+
+
+def _pieces(chunk: Chunk) -> Iterator[Piece]:
+    """The chunk cut at its boundaries; parts of one event, whose arguments hold objects like events, are joined."""
+    data = chunk.data
+    places = [found.span(1) for found in chunk.boundary.finditer(data)]
+    ends = [start for start, _ in places] + [len(data)]
+    begins = [0] + [end for _, end in places]
+    number = failures = 0
+    while number < len(begins):
+        begin, last = begins[number], number
+        if failures < MOST_FAILED_JOINS and _end_of_first_value(data[begin : ends[number]]) is None:
+            joined = range(number + 1, min(number + MOST_JOINED, len(ends)))
+            last = next((each for each in joined if _begins_with_event(data[begin : ends[each]])), number)
+            failures = 0 if last > number else failures + 1
+        yield Piece(begin, data[begin : ends[last]])
+        number = last + 1
+
+
+def _begins_with_event(data: bytes) -> bool:
+    end = _end_of_first_value(data)
+    return end is not None and is_event(data[:end])
+
+
+def _event(data: bytes) -> tuple[Event | None, bytes, bool]:
+    try:
+        return EVENT.decode(data), data, False
+    except msgspec.ValidationError:
+        if (event := _coerced(data)) is not None:
+            return event, data, True
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    if len(data) > MOST_PIECE_BYTES or not data.lstrip().startswith(b"{"):
+        return None, data, False
+    repaired = _REPAIRABLE.sub(_mend, data.decode("utf-8", "replace")).encode("utf-8", "replace")
+    try:
+        return EVENT.decode(repaired), repaired, True
+    except msgspec.ValidationError:
+        return _coerced(repaired), repaired, True
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None, data, False
+
+
+def _mend(found: re.Match[str]) -> str:
+    if found["number"]:
+        return "null"
+    if found["comma"]:
+        return ""
+    text = found["text"]
+    inner = _CONTROL.sub(lambda match: f"\\u{ord(match.group()):04x}", text[1:-1])
+    return '"' + _BACKSLASH_IN_TEXT.sub(lambda match: match[0] if match[1] else r"\\", inner) + '"'
+
+
+def _coerced(data: bytes) -> Event | None:
+    """An event with fields of unexpected types: what can be used of it."""
+    try:
+        fields: Any = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    usable: dict[str, Any] = {}
+    for name in ("ph", "cat", "name"):
+        if (value := fields.get(name)) is not None:
+            usable[name] = value if isinstance(value, str) else json.dumps(value)
+    for name in ("pid", "tid", "ts", "dur"):
+        if isinstance(value := fields.get(name), (str, int, float)) and not isinstance(value, bool):
+            usable[name] = value
+        elif value is not None and name in ("pid", "tid"):
+            usable[name] = json.dumps(value)
+    if isinstance(arguments := fields.get("args"), dict):
+        usable["args"] = arguments
+    usable["id"] = fields.get("id")
+    for attempt in (usable, {name: value for name, value in usable.items() if name != "args"}):
+        try:
+            return EVENT.decode(msgspec.json.encode(attempt))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            continue
+    return None
+
+
+def _end_of_first_value(data: bytes) -> int | None:
+    """Where the first balanced object of ``data`` ends; None when it does not."""
+    depth = 0
+    for token in _TOKEN.finditer(data):
+        mark = token.group()
+        if mark in (b"{", b"["):
+            depth += 1
+        elif mark in (b"}", b"]"):
+            depth -= 1
+            if depth == 0:
+                return token.end()
+            if depth < 0:
+                return None
+    return None

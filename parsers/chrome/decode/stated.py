@@ -1,0 +1,186 @@
+"""What events state about themselves, as sparse columns of attributes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Raw
+
+from parsers.chrome.decode.categories import GPU_SYNC, KERNEL, Family
+from parsers.chrome.decode.messages import collective_name, message_bytes
+from parsers.chrome.decode.records import NO_TEXT, Arguments, CollectiveArguments, OperatorArguments
+from parsers.chrome.decode.synchronisation import sync_kind
+from parsers.chrome.decode.usual_records import CallArguments, OperationArguments
+from parsers.chrome.decode.xprof import NO_DETAILS, details_of
+from parsers.model import Attribute
+
+I64 = npt.NDArray[np.int64]
+K = TypeVar("K", bound=Hashable)
+
+
+class Numbered(dict[K, int]):
+    """Gives each new key the next number."""
+
+    def __missing__(self, key: K) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+@dataclass(slots=True)
+class Stated:
+    """Attributes of numbered events; texts are numbers of ``names``."""
+
+    names: Numbered[str]
+    attributes: dict[Attribute, list[tuple[I64, I64]]] = field(default_factory=lambda: defaultdict(list))
+    call_sizes: list[tuple[I64, I64]] = field(default_factory=list)  # bytes that API calls were asked to copy
+    _texts: dict[bytes, int] = field(default_factory=dict)
+    _shapes: dict[bytes, int] = field(default_factory=dict)
+    _sizes: list[tuple[int, int]] = field(default_factory=list)  # product and text of each shape
+
+    def of_operators(self, numbers: I64, arguments: list[OperatorArguments]) -> None:
+        """Of operators and annotations."""
+        self._integers(Attribute.SEQUENCE, numbers, [each.sequence for each in arguments])
+        self._integers(Attribute.FORWARD_THREAD, numbers, [each.forward_thread for each in arguments])
+        self._raw_texts(Attribute.INPUT_DIMS, numbers, [each.input_dims for each in arguments])
+        self._raw_texts(Attribute.INPUT_DIMS, numbers, [each.input_dims_of_2020 for each in arguments])
+        self._raw_texts(Attribute.INPUT_TYPES, numbers, [each.input_types for each in arguments])
+        self._collectives(numbers, arguments)
+
+    def of_calls(self, numbers: I64, arguments: list[CallArguments | Arguments]) -> None:
+        """Of calls of the runtime or the driver."""
+        self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
+        sizes, stated = _integers_of([each.size for each in arguments])
+        if len(sizes):
+            self.call_sizes.append((numbers if stated is None else numbers[stated], sizes))
+
+    def of_operations(
+        self, family: Family, numbers: I64, arguments: list[OperationArguments | Arguments]
+    ) -> None:
+        """Of operations of the GPU."""
+        self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
+        if family is KERNEL:
+            self._integers(Attribute.REGISTERS, numbers, [each.registers for each in arguments])
+            self._shape(Attribute.GRID, Attribute.GRID_SHAPE, numbers, [each.grid for each in arguments])
+            self._shape(Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [each.block for each in arguments])
+            self._collectives(numbers, arguments)
+        elif family is GPU_SYNC:
+            kinds = [sync_kind(each.sync_kind).value for each in arguments]
+            self._attribute(Attribute.SYNC_KIND, numbers, np.array(kinds, np.int64))
+        else:
+            self._integers(Attribute.BYTES, numbers, [each.bytes for each in arguments])
+        self._integers(Attribute.GRAPH_NODE, numbers, [each.graph_node for each in arguments])
+
+    def in_words_of_xprof(self, numbers: I64, arguments: list[Arguments]) -> None:
+        """Of events of XProf, which says the same in other words."""
+        self._integers(Attribute.CORRELATION, numbers, [each.correlation_id for each in arguments])
+        details = [details_of(each.kernel_details, each.memcpy_details) for each in arguments]
+        if any(each is not NO_DETAILS for each in details):
+            self._integers(Attribute.REGISTERS, numbers, [each.registers for each in details])
+            self._integers(Attribute.BYTES, numbers, [each.size for each in details])
+            self._shape(Attribute.GRID, Attribute.GRID_SHAPE, numbers, [each.grid for each in details])
+            self._shape(Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [each.block for each in details])
+
+    def _collectives(self, numbers: I64, arguments: Sequence[CollectiveArguments]) -> None:
+        mine = [index for index, each in enumerate(arguments) if each.collective is not None]
+        if not mine:
+            return
+        numbers = numbers[mine]
+        stating = [arguments[index] for index in mine]
+        for which, texts in (
+            (Attribute.COLLECTIVE, [collective_name(str(each.collective)) for each in stating]),
+            (Attribute.MESSAGE_DTYPE, [each.message_type for each in stating]),
+            (Attribute.GROUP, [each.group for each in stating]),
+        ):
+            stated = [index for index, text in enumerate(texts) if isinstance(text, (str, int))]
+            values = [self.names[str(texts[index])] for index in stated]
+            self._attribute(which, numbers[stated], np.array(values, np.int64))
+        self._integers(Attribute.GROUP_SIZE, numbers, [each.group_size for each in stating])
+        sizes = [message_bytes(each.message_elements, each.message_type) for each in stating]
+        self._integers(Attribute.MESSAGE_BYTES, numbers, sizes)
+        self._integers(Attribute.COLLECTIVE_SEQUENCE, numbers, [each.collective_sequence for each in stating])
+
+    def _attribute(self, which: Attribute, numbers: I64, values: I64) -> None:
+        if len(numbers):
+            self.attributes[which].append((numbers, values))
+
+    def _integers(self, which: Attribute, numbers: I64, values: list[Any]) -> None:
+        column, stated = _integers_of(values)
+        self._attribute(which, numbers if stated is None else numbers[stated], column)
+
+    def _raw_texts(self, which: Attribute, numbers: I64, raws: list[Raw]) -> None:
+        if raws.count(NO_TEXT) == len(raws):
+            return
+        texts = list(map(bytes, raws))
+        known = self._texts
+        try:
+            values = [known[text] for text in texts]
+        except KeyError:
+            for text in texts:
+                if text not in known:
+                    known[text] = self.names[text.decode("utf-8", "replace")] if text else -1
+            values = [known[text] for text in texts]
+        column = np.array(values, np.int64)
+        stated = column >= 0
+        self._attribute(which, numbers[stated], column[stated])
+
+    def _shape(self, product: Attribute, shape: Attribute, numbers: I64, raws: Sequence[Raw | bytes]) -> None:
+        texts = list(map(bytes, raws))
+        known = self._shapes
+        try:
+            places = [known[text] for text in texts]
+        except KeyError:
+            for text in texts:
+                if text not in known:
+                    known[text] = len(self._sizes)
+                    self._sizes.append(self._shape_of(text))
+            places = [known[text] for text in texts]
+        sizes = np.array(self._sizes, np.int64)[np.array(places, np.int64)]
+        stated = sizes[:, 0] >= 0
+        if not stated.all():
+            numbers, sizes = numbers[stated], sizes[stated]
+        self._attribute(product, numbers, sizes[:, 0])
+        self._attribute(shape, numbers, sizes[:, 1])
+
+    def _shape_of(self, text: bytes) -> tuple[int, int]:
+        sides = text.strip(b'[]" ').split(b",")
+        try:
+            numbers = [int(side) for side in sides]
+        except ValueError:
+            return -1, -1
+        product = 1
+        for number in numbers:
+            product *= number
+        if len(numbers) != 3 or not 0 <= product < 1 << 62:
+            return -1, -1
+        return product, self.names[",".join(map(str, numbers))]
+
+
+def _integers_of(values: list[Any]) -> tuple[I64, list[int] | None]:
+    """The values that are whole numbers, and their places; no places means all."""
+    stated: list[int] | None = None
+    if None in values:
+        stated = [index for index, value in enumerate(values) if value is not None]
+        values = [values[index] for index in stated]
+    try:
+        return np.array(values, np.int64), stated
+    except (TypeError, ValueError, OverflowError):
+        numbers = [whole_number(value) for value in values]
+        places = range(len(values)) if stated is None else stated
+        good = [place for place, number in zip(places, numbers, strict=True) if number is not None]
+        return np.array([number for number in numbers if number is not None], np.int64), good
+
+
+def whole_number(value: Any) -> int | None:
+    """7, 7.0, "7" or "0x7" as a number; None for any other text and for what 64 bits do not hold."""
+    if value is None or isinstance(value, (list, dict)):
+        return None
+    try:
+        number = int(value, 0) if isinstance(value, str) else int(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if -(1 << 63) <= number < 1 << 63 else None

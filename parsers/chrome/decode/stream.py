@@ -1,0 +1,189 @@
+"""Cuts the stream of a trace file into chunks of whole events, and keeps what stands around the event list."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+import msgspec
+import zstandard
+
+from parsers.chrome.decode.records import EVENT
+
+CHUNK_BYTES = 2 << 20  # the objects of one chunk then stay in the processor's cache
+MOST_HEADER_BYTES = 128 << 20
+MOST_EVENT_BYTES = 64 << 20
+
+_LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
+_LIST_AFTER_LIST = re.compile(rb'\s*+\}?+[\s\0]*+\[\s*+\{\s*+"')
+_BARE_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_FIRST_KEYS = (
+    rb"ph|name|cat|pid|tid|ts|dur|id|args|s|bp|sf|tts|cname|id2|scope|tdur|esf"  # of the trace event format
+)
+_FIRST_KEY = re.compile(rb'[\s,{}]*?\{\s*"((?:[^"\\]|\\.){1,64})"')
+_BOM = b"\xef\xbb\xbf"
+_TAIL_BYTES = 1 << 13
+_DAMAGED_BYTES = 8 << 20
+_MOST_PLACES = 32
+_MOST_PARTS = 8  # of one event, between places that look like boundaries
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Whole events separated by commas, without brackets: ``buffer`` up to ``end``.
+
+    ``offset`` is where it starts in the unpacked file.
+    """
+
+    number: int
+    offset: int
+    buffer: bytes
+    end: int
+    boundary: re.Pattern[bytes]
+    last: bool = False  # the rest of the file: an event, the end of the list, and what follows it
+
+    @property
+    def data(self) -> bytes:
+        return self.buffer[: self.end]
+
+    @property
+    def as_list(self) -> bytes:
+        """The events as a JSON list."""
+        return b"".join((b"[", memoryview(self.buffer)[: self.end], b"]"))
+
+
+@dataclass(slots=True)
+class EventStream:
+    """Iterates over the chunks of one unpacked stream; afterwards ``header`` and ``trailer`` are known.
+
+    The cuts depend on the content only, so that a chunk's number finds it again.
+    """
+
+    file: IO[bytes]
+    header: bytes = b""
+    trailer: bytes = b""
+    has_list: bool = False
+    damage: str = ""  # why reading ended before the end of the file
+    consumed: int = 0  # unpacked bytes
+    most_bytes: int = 1 << 62  # unpacked bytes after which reading stops
+
+    _rest: bytes = field(default=b"", init=False)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        start = self._find_list()
+        if start < 0:
+            return
+        buffer = self._rest[start:]
+        boundary = boundary_of(buffer)
+        offset = start
+        number = 0
+        while True:
+            block = self._read()
+            if not block:
+                break
+            buffer += block
+            if len(buffer) < CHUNK_BYTES:
+                continue
+            cut = last_boundary(buffer, boundary)
+            if cut is None:
+                if len(buffer) > MOST_EVENT_BYTES:
+                    break
+                continue
+            yield Chunk(number, offset, buffer, cut[0], boundary)
+            number += 1
+            offset += cut[1]
+            buffer = buffer[cut[1] :]
+        cut = last_boundary(buffer, boundary)
+        if cut is not None:
+            yield Chunk(number, offset, buffer, cut[0], boundary)
+            number += 1
+            offset += cut[1]
+            buffer = buffer[cut[1] :]
+        yield Chunk(number, offset, buffer, len(buffer), boundary, last=True)
+
+    def _find_list(self) -> int:
+        buffer = b""
+        while block := self._read():
+            buffer += block
+            bare = _BARE_LIST.match(buffer)
+            found = bare or _LIST.search(buffer, max(0, len(buffer) - len(block) - 64))
+            if found:
+                self.header = b"" if bare else buffer[: found.start()].removeprefix(_BOM)
+                self._rest = buffer
+                self.has_list = True
+                return found.end()
+            if len(buffer) > MOST_HEADER_BYTES:
+                break
+        self.header = buffer.removeprefix(_BOM)
+        return -1
+
+    def _read(self) -> bytes:
+        """``CHUNK_BYTES`` of the file; less only at its end, so that the cuts do not depend on the source."""
+        parts = []
+        missing = CHUNK_BYTES
+        while missing and not self.damage:
+            try:
+                block = self.file.read(missing)
+            except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+                self.damage = f"the packed data ends early or is damaged ({error})"
+                break
+            if not block:
+                break
+            parts.append(block)
+            missing -= len(block)
+        self.consumed += CHUNK_BYTES - missing
+        if self.consumed > self.most_bytes:
+            self.damage = (
+                f"the file unpacks to more than {self.most_bytes >> 20:,} MB, far more than its size tells"
+            )
+            return b""
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def holds_a_list(text: bytes) -> bool:
+    """Whether a list of events begins in what follows one."""
+    return _LIST.search(text) is not None or _LIST_AFTER_LIST.match(text) is not None
+
+
+def boundary_of(events: bytes) -> re.Pattern[bytes]:
+    """Matches where one event ends and another begins; group 1 is what stands between them.
+
+    An event is told from an object inside another event by its first key: one of the format's own, or the first key
+    of the first event.
+    """
+    first = _FIRST_KEY.match(events[:4096])
+    keys = _FIRST_KEYS + (b"|" + re.escape(first[1]) if first else b"")
+    return re.compile(rb'\}(\s*,\s*)(?=\{\s*"(?:' + keys + rb')")')
+
+
+def last_boundary(buffer: bytes, boundary: re.Pattern[bytes]) -> tuple[int, int] | None:
+    """(end of an event, start of the next one) for the last place where one ends and another begins.
+
+    Objects in an event's arguments may look like events, so what stands before the place must be an event, unless
+    the text is damaged over such a length that any likely place will do. None when there is no such place.
+    """
+    span = _TAIL_BYTES
+    while True:
+        first = max(0, len(buffer) - span)
+        places = [found.span(1) for found in boundary.finditer(buffer, first)]
+        begins = [*((0,) if first == 0 else ()), *(end for _, end in places)]
+        for place in reversed(places[-_MOST_PLACES:]):
+            before = [begin for begin in begins if begin <= place[0]][-_MOST_PARTS:]
+            if any(is_event(buffer[begin : place[0]]) for begin in reversed(before)):
+                return place
+        if places and len(buffer) > _DAMAGED_BYTES:
+            return places[-1]
+        if first == 0:
+            return None
+        span *= 16
+
+
+def is_event(text: bytes) -> bool:
+    """Whether this is exactly one event."""
+    try:
+        return EVENT.decode(text).ph is not None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False

@@ -1,0 +1,1 @@
+"""Intervals, searches and durations on int64 columns."""

@@ -1,0 +1,104 @@
+"""Which of a thread's nested events is the innermost one at a moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Trace
+from parsers.model.nesting import depths
+from rules.analysis.arithmetic.ascending_search import last_not_after
+
+I64 = npt.NDArray[np.int64]
+SHALLOW = 30_000  # depths below this fit into 16 bits, which sort by counting
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Innermost:
+    """A step function of time: from ``edges[i]`` on, ``event[i]`` is the innermost open event (-1: none)."""
+
+    edges: I64
+    event: I64
+
+    def at(self, times: I64) -> I64:
+        """The innermost event at each time; -1 where none is open."""
+        if not len(self.edges):
+            return np.full(len(times), -1, np.int64)
+        place = last_not_after(self.edges, times)
+        return np.where(place < 0, -1, self.event[np.maximum(place, 0)])
+
+    @staticmethod
+    def of(trace: Trace, events: I64) -> Innermost:
+        """The step function of some events of one thread, in any order; empty events are never open."""
+        start, end = trace.events.start[events], trace.events.end[events]
+        real = end > start
+        if not real.all():
+            start, end, events = start[real], end[real], events[real]
+        if not len(events):
+            return Innermost(_NONE, _NONE)
+        if (start[1:] <= start[:-1]).any():
+            order = _outermost_first(start, end)
+            start, end, events = start[order], end[order], events[order]
+        depth = depths(start, end)
+        if not depth.any():
+            return _one_after_another(start, end, events)
+        begins = _last_of_each(start, depth)
+        by_end = np.argsort(end, kind="stable")[::-1]
+        ends = by_end[_last_of_each(end[by_end], -depth[by_end])][::-1]
+        times = np.concatenate((end[ends], start[begins]))
+        opened = np.concatenate((_parents(start, end, depth)[ends], begins))
+        sequence = np.argsort(times, kind="stable")
+        times, opened = times[sequence], opened[sequence]
+        last = np.append(
+            times[1:] != times[:-1], True
+        )  # what begins here, else what goes on where something ends
+        opened = opened[last]
+        return Innermost(times[last], np.where(opened < 0, -1, events[opened]))
+
+
+def _one_after_another(start: I64, end: I64, events: I64) -> Innermost:
+    """Of events that do not overlap, by start; where one ends and the next begins there is one edge."""
+    edges = np.column_stack((start, end)).ravel()
+    event = np.column_stack((events, np.full(len(events), -1))).ravel()
+    if not (end[:-1] == start[1:]).any():
+        return Innermost(edges, event)
+    kept = np.append(edges[:-1] != edges[1:], True)
+    return Innermost(edges[kept], event[kept])
+
+
+def _last_of_each(times: I64, rank: npt.NDArray[np.int32]) -> I64:
+    """Of the events at each time the one of the highest rank, as places; the times rise or fall."""
+    again = times[1:] == times[:-1]
+    if (rank[1:][again] < rank[:-1][again]).any():
+        order = np.lexsort((rank, np.cumsum(np.append(False, ~again))))
+        return np.asarray(order[np.append(~again, True)])
+    return np.flatnonzero(np.append(~again, True))
+
+
+def _outermost_first(start: I64, end: I64) -> I64:
+    """The order by start, longer events before shorter ones: one sort where the events come in that order by rows."""
+    order = np.argsort(start, kind="stable")
+    again = (np.diff(start[order]) == 0) & (np.diff(end[order]) > 0)
+    return np.lexsort((-end, start)) if again.any() else order
+
+
+def _parents(start: I64, end: I64, depth: npt.NDArray[np.int32]) -> I64:
+    """For each event the one directly around it, as an index; -1 at the outermost level."""
+    parent = np.full(len(start), -1, np.int64)
+    deepest = int(depth.max(initial=0))
+    if not deepest:
+        return parent
+    by_depth = np.argsort(depth.astype(np.int16) if deepest < SHALLOW else depth, kind="stable")
+    edges = np.searchsorted(depth[by_depth], np.arange(deepest + 2))
+    outer = by_depth[: edges[1]]
+    for level in range(1, deepest + 1):
+        mine = by_depth[edges[level] : edges[level + 1]]
+        place = np.searchsorted(start[outer], start[mine], side="right") - 1
+        candidate = outer[np.maximum(place, 0)]
+        around = (place >= 0) & (end[candidate] >= end[mine])
+        parent[mine] = np.where(around, candidate, -1)
+        outer = mine
+    return parent

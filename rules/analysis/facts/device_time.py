@@ -1,0 +1,71 @@
+"""One device's time as disjoint sets of intervals: compute, exposed communication, exposed copies, other, idle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules.analysis.arithmetic.ascending_search import among
+from rules.analysis.arithmetic.intervals import EMPTY, Intervals, subtract, union
+from rules.analysis.facts.device_operations import operations_of_device
+from rules.analysis.idle.causes import Cause, IdleTable
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceTime:
+    """Each moment belongs to the first of: compute, communication, copies, other; idle time to one cause."""
+
+    busy: Intervals
+    compute: Intervals  # kernels that are no collectives, and opaque CUDA graphs
+    communication: Intervals  # collectives that no compute covers
+    copies: Intervals  # copies that neither covers
+    other: Intervals  # memsets alone
+    idle: Mapping[Cause, Intervals]
+
+    @staticmethod
+    def within(part: Intervals, t0: int, t1: int) -> int:
+        """ns of a part inside [t0, t1)."""
+        start, end = part
+        low, high = int(np.searchsorted(end, t0, side="right")), int(np.searchsorted(start, t1, side="left"))
+        if low >= high or t1 <= t0:
+            return 0
+        return int((np.minimum(end[low:high], t1) - np.maximum(start[low:high], t0)).sum())
+
+    def idle_within(self, cause: Cause, t0: int, t1: int) -> int:
+        """ns that the device idled for a cause inside [t0, t1)."""
+        return self.within(self.idle[cause], t0, t1)
+
+
+def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Intervals, Intervals, Intervals]:
+    """(busy, compute, exposed communication, exposed copies, other) of one device."""
+    operations = operations_of_device(trace, device)
+    kind = trace.events.kind[operations]
+    collective = among(operations, trace.collective_kernels)
+
+    def covered(which: npt.NDArray[np.bool_]) -> Intervals:
+        return union(trace.events.start[operations[which]], trace.events.end[operations[which]])
+
+    busy = covered(np.ones(len(operations), bool))
+    compute = covered(np.isin(kind, (EventKind.KERNEL, EventKind.GRAPH)) & ~collective)
+    communication = subtract(covered(collective), compute)
+    known = union(*(np.concatenate(side) for side in zip(compute, communication, strict=True)))
+    copies = subtract(covered(kind == EventKind.MEMCPY), known)
+    other = subtract(subtract(covered(kind == EventKind.MEMSET), known), copies)
+    return busy, compute, communication, copies, other
+
+
+def idle_parts(table: IdleTable, device: int) -> dict[Cause, Intervals]:
+    """The idle intervals of one device by cause."""
+    first, last = np.searchsorted(table.device, (device, device + 1)).tolist()
+    start, end, of_cause = table.start[first:last], table.end[first:last], table.cause[first:last]
+    parts = {}
+    for cause in Cause:
+        rows = of_cause == cause
+        parts[cause] = union(start[rows], end[rows]) if rows.any() else EMPTY
+    return parts

@@ -1,0 +1,62 @@
+"""How fast copies between host and GPU are, beside what the link between the two can carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parsers.model import Attribute, Trace
+from parsers.model.units import percent, rate
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.facts.copies import Copies
+from rules.kernels.gpu_peaks import peaks_of
+
+LARGE_BYTES = 1_000_000  # a smaller copy takes about as long to start as to travel
+SLOW_LINK_SHARE = 0.5  # large pinned copies reach 84 to 88 % of PCIe 5 on an H200: half of the link is odd
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUse:
+    """What the large copies of one direction reach, bytes/s, and the link's own rate."""
+
+    link: str
+    bandwidth: float
+    peak: float
+
+    @property
+    def share(self) -> float:
+        return self.bandwidth / self.peak
+
+    @property
+    def slow(self) -> bool:
+        """Slower than the link and the copying itself explain."""
+        return self.share < SLOW_LINK_SHARE
+
+
+def link_use(trace: Trace, copies: Copies) -> LinkUse | None:
+    """None without large copies of known size, or on a GPU whose link is not known."""
+    peaks = peaks_of(trace.devices[copies.device].name)
+    sizes = trace.attribute(Attribute.BYTES, copies.events)
+    large = sizes >= LARGE_BYTES
+    time = int(durations(trace, copies.events[large]).sum())
+    if peaks is None or not peaks.link_bandwidth or not time:
+        return None
+    return LinkUse(peaks.link, int(sizes[large].sum()) / time * 1e9, peaks.link_bandwidth)
+
+
+def link_sentence(use: LinkUse | None, pageable: bool) -> str:
+    """What the large copies reach of the link, where that is told, as a sentence."""
+    if use is None:
+        return ""
+    part = f"{percent(use.share)} of the {rate(use.peak)} that the GPU's link ({use.link}) can carry"
+    slow = ": slow for pinned memory" if use.slow and not pageable else ""
+    return f" Copies above 1 MB reach {part}{slow}."
+
+
+def link_advice(use: LinkUse | None, pageable: bool) -> tuple[str, ...]:
+    """What to look at where even pinned memory is slow."""
+    if use is None or pageable or not use.slow:
+        return ()
+    return (
+        "Find out why pinned copies are slow: bind the process to the CPU cores next to its GPU (nvidia-smi topo -m "
+        "lists them), and see whether GPUs share the link or the slot is narrower (nvidia-smi -q, GPU Link Info).",
+    )

@@ -1,0 +1,28 @@
+"""Whether the recorded program trains a model, or only runs one."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from parsers.model import EventKind
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.families import Family
+from rules.analysis.names.per_name import distinct
+
+_OF_TRAINING = re.compile(
+    r"backward|autograd::engine|optim|zero_grad|(?<![a-z])bwd(?![a-z])|dgrad|wgrad|loss|gradient|adamw?(?![a-z])|"
+    r"(?<![a-z])train",
+    re.IGNORECASE,
+)
+
+
+def is_training(analysis: Analysis) -> bool:
+    """By the names of its kernels, operators and regions: a backward pass, a loss or an optimizer."""
+    trace = analysis.trace
+    kinds = (EventKind.KERNEL, EventKind.CPU_OP, EventKind.REGION)
+    names = distinct(trace.events.name[np.isin(trace.events.kind, kinds)])
+    if (analysis.family_of_string[names] == Family.OPTIMIZER).any():
+        return True
+    return any(_OF_TRAINING.search(trace.strings[name]) for name in names.tolist())

@@ -1,0 +1,70 @@
+"""Calls that made the CPU wait for the GPU: which one stood before each gap, and how far the CPU had been ahead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, CopyKind, Trace
+from rules.analysis.idle.threads import Threads
+from rules.analysis.names.calls import BLOCKING, Call
+
+I64 = npt.NDArray[np.int64]
+
+SCALAR_BYTES = 16  # the largest scalar of PyTorch, a complex number of two doubles
+
+CAN_BLOCK = (*BLOCKING, Call.COPY, Call.BLOCKING_COPY)
+_CAN_BLOCK = np.isin(np.arange(len(Call)), CAN_BLOCK)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blockers:
+    """For each gap: the call that was waiting when it began (-1: none), and until when the gap is its doing.
+
+    A CPU that is ahead by ``lead`` when it blocks would have launched the next operation ``lead`` sooner, so that much
+    of the time after the call belongs to it.
+    """
+
+    call: I64
+    until: I64
+
+    def part(self, which: slice) -> Blockers:
+        """Those of some gaps."""
+        return Blockers(self.call[which], self.until[which])
+
+
+def blockers(trace: Trace, threads: Threads, drivers: list[int], gap_start: I64) -> Blockers:
+    """The blocking calls around the starts of gaps."""
+    lead = np.zeros(len(gap_start), np.int64)
+    blocker = np.full(len(gap_start), -1, np.int64)
+    just_before = np.maximum(gap_start - 1, 0)
+    for number in drivers:
+        call = threads.activity(number).calls.at(just_before)
+        known = np.maximum(call, 0)
+        blocks = (call >= 0) & _CAN_BLOCK[threads.call_class[trace.events.name[known]]]
+        ahead = np.where(blocks, gap_start - trace.events.start[known], 0)
+        better = ahead > lead
+        lead[better], blocker[better] = ahead[better], call[better]
+    until = np.where(blocker < 0, gap_start, trace.events.end[np.maximum(blocker, 0)] + lead)
+    return Blockers(blocker, until)
+
+
+def read_back_calls(trace: Trace, threads: Threads, drivers: list[int]) -> I64:
+    """Device-to-host copy calls that the same thread follows with a blocking call: a value is being read back."""
+    found = [np.empty(0, np.int64)]
+    for number in drivers:
+        calls, kind = threads.noted_calls(number)
+        found.append(calls[:-1][(kind[:-1] == Call.COPY) & (kind[1:] == Call.SYNCHRONIZE)])
+    candidates = np.concatenate(found)
+    links = trace.links
+    from_device = trace.attribute(Attribute.COPY_KIND, links.operation) == CopyKind.D2H.value
+    return np.intersect1d(candidates, links.launch[from_device])
+
+
+def scalar_read_backs(trace: Trace, calls: I64) -> I64:
+    """Those of the copy calls that fetch a single number."""
+    links = trace.links
+    size = trace.attribute(Attribute.BYTES, links.operation)
+    return np.intersect1d(calls, links.launch[(size > 0) & (size <= SCALAR_BYTES)])

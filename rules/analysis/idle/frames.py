@@ -1,0 +1,55 @@
+"""Which Python frame of the user's own code a thread was in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules.analysis.arithmetic.ascending_search import last_not_after
+from rules.analysis.idle.threads import Threads
+
+I64 = npt.NDArray[np.int64]
+
+LEAST_FRAME_SHARE = 0.8
+_FOREIGN_FRAME = re.compile(
+    r"^(<built-in|nn\.Module|torch[./\\]|.*[/\\]torch[/\\]|threading\.py|.*[/\\](site|dist)-packages[/\\]torch|"
+    r"contextlib\.py|.*[/\\]contextlib\.py|<string>|<frozen|runpy|.*importlib)"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UserFrames:
+    """The user's own frames of one thread, one column of events by start for each depth; none without stacks."""
+
+    trace: Trace
+    rows: tuple[tuple[I64, I64], ...]  # events, and their starts
+
+    @staticmethod
+    def of(threads: Threads, thread: int) -> UserFrames:
+        """The frames of a thread, PyTorch's and Python's own left out."""
+        trace, table = threads.trace, threads.trace.events
+        events = threads.events(thread)
+        frames = events[table.kind[events] == EventKind.PYTHON]
+        distinct, inverse = np.unique(table.name[frames], return_inverse=True)
+        own = np.fromiter(
+            (not _FOREIGN_FRAME.match(trace.strings[name]) for name in distinct), bool, len(distinct)
+        )
+        frames = frames[own[inverse]]
+        rows = [frames[table.depth[frames] == depth] for depth in np.unique(table.depth[frames]).tolist()]
+        rows = [row[np.argsort(table.start[row], kind="stable")] for row in rows]
+        return UserFrames(trace, tuple((row, table.start[row]) for row in rows))
+
+    def around(self, start: I64, end: I64) -> I64:
+        """The deepest frame around most of each interval; -1 where there is none."""
+        table = self.trace.events
+        found = np.full(len(start), -1, np.int64)
+        for row, starts in self.rows if len(start) else ():
+            frame = row[np.maximum(last_not_after(starts, (start + end) // 2), 0)]
+            shared = np.minimum(table.end[frame], end) - np.maximum(table.start[frame], start)
+            through = shared >= LEAST_FRAME_SHARE * (end - start)
+            found[through] = frame[through]
+        return found

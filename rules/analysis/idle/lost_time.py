@@ -1,0 +1,219 @@
+"""The idle time of one cause inside the analysed window: how much, on which GPU, by which culprits, where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Trace
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import Intervals, clip, union
+from rules.analysis.idle.causes import Cause
+from rules.analysis.names.calls import WORK_CALLS
+from rules.analysis.names.kernels import readable_name
+from rules.analysis.steps.concentration import Extent, extent
+from rules.base import Evidence
+from rules.wording.phrases import device_name, share
+
+I64 = npt.NDArray[np.int64]
+
+CLEARLY_WORST = 1.5  # times the mean
+MOST_EVIDENCE = 20
+MOST_INTERVALS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """One culprit's part of the idle time."""
+
+    culprit: str
+    ns: int
+    count: int  # gaps that it causes or shares
+
+
+@dataclass(frozen=True, eq=False)
+class IdleTime:
+    """Idle time of one cause. ``ns`` is the mean over the active GPUs, ``worst_ns`` that of ``device``."""
+
+    analysis: Analysis
+    cause: Cause
+    of: tuple[
+        str, ...
+    ] = ()  # of these culprits alone: their rows on the GPU that idles longest for the cause
+
+    @cached_property
+    def by_device(self) -> dict[int, int]:
+        """device -> ns inside the window."""
+        t0, t1 = self.analysis.window
+        return {
+            device: self.analysis.time(device).idle_within(self.cause, t0, t1)
+            for device in self.analysis.active_devices
+        }
+
+    @property
+    def ns(self) -> int:
+        """The mean over the active GPUs: what a fix gives when all of them wait for the slowest anyway."""
+        return sum(self.by_device.values()) // len(self.by_device) if self.by_device else 0
+
+    @property
+    def device(self) -> int:
+        """The GPU that idles longest for this cause; -1 without any."""
+        return max(self.by_device, key=lambda device: self.by_device[device], default=-1)
+
+    @property
+    def worst_ns(self) -> int:
+        return self.by_device.get(self.device, 0)
+
+    @cached_property
+    def rows(self) -> I64:
+        """Rows of the idle table on the worst GPU inside the window, longest first."""
+        idle = self.analysis.idle
+        t0, t1 = self.analysis.window
+        first, last = np.searchsorted(idle.device, (self.device, self.device + 1)).tolist()
+        here = slice(first, last)
+        mine = (idle.cause[here] == self.cause) & (idle.end[here] > t0) & (idle.start[here] < t1)
+        if self.of:
+            wanted = np.array([name in self.of for name in idle.culprits], bool)
+            mine &= wanted[idle.culprit[here]]
+        rows = np.flatnonzero(mine) + first
+        longest_first: I64 = rows[np.argsort(-self._length(rows), kind="stable")]
+        return longest_first
+
+    def _length(self, rows: I64) -> I64:
+        t0, t1 = self.analysis.window
+        idle = self.analysis.idle
+        return np.minimum(idle.end[rows], t1) - np.maximum(idle.start[rows], t0)
+
+    @cached_property
+    def blames(self) -> tuple[Blame, ...]:
+        """Culprits on the worst GPU, the largest first."""
+        idle = self.analysis.idle
+        length = self._length(self.rows)
+        total = np.bincount(idle.culprit[self.rows], length, minlength=len(idle.culprits))
+        gap = np.sort(idle.culprit[self.rows].astype(np.int64) << 40 | idle.next_operation[self.rows] + 1)
+        once = np.append(gap[1:] != gap[:-1], True)[: len(gap)]
+        count = np.bincount(gap[once] >> 40, minlength=len(idle.culprits))
+        order = sorted(
+            np.flatnonzero(count).tolist(), key=lambda index: (-total[index], idle.culprits[index])
+        )
+        return tuple(Blame(idle.culprits[index], int(total[index]), int(count[index])) for index in order)
+
+    @property
+    def culprit(self) -> str:
+        return self.blames[0].culprit if self.blames else ""
+
+    @cached_property
+    def by_next_operation(self) -> tuple[tuple[str, int], ...]:
+        """(name, ns) of the operations that ended the gaps, the longest wait first."""
+        idle, trace = self.analysis.idle, self.analysis.trace
+        ended = idle.next_operation[self.rows] >= 0
+        names = trace.events.name[idle.next_operation[self.rows][ended]]
+        total = np.bincount(names, self._length(self.rows)[ended])
+        order = sorted(np.flatnonzero(total).tolist(), key=lambda name: (-total[name], trace.strings[name]))
+        return tuple((readable_name(trace.strings[name]), int(total[name])) for name in order)
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        """Where the worst GPU idles for this cause, the longest pieces, inside the window."""
+        rows = self.rows[:MOST_INTERVALS]
+        return clip(
+            union(self.analysis.idle.start[rows], self.analysis.idle.end[rows]), *self.analysis.window
+        )
+
+    @cached_property
+    def extent(self) -> Extent:
+        """In which steps the worst GPU idles for this cause."""
+        return extent(self.analysis, self.intervals, self.device)
+
+    @property
+    def part(self) -> str:
+        """ "26.5 of the 46.4 ms of a step", or of all steps where it lies in a few of them."""
+        return self.extent.part(self.ns)
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that idles clearly longer for this cause than the others; None when all are alike."""
+        alone = len(self.by_device) < 2 or self.worst_ns < CLEARLY_WORST * self.ns
+        return None if alone else self.analysis.trace.devices[self.device].rank
+
+    @property
+    def on_worst(self) -> str:
+        """ " on rank 3, GPU 3" where there are several GPUs: whose culprits are listed; else empty."""
+        return f" on {device_name(self.analysis.trace, self.device)}" if len(self.by_device) > 1 else ""
+
+    @property
+    def spread(self) -> str:
+        """With several GPUs: that the numbers are a mean, and which GPU is worst, as a sentence; else empty."""
+        if len(self.by_device) < 2:
+            return ""
+        worst = device_name(self.analysis.trace, self.device)
+        worst_share = percent(share(self.analysis, self.worst_ns))
+        return f" This is the mean of {len(self.by_device)} GPUs; {worst} idles most: {worst_share}."
+
+    def inside_culprit(self) -> int:
+        """How many launches the first culprit's longest instance contains; 0 when it launches nothing itself."""
+        idle, trace = self.analysis.idle, self.analysis.trace
+        names = [idle.culprit_of(row) == self.culprit for row in self.rows.tolist()]
+        mine = self.rows[np.array(names, bool)] if len(names) else self.rows
+        if not len(mine) or int(idle.event[mine[0]]) < 0:
+            return 0
+        event = int(idle.event[mine[0]])
+        drivers, _ = self.analysis.threads.drivers(self.device)
+        starts = trace.events.start[self.analysis.threads.calls(drivers, *WORK_CALLS)]
+        low, high = np.searchsorted(starts, (trace.events.start[event], trace.events.end[event]))
+        return int(high - low)
+
+    def evidence(self, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
+        """The longest instances, drawn on the stream whose next operation ended the gap."""
+        idle, trace = self.analysis.idle, self.analysis.trace
+        lane = any_stream(trace, self.device)
+        found = []
+        for row in self.rows[:most].tolist():
+            following = int(idle.next_operation[row])
+            found.append(
+                Evidence(
+                    lane=int(trace.events.lane[following]) if following >= 0 else lane,
+                    start=int(idle.start[row]),
+                    end=int(idle.end[row]),
+                    name=idle.culprit_of(row),
+                )
+            )
+        return tuple(found)
+
+    @property
+    def longest_ns(self) -> int:
+        return int(self._length(self.rows[:1])[0]) if len(self.rows) else 0
+
+
+def any_stream(trace: Trace, device: int) -> int:
+    """The lane of the device's busiest stream; 0 without any."""
+    lanes = [index for index, lane in enumerate(trace.lanes) if lane.device == device and lane.is_gpu]
+    return max(
+        lanes,
+        key=lambda lane: trace.events.lane_slice(lane).stop - trace.events.lane_slice(lane).start,
+        default=0,
+    )
+
+
+def event_evidence(trace: Trace, events: I64, most: int = MOST_EVIDENCE) -> tuple[Evidence, ...]:
+    """The longest of some events, as evidence."""
+    return evidence_of(trace, events[np.argsort(-durations(trace, events), kind="stable")][:most])
+
+
+def evidence_of(trace: Trace, events: I64) -> tuple[Evidence, ...]:
+    """These events, as evidence in this order."""
+    return tuple(
+        Evidence(
+            lane=int(trace.events.lane[event]),
+            start=int(trace.events.start[event]),
+            end=int(trace.events.end[event]),
+            name=trace.name(event),
+            event=event,
+        )
+        for event in events.tolist()
+    )

@@ -1,0 +1,232 @@
+"""The CPU threads that drive each GPU: what they called, ran and annotated, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, LaneKind, Progress, Trace
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.intervals import Intervals, union
+from rules.analysis.facts.device_operations import launches_of_device
+from rules.analysis.names.calls import Call, calls_of
+from rules.analysis.names.per_name import named
+from rules.analysis.names.regions import RegionRole, is_loader, roles_of
+
+I64 = npt.NDArray[np.int64]
+ThreadKey = tuple[int, int, int]  # rank, process, thread; -1 for what was not recorded
+
+READ_BACKS = (
+    "aten::item",
+    "aten::_local_scalar_dense",
+    "aten::is_nonzero",
+    "aten::nonzero",
+    "aten::nonzero_numpy",
+    "aten::masked_select",
+    "aten::_unique2",
+    "aten::unique_consecutive",
+    "aten::unique_dim",
+    "aten::equal",
+    "aten::tolist",
+    "aten::allclose",
+)
+_OF_THE_PROGRAM = (RegionRole.USER, RegionRole.INPUT, RegionRole.STEP)
+MOST_DRIVERS = 32  # threads of one process looked at for one device, those with most launches first
+
+
+@dataclass(frozen=True, eq=False)
+class ThreadActivity:
+    """One thread's events as step functions of time, each made when it is first asked for."""
+
+    trace: Trace
+    roles: npt.NDArray[np.uint8]
+    events: I64
+
+    @cached_property
+    def calls(self) -> Innermost:
+        """API calls."""
+        return self._of(self._kind == EventKind.API)
+
+    @cached_property
+    def running(self) -> Intervals:
+        """Inside any operator."""
+        operators = self.events[self._operator]
+        return union(self.trace.events.start[operators], self.trace.events.end[operators])
+
+    @cached_property
+    def operators(self) -> Innermost:
+        return self._of(self._operator)
+
+    @cached_property
+    def regions(self) -> Innermost:
+        """Ranges of the user's code and of the framework, steps left out."""
+        return self._of(self._region & (self._role != RegionRole.STEP))
+
+    @cached_property
+    def user_regions(self) -> Innermost:
+        """The same without the framework's."""
+        return self._of(self._region & np.isin(self._role, (RegionRole.USER, RegionRole.INPUT)))
+
+    @cached_property
+    def inputs(self) -> Innermost:
+        """Data loaders and ranges named like one."""
+        loader = self._operator & named(self.trace, self.events, is_loader)
+        return self._of((self._region & (self._role == RegionRole.INPUT)) | loader)
+
+    @cached_property
+    def read_backs(self) -> Innermost:
+        """Operators that wait for a value from the GPU."""
+        return self._of(self._operator & named(self.trace, self.events, READ_BACKS.__contains__))
+
+    def edges(self) -> tuple[I64, ...]:
+        """Every moment at which the class of what the thread does may change, as ascending columns."""
+        return (
+            self.calls.edges,
+            *self.running,
+            self.regions.edges,
+            self.user_regions.edges,
+            self.inputs.edges,
+            self.read_backs.edges,
+        )
+
+    def prepare(self, progress: Progress) -> None:
+        """Make all of them, so that a long job can be cancelled between two."""
+        parts = ("calls", "running", "operators", "regions", "user_regions", "inputs", "read_backs")
+        for number, part in enumerate(parts):
+            progress.step(number / len(parts), "looking at what the CPU did")
+            getattr(self, part)
+
+    def _of(self, chosen: npt.NDArray[np.bool_]) -> Innermost:
+        return Innermost.of(self.trace, self.events[chosen])
+
+    @cached_property
+    def _kind(self) -> npt.NDArray[np.uint8]:
+        return self.trace.events.kind[self.events]
+
+    @cached_property
+    def _role(self) -> npt.NDArray[np.uint8]:
+        return self.roles[self.trace.events.name[self.events]]
+
+    @property
+    def _operator(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self._kind == EventKind.CPU_OP)
+
+    @property
+    def _region(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self._kind == EventKind.REGION)
+
+
+@dataclass(slots=True, eq=False)
+class Threads:
+    """All threads of a trace, made on demand; index = position in ``keys``."""
+
+    trace: Trace
+    keys: list[ThreadKey] = field(default_factory=list)
+    of_lane: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    call_class: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    roles: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    _drivers: dict[int, tuple[list[int], int]] = field(default_factory=dict)
+    _made: dict[int, ThreadActivity] = field(default_factory=dict)
+    _events: dict[int, I64] = field(default_factory=dict)
+    _calls: dict[int, tuple[I64, npt.NDArray[np.uint8]]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(trace: Trace) -> Threads:
+        index: dict[ThreadKey, int] = {}
+        of_lane = np.full(len(trace.lanes), -1, np.int64)
+        for number, lane in enumerate(trace.lanes):
+            if lane.device is not None or lane.thread is None or lane.kind is LaneKind.OVERHEAD:
+                continue
+            key = (_known(lane.rank), _known(lane.process), lane.thread)
+            of_lane[number] = index.setdefault(key, len(index))
+        threads = Threads(trace, list(index), of_lane, calls_of(trace), roles_of(trace))
+        lanes = np.arange(len(trace.lanes) + 1, dtype=trace.events.lane.dtype)
+        edges = np.searchsorted(trace.events.lane, lanes)
+        for thread in range(len(index)):
+            parts = [
+                np.arange(edges[lane], edges[lane + 1]) for lane in np.flatnonzero(of_lane == thread).tolist()
+            ]
+            threads._events[thread] = np.concatenate(parts)
+        return threads
+
+    def of_events(self, events: I64) -> I64:
+        """The thread of each event; -1 where it has none."""
+        return self.of_lane[self.trace.events.lane[events]]
+
+    def events(self, thread: int) -> I64:
+        """All events of one thread."""
+        return self._events[thread]
+
+    def activity(self, thread: int) -> ThreadActivity:
+        """What one thread did."""
+        if thread not in self._made:
+            self._made[thread] = ThreadActivity(self.trace, self.roles, self._events[thread])
+        return self._made[thread]
+
+    def calls(self, threads: list[int], *classes: Call) -> I64:
+        """The API calls of these classes by these threads, as events sorted by start."""
+        wanted = np.isin(np.arange(len(Call)), classes)
+        parts = [np.empty(0, np.int64)]
+        for thread in threads:
+            calls, classes_of_them = self.noted_calls(thread)
+            parts.append(calls[wanted[classes_of_them]])
+        if len(threads) == 1:
+            return parts[-1]
+        found = np.concatenate(parts)
+        return found[np.argsort(self.trace.events.start[found], kind="stable")]
+
+    def noted_calls(self, thread: int) -> tuple[I64, npt.NDArray[np.uint8]]:
+        """The API calls of one thread whose class is not OTHER, by start, and their classes."""
+        if thread not in self._calls:
+            table, events = self.trace.events, self._events[thread]
+            calls = events[table.kind[events] == EventKind.API]
+            classes = self.call_class[table.name[calls]]
+            calls = calls[classes != Call.OTHER]
+            calls = calls[np.argsort(table.start[calls], kind="stable")]
+            self._calls[thread] = calls, self.call_class[table.name[calls]]
+        return self._calls[thread]
+
+    def drivers(self, device: int) -> tuple[list[int], int]:
+        """The threads that launched work on a device, busiest first, and the main thread among or beside them."""
+        if device not in self._drivers:
+            self._drivers[device] = self._find_drivers(device)
+        return self._drivers[device]
+
+    def _find_drivers(self, device: int) -> tuple[list[int], int]:
+        """The main thread holds the steps or regions; -1 when no thread launched anything."""
+        trace = self.trace
+        launches = launches_of_device(trace, device)
+        owners = self.of_events(launches[launches >= 0])
+        owners = owners[owners >= 0]
+        if not len(owners):
+            return [], -1
+        found, counts = np.unique(owners, return_counts=True)
+        drivers = found[np.argsort(-counts, kind="stable")][:MOST_DRIVERS].tolist()
+        main = self._main_thread(drivers)
+        return (drivers if main in drivers else [*drivers, main]), main
+
+    def _main_thread(self, drivers: list[int]) -> int:
+        rank, process, _ = self.keys[drivers[0]]
+        same = [index for index, key in enumerate(self.keys) if key[:2] == (rank, process)]
+
+        def weight(thread: int) -> tuple[int, int, int, int]:
+            events = self._events[thread]
+            kind = self.trace.events.kind[events]
+            duration = durations(self.trace, events)
+            roles = self.roles[self.trace.events.name[events]]
+            return (
+                int(duration[kind == EventKind.STEP].sum()),
+                int(duration[(kind == EventKind.REGION) & np.isin(roles, _OF_THE_PROGRAM)].sum()),
+                int(self.keys[thread][2] == process),
+                int(np.count_nonzero(kind == EventKind.API)),
+            )
+
+        return max(same, key=weight)
+
+
+def _known(value: int | None) -> int:
+    return -1 if value is None else value

@@ -1,0 +1,1 @@
+"""What the name of a kernel, call or region tells."""

@@ -1,0 +1,81 @@
+"""What a CUDA or HIP API call does, by its name: launches, copies, blocks, allocates, loads code."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules.analysis.names.per_name import distinct
+
+
+class Call(IntEnum):
+    """Classes of API calls; the order is the order in which names are tried."""
+
+    OTHER = 0
+    SYNCHRONIZE = 1
+    ALLOCATE = 2
+    GRAPH_LAUNCH = 3
+    GRAPH_BUILD = 4
+    LOAD = 5
+    MEMSET = 6
+    COPY = 7
+    BLOCKING_COPY = 8
+    LAUNCH = 9
+
+
+# The "ptsz"/"_v2"/"_v7000" endings of per-thread-stream and versioned entry points are part of recorded names.
+_ENDING = r"(_ptsz|_ptds|_v\d+|_spt)*$"
+_PATTERNS = (
+    (
+        Call.SYNCHRONIZE,
+        r"(cuda|hip)(Device|Stream|Event|Thread)Synchronize|cu(Ctx|Stream|Event)Synchronize|hipCtxSynchronize",
+    ),
+    (
+        Call.ALLOCATE,
+        r"(cuda|hip)(Malloc|Free|HostAlloc|HostMalloc|HostFree|FreeHost|HostRegister|HostUnregister|MallocHost|"
+        r"MallocManaged|MallocAsync|FreeAsync|MallocPitch|Malloc3D|MallocArray|FreeArray|ExtMallocWithFlags|"
+        r"MallocFromPoolAsync|MemPoolTrimTo)|"
+        r"cuMem(Alloc|Free|AllocHost|FreeHost|HostAlloc|HostRegister|HostUnregister|AllocManaged|AllocPitch|AllocAsync|"
+        r"FreeAsync|PoolTrimTo|Create|Release|Map|Unmap|SetAccess|AddressReserve|AddressFree|AllocFromPoolAsync)|"
+        r"hipMem(Create|Release|Map|Unmap|SetAccess|AddressReserve|AddressFree)",
+    ),
+    (Call.GRAPH_LAUNCH, r"(cuda|cu|hip)GraphLaunch"),
+    (Call.GRAPH_BUILD, r"(cuda|cu|hip)(Graph(Instantiate\w*|ExecUpdate|Upload)|StreamEndCapture)"),
+    (
+        Call.LOAD,
+        r"(cu|hip)(Module(Load|Unload|LoadData|LoadDataEx|LoadFatBinary|GetFunction)|Library(Load\w*|GetKernel|Unload)|"
+        r"Link(Create|AddData|AddFile|Complete))|hiprtcCompileProgram|(cuda|cu)(GetFuncBySymbol|KernelGetFunction)",
+    ),
+    (Call.MEMSET, r"(cuda|hip)Memset\w*|cuMemset\w*|hipMemset\w*"),
+    (
+        Call.BLOCKING_COPY,
+        r"(cuda|hip)Memcpy(2D|3D|Peer|ToSymbol|FromSymbol|DtoH|HtoD|DtoD)?|cuMemcpy(HtoD|DtoH|DtoD|2D|3D)?",
+    ),
+    (Call.COPY, r"(cuda|hip)Memcpy\w*|cuMemcpy\w*|(cuda|cu)MemPrefetchAsync"),
+    (
+        Call.LAUNCH,
+        r"(cuda|cu|hip)\w*Launch\w*|hipExtModuleLaunchKernel|hipHccModuleLaunchKernel|__hipPushCallConfiguration",
+    ),
+)
+_COMPILED = tuple((call, re.compile(f"(?:{pattern}){_ENDING}")) for call, pattern in _PATTERNS)
+
+BLOCKING = (Call.SYNCHRONIZE, Call.ALLOCATE)
+WORK_CALLS = (Call.GRAPH_LAUNCH, Call.MEMSET, Call.COPY, Call.BLOCKING_COPY, Call.LAUNCH)
+
+
+def call_of(name: str) -> Call:
+    """The class of an API call's name."""
+    return next((call for call, pattern in _COMPILED if pattern.match(name)), Call.OTHER)
+
+
+def calls_of(trace: Trace) -> npt.NDArray[np.uint8]:
+    """``Call`` for each string of the trace; OTHER for strings that name no API call."""
+    api = trace.events.of_kind(EventKind.API)
+    table = np.zeros(len(trace.strings), np.uint8)
+    for name in distinct(trace.events.name[api]).tolist():
+        table[name] = call_of(trace.strings[name])
+    return table

@@ -1,0 +1,221 @@
+"""Which family a GPU kernel belongs to, whether it uses tensor cores, and on which data type, by its name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+
+from parsers.model.collectives import is_collective_kernel
+from rules.analysis.names.patterns import Found, NamePatterns
+
+
+class Family(IntEnum):
+    """Families of GPU work; ``label`` is what the window says."""
+
+    OTHER = 0
+    GEMM = 1
+    CONVOLUTION = 2
+    ATTENTION = 3
+    NORMALISATION = 4
+    SOFTMAX = 5
+    ELEMENTWISE = 6
+    REDUCTION = 7
+    COPY_CAST = 8
+    LAYOUT = 9
+    EMBEDDING = 10
+    SORT = 11
+    RANDOM = 12
+    OPTIMIZER = 13
+    COLLECTIVE = 14
+    MEMSET = 15
+    COPY = 16
+    TRITON = 17
+
+    @property
+    def label(self) -> str:
+        return _LABELS[self]
+
+
+_LABELS = {
+    Family.OTHER: "other",
+    Family.GEMM: "matrix product",
+    Family.CONVOLUTION: "convolution",
+    Family.ATTENTION: "attention",
+    Family.NORMALISATION: "normalisation",
+    Family.SOFTMAX: "softmax",
+    Family.ELEMENTWISE: "elementwise",
+    Family.REDUCTION: "reduction",
+    Family.COPY_CAST: "copy or cast",
+    Family.LAYOUT: "layout conversion",
+    Family.EMBEDDING: "embedding, gather, scatter",
+    Family.SORT: "sort and select",
+    Family.RANDOM: "random numbers",
+    Family.OPTIMIZER: "optimizer",
+    Family.COLLECTIVE: "communication",
+    Family.MEMSET: "memset",
+    Family.COPY: "memory copy",
+    Family.TRITON: "compiled (Triton)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelClass:
+    """``tensor_core``: True or False where the name tells, else None. ``dtype``: "fp32", "bf16", ... or None."""
+
+    family: Family
+    tensor_core: bool | None = None
+    dtype: str | None = None
+
+
+_FAMILIES = (
+    (Family.MEMSET, r"^(gpu )?memset|^\[cuda memset\]|fillbufferaligned|^hipMemset"),
+    (
+        Family.COPY,
+        r"^(gpu )?memcpy|^\[cuda memcpy|^copy(host|device)to|__amd_rocclr_copybuffer|^hipMemcpy",
+    ),
+    (Family.CONVOLUTION, r"implicitgemmconv"),
+    (
+        Family.LAYOUT,
+        r"nchw_?to_?nhwc|nhwc_?to_?nchw|batched_transpose|tensortransform|converttensor|transpose_(kernel|readwrite)|"
+        r"permute|im2col|col2im|subtensorop|nhwc2nchw|nchw2nhwc|cudnn.*transpose|miopen.*transpose|"
+        r"transpose_packed",
+    ),
+    (
+        Family.ATTENTION,
+        r"flash|fmha|attention|sdpa|attn|mha_(fwd|bwd)|paged_kv|mla_(decode|prefill)|splitkv|compute_dot_do_o|convert_dq",
+    ),
+    (
+        Family.OPTIMIZER,
+        r"multi_tensor_apply|fused_?(adam|sgd|lamb|optimizer|adagrad)|multi_tensor_(l2norm|scale|axpby)|adamw?_kernel|"
+        r"lamb_stage|distributed_fused_adam|amp_(foreach|update)|\bsgd_",
+    ),
+    (
+        Family.NORMALISATION,
+        r"(layer|batch|group|instance|rms)_?norm|gammabeta|\bbn_(fw|bw)|rowwisemoments|welford|"
+        r"norm_(fwd|bwd)|ln_(fwd|bwd)|t5layernorm|miopenbatchnorm|add_rmsnorm|fused_add_norm",
+    ),
+    (Family.SOFTMAX, r"soft_?max"),
+    (
+        Family.CONVOLUTION,
+        r"conv(?!ert)|fprop|dgrad|wgrad|winograd|scudnn|hcudnn|implicit_?gemm|_cudnn(_|$)|igemm_(fwd|bwd|wrw)|miopen_?sp3|"
+        r"cudnn_(infer|train)|gemm_fwd_fft|fft2d_",
+    ),
+    (Family.TRITON, r"^triton_(?!.*(mm|gemm|matmul|attention|attn))"),
+    (
+        Family.SORT,
+        r"sort|radix|top_?k|bitonic|deviceselect|devicescan|sampling|unique_|histogram|find_seg|scan_by_key",
+    ),
+    (
+        Family.EMBEDDING,
+        r"embedding|index_?(select|put|add|copy|fill|elementwise|kernel)|indexing_backward|gather|scatter|take_along|"
+        r"lookup|masked_scatter",
+    ),
+    (
+        Family.GEMM,
+        r"gemm|gemv|nvjet|cutlass.*kernel|cutlass_|matmul|(^|_)b?mm(_|\d|$)|^bmm|cijk_|splitk_?reduce|cublas|dot_kernel|"
+        r"^triton_.*(mm|gemm|matmul)|tinygemm|marlin|machete|ampere_\w*gemm|deep_?gemm|trsm|syrk|grouped_mm|moe_kernel|"
+        r"fused_moe|matmul_ogs",
+    ),
+    (Family.RANDOM, r"distribution_|philox|curand|hiprand|rocrand|random|bernoulli|multinomial|randperm"),
+    (
+        Family.COPY_CAST,
+        r"direct_copy|(bfloat16|float8|float16|half)\w*_copy|copy_kernel|catarray|concat|split_with_sizes_copy|"
+        r"chunk_cat|cast_kernel|convert_kernel|copyplanar|fusedcopy|stack_kernel|devicememcpy",
+    ),
+    (
+        Family.REDUCTION,
+        r"reduce|reduction|argm(ax|in)|nll_loss|cross_entropy|cumsum|cumprod|norm_kernel|sum_kernel|logsumexp",
+    ),
+    (
+        Family.ELEMENTWISE,
+        r"element_?wise|pointwise|dropout|functor|unaryop|binaryop|scale|gelu|silu|relu|sigmoid|tanh|act_and_mul|swiglu|"
+        r"rotary|rope|masked_fill|threshold|tril|triu|arange|add_kernel|mul_kernel|fill_kernel|where_kernel|pool|"
+        r"upsample|optensor|cudnn::ops|quantize",
+    ),
+)
+_TENSOR_CORE = (
+    r"tensorop|wgmma|gmma|hmma|imma|nvjet|_mma(_|\d|16)|tensor\d+x\d+x\d+|[sdhi](884|1688|16816|16832|16864)|warpgroup|"
+    r"_tf32|_MI\d+x\d+|xmma_(?!.*ffma).*(f16|bf16|tf32|i8|e4m3|e5m2)|utcmma|tcgen05|sm100f|bmm_(bfloat16|mxe|e4m3)|"
+    r"mfma|xdlops|wmma|turing_fp16|volta_fp16_s?884|_h?884"
+)
+_NO_TENSOR_CORE = (
+    r"ffma|simt|volta_s?gemm|maxwell|sgemm(?!.*(tensorop|1688|884))|dgemm(?!.*884)|scudnn(?!.*(1688|884))|dfma|hfma|"
+    r"(dgrad|fprop|wgrad)\w*_engine<float|implicit_convolve_sgemm|winograd|fft2d|gemm_fwd_fft|gcn\w*conv|naive_conv"
+)
+_DTYPES = (
+    ("fp8", r"e4m3|e5m2|float8|fp8|FP8|Float8|nvjet_(?:sm\d+_)?q[a-z]{2}_"),
+    (
+        "tf32",
+        r"tf32|tensorop_s1688(?!gemm_(bf16|f16|fp16))\w*gemm(?!_(bf16|f16|fp16))|nvjet_(?:sm\d+_)?s[a-z]{2}_",
+    ),
+    ("bf16", r"bf16|[bB][fF]loat16|nvjet_(?:sm\d+_)?t[a-z]{2}_|Cijk_\w+_BBS|_BB_|bfloat"),
+    (
+        "fp16",
+        r"f16|fp16|[hH]alf|nvjet_(?:sm\d+_)?h[a-z]{2}_|hgemm|h884|h1688|s16816gemm_f16|hcudnn|Cijk_\w+_HHS",
+    ),
+    ("int8", r"i8|int8|imma|s8"),
+    ("fp64", r"double|dgemm|d884|f64|nvjet_(?:sm\d+_)?d[a-z]{2}_|Cijk_\w+_DB"),
+    ("fp32", r"f32|float|sgemm|scudnn|fp32|Cijk_\w+_SB|s_nn|s_nt|s_tn"),
+)
+_BARE_TF32 = r"tensorop_(?!\w*(bf16|f16|i8|s8))s1688"
+_VECTOR_PRODUCT = r"gemv|dot_kernel|splitk_?reduce|gemmSN|gemmk1"
+_BRACKET = re.compile(r"[<>(]")
+_MATRIX = (Family.GEMM, Family.CONVOLUTION)
+_BY_NUMBER = NamePatterns(
+    [
+        *((pattern, re.IGNORECASE) for _, pattern in _FAMILIES),
+        *((pattern, 0) for pattern in (_BARE_TF32, *(pattern for _, pattern in _DTYPES))),
+        *((pattern, re.IGNORECASE) for pattern in (_VECTOR_PRODUCT, _NO_TENSOR_CORE, _TENSOR_CORE)),
+    ]
+)
+_OF_FAMILIES = range(len(_FAMILIES))
+_OF_DTYPES = range(len(_FAMILIES), len(_FAMILIES) + 1 + len(_DTYPES))
+_DTYPE_NAMES = ("tf32", *(dtype for dtype, _ in _DTYPES))
+_IS_VECTOR_PRODUCT, _HAS_NO_TENSOR_CORE, _HAS_TENSOR_CORE = range(_OF_DTYPES.stop, _OF_DTYPES.stop + 3)
+
+
+@lru_cache(maxsize=65536)
+def classify(name: str) -> KernelClass:
+    """Family, tensor-core use and data type of a GPU operation's name."""
+    found = _BY_NUMBER.read(name)
+    if is_collective_kernel(name):
+        return KernelClass(Family.COLLECTIVE, None, _dtype(found))
+    essence = _essence(name)
+    family = (_family(_BY_NUMBER.read(essence)) if essence != name else Family.OTHER) or _family(found)
+    return KernelClass(family, _tensor_core(found) if family in _MATRIX else None, _dtype(found))
+
+
+def _family(found: Found) -> Family:
+    number = found.first(_OF_FAMILIES)
+    return _FAMILIES[number][0] if number >= 0 else Family.OTHER
+
+
+def _essence(name: str) -> str:
+    """The name without its argument list, whose types would mislead; templates stay, they say what it computes."""
+    if name.startswith(("Memcpy", "Memset", "[CUDA")):
+        return name
+    depth = 0
+    for bracket in _BRACKET.finditer(name):
+        place, letter = bracket.start(), bracket[0]
+        if letter == "<":
+            depth += 1
+        elif letter == ">":
+            depth -= 1
+        elif depth == 0 and place and not name.startswith(("(anonymous", "(int", "(bool"), place):
+            return name[:place]
+    return name
+
+
+def _tensor_core(found: Found) -> bool | None:
+    if _IS_VECTOR_PRODUCT in found:
+        return None
+    if _HAS_NO_TENSOR_CORE in found:
+        return False
+    return True if _HAS_TENSOR_CORE in found else None
+
+
+def _dtype(found: Found) -> str | None:
+    number = found.first(_OF_DTYPES)
+    return _DTYPE_NAMES[number - _OF_DTYPES.start] if number >= 0 else None

@@ -1,0 +1,1 @@
+"""Collectives of several ranks: matched, measured, and who was late."""

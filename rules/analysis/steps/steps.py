@@ -1,0 +1,321 @@
+"""The steps of a run: iterations of training or requests of inference, as the GPU executed them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.names.calls import Call, calls_of
+from rules.analysis.names.per_name import distinct
+from rules.analysis.names.regions import numbered
+from rules.analysis.steps.repetition import cycles_of_regions, repetitions
+from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
+
+I64 = npt.NDArray[np.int64]
+
+WARM_UP_RATIO = threshold(
+    "warm-up-step",
+    "a leading step is warm-up from this many times the median of the later ones",
+    Unit.TIMES,
+    1.5,
+    least=1.05,
+    most=20,
+    source="nsys-ai: longest step over the median",
+)
+SLOW_AGAIN = 0.5  # of the slowest early step
+LEAST_RAN = (
+    0.9  # of a step's launches: where the GPU ran fewer before the end of the recording, the step is cut off
+)
+LEAST_COVERAGE = 0.5  # regions are steps when they hold this share of the launches between first and last
+STEP_WORD = re.compile(
+    r"(?<![a-z])(step|iter|iteration|batch|request|inference|token|decode|prefill|generate|generation|sample|frame|"
+    r"epoch|train|training|trainstep|microbatch|query|episode)s?(?![a-z])",
+    re.IGNORECASE,
+)
+NEVER_STEPS = re.compile(
+    r"layer|block|module|stage|head|bucket|expert|fsdp|ddp|nccl|conv|attn|attention|mlp|level|chunk|## |"
+    r"aten::|rank|worker|"
+    r"pass\.|compile",
+    re.IGNORECASE,
+)
+BEFORE_RECORDING = -1
+NEVER = np.iinfo(np.int64).max
+COARSE = re.compile(r"epoch|episode", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One iteration of one rank; ``steady`` is False for warm-up and other steps that do not represent the run.
+
+    ``start`` is where its annotation starts, or where the GPU finished the work launched before, whichever is later;
+    so a step holds the GPU work that it launched, also when the host runs ahead. ``found_by`` says how it was found:
+    "ProfilerStep", "region" or "repetition". ``event`` is the annotation's event, -1 without one.
+    """
+
+    name: str
+    rank: int | None
+    start: int
+    end: int
+    steady: bool = True
+    found_by: str = "ProfilerStep"
+    event: int = -1
+
+    @property
+    def duration(self) -> int:
+        return self.end - self.start
+
+
+def find_steps(trace: Trace, thresholds: Thresholds = DEFAULTS) -> tuple[Step, ...]:
+    """The steps of every rank, by rank and time; none where nothing repeats."""
+    ranks = sorted({_rank_of(trace, lane) for lane in range(len(trace.lanes))})
+    found: list[Step] = []
+    for rank in ranks:
+        found += _steps_of_rank(trace, rank, thresholds[WARM_UP_RATIO])
+    return tuple(found)
+
+
+def _rank_of(trace: Trace, lane: int) -> int:
+    rank = trace.lanes[lane].rank
+    return -1 if rank is None else rank
+
+
+def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
+    lanes = np.array([_rank_of(trace, lane) == rank for lane in range(len(trace.lanes))], bool)
+    operations, launched = _operations_by_launch(trace, lanes)
+    label = None if rank < 0 else rank
+    annotations, found_by = _annotations(trace, lanes, operations, launched)
+    if annotations is not None:
+        starts, ends = trace.events.start[annotations], trace.events.end[annotations]
+        names = [trace.name(event) for event in annotations.tolist()]
+        windows = _as_the_gpu_ran_them(trace, starts, ends, _follow_on(names), operations, launched)
+        steps = [
+            Step(name, label, start, end, True, found_by, event)
+            for name, event, (start, end) in zip(names, annotations.tolist(), windows, strict=True)
+        ]
+    else:
+        cycles, found_by = _cycles(trace, lanes, operations, launched)
+        steps = [
+            Step(f"iteration {index + 1}", label, start, end, True, found_by)
+            for index, (start, end) in enumerate(cycles)
+        ]
+    steps = [step for step in steps if step.end > step.start]
+    has_work = np.array(_has_work(trace, steps, operations), bool) & ~_cut_off(trace, steps, lanes)
+    return _with_warm_up_marked(steps, has_work.tolist(), warm_up_ratio)
+
+
+def _cut_off(trace: Trace, steps: list[Step], lanes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Steps at the end whose launches have no GPU operation: the recording ended before the GPU ran them."""
+    cut = np.zeros(len(steps), bool)
+    if not steps or any(step.event < 0 for step in steps):
+        return cut
+    launches = trace.events.of_kind(EventKind.API)
+    launches = launches[lanes[trace.events.lane[launches]]]
+    launches = launches[
+        np.isin(calls_of(trace)[trace.events.name[launches]], (Call.LAUNCH, Call.GRAPH_LAUNCH))
+    ]
+    order = np.argsort(trace.events.start[launches], kind="stable")
+    at = trace.events.start[launches][order]
+    ran = np.concatenate(([0], np.cumsum(np.isin(launches, trace.links.launch)[order])))
+    annotations = np.array([step.event for step in steps], np.int64)
+    first, last = (
+        np.searchsorted(at, times[annotations]) for times in (trace.events.start, trace.events.end)
+    )
+    share = (ran[last] - ran[first]) / np.maximum(last - first, 1)
+    lost = (last > first) & (share < LEAST_RAN)
+    if lost.all():
+        return cut
+    cut[np.flatnonzero(~lost)[-1] + 1 :] = True
+    return cut
+
+
+def _has_work(trace: Trace, steps: list[Step], operations: I64) -> list[bool]:
+    """Whether any GPU operation runs in each step; all of them where none has any."""
+    starts = np.sort(trace.events.start[operations])
+    counts = [int(np.diff(np.searchsorted(starts, (step.start, step.end)))[0]) for step in steps]
+    return [count > 0 for count in counts] if any(counts) else [True] * len(steps)
+
+
+def _operations_by_launch(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
+    """GPU operations of a rank in order of their launch, and when each was launched.
+
+    Operations without a launch row that precede every launched one of their stream were launched before the
+    recording began.
+    """
+    operations = trace.gpu_operations[lanes[trace.events.lane[trace.gpu_operations]]]
+    launch = trace.links.launch_of(operations)
+    start = trace.events.start[operations]
+    linked = launch >= 0
+    lane = trace.events.lane[operations]
+    first_linked = np.full(len(trace.lanes), NEVER, np.int64)
+    np.minimum.at(first_linked, lane[linked], start[linked])
+    early = (first_linked[lane] != NEVER) & (start < first_linked[lane])
+    unlinked = np.where(early, BEFORE_RECORDING, start)
+    launched = (
+        np.where(linked, trace.events.start[np.maximum(launch, 0)], unlinked) if len(operations) else start
+    )
+    order = np.lexsort((start, launched))
+    return operations[order], launched[order]
+
+
+def _follow_on(names: list[str]) -> npt.NDArray[np.bool_]:
+    """Whether each step is directly followed by the next one: unless their numbers say that some are missing."""
+    counts = [numbered(name) for name in names]
+    return np.array(
+        [one is None or other is None or other[1] == one[1] + 1 for one, other in pairwise(counts)], bool
+    )
+
+
+def _cycles(
+    trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64
+) -> tuple[list[tuple[int, int]], str]:
+    """Iterations without an annotation of their own: regions that repeat in turn, else kernels that do."""
+    regions = cycles_of_regions(trace, lanes)
+    if regions is None:
+        return repetitions(trace, operations), "repetition"
+    starts, ends = regions
+    follows = np.ones(len(starts) - 1, bool)
+    return _as_the_gpu_ran_them(trace, starts, ends, follows, operations, launched), "region"
+
+
+def _as_the_gpu_ran_them(
+    trace: Trace, starts: I64, ends: I64, follows: npt.NDArray[np.bool_], operations: I64, launched: I64
+) -> list[tuple[int, int]]:
+    done = np.maximum.accumulate(trace.events.end[operations]) if len(operations) else np.empty(0, np.int64)
+
+    def boundary(times: I64) -> I64:
+        before = np.searchsorted(launched, times, side="left") - 1
+        return np.maximum(times, np.where(before < 0, 0, done[np.maximum(before, 0)])) if len(done) else times
+
+    first = boundary(starts)
+    last = boundary(ends)
+    last[:-1] = np.where(follows, first[1:], last[:-1])
+    return list(zip(first.tolist(), np.maximum(last, first).tolist(), strict=True))
+
+
+def _annotations(
+    trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64
+) -> tuple[I64, str] | tuple[None, str]:
+    stated = trace.events.of_kind(EventKind.STEP)
+    stated = stated[lanes[trace.events.lane[stated]]]
+    profiler = [event for event in stated.tolist() if trace.name(event).startswith("ProfilerStep")]
+    single: I64 | None = None
+    for candidates, found_by in ((profiler, "ProfilerStep"), (stated.tolist(), "region")):
+        if candidates:
+            chosen = _disjoint(trace, np.array(candidates, np.int64))
+            if len(chosen) > 1:
+                return chosen, found_by
+            single = chosen if single is None and found_by == "ProfilerStep" else single
+    regions = _step_regions(trace, lanes, operations, launched)
+    if regions is not None:
+        return regions, "region"
+    return (single, "ProfilerStep") if single is not None else (None, "")
+
+
+def _disjoint(trace: Trace, events: I64) -> I64:
+    """Sorted by start, duplicates on other lanes and anything inside an earlier one left out."""
+    events = events[np.lexsort((-trace.events.end[events], trace.events.start[events]))]
+    if (trace.events.start[events[1:]] >= trace.events.end[events[:-1]]).all():
+        return events
+    kept: list[int] = []
+    for event in events.tolist():
+        if not kept or trace.events.start[event] >= trace.events.end[kept[-1]]:
+            kept.append(event)
+    return np.array(kept, np.int64)
+
+
+def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64) -> I64 | None:
+    """Regions that repeat and hold most launches: numbered ones, or same-named ones with a word for a step.
+
+    Of several, those that give the GPU most work; of nested ones with the same work, the outer.
+    """
+    time = np.concatenate(([0], np.cumsum(durations(trace, operations)))) if len(operations) else np.zeros(1)
+    regions = trace.events.of_kind(EventKind.REGION)
+    regions = regions[lanes[trace.events.lane[regions]]]
+    stems = {
+        name: shared
+        for name in distinct(trace.events.name[regions]).tolist()
+        if (shared := _stem(trace.strings[name])) is not None
+    }
+    may_be = np.zeros(len(trace.strings), bool)
+    may_be[list(stems)] = True
+    regions = regions[may_be[trace.events.name[regions]]]
+    groups: dict[tuple[int, str, bool], list[int]] = {}
+    for event, lane, name in zip(
+        regions.tolist(),
+        trace.events.lane[regions].tolist(),
+        trace.events.name[regions].tolist(),
+        strict=True,
+    ):
+        groups.setdefault((lane, *stems[name]), []).append(event)
+    scored = []
+    for (_, stem, is_numbered), members in groups.items():
+        events = np.array(members, np.int64)
+        if len(events) < 2 or (is_numbered and not _counts_up(trace, events)):
+            continue
+        chosen = _disjoint(trace, events)
+        if len(chosen) < len(events) or _coverage(trace, chosen, launched) < LEAST_COVERAGE:
+            continue
+        starts, ends = trace.events.start[chosen], trace.events.end[chosen]
+        work = int((time[np.searchsorted(launched, ends)] - time[np.searchsorted(launched, starts)]).sum())
+        mean = float((ends - starts).mean())
+        scored.append((not COARSE.search(stem), bool(STEP_WORD.search(stem)), work, mean, chosen))
+    return max(scored, key=lambda each: each[:4])[4] if scored else None
+
+
+def _stem(name: str) -> tuple[str, bool] | None:
+    """What regions that may be the same steps have in common, and whether they are numbered; None for others."""
+    if NEVER_STEPS.search(name):
+        return None
+    parts = numbered(name)
+    if parts is not None:
+        return parts[0], True
+    return (name, False) if STEP_WORD.search(name) else None
+
+
+def _counts_up(trace: Trace, events: I64) -> bool:
+    ordered = events[np.argsort(trace.events.start[events], kind="stable")]
+    numbers = [parts[1] for event in ordered.tolist() if (parts := numbered(trace.name(event)))]
+    return all(later > earlier for earlier, later in pairwise(numbers))
+
+
+def _coverage(trace: Trace, events: I64, launched: I64) -> float:
+    """The share of the launches between the first start and the last end that happened inside the events."""
+    starts, ends = trace.events.start[events], trace.events.end[events]
+    low, high = np.searchsorted(launched, [int(starts[0]), int(ends[-1])])
+    if high <= low:
+        return 1.0 if not len(launched) else 0.0
+    inside = np.searchsorted(launched, ends) - np.searchsorted(launched, starts)
+    return float(inside.sum()) / float(high - low)
+
+
+def _with_warm_up_marked(steps: list[Step], has_work: list[bool], warm_up_ratio: float) -> list[Step]:
+    """Leading steps that are much slower than the later half are not steady, nor are steps without GPU work."""
+    working = [index for index, works in enumerate(has_work) if works]
+    times = np.array([steps[index].duration for index in working], np.int64)
+    if len(times) < 2:
+        return [replace(step, steady=works) for step, works in zip(steps, has_work, strict=True)]
+    last_warm = working[last] if (last := _last_warm(times, warm_up_ratio)) >= 0 else -1
+    return [replace(step, steady=has_work[index] and index > last_warm) for index, step in enumerate(steps)]
+
+
+def _last_warm(times: I64, warm_up_ratio: float) -> int:
+    """The last of the leading slow steps, among them at most one fast one at a time; -1 without any.
+
+    A program may compile again in its third step. Where a later step is about as slow, it is no warm-up.
+    """
+    usual = float(np.median(times[len(times) // 2 :]))
+    last = -1
+    for index in np.flatnonzero(times[: (len(times) + 1) // 2] > warm_up_ratio * usual).tolist():
+        if index - last > 2:
+            break
+        last = index
+    if last < 0 or last + 1 >= len(times):
+        return -1
+    later, early = int(times[last + 1 :].max()), int(times[: last + 1].max())
+    return -1 if later > warm_up_ratio * usual and later >= SLOW_AGAIN * early else last

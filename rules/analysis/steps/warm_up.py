@@ -1,0 +1,123 @@
+"""Leading steps that are slower than the rest: how much they add, and what of start-up work they contain."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import EventKind
+from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.idle.lost_time import any_stream
+from rules.analysis.names.calls import Call
+from rules.analysis.names.regions import numbered
+from rules.analysis.steps.steps import Step
+from rules.base import Evidence
+
+COMPILING = re.compile(
+    r"dynamo|inductor|torch.?compile|CompiledFxGraph|compile_fx|async_compile|autotune|triton_compile|aot_"
+)
+NOTEWORTHY_SHARE = 0.01  # of the slow step
+BEYOND_RECORDER = 5.0  # times a steady step: starting a recorder costs less
+LEAST_COMPILE_SHARE = 0.05
+LEAST_LOADING_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """The warm-up of the rank that loses most by it. Times in ns."""
+
+    warm: tuple[Step, ...]
+    steady: tuple[Step, ...]
+    usual_ns: float  # median steady step
+    extra_ns: int  # what the warm-up steps take beyond it
+    recorded_ns: int  # the whole recording
+    contains: tuple[str, ...]  # start-up work found in the slowest step
+    starts_up: bool  # it is the program that starts, not the recording
+
+    @property
+    def slowest(self) -> Step:
+        return max(self.warm, key=lambda step: step.duration)
+
+
+def warm_up(analysis: Analysis) -> WarmUp | None:
+    """The warm-up steps; None when all steps are steady."""
+    best: tuple[int, list[Step], list[Step], float] | None = None
+    for rank in sorted({step.rank if step.rank is not None else -1 for step in analysis.steps}):
+        steps = [step for step in analysis.steps if (step.rank if step.rank is not None else -1) == rank]
+        warm, steady = [step for step in steps if not step.steady], [step for step in steps if step.steady]
+        if not warm or not steady:
+            continue
+        usual = float(np.median([step.duration for step in steady]))
+        warm = [step for step in warm if step.start < steady[0].start and step.duration > usual]
+        if not warm:
+            continue
+        extra = int(sum(max(step.duration - usual, 0.0) for step in warm))
+        if best is None or extra > best[0]:
+            best = (extra, warm, steady, usual)
+    if best is None:
+        return None
+    extra, warm, steady, usual = best
+    contains, one_off = _start_up_work(analysis, max(warm, key=lambda step: step.duration))
+    count = numbered(warm[0].name)
+    begins_at_zero = count is not None and count[1] == 0
+    much_slower = max(step.duration for step in warm) > BEYOND_RECORDER * usual
+    return WarmUp(
+        warm=tuple(warm),
+        steady=tuple(steady),
+        usual_ns=usual,
+        extra_ns=extra,
+        recorded_ns=max(analysis.trace.duration, extra),
+        contains=contains,
+        starts_up=one_off or begins_at_zero or much_slower,
+    )
+
+
+def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], bool]:
+    """What of known start-up work lies in a step, and whether it proves that the program itself starts up."""
+    trace = analysis.trace
+    lanes = np.array([lane.rank == step.rank for lane in trace.lanes], bool)
+    inside = (trace.events.start >= step.start) & (trace.events.start < step.end) & lanes[trace.events.lane]
+    length = max(step.duration, 1)
+    parts, one_off = [], False
+    named = np.array([COMPILING.search(text) is not None for text in trace.strings], bool)
+    cpu = inside & np.isin(trace.events.kind, (EventKind.REGION, EventKind.CPU_OP, EventKind.PYTHON))
+    cpu &= named[trace.events.name] if len(named) else False
+    if cpu.any():
+        spent = int(durations(trace, cpu).max())
+        parts.append("compilation by torch.compile")
+        one_off |= spent > LEAST_COMPILE_SHARE * length or int(np.count_nonzero(cpu)) > 20
+    api = np.flatnonzero(inside & (trace.events.kind == EventKind.API))
+    calls = analysis.threads.call_class[trace.events.name[api]]
+    for call, text in _START_UP_CALLS:
+        spent = int(durations(trace, api[calls == call]).sum())
+        if spent > NOTEWORTHY_SHARE * length:
+            parts.append(f"{text} ({duration(spent)})")
+        one_off |= call is not Call.ALLOCATE and spent > LEAST_LOADING_SHARE * length
+    return tuple(parts), one_off
+
+
+_START_UP_CALLS = (
+    (Call.ALLOCATE, "memory allocation"),
+    (Call.LOAD, "loading of kernels"),
+    (Call.GRAPH_BUILD, "building of CUDA graphs"),
+)
+
+
+def step_evidence(analysis: Analysis, steps: tuple[Step, ...]) -> tuple[Evidence, ...]:
+    """Steps as evidence: on their annotation's lane, else on a stream of the GPU."""
+    trace = analysis.trace
+    lane = any_stream(trace, analysis.active_devices[0]) if analysis.active_devices else 0
+    return tuple(
+        Evidence(
+            int(trace.events.lane[step.event]) if step.event >= 0 else lane,
+            step.start,
+            step.end,
+            step.name,
+            step.event,
+        )
+        for step in steps
+    )

@@ -1,0 +1,1 @@
+"""Two recordings side by side: may they be compared, and what changed."""

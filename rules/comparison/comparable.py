@@ -1,0 +1,203 @@
+"""Whether two recordings can be compared at all, whether they are the same one, and why to be careful."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parsers.model import Trace, TraceError
+from parsers.model.units import percent, three_digits
+from rules.comparison.kernels import compare_reports
+from rules.comparison.side import Side, Work
+
+Works = dict[str, Work]
+
+LEAST_IN_COMMON = 0.1  # of the kernel time; below it the kernels are others, as after a change of precision
+MANY_TIMES_AS_MANY = 4  # kernels a step: more than a compiler joins
+SAME_CALLS = 0.02  # launches of a kernel a step, as often on both sides
+ANOTHER_SIZE = 1.5  # the same kernels so much slower: more than the clocks of one GPU model differ
+FEW_STEPS = 3  # a median of fewer says nothing about the spread
+
+
+def refuse_incomparable(before: Trace, after: Trace) -> None:
+    """Raise a TraceError that says why, where nothing in one recording can be set against the other."""
+    first, second = _holds(before), _holds(after)
+    if first != second and not {first, second} <= {_GPU, _BOTH} and not {first, second} <= {_COUNTERS, _BOTH}:
+        raise TraceError(
+            path_of(after),
+            f"These two cannot be compared: the first holds {first}, the second {second}.",
+            "Open them together instead: a kernel on the timeline then shows its counters."
+            if {first, second} == {_GPU, _COUNTERS}
+            else "Choose two recordings of the same kind, made before and after a change.",
+        )
+    if first == second and first in (_LOG, _NOTHING):
+        raise TraceError(
+            path_of(after),
+            f"These two cannot be compared: both hold {first}.",
+            "Record the program with a profiler, before and after the change.",
+        )
+    if _COUNTERS in (first, second) and not compare_reports(before.kernels, after.kernels)[0]:
+        raise TraceError(
+            path_of(after),
+            "These two reports have no kernel in common, so there is nothing to compare.",
+            "Profile the same kernels before and after the change (ncu --kernel-name).",
+        )
+
+
+_GPU = "a timeline with GPU work"
+_CPU = "a timeline without GPU work"
+_COUNTERS = "kernel counters without a timeline"
+_BOTH = "a timeline with GPU work and kernel counters"
+_LOG = "the log of a device"
+_NOTHING = "no events"
+
+
+def _holds(trace: Trace) -> str:
+    if len(trace.gpu_operations):
+        return _BOTH if trace.kernels else _GPU
+    if trace.kernels:
+        return _COUNTERS
+    if len(trace.events):
+        return _CPU
+    return _LOG if trace.counters else _NOTHING
+
+
+def path_of(trace: Trace) -> str:
+    """The first file of a recording."""
+    return trace.inputs[0].path if trace.inputs else "the recording"
+
+
+def are_the_same(before: Trace, after: Trace) -> bool:
+    """Whether both are one recording: every event at the same time, every profiled kernel with the same counters."""
+    if before is after:
+        return True
+    one, other = before.events, after.events
+    return (
+        bool(len(one) or before.kernels)
+        and len(one) == len(other)
+        and len(before.kernels) == len(after.kernels)
+        and np.array_equal(one.start, other.start)
+        and np.array_equal(one.end, other.end)
+        and np.array_equal(one.name, other.name)
+        and before.strings == after.strings
+        and all(
+            left.name == right.name and left.duration_ns == right.duration_ns
+            for left, right in zip(before.kernels, after.kernels, strict=True)
+        )
+    )
+
+
+def cautions_of_reports(before: Trace, after: Trace) -> list[str]:
+    """Why the times of two kernel reports may not be comparable."""
+    cautions = ["times under the profiler, which serialises kernels: compare them with each other only"]
+    names = [{each.device_name for each in trace.kernels if each.device_name} for trace in (before, after)]
+    if all(names) and names[0] != names[1]:
+        cautions.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
+    return cautions
+
+
+def cautions(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]:
+    """Why two timelines may not be comparable; ``works`` are their kernels by comparable name."""
+    found = []
+    in_common = _in_common(*works)
+    names = [
+        {name for device in side.analysis.active_devices if (name := side.trace.devices[device].name)}
+        for side in (first, second)
+    ]
+    if all(names) and names[0] != names[1]:
+        found.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
+    if first.gpus != second.gpus:
+        found.append(
+            f"{_count(first.gpus, 'GPU')} before and {second.gpus} after: "
+            "communication, and perhaps the batch of each, differ"
+        )
+    if first.gpus and second.gpus and in_common < LEAST_IN_COMMON:
+        found.append(
+            f"only {percent(in_common)} of the kernel time is in kernels that both have: another precision, "
+            "a compiler, or another program"
+        )
+    elif names[0] == names[1] and (times := _times_as_long(*works)) is not None:
+        longer = times > 1
+        found.append(
+            "kernels of the same name, launched as often, take "
+            f"{three_digits(times if longer else 1 / times)} times {'longer' if longer else 'less time'} each: "
+            "probably the batch or the model has another size"
+        )
+    found += _about_steps(first, second)
+    formats = [{each.format for each in side.trace.inputs} for side in (first, second)]
+    if formats[0] != formats[1]:
+        found.append("recorded by different profilers, whose overhead differs")
+    for what, slows in (
+        ("stacks", [side.trace.capture.with_stack for side in (first, second)]),
+        ("memory use", [side.trace.capture.profile_memory for side in (first, second)]),
+    ):
+        if slows[0] != slows[1]:
+            found.append(
+                f"only {'the first' if slows[0] else 'the second'} recorded {what}, which slows the CPU"
+            )
+    return found
+
+
+def look_like_different_programs(before: Works, after: Works) -> bool:
+    """Whether hardly a kernel is in both, and one launches many times more than the other.
+
+    Another precision changes the names and keeps the number; a compiler lowers the number and keeps matrix products.
+    """
+    calls = [sum(calls for calls, _ in side.values()) for side in (before, after)]
+    return (
+        min(calls) > 0
+        and _in_common(before, after) < LEAST_IN_COMMON
+        and max(calls) > MANY_TIMES_AS_MANY * min(calls)
+    )
+
+
+def _in_common(before: Works, after: Works) -> float:
+    """The share of the kernel time that is in kernels of both, on the side where it is larger."""
+    both = before.keys() & after.keys()
+    return max(
+        sum(side[name][1] for name in both) / max(sum(ns for _, ns in side.values()), 1.0)
+        for side in (before, after)
+    )
+
+
+def _times_as_long(before: Works, after: Works) -> float | None:
+    """By what factor the kernels that both launch equally often became slower, where that is beyond another clock."""
+    alike = [
+        name
+        for name in before.keys() & after.keys()
+        if before[name][1] and after[name][1] and abs(after[name][0] / before[name][0] - 1) <= SAME_CALLS
+    ]
+    weights = np.array([max(before[name][1], after[name][1]) for name in alike])
+    total = max(sum(ns for _, ns in side.values()) for side in (before, after))
+    if weights.sum() < LEAST_IN_COMMON * total or not total:
+        return None
+    factors = np.array([after[name][1] / before[name][1] for name in alike])
+    order = np.argsort(factors)
+    reached = np.cumsum(weights[order])
+    median = float(factors[order][np.searchsorted(reached, reached[-1] / 2)])
+    return median if not 1 / ANOTHER_SIZE < median < ANOTHER_SIZE else None
+
+
+def _about_steps(first: Side, second: Side) -> list[str]:
+    if not (first.found_by and second.found_by):
+        missing = "either" if not (first.found_by or second.found_by) else "one of them"
+        return [f"no steps were found in {missing}: whole recordings are compared"]
+    if first.found_by != second.found_by:
+        return [
+            "steps were found in different ways, by their annotation and by what repeats: "
+            "they may not hold the same work"
+            if "repetition" in (first.found_by, second.found_by)
+            else "steps are annotated in different ways: they may not hold the same work"
+        ]
+    if first.found_by == "repetition":
+        return ["steps are what repeats on the GPU, so a step may be a part of an iteration"]
+    if min(first.repetitions, second.repetitions) < FEW_STEPS:
+        return ["fewer than three steady steps in at least one of them"]
+    return []
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))

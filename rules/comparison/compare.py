@@ -1,0 +1,263 @@
+"""What changed between two recordings of the same program: step time, budget, kernels, findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parsers.model import Trace
+from parsers.model.units import duration, three_digits
+from rules.analysis.analysis import analyse
+from rules.analysis.idle.causes import Cause
+from rules.base import Finding
+from rules.comparison.comparable import (
+    are_the_same,
+    cautions,
+    cautions_of_reports,
+    look_like_different_programs,
+    refuse_incomparable,
+)
+from rules.comparison.findings import LOUD, Change, FindingChange, compare_findings
+from rules.comparison.kernels import KernelComparison, compare_reports
+from rules.comparison.side import Side, Work, by_family
+from rules.diagnosis import Diagnosis, diagnose
+from rules.thresholds import DEFAULTS, Thresholds
+
+NOISE_SHARE = 0.02  # a change of the step below this is no change: run-to-run spread of a quiet machine
+LEAST_CHANGE = 0.001  # of the kernel time; a kernel that changed by less changed nothing
+LEAST_SHOWN = 0.0005  # a share of the step below this is written as 0.0 %
+SAME_AMOUNT = 0.05  # kernels launched by two recordings without steps that did the same work
+KERNEL_ROWS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One quantity before and after; ``unit`` is "ns", "count" or "share" (a fraction of the step)."""
+
+    name: str
+    before: float
+    after: float
+    unit: str
+
+    @property
+    def change(self) -> float:
+        """(after - before) / before; infinite when it appeared from nothing."""
+        if self.before:
+            return (self.after - self.before) / self.before
+        return float("inf") if self.after else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelChange:
+    """One kernel, or one family of kernels: launches and ns a step, before and after."""
+
+    name: str
+    calls_before: float
+    calls_after: float
+    ns_before: float
+    ns_after: float
+
+    @property
+    def ns_change(self) -> float:
+        return self.ns_after - self.ns_before
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two recordings side by side; ``cautions`` say why they may not be comparable.
+
+    ``by_step`` is False where ``step`` is all of what was analysed. ``kernels`` and ``families`` hold what changed
+    noticeably, the largest change first.
+    """
+
+    before: str
+    after: str
+    verdict: str
+    step: Measure
+    measures: tuple[Measure, ...]
+    kernels: tuple[KernelChange, ...]
+    findings: tuple[FindingChange, ...]
+    cautions: tuple[str, ...]
+    profiles: tuple[KernelComparison, ...] = ()  # launches that kernel reports on both sides hold
+    families: tuple[KernelChange, ...] = ()
+    by_step: bool = True
+    files: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # of ``before`` and ``after``
+
+    @property
+    def resolved(self) -> tuple[Finding, ...]:
+        """What mattered before and no longer does, as it was before."""
+        return tuple(each.before for each in self.findings if each.is_resolved and each.before is not None)
+
+    @property
+    def appeared(self) -> tuple[Finding, ...]:
+        """What matters now and did not before."""
+        return tuple(each.after for each in self.findings if each.is_new and each.after is not None)
+
+    def is_regression(self, at_least_percent: float) -> bool:
+        """Whether a step became longer by this many percent or more."""
+        return self.step.change * 100 >= at_least_percent
+
+
+def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> Comparison:
+    """Compare the steady steps of two traces; where no steps were found, the analysed windows as a whole.
+
+    Raises TraceError where nothing in one can be set against the other.
+    """
+    refuse_incomparable(before, after)
+    profiles = tuple(compare_reports(before.kernels, after.kernels)[0])
+    if profiles and not (len(before.gpu_operations) and len(after.gpu_operations)):
+        return _of_reports(before, after, profiles, thresholds)
+    first, second = (
+        Side(trace, analyse(trace, thresholds), diagnose(trace, thresholds=thresholds))
+        for trace in (before, after)
+    )
+    by_step = bool(first.step_ns and second.step_ns)
+    step = Measure(
+        "step time, median" if by_step else "analysed time",
+        first.step_ns if by_step else first.window_ns,
+        second.step_ns if by_step else second.window_ns,
+        "ns",
+    )
+    kernels = first.kernels(), second.kernels()
+    works = (
+        {name: work for name, (_, work) in kernels[0].items()},
+        {name: work for name, (_, work) in kernels[1].items()},
+    )
+    shown = {name: written for side in kernels for name, (written, _) in side.items()}
+    measures = _measures(first, second, works, " a step" if by_step else "")
+    findings = compare_findings(
+        first.diagnosis.findings,
+        second.diagnosis.findings,
+        (step.before, step.after),
+        NOISE_SHARE * step.before,
+    )
+    if are_the_same(before, after):
+        verdict = "The same recording twice: nothing differs"
+    elif by_step or abs(measures[0].change) <= SAME_AMOUNT:
+        verdict = _verdict(step, "a step takes" if by_step else "all of it takes", findings, second.diagnosis)
+        if look_like_different_programs(*works):
+            verdict = f"These look like two different programs. If not, {verdict[:1].lower()}{verdict[1:]}"
+    else:
+        verdict = (
+            "The two hold different amounts of work, so their times say little: "
+            f"{three_digits(measures[0].before)} kernels in {duration(step.before)}, "
+            f"then {three_digits(measures[0].after)} in {duration(step.after)}"
+        )
+    return Comparison(
+        before=_label(before),
+        after=_label(after),
+        verdict=verdict,
+        step=step,
+        measures=tuple(measures),
+        kernels=tuple(_changes(*works, shown)[:KERNEL_ROWS]),
+        findings=tuple(findings),
+        cautions=tuple(cautions(first, second, works)),
+        profiles=profiles,
+        families=tuple(_changes(by_family(kernels[0]), by_family(kernels[1]))),
+        by_step=by_step,
+        files=(_files(before), _files(after)),
+    )
+
+
+def _of_reports(
+    before: Trace, after: Trace, profiles: tuple[KernelComparison, ...], thresholds: Thresholds
+) -> Comparison:
+    """Two kernel reports without a timeline: the kernels that both hold, under the profiler."""
+    total_before = sum(each.before.duration_ns or 0.0 for each in profiles)
+    total_after = sum(each.after.duration_ns or 0.0 for each in profiles)
+    step = Measure("profiled kernels of both", total_before, total_after, "ns")
+    diagnoses = [diagnose(trace, thresholds=thresholds) for trace in (before, after)]
+    totals = [sum(each.duration_ns or 0.0 for each in trace.kernels) for trace in (before, after)]
+    findings = compare_findings(
+        diagnoses[0].findings, diagnoses[1].findings, (totals[0], totals[1]), NOISE_SHARE * total_before
+    )
+    what = "the kernel takes" if len(profiles) == 1 else "the kernels that both hold take"
+    return Comparison(
+        before=_label(before),
+        after=_label(after),
+        verdict="The same report twice: nothing differs"
+        if are_the_same(before, after)
+        else _verdict(step, what, findings, diagnoses[1]),
+        step=step,
+        measures=(),
+        kernels=tuple(
+            KernelChange(
+                each.before.name, 1, 1, each.before.duration_ns or 0.0, each.after.duration_ns or 0.0
+            )
+            for each in profiles
+            if each.before.duration_ns != each.after.duration_ns
+        ),
+        findings=tuple(findings),
+        cautions=tuple(cautions_of_reports(before, after)),
+        profiles=profiles,
+        by_step=False,
+        files=(_files(before), _files(after)),
+    )
+
+
+def _label(trace: Trace) -> str:
+    return ", ".join(_files(trace))
+
+
+def _files(trace: Trace) -> tuple[str, ...]:
+    return tuple(each.path for each in trace.inputs)
+
+
+def _verdict(step: Measure, what: str, findings: list[FindingChange], after: Diagnosis) -> str:
+    """How much faster or slower, the largest reason, and what is first now."""
+    before, now = duration(step.before), duration(step.after)
+    if abs(step.change) < NOISE_SHARE:
+        return f"As fast as before, within {NOISE_SHARE * 100:.0f} %: {what} {now} ({before} before)"
+    faster = step.change < 0
+    slow, fast = (step.before, step.after) if faster else (step.after, step.before)
+    text = f"{three_digits(slow / max(fast, 1))}x {'faster' if faster else 'slower'}: {what} {now} instead of {before}"
+    gone = [each for each in findings if each.change in (Change.GONE, Change.NEARLY_GONE)]
+    new = [each.after for each in findings if each.is_new and each.after is not None]
+    if faster and gone:
+        text += f". {gone[0].change.value.capitalize()}: {gone[0].finding.title}"
+    elif not faster and new:
+        text += f". New: {new[0].title}"
+    elif not faster and (more := [each for each in findings if each.change is Change.MORE]):
+        worst = max(more, key=lambda each: each.after_ns - each.before_ns)
+        text += f". More than before: {worst.finding.title}"
+    first = next((each for each in after.findings if each.severity in LOUD and not each.of_recording), None)
+    if faster and first is not None:
+        text += f". Now first: {first.title}"
+    return text
+
+
+def _measures(
+    first: Side, second: Side, works: tuple[dict[str, Work], dict[str, Work]], of_what: str
+) -> list[Measure]:
+    parts = [
+        ("GPU busy", "busy"),
+        ("exposed communication", "communication"),
+        ("exposed copies", "copy"),
+        *((cause.label, cause.name) for cause in Cause),
+    ]
+    shares = [Measure(name, first.share(part), second.share(part), "share") for name, part in parts]
+    counts = [sum(calls for calls, _ in side.values()) for side in works]
+    times = [sum(time for _, time in side.values()) for side in works]
+    return [
+        Measure(f"kernels{of_what}", counts[0], counts[1], "count"),
+        Measure(f"kernel time{of_what}", times[0], times[1], "ns"),
+        *(measure for measure in shares if max(measure.before, measure.after) >= LEAST_SHOWN),
+    ]
+
+
+def _changes(
+    before: dict[str, Work], after: dict[str, Work], shown: dict[str, str] | None = None
+) -> list[KernelChange]:
+    """What changed by a noticeable part of the kernel time, the largest change first; ``shown``: how to write it."""
+    nothing = (0.0, 0.0)
+    changes = []
+    for name in before.keys() | after.keys():
+        (calls_before, ns_before), (calls_after, ns_after) = (
+            before.get(name, nothing),
+            after.get(name, nothing),
+        )
+        changes.append(
+            KernelChange((shown or {}).get(name, name), calls_before, calls_after, ns_before, ns_after)
+        )
+    total = max(sum(ns for _, ns in before.values()), sum(ns for _, ns in after.values()))
+    changes = [each for each in changes if abs(each.ns_change) > LEAST_CHANGE * total]
+    return sorted(changes, key=lambda each: (-abs(each.ns_change), each.name))

@@ -1,0 +1,96 @@
+"""One recording of a comparison: its step, what its time goes to, and its kernels by name and by family."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import EventKind, Trace
+from rules.analysis.analysis import Analysis
+from rules.analysis.idle.causes import Cause
+from rules.analysis.names.families import classify
+from rules.analysis.names.kernels import comparable_name
+from rules.diagnosis import Diagnosis
+
+Work = tuple[float, float]  # (launches, ns) a step
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A trace with what is known about it."""
+
+    trace: Trace
+    analysis: Analysis
+    diagnosis: Diagnosis
+
+    @property
+    def window_ns(self) -> int:
+        """Length of what was analysed."""
+        return self.analysis.window[1] - self.analysis.window[0]
+
+    @property
+    def found_by(self) -> str:
+        """How its steps were found; "" without steps."""
+        steps = [step for step in self.analysis.steps if step.steady]
+        return steps[0].found_by if steps and steps[0].found_by != "window" else ""
+
+    @property
+    def step_ns(self) -> float:
+        """Median of the steady steps; 0 without steps."""
+        lengths = [step.end - step.start for step in self.analysis.steps if step.steady]
+        return float(np.median(lengths)) if lengths and self.found_by else 0.0
+
+    @property
+    def repetitions(self) -> int:
+        """Steady steps of all ranks together; one where no steps were found."""
+        return sum(step.steady for step in self.analysis.steps) or 1
+
+    @property
+    def gpus(self) -> int:
+        """Devices that did something."""
+        return len(self.analysis.active_devices)
+
+    def share(self, part: str) -> float:
+        """The part of the window, over all devices, that is "busy", "communication", "copy", or a cause's name."""
+        total = inside = 0
+        for device in self.analysis.active_devices:
+            budget = self.analysis.budget(device, *self.analysis.window)
+            total += budget.window_ns
+            if part == "busy":
+                inside += budget.window_ns - budget.total_idle_ns - budget.residual_ns
+            elif part == "communication":
+                inside += budget.exposed_communication_ns
+            elif part == "copy":
+                inside += budget.exposed_copy_ns
+            else:
+                inside += budget.idle_ns.get(Cause[part], 0)
+        return inside / total if total else 0.0
+
+    def kernels(self) -> dict[str, tuple[str, Work]]:
+        """A name that all tools would give -> (a name as recorded, its work)."""
+        events, strings = self.trace.events, self.trace.strings
+        kernels = events.of_kind(EventKind.KERNEL)
+        t0, t1 = self.analysis.window
+        kernels = kernels[(events.start[kernels] >= t0) & (events.start[kernels] < t1)]
+        names = events.name[kernels]
+        calls = np.bincount(names, minlength=len(strings))
+        time = np.bincount(names, (events.end - events.start)[kernels], minlength=len(strings))
+        found: dict[str, tuple[str, Work]] = {}
+        for name in np.flatnonzero(calls).tolist():
+            key = comparable_name(strings[name])
+            shown, (launches, ns) = found.get(key, (strings[name], (0.0, 0.0)))
+            work = (launches + calls[name] / self.repetitions, ns + time[name] / self.repetitions)
+            found[key] = (shown, work)
+        return found
+
+
+def by_family(kernels: dict[str, tuple[str, Work]]) -> dict[str, Work]:
+    """Family -> its work."""
+    found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for name, (calls, ns) in kernels.values():
+        work = found[classify(name).family.label]
+        work[0] += calls
+        work[1] += ns
+    return {family: (calls, ns) for family, (calls, ns) in found.items()}

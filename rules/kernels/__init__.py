@@ -1,0 +1,1 @@
+"""Hardware counters of profiled launches: findings, rooflines, and how they join a timeline."""

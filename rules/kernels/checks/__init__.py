@@ -1,0 +1,1 @@
+"""One launch's metrics, checked: each module one part of the GPU."""

@@ -1,0 +1,224 @@
+"""How many warps an SM can hold and does hold, what limits them, and whether that matters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from parsers.model import KernelProfile
+from rules.base import Category
+from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
+from rules.kernels.checks.speed_of_light import LOW_PERCENT, WAVES, fills_the_gpu, speed_of_light
+from rules.kernels.checks.stalls import ISSUE_ACTIVE, LOW_ISSUE, Stall, capped, label_of, stalls
+
+THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
+ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
+LOW_THEORETICAL_SHARE = 0.8
+FAR_FROM_THEORETICAL_POINTS = 10.0
+LOW_OCCUPANCY_PERCENT = 50.0
+MANY_WAVES = 4.0
+MOSTLY_ACTIVE = 0.7
+LIMITERS = {
+    "launch__occupancy_limit_registers": "registers",
+    "launch__occupancy_limit_shared_mem": "shared memory",
+    "launch__occupancy_limit_warps": "warps per block",
+    "launch__occupancy_limit_blocks": "blocks per SM",
+    "launch__occupancy_limit_barriers": "barriers",
+}
+_ASYNCHRONOUS = re.compile(
+    r"wgmma|nvjet_|warpspecialized|tcgen05|sm90_xmma|sm100_|_gmma_|cutlass3x", re.IGNORECASE
+)
+_REMEDIES = {
+    "registers": "use fewer registers per thread (__launch_bounds__, smaller tiles, fewer live variables)",
+    "shared memory": "use less shared memory per block, or more threads per block that share it",
+    "warps per block": "use blocks whose size divides the warps of an SM evenly",
+    "blocks per SM": "use larger blocks: an SM holds only so many blocks, however small they are",
+    "barriers": "use fewer named barriers per block",
+}
+
+
+def limiters(kernel: KernelProfile) -> tuple[str, ...]:
+    """What keeps more blocks from an SM: every resource that allows the fewest."""
+    limits = {
+        name: value for metric, name in LIMITERS.items() if (value := kernel.number(metric)) is not None
+    }
+    least = min(limits.values(), default=None)
+    return tuple(name for name, value in limits.items() if value == least)
+
+
+def remedy(limiter: str) -> str:
+    """What raises the limit."""
+    return _REMEDIES.get(limiter, "lower what one block needs")
+
+
+@check
+def theoretical_occupancy(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
+    """Whether the launch lets an SM hold at least 80 % of its warps."""
+    warps = numbers(
+        kernel, "smsp__maximum_warps_avg_per_active_cycle", "smsp__warps_active.avg.peak_sustained"
+    )
+    if warps is None or warps[1] <= 0:
+        return
+    possible, most = warps
+    share = possible / most
+    fired = share < LOW_THEORETICAL_SHARE
+    named = limiters(kernel)
+    percent, is_global = capped(kernel, 1 - share) if fired else (None, None)
+    text = f"The launch lets a scheduler hold {possible:.0f} of {most:.0f} warps ({100 * share:.0f} %)."
+    if fired and named:
+        text += f" What limits it: {' and '.join(named)}; {'; '.join(remedy(each) for each in named)}."
+    yield KernelRuleResult(
+        "TheoreticalOccupancy",
+        "Occupancy",
+        fired,
+        text,
+        Category.LOW_OCCUPANCY,
+        percent,
+        is_global,
+        ", ".join(named),
+    )
+
+
+@check
+def achieved_occupancy(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
+    """Whether the SMs really held about as many warps as the launch allows."""
+    measured = numbers(kernel, THEORETICAL, ACHIEVED)
+    if measured is None or measured[0] <= 0:
+        return
+    possible, achieved = measured
+    fired = possible - achieved > FAR_FROM_THEORETICAL_POINTS
+    percent, is_global = capped(kernel, (possible - achieved) / possible) if fired else (None, None)
+    text = f"The SMs held {achieved:.0f} % of their warps on average; the launch allows {possible:.0f} %."
+    if fired:
+        text += " Blocks ended early or unevenly, came too slowly, or were too few."
+    yield KernelRuleResult(
+        "AchievedOccupancy", "Occupancy", fired, text, Category.LOW_OCCUPANCY, percent, is_global
+    )
+
+
+class Advice(StrEnum):
+    """The four ways the occupancy decision can end, and two where there is nothing to decide."""
+
+    RAISE_OCCUPANCY = "raise the occupancy"
+    FIX_THE_STALL = "fix the stall"
+    DONE = "done"
+    LAUNCH_MORE_WORK = "launch more work"
+    BY_DESIGN = "few warps by design"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do about a kernel's occupancy, and why in one or two sentences."""
+
+    advice: Advice
+    text: str
+    occupancy_percent: float | None = None
+    limiters: tuple[str, ...] = ()
+    stall: str = ""
+
+
+def occupancy_verdict(kernel: KernelProfile) -> Verdict:
+    """The occupancy decision: occupancy only matters when warps stall and nothing else can be issued meanwhile."""
+    occupancy = first_number(kernel, ACHIEVED, THEORETICAL)
+    sol = speed_of_light(kernel)
+    issued = kernel.number(ISSUE_ACTIVE)
+    if occupancy is None or sol is None:
+        return Verdict(Advice.UNKNOWN, "The report has no occupancy or no speed-of-light section.", occupancy)
+    held = f"{occupancy:.0f} % occupancy"
+    worst = _worst_stall(kernel)
+    if sol.best >= LOW_PERCENT or (issued is not None and issued >= LOW_ISSUE):
+        text = f"{held} is enough: the kernel keeps {sol.limiter} busy. More warps would not make it faster."
+        if sol.best < LOW_PERCENT and active_share(kernel) < MOSTLY_ACTIVE:
+            text = (
+                f"The SMs work well while they work, but they are active only {100 * active_share(kernel):.0f} % of the"
+                " time: there are too few blocks, or some run much longer than others."
+            )
+            return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
+        if sol.best < LOW_PERCENT:
+            text = f"{held} is enough: the schedulers nearly always find an instruction to issue."
+        return Verdict(Advice.DONE, text, occupancy, limiters(kernel))
+    if not fills_the_gpu(kernel):
+        text = "Many SMs get no block at all: a larger grid helps more than anything inside the kernel."
+        return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
+    waiting = "" if worst is None else _waiting(worst)
+    if occupancy < LOW_OCCUPANCY_PERCENT and is_warp_specialised(kernel):
+        text = f"{held} is what kernels with asynchronous tensor-core instructions are built for."
+        return Verdict(Advice.BY_DESIGN, text, occupancy, limiters(kernel), worst.reason if worst else "")
+    if worst is None and not stalls(kernel):
+        return _without_stalls(kernel, occupancy, held, issued)
+    possible = kernel.number(THEORETICAL)
+    if worst is None and possible is not None and possible < LOW_OCCUPANCY_PERCENT:
+        named = limiters(kernel)
+        because = f", limited by {' and '.join(named)}" if named else ""
+        text = f"{held}{because}: the few warps take turns, and all of them often wait at once. More warps would help."
+        return Verdict(Advice.RAISE_OCCUPANCY, text, occupancy, named)
+    if worst is None:
+        text = "No warp waits long and yet the units are idle: launch more threads, or give each thread more work."
+        return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
+    if occupancy >= LOW_OCCUPANCY_PERCENT:
+        text = f"{held}, and still {waiting}: more warps will not hide it, remove the wait itself."
+        return Verdict(Advice.FIX_THE_STALL, text, occupancy, (), worst.reason)
+    if possible is not None and possible >= LOW_OCCUPANCY_PERCENT:
+        text = f"{held} although {possible:.0f} % would fit, while {waiting}: {_why_not_full(kernel)}."
+        return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy, (), worst.reason)
+    named = limiters(kernel)
+    because = f", limited by {' and '.join(named)}" if named else ""
+    text = f"{held}{because}, while {waiting}: more warps per SM would fill the time."
+    return Verdict(Advice.RAISE_OCCUPANCY, text, occupancy, named, worst.reason)
+
+
+def active_share(kernel: KernelProfile) -> float:
+    """The share (0 to 1) of the kernel's time in which an average SM had work; 1 when unknown."""
+    cycles = numbers(kernel, "sm__cycles_active.sum", "sm__cycles_elapsed.sum")
+    return min(cycles[0] / cycles[1], 1.0) if cycles and cycles[1] > 0 else 1.0
+
+
+def _without_stalls(kernel: KernelProfile, occupancy: float, held: str, issued: float | None) -> Verdict:
+    if issued is None:
+        text = "The report does not say what warps wait for: record it with --set full."
+        return Verdict(Advice.UNKNOWN, text, occupancy)
+    named = limiters(kernel)
+    waiting = f"the schedulers issue in only {100 * issued:.0f} % of the cycles"
+    possible = kernel.number(THEORETICAL)
+    if possible is not None and possible < LOW_OCCUPANCY_PERCENT:
+        because = f", limited by {' and '.join(named)}" if named else ""
+        text = f"{held}{because}, while {waiting}: more warps per SM would fill the time."
+        return Verdict(Advice.RAISE_OCCUPANCY, text, occupancy, named)
+    text = f"{held}, and {waiting}; which stall it is, a report with warp states says (--set full)."
+    return Verdict(Advice.FIX_THE_STALL, text, occupancy)
+
+
+def _waiting(stall: Stall) -> str:
+    return f"warps wait {100 * stall.share:.0f} % of the time ({label_of(stall.reason)})"
+
+
+def _why_not_full(kernel: KernelProfile) -> str:
+    waves = kernel.number(WAVES)
+    if waves is not None and waves < 1:
+        return f"the grid is only {100 * waves:.0f} % of what the SMs can hold at once"
+    if waves is not None and waves >= MANY_WAVES:
+        return "the blocks end so soon that the SMs wait for new ones; give each thread more work"
+    return "some blocks end much later than others"
+
+
+def is_warp_specialised(kernel: KernelProfile) -> bool:
+    """Whether the kernel feeds the tensor cores asynchronously, which needs few warps."""
+    metrics = (
+        "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active",
+        "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_elapsed",
+        "sm__inst_executed_pipe_tma.avg.pct_of_peak_sustained_active",
+        "smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio",
+    )
+    measured = any((kernel.number(metric) or 0.0) > 0.1 for metric in metrics)
+    return measured or _ASYNCHRONOUS.search(kernel.name) is not None
+
+
+_HARMLESS = frozenset({"selected", "not_selected"})
+
+
+def _worst_stall(kernel: KernelProfile) -> Stall | None:
+    waits = [each for each in stalls(kernel) if each.reason not in _HARMLESS]
+    return waits[0] if waits and waits[0].share > 0.2 else None

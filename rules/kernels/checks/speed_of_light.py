@@ -1,0 +1,179 @@
+"""How close a kernel comes to the limits of the GPU, and which limit that is: the main verdict of a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from parsers.model import KernelProfile
+from rules.base import Category
+from rules.kernels.checks.result import KernelRuleResult, check, first_number
+
+HIGH_PERCENT = 80.0
+LOW_PERCENT = 60.0
+BALANCE_PERCENT = 10.0
+
+COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
+L2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
+L1 = "l1tex__throughput.avg.pct_of_peak_sustained_active"
+WAVES = "launch__waves_per_multiprocessor"
+_DRAM_ALIASES = (DRAM, "dram__throughput.avg.pct_of_peak_sustained_elapsed")
+_LEVELS = {
+    "DRAM": _DRAM_ALIASES,
+    "the L2 cache": (L2,),
+    "the L1 cache and shared memory": ("l1tex__throughput.avg.pct_of_peak_sustained_elapsed", L1),
+}
+_BREAKDOWN = "breakdown:gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+_USUAL_BREAKDOWN = (
+    "dram__cycles_active",
+    "fbpa__dram_sectors",
+    "l1tex__data_bank_reads",
+    "l1tex__data_bank_writes",
+    "l1tex__data_pipe_lsu_wavefronts",
+    "l1tex__data_pipe_tex_wavefronts",
+    "l1tex__f_wavefronts",
+    "l1tex__lsu_writeback_active",
+    "l1tex__lsuin_requests",
+    "l1tex__m_l1tex2xbar_req_cycles_active",
+    "l1tex__m_xbar2l1tex_read_sectors",
+    "lts__d_atomic_input_cycles_active",
+    "lts__d_sectors",
+    "lts__d_sectors_fill_device",
+    "lts__d_sectors_fill_sysmem",
+    "lts__lts2xbar_cycles_active",
+    "lts__t_sectors",
+    "lts__t_tag_requests",
+    "lts__xbar2lts_cycles_active",
+)
+_UNITS = {
+    "dram": "DRAM",
+    "fbpa": "DRAM",
+    "fbp": "DRAM",
+    "l1tex": "the L1 cache and shared memory",
+    "lts": "the L2 cache",
+    "ltc": "the L2 cache",
+}
+MANY_SMS_BUSY = 0.75
+VERDICTS = {
+    Category.MEMORY_BOUND: "limited by memory",
+    Category.COMPUTE_BOUND: "limited by compute",
+    Category.LATENCY_BOUND: "mostly waits",
+    Category.SMALL_GRID: "too few blocks for the GPU",
+    Category.BALANCED: "compute and memory are balanced",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedOfLight:
+    """Throughputs in percent of the peak; ``bound`` is one of the main verdicts, ``limiter`` the busiest unit."""
+
+    compute: float
+    memory: float
+    waves: float | None
+    bound: Category
+    limiter: str
+
+    @property
+    def best(self) -> float:
+        return max(self.compute, self.memory)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as a phrase with its two numbers."""
+        return f"{VERDICTS[self.bound]} ({self.compute:.0f} % compute, {self.memory:.0f} % memory)"
+
+
+def memory_percent(kernel: KernelProfile) -> float | None:
+    """The memory system's throughput in percent; the busiest level where the total was not collected."""
+    total = kernel.number(MEMORY)
+    if total is not None:
+        return total
+    levels = [value for names in _LEVELS.values() if (value := first_number(kernel, *names)) is not None]
+    return max(levels, default=None)
+
+
+def dram_percent(kernel: KernelProfile) -> float | None:
+    """DRAM throughput in percent of the peak."""
+    return first_number(kernel, *_DRAM_ALIASES)
+
+
+def multiprocessors(kernel: KernelProfile) -> float | None:
+    """How many SMs the GPU has (or the part of it that the launch may use)."""
+    return first_number(kernel, "launch__sm_count", "device__attribute_multiprocessor_count")
+
+
+def blocks_of(kernel: KernelProfile) -> int:
+    """Blocks of the launch; 0 when unknown."""
+    x, y, z = kernel.grid
+    return x * y * z or int(kernel.number("launch__grid_size") or 0)
+
+
+def fills_the_gpu(kernel: KernelProfile) -> bool:
+    """Whether nearly every SM gets a block; true where the file does not say how many SMs there are."""
+    sms = multiprocessors(kernel)
+    return sms is None or blocks_of(kernel) == 0 or blocks_of(kernel) >= MANY_SMS_BUSY * sms
+
+
+def busiest_memory_unit(kernel: KernelProfile) -> str:
+    """DRAM, the L2 cache or the L1 cache: whichever is closest to its own peak."""
+    listed = kernel.metrics.get(_BREAKDOWN)
+    names = listed.split(",") if isinstance(listed, str) else _usual_breakdown()
+    parts = {name: value for name in names if (value := kernel.number(name.strip())) is not None}
+    for name, _ in sorted(parts.items(), key=lambda each: -each[1]):
+        if unit := _UNITS.get(name.strip().partition("__")[0]):
+            return unit
+    total = memory_percent(kernel) or 0.0
+    levels = {unit: first_number(kernel, *names) for unit, names in _LEVELS.items()}
+    measured = {unit: abs(value - total) for unit, value in levels.items() if value is not None}
+    return min(measured, key=lambda unit: measured[unit]) if measured else "the memory system"
+
+
+def _usual_breakdown() -> list[str]:
+    return [f"{name}.avg.pct_of_peak_sustained_elapsed" for name in _USUAL_BREAKDOWN]
+
+
+def speed_of_light(kernel: KernelProfile) -> SpeedOfLight | None:
+    """The main verdict: memory, compute or latency bound, balanced, or a grid too small for the GPU."""
+    compute, memory = kernel.number(COMPUTE), memory_percent(kernel)
+    if compute is None or memory is None:
+        return None
+    waves = kernel.number(WAVES)
+    if max(compute, memory) < LOW_PERCENT:
+        bound = Category.LATENCY_BOUND if fills_the_gpu(kernel) else Category.SMALL_GRID
+        limiter = "latency" if bound is Category.LATENCY_BOUND else "the number of blocks"
+    elif abs(compute - memory) < BALANCE_PERCENT:
+        bound, limiter = Category.BALANCED, "compute and memory alike"
+    elif compute > memory:
+        bound, limiter = Category.COMPUTE_BOUND, "the compute units"
+    else:
+        bound, limiter = Category.MEMORY_BOUND, busiest_memory_unit(kernel)
+    return SpeedOfLight(compute, memory, waves, bound, limiter)
+
+
+@check
+def bottleneck(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
+    """Speed of light: which of compute and memory limits the kernel, if any."""
+    sol = speed_of_light(kernel)
+    if sol is None:
+        return
+    used = f"It uses {sol.compute:.0f} % of the GPU's compute and {sol.memory:.0f} % of its memory throughput"
+    if sol.best >= HIGH_PERCENT:
+        text = f"{used}: it runs close to a limit of the hardware, {sol.limiter}. Only less work makes it faster."
+        fired = False
+    elif sol.best >= LOW_PERCENT:
+        fired = sol.bound is not Category.BALANCED
+        text = (
+            f"{used}: {sol.limiter} works much harder than the rest and sets the pace."
+            if fired
+            else f"{used}: both are used about equally, so that neither alone is the bottleneck."
+        )
+    elif (sol.waves is not None and sol.waves < 1) or sol.bound is Category.SMALL_GRID:
+        fired = True
+        filled = "" if sol.waves is None else f" ({100 * sol.waves:.0f} % of one full wave)"
+        text = f"{used}: the launch has too few blocks to fill the GPU{filled}."
+    else:
+        fired = True
+        text = f"{used}: it mostly waits, for data or for instructions to finish, rather than works."
+    yield KernelRuleResult("SOLBottleneck", "SpeedOfLight", fired, text, sol.bound, subject=sol.limiter)

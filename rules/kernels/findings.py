@@ -1,0 +1,184 @@
+"""Makes findings of what is wrong inside a kernel: one for each group of equal launches, weighed by its time."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import KernelProfile, Trace
+from parsers.model.units import duration
+from rules.analysis.analysis import analyse
+from rules.analysis.arithmetic.intervals import pairs, union
+from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.names.kernels import readable_name
+from rules.base import Category, Finding, Need, Severity, rules, severity_of
+from rules.kernels.checks.every import evaluate
+from rules.kernels.checks.result import KernelRuleResult
+from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
+from rules.kernels.conditions import caution
+from rules.kernels.join import kernel_join
+from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, profiled_ns
+
+I64 = npt.NDArray[np.int64]
+LONGEST_NAME = 70
+NOT_WALL_TIME = (
+    "The times are those under Nsight Compute, which serialises kernels and, unless told otherwise, flushes caches and"
+    " fixes clocks: compare them with each other, not with wall time."
+)
+FROM_THE_REPORT = (
+    "The counters are from Nsight Compute, which flushes caches and fixes clocks unless told otherwise."
+)
+MOST_EVIDENCE = 5
+_NO_EVENTS = np.empty(0, np.int64)
+ONE_LAUNCH = "Only one launch of it was profiled, maybe the warm-up: profile a later one too (--launch-skip)."
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a rule says about one kernel. ``saving`` is the share (0 to 1) of its time that could go at most."""
+
+    title: str
+    explanation: str
+    advice: tuple[str, ...]
+    saving: float
+    category: Category
+    code: str = ""
+    cannot_tell: str = ""
+    confidence: str = "medium"
+    severity: Severity | None = None
+    is_verdict: bool = False
+
+
+def short_name(name: str) -> str:
+    """A kernel's name, short enough for a title."""
+    text = readable_name(name)
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+
+
+def results_of(kernel: KernelProfile, rule: str) -> list[KernelRuleResult]:
+    """What one check says about a kernel, fired only, strongest first."""
+    fired = [each for each in evaluate(kernel) if each.rule == rule and each.fired]
+    return sorted(fired, key=lambda each: -(each.speedup_percent or 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """How much time a group of launches stands for, out of which window, and where that is on the timeline."""
+
+    total_ns: float
+    window_ns: int
+    text: str
+    events: I64
+    note: str = ""
+
+
+def findings(rule: str, trace: Trace, groups: Iterable[tuple[KernelGroup, Fault]]) -> Iterator[Finding]:
+    """One finding for each group that has the fault.
+
+    Beside a timeline the time is the timeline's, and kernels that do not occur there are left to the kernel table;
+    without one it is the profiler's.
+    """
+    joined = len(trace.gpu_operations) > 0 and kernel_join(trace).matched > 0
+    for group, fault in groups:
+        weight = _on_the_timeline(trace, group) if joined else _in_the_report(trace, group)
+        if weight is None:
+            continue
+        saving = 0.0 if math.isnan(fault.saving) else min(max(fault.saving, 0.0), 1.0)
+        ceiling = round(saving * weight.total_ns)
+        once = ONE_LAUNCH if group.only_first_launch else ""
+        notes = [weight.note, once, caution(group.representative), fault.cannot_tell]
+        yield Finding(
+            rule=rule,
+            category=fault.category,
+            severity=fault.severity or severity_of(ceiling, weight.window_ns),
+            title=f"{short_name(group.name)}: {fault.title}",
+            explanation=f"{_verdict_first(group.representative, fault)}{fault.explanation}{weight.text}",
+            advice=fault.advice,
+            ceiling_ns=ceiling,
+            window_ns=weight.window_ns,
+            culprit=group.name,
+            rank=_rank(trace, weight.events),
+            device=_device(trace, weight.events),
+            kernel=group.representative.id,
+            evidence=event_evidence(trace, weight.events, MOST_EVIDENCE),
+            intervals=pairs(union(trace.events.start[weight.events], trace.events.end[weight.events])),
+            code=fault.code,
+            cannot_tell=" ".join(note for note in notes if note),
+            confidence=fault.confidence,
+        )
+
+
+def _verdict_first(kernel: KernelProfile, fault: Fault) -> str:
+    sol = None if fault.is_verdict else speed_of_light(kernel)
+    return "" if sol is None else f"{sol.verdict[0].upper()}{sol.verdict[1:]}. "
+
+
+def _in_the_report(trace: Trace, group: KernelGroup) -> Weight:
+    window = profiled_ns(trace)
+    times = f"{group.count} launches, " if group.count > 1 else ""
+    share = f", {100 * group.total_ns / window:.0f} % of the profiled time" if window else ""
+    text = f" ({times}{duration(group.total_ns)}{share}.)" if group.total_ns else ""
+    return Weight(group.total_ns, window, text, _NO_EVENTS, NOT_WALL_TIME)
+
+
+def _on_the_timeline(trace: Trace, group: KernelGroup) -> Weight | None:
+    analysis = analyse(trace)
+    start, end = analysis.window
+    events = kernel_join(trace).events_of(group.launches)
+    inside = (trace.events.start[events] < end) & (trace.events.end[events] > start)
+    events = events[inside]
+    window = analysis.window_ns * max(len(analysis.active_devices), 1)
+    if not len(events):
+        return None
+    total = int(trace.events.duration[events].sum())
+    text = (
+        f" (On the timeline: {len(events)} launch{'es' if len(events) > 1 else ''}, {duration(total)},"
+        f" {100 * total / max(window, 1):.0f} % of the window.)"
+    )
+    share = total / max(len(analysis.active_devices), 1)
+    return Weight(share, analysis.window_ns, text, events, FROM_THE_REPORT)
+
+
+def _device(trace: Trace, events: I64) -> int | None:
+    devices = np.unique(trace.lane_device[trace.events.lane[events]])
+    return int(devices[0]) if len(devices) == 1 and devices[0] >= 0 else None
+
+
+def _rank(trace: Trace, events: I64) -> int | None:
+    ranks = {trace.lanes[lane].rank for lane in np.unique(trace.events.lane[events]).tolist()}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+class KernelRule(ABC):
+    """A rule that looks at one profiled kernel at a time: subclasses say what is wrong with it, if anything."""
+
+    id: ClassVar[str]
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.KERNEL_COUNTERS})
+    is_verdict: ClassVar[bool] = False
+
+    @abstractmethod
+    def fault(self, kernel: KernelProfile) -> Fault | None:
+        """What is wrong with the launch that speaks for its group; None when nothing is."""
+
+    def check(self, trace: Trace) -> Iterable[Finding]:
+        """One finding for each group of equal launches that has the fault."""
+        found = ((group, self.fault(group.representative)) for group in groups_worth_reading(trace))
+        yield from findings(self.id, trace, ((group, fault) for group, fault in found if fault is not None))
+
+
+def other_faults(kernel: KernelProfile) -> list[Fault]:
+    """What every rule but the main verdict finds wrong with a kernel, costliest first."""
+    found = [each.fault(kernel) for each in rules() if isinstance(each, KernelRule) and not each.is_verdict]
+    return sorted((each for each in found if each is not None), key=lambda each: -each.saving)
+
+
+def runs_at_the_compute_limit(kernel: KernelProfile) -> bool:
+    """Whether the arithmetic units are so busy that waits and memory accesses cost nothing."""
+    sol = speed_of_light(kernel)
+    return sol is not None and sol.compute >= HIGH_PERCENT

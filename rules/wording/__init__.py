@@ -1,0 +1,1 @@
+"""Sentences and advice that findings share."""

@@ -1,0 +1,106 @@
+"""Which recording would tell what this one cannot: the request that belongs to a finding or a kernel; no Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules import Category, Finding
+from rules.analysis.names.kernels import base_name
+from viewer.capture.request import CaptureRequest, NcuOptions, Tool, TorchOptions, Window
+
+PROFILED_LAUNCHES = 3
+LATER_STEPS = Window(skip_first=10, warmup=3)
+
+
+def recording_for(finding: Finding, trace: Trace) -> tuple[str, CaptureRequest] | None:
+    """What a button should say and which recording it should offer; None when no recording would tell more."""
+    kernel = next((each.event for each in finding.evidence if _is_kernel(trace, each.event)), -1)
+    if finding.category in _ABOUT_KERNELS and kernel >= 0:
+        return "Profile the longest kernel with Nsight Compute", kernel_recording(trace, kernel)
+    make = _BY_CATEGORY.get(finding.category)
+    if make is None:
+        return None
+    text, request = make()
+    already = (request.torch.stacks and trace.capture.with_stack) or (
+        request.torch.memory and trace.capture.profile_memory
+    )
+    return None if already else (text, request)
+
+
+def kernel_recording(trace: Trace, event: int) -> CaptureRequest:
+    """Nsight Compute on one kernel of the timeline: its name, and how many launches of it come before.
+
+    ncu compares the function's name, so every instance of a template counts, in the order of the launches. It counts
+    from where it is switched on: from the beginning of the step, or from that of the program where there are no steps.
+    """
+    events = trace.events
+    kernels = events.of_kind(EventKind.KERNEL)
+    kernels = kernels[_same_process(trace, event)[events.lane[kernels]]]
+    name = base_name(trace.name(event))
+    names = np.unique(events.name[kernels])
+    alike = names[[base_name(trace.strings[each]) == name for each in names]]
+    same = kernels[np.isin(events.name[kernels], alike)]
+    launched = _launch_times(trace, same)
+    own = _launch_times(trace, np.array([event]))[0]
+    steps = events.start[events.of_kind(EventKind.STEP)]
+    begun = steps[steps <= own]
+    before = int(np.count_nonzero((launched < own) & (launched >= begun.max(initial=0))))
+    options = NcuOptions(
+        kernel_name=name,
+        launch_skip=before,
+        launch_count=PROFILED_LAUNCHES,
+        range="steps" if len(begun) else "whole",
+    )
+    return CaptureRequest(tool=Tool.NCU, ncu=options, window=Window(active=1))
+
+
+def _same_process(trace: Trace, event: int) -> npt.NDArray[np.bool_]:
+    """Whether each lane belongs to the rank and device of the event's lane."""
+    own = trace.lanes[trace.events.lane[event]]
+    return np.array([(lane.rank, lane.device) == (own.rank, own.device) for lane in trace.lanes])
+
+
+def _launch_times(trace: Trace, operations: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """When each operation was launched; when it began where that was not recorded."""
+    launch = trace.links.launch_of(operations)
+    times: npt.NDArray[np.int64] = trace.events.start[np.where(launch >= 0, launch, operations)]
+    return times
+
+
+def _is_kernel(trace: Trace, event: int) -> bool:
+    return event >= 0 and trace.events.kind[event] == EventKind.KERNEL
+
+
+def _with_stacks() -> tuple[str, CaptureRequest]:
+    return "Record with Python stacks", CaptureRequest(torch=TorchOptions(stacks=True))
+
+
+def _with_memory() -> tuple[str, CaptureRequest]:
+    return "Record with memory", CaptureRequest(torch=TorchOptions(memory=True))
+
+
+def _without_extras() -> tuple[str, CaptureRequest]:
+    return "Record without stacks and memory", CaptureRequest()
+
+
+def _later_steps() -> tuple[str, CaptureRequest]:
+    return "Record later steps", CaptureRequest(window=LATER_STEPS)
+
+
+_ABOUT_KERNELS = frozenset(
+    {Category.MEMORY_BOUND_KERNELS, Category.NO_TENSOR_CORES, Category.GEMM_SHAPE, Category.GPU_BOUND}
+)
+_BY_CATEGORY: dict[Category, Callable[[], tuple[str, CaptureRequest]]] = {
+    Category.HOST_BOUND: _with_stacks,
+    Category.INPUT_BOUND: _with_stacks,
+    Category.SYNCHRONIZATION: _with_stacks,
+    Category.ALLOCATOR: _with_memory,
+    Category.MEMORY_PEAK: _with_memory,
+    Category.RECORDING_OVERHEAD: _without_extras,
+    Category.WARM_UP: _later_steps,
+    Category.VARIABILITY: _later_steps,
+}

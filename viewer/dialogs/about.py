@@ -1,0 +1,43 @@
+"""The about box: version, libraries, where the log is."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QDialog, QVBoxLayout, QWidget
+
+from viewer.look.labels import Label
+from viewer.start.opening import data_folder
+
+
+class AboutDialog(QDialog):
+    """Facts for a bug report."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("About Stallscope")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(24, 20, 24, 20)
+        layout.setSpacing(8)
+        self.setMinimumWidth(460)
+        layout.addWidget(
+            Label(f"Stallscope {_version('stallscope')}", pixels=18, weight=QFont.Weight.DemiBold)
+        )
+        layout.addWidget(Label("Says what the GPU is waiting for, and what to change.", "secondary"))
+        libraries = ", ".join(
+            f"{name} {_version(name)}" for name in ("PySide6-Essentials", "numpy", "pandas")
+        )
+        text = f"Python {sys.version.split()[0]}, {libraries}"
+        layout.addWidget(Label(text, "secondary", wrap=True, selectable=True))
+        layout.addWidget(
+            Label(f"Log and recent files: {data_folder()}", "secondary", wrap=True, selectable=True)
+        )
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "from source"

@@ -1,0 +1,95 @@
+"""The dialog that changes what the window remembers between starts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QPushButton,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from rules.thresholds import Thresholds
+from viewer.dialogs.threshold_form import ThresholdForm
+from viewer.kept.preferences import COLOR_MODES, FIRST_VIEWS, THEMES, Preferences
+
+DIALOG_SIZE: Final = (640, 560)
+
+
+class PreferencesDialog(QDialog):
+    """Changes preferences when closed with OK."""
+
+    def __init__(self, preferences: Preferences, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Preferences")
+        self._preferences = preferences
+        self.theme = _choice(THEMES, preferences.theme)
+        self.color_mode = _choice(COLOR_MODES, preferences.color_mode)
+        self.first_view = _choice(FIRST_VIEWS, preferences.first_view)
+        self.animate = QCheckBox("Fly to places instead of jumping")
+        self.animate.setChecked(preferences.animate)
+        self.keep_recent = QCheckBox("Remember opened files")
+        self.keep_recent.setChecked(preferences.keep_recent)
+        forget = QPushButton("Forget recent files")
+        forget.clicked.connect(_forget_recent)
+        form = QFormLayout()
+        form.setHorizontalSpacing(16)
+        form.setVerticalSpacing(10)
+        form.addRow("Theme", self.theme)
+        form.addRow("Colours tell", self.color_mode)
+        form.addRow("After loading, show", self.first_view)
+        form.addRow("Motion", self.animate)
+        form.addRow("Recent files", self.keep_recent)
+        form.addRow("", forget)
+        buttons = QDialogButtonBox(
+            QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
+        )
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        window = QWidget()
+        page = QVBoxLayout(window)
+        page.setContentsMargins(16, 16, 16, 16)
+        page.addLayout(form)
+        page.addStretch(1)
+        self.threshold_form = ThresholdForm(preferences.thresholds.chosen)
+        self.pages = QTabWidget()
+        self.pages.addTab(window, "Window")
+        self.pages.addTab(self.threshold_form, "Thresholds")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 12, 12, 12)
+        layout.setSpacing(12)
+        layout.addWidget(self.pages)
+        layout.addWidget(buttons)
+        self.resize(*DIALOG_SIZE)
+
+    def accept(self) -> None:
+        chosen = self._preferences
+        chosen.theme = str(self.theme.currentData())
+        chosen.color_mode = str(self.color_mode.currentData())
+        chosen.first_view = str(self.first_view.currentData())
+        chosen.animate = self.animate.isChecked()
+        chosen.keep_recent = self.keep_recent.isChecked()
+        chosen.thresholds = Thresholds(self.threshold_form.chosen())
+        chosen.flush()
+        super().accept()
+
+
+def _choice(options: dict[str, str], current: str) -> QComboBox:
+    box = QComboBox()
+    for key, text in options.items():
+        box.addItem(text, key)
+    box.setCurrentIndex(box.findData(current))
+    return box
+
+
+def _forget_recent() -> None:
+    from viewer.start.opening import forget_recent
+
+    forget_recent()

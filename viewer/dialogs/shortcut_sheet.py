@@ -1,0 +1,100 @@
+"""The sheet of shortcuts that `?` opens: the window's commands, and the keys and gestures of the timeline."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QDialog,
+    QGridLayout,
+    QHBoxLayout,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from viewer.look.labels import Label
+from viewer.window.commands import MENUS, Commands, all_keys
+
+TIMELINE_KEYS = (
+    ("W  S", "zoom in, out at the cursor"),
+    ("A  D", "move left, right"),
+    ("Wheel", "zoom at the cursor; with Shift move; over the names scroll the lanes"),
+    ("Drag", "select an area; on the ruler: measure"),
+    ("Shift+drag", "move; also with the middle button"),
+    (
+        "Double click",
+        "zoom to an event or a gap; on a step: count time from it; on the ruler: from the start",
+    ),
+    ("Click", "select an event or a gap; on a step: fit it"),
+    ("Home  End", "to the beginning, to the end"),
+    ("Page Up  Down", "scroll the lanes"),
+    ("Shift+Up  Down", "select the nearest event of the row above, below"),
+    ("Right click", "on a lane: pin, fold, hide; drag its name to move it, its lower edge to resize it"),
+)
+PANEL_KEYS = (
+    ("Left  Right", "on a card: previous, next evidence"),
+    ("Up  Down", "on a card: previous, next finding"),
+    ("Tab", "from one part of the window to the next"),
+    ("Return", "in a table: show the row on the timeline"),
+    ("Ctrl+C", "in a table: copy the rows as text"),
+    ("Ctrl+Shift+C", "in a table: copy the rows as CSV"),
+)
+
+
+class ShortcutSheet(QDialog):
+    """All keys at a glance."""
+
+    def __init__(self, commands: Commands, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Keyboard and mouse")
+        self.resize(1000, 800)
+        groups: list[tuple[str, list[tuple[str, str]]]] = [
+            ("Timeline", list(TIMELINE_KEYS)),
+            ("Panels", list(PANEL_KEYS)),
+        ]
+        for menu in MENUS:
+            rows = [
+                (all_keys(commands[command.id]), command.text.rstrip(" ."))
+                for command in commands.all
+                if command.menu == menu and command.keys
+            ]
+            if rows:
+                groups.append((menu, rows))
+        groups[1:] = sorted(groups[1:], key=lambda group: -len(group[1]))  # so that both halves get as long
+        body = QWidget()
+        columns = QHBoxLayout(body)
+        columns.setContentsMargins(24, 18, 24, 18)
+        columns.setSpacing(36)
+        halves = [QVBoxLayout(), QVBoxLayout()]
+        for half_column in halves:
+            half_column.setSpacing(4)
+        filled = [0, 0]
+        for title, rows in groups:
+            half = 0 if filled[0] <= filled[1] else 1
+            filled[half] += len(rows) + 2
+            heading = Label(title, pixels=14, weight=QFont.Weight.DemiBold)
+            heading.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+            halves[half].addWidget(heading)
+            grid = QGridLayout()
+            grid.setHorizontalSpacing(18)
+            grid.setVerticalSpacing(3)
+            for number, (keys, text) in enumerate(rows):
+                grid.addWidget(Label(keys, weight=QFont.Weight.DemiBold, pixels=12), number, 0)
+                grid.addWidget(Label(text, "secondary", wrap=True), number, 1)
+            grid.setColumnStretch(1, 1)
+            grid.setColumnMinimumWidth(0, 96)
+            halves[half].addLayout(grid)
+            halves[half].addSpacing(14)
+        for column in halves:
+            column.addStretch(1)
+            columns.addLayout(column, 1)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setWidget(body)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(scroll)

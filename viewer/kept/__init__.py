@@ -1,0 +1,1 @@
+"""What outlives a window: preferences, sessions, summaries of recent files."""

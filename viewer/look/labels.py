@@ -1,0 +1,144 @@
+"""Labels and tooltips that show text as it is: nothing from a recording is ever read as markup."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
+
+from viewer.look import theme
+
+LONGEST_TOOLTIP = 1200
+SWATCH = 9
+
+
+def tooltip(text: str) -> str:
+    """``text`` for ``setToolTip``, which would otherwise guess whether it is markup."""
+    shown = text if len(text) <= LONGEST_TOOLTIP else text[:LONGEST_TOOLTIP] + " ..."
+    return f'<p style="white-space:pre-wrap">{html.escape(shown)}</p>' if shown else ""
+
+
+_VALUE = re.compile(r"(?<=\d) (?=(?:%|ns|us|ms|s|B|KB|MB|GB|TB|x)(?![A-Za-z]))")
+
+
+def unbroken(text: str) -> str:
+    """``text`` with values that are never parted from their unit at the end of a line."""
+    return _VALUE.sub("\u00a0", text)
+
+
+_LONG_WORD = re.compile(r"\S{23,}")
+_BREAK_AFTER = re.compile(r"(::|[_<,/.\-])(?=\w)")
+
+
+def breakable(text: str) -> str:
+    """``text`` in which very long words, such as kernel names, may be broken at a line's end."""
+    return _LONG_WORD.sub(lambda word: _BREAK_AFTER.sub("\\1\u200b", word[0]), text)
+
+
+SHARE_OF_END = 0.36
+
+
+def elided_inside(text: str, metrics: QFontMetricsF, room: float) -> str:
+    """``text`` without a part after its middle where it is wider than ``room`` pixels: names differ at both ends."""
+    if metrics.horizontalAdvance(text) <= room:
+        return text
+    end = metrics.elidedText(text, Qt.TextElideMode.ElideLeft, room * SHARE_OF_END).lstrip("….")
+    begin = text[: len(text) - len(end)] + "…"
+    return metrics.elidedText(begin, Qt.TextElideMode.ElideRight, room - metrics.horizontalAdvance(end)) + end
+
+
+class Label(QLabel):
+    """A plain-text label; ``role`` is "", "secondary" or "faint"."""
+
+    def __init__(
+        self,
+        text: str = "",
+        role: str = "",
+        *,
+        pixels: int | None = None,
+        weight: QFont.Weight = QFont.Weight.Normal,
+        wrap: bool = False,
+        selectable: bool = False,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        shown = unbroken(text) if wrap else text
+        self.setText(breakable(shown) if wrap and not selectable else shown)
+        self.setWordWrap(wrap)
+        if role:
+            self.setProperty("role", role)
+        if pixels is not None or weight != QFont.Weight.Normal:
+            self.setFont(theme.font(pixels or theme.BODY_PX, weight))
+        if selectable:
+            self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            self.setCursor(Qt.CursorShape.IBeamCursor)
+        if wrap:
+            policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+            policy.setHeightForWidth(True)
+            self.setSizePolicy(policy)
+
+
+class ElidedLabel(QWidget):
+    """One line of plain text that ends in an ellipsis where it does not fit, with the whole text as tooltip."""
+
+    def __init__(
+        self,
+        text: str = "",
+        role: str = "",
+        *,
+        pixels: int = theme.BODY_PX,
+        weight: QFont.Weight = QFont.Weight.Normal,
+        mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._text, self._role, self._mode = text, role, mode
+        self._swatch: QColor | None = None
+        self.setFont(theme.font(pixels, weight))
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.setText(text)
+
+    def text(self) -> str:
+        return self._text
+
+    def set_swatch(self, color: QColor) -> None:
+        """A small square of this colour before the text."""
+        self._swatch = color
+        self.updateGeometry()
+        self.update()
+
+    @property
+    def _indent(self) -> int:
+        return SWATCH + 7 if self._swatch is not None else 0
+
+    def setText(self, text: str) -> None:
+        self._text = " ".join(text.split())
+        self.setAccessibleName(self._text)
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        metrics = self.fontMetrics()
+        return QSize(metrics.horizontalAdvance(self._text) + 2 + self._indent, metrics.height() + 2)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(min(24, self.sizeHint().width()), self.sizeHint().height())
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter = QPainter(self)
+        colors = theme.current()
+        painter.setPen(
+            {"secondary": colors.text_secondary, "faint": colors.text_faint}.get(self._role, colors.text)
+        )
+        if self._swatch is not None:
+            painter.fillRect(0, (self.height() - SWATCH) // 2, SWATCH, SWATCH, self._swatch)
+        room = self.rect().adjusted(self._indent, 0, 0, 0)
+        shown = self.fontMetrics().elidedText(self._text, self._mode, room.width())
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
+        whole = tooltip(self._text) if shown != self._text else ""
+        if whole != self.toolTip():
+            self.setToolTip(whole)

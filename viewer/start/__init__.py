@@ -1,0 +1,1 @@
+"""The start page: samples, recent files, what can be opened."""

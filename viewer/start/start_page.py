@@ -1,0 +1,154 @@
+"""The start page: open, samples with their stories, recent files, record a script, and the formats read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from viewer.look.labels import ElidedLabel, Label
+from viewer.start.opening import FORMATS, Recent, Sample, forget, left_open, recent_files, samples
+from viewer.start.recent_tile import RecentTile
+from viewer.start.tile import Tile
+
+PAGE_WIDTH = 980
+MOST_RECENT = 6
+
+Thing = TypeVar("Thing")
+Made = TypeVar("Made", bound=Tile)
+
+
+class StartPage(QScrollArea):
+    """What is shown while nothing is open. A folder or a file can be dropped anywhere on the window."""
+
+    open_wanted = Signal()
+    folder_wanted = Signal()
+    record_wanted = Signal()
+    paths_wanted = Signal(object)  # list of Path
+    recent_removed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QScrollArea.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Start")
+        self.sample_tiles: list[Tile] = []
+        self.recent_tiles: list[RecentTile] = []
+        self.left_open_tiles: list[RecentTile] = []
+        self.left_open = left_open()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Build the page anew: recent files may have changed."""
+        body = QWidget()
+        outer = QHBoxLayout(body)
+        outer.setContentsMargins(24, 28, 24, 24)
+        page = QWidget()
+        page.setMaximumWidth(PAGE_WIDTH)
+        outer.addStretch(1)
+        outer.addWidget(page, 100)
+        outer.addStretch(1)
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(Label("What is your GPU waiting for?", pixels=24, weight=QFont.Weight.DemiBold))
+        column.addWidget(
+            Label(
+                "Open a profiler recording. Stallscope says what is slow, how much fixing it can give at most, "
+                "where to see it, and what to change.",
+                "secondary",
+                wrap=True,
+            )
+        )
+        column.addSpacing(6)
+        column.addLayout(self._buttons())
+        if self.left_open:
+            column.addSpacing(12)
+            column.addWidget(
+                Label("Still open when the program last ended", pixels=14, weight=QFont.Weight.DemiBold)
+            )
+            self.left_open_tiles = self._tiles(column, self.left_open[:4], self._left_open_tile, columns=2)
+        recent = recent_files()[:MOST_RECENT]
+        self.recent_tiles = []
+        if recent:
+            column.addSpacing(12)
+            column.addWidget(Label("Recent", pixels=14, weight=QFont.Weight.DemiBold))
+            self.recent_tiles = self._tiles(column, recent, self._recent_tile, columns=2)
+        column.addSpacing(12)
+        column.addWidget(Label("Try a sample", pixels=14, weight=QFont.Weight.DemiBold))
+        self.sample_tiles = self._tiles(column, samples(), self._sample_tile, columns=3)
+        column.addSpacing(12)
+        column.addWidget(Label("It reads", pixels=14, weight=QFont.Weight.DemiBold))
+        formats = QGridLayout()
+        formats.setHorizontalSpacing(18)
+        formats.setVerticalSpacing(4)
+        for row, (name, text) in enumerate(FORMATS):
+            formats.addWidget(Label(name), row, 0)
+            formats.addWidget(ElidedLabel(text, "secondary"), row, 1)
+        formats.setColumnStretch(1, 1)
+        column.addLayout(formats)
+        column.addStretch(1)
+        self.setWidget(body)
+
+    def _buttons(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        self.open_button = QPushButton("Open a recording ...")
+        self.open_button.setDefault(True)
+        self.open_button.clicked.connect(self.open_wanted)
+        folder = QPushButton("Open a folder of ranks ...")
+        folder.clicked.connect(self.folder_wanted)
+        self.record_button = QPushButton("Record a script ...")
+        self.record_button.clicked.connect(self.record_wanted)
+        for button in (self.open_button, folder, self.record_button):
+            button.setMinimumHeight(32)
+            row.addWidget(button)
+        row.addSpacing(8)
+        row.addWidget(ElidedLabel("or drop files here", "faint"), 1)
+        return row
+
+    def _tiles(
+        self, column: QVBoxLayout, things: Sequence[Thing], make: Callable[[Thing], Made], columns: int
+    ) -> list[Made]:
+        grid = QGridLayout()
+        grid.setSpacing(8)
+        tiles = [make(thing) for thing in things]
+        for index, tile in enumerate(tiles):
+            grid.addWidget(tile, index // columns, index % columns)
+        for index in range(columns):
+            grid.setColumnStretch(index, 1)
+        column.addLayout(grid)
+        return tiles
+
+    def _sample_tile(self, sample: Sample) -> Tile:
+        tile = Tile(sample.title, sample.story, sample.kind)
+        tile.clicked.connect(lambda: self.paths_wanted.emit([sample.path]))
+        return tile
+
+    def _left_open_tile(self, recent: Recent) -> RecentTile:
+        tile = RecentTile(recent)
+        tile.clicked.connect(lambda: self.paths_wanted.emit([Path(path) for path in recent.paths]))
+        return tile
+
+    def _recent_tile(self, recent: Recent) -> RecentTile:
+        tile = RecentTile(recent, removable=True)
+        tile.clicked.connect(lambda: self.paths_wanted.emit([Path(path) for path in recent.paths]))
+        tile.remove_wanted.connect(lambda: self._remove(recent))
+        return tile
+
+    def _remove(self, recent: Recent) -> None:
+        """Take one entry off the list; the keyboard goes on with the next one."""
+        place = [tile.recent.paths for tile in self.recent_tiles].index(recent.paths)
+        forget(recent)
+        self.recent_removed.emit()
+        QTimer.singleShot(0, self, lambda: self._after_removal(place))  # the tile is still handling its event
+
+    def _after_removal(self, place: int) -> None:
+        self.refresh()
+        left: list[QWidget] = [*self.recent_tiles[: place + 1]]
+        (left or [self.open_button])[-1].setFocus()

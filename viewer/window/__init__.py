@@ -1,0 +1,1 @@
+"""The main window: toolbar, verdict, budget, search, commands, status bar."""

@@ -1,0 +1,307 @@
+"""What the commands of a window do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QBuffer, Qt
+from PySide6.QtGui import QActionGroup, QGuiApplication
+from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit, QMenu
+
+from parsers.model.units import parse_duration
+from rules.base import Evidence
+from viewer.kept.preferences import COLOR_MODES, THEMES
+from viewer.kept.whole_file import write_bytes
+from viewer.look import theme
+from viewer.look.labels import tooltip
+from viewer.start.opening import FILE_FILTER, recent_files, samples
+from viewer.window.commands import Commands
+from viewer.window.palette import Mode
+
+if TYPE_CHECKING:
+    from viewer.capture.request import CaptureRequest
+    from viewer.window.main_window import MainWindow
+
+
+class WindowActions:
+    """Bound to one window."""
+
+    def __init__(self, window: MainWindow) -> None:
+        self._window = window
+        self._sheet: object = None
+
+    def fill_menus(self, commands: Commands) -> None:
+        """Add what is no plain command: recent files, samples, themes, colours."""
+        file_menu = commands.menus["File"]
+        self._recent = QMenu("Open recent", file_menu)
+        file_menu.insertMenu(commands["record"], self._recent)
+        sample_menu = QMenu("Try a sample", file_menu)
+        file_menu.insertMenu(commands["record"], sample_menu)
+        for sample in samples():
+            action = sample_menu.addAction(sample.title)
+            action.triggered.connect(lambda _=False, path=sample.path: self._window.open([path]))
+        self.fill_recent(commands)
+        view = commands.menus["View"]
+        view.addSeparator()
+        self._choices(view.addMenu("Theme"), THEMES, self._window.preferences.theme, self.set_theme)
+        self._choices(
+            view.addMenu("Colours tell"),
+            COLOR_MODES,
+            self._window.preferences.color_mode,
+            self.set_color_mode,
+        )
+        self.set_color_mode(self._window.preferences.color_mode)
+
+    def _choices(self, menu: QMenu, options: dict[str, str], current: str, choose: object) -> None:
+        group = QActionGroup(menu)
+        for key, text in options.items():
+            action = menu.addAction(text)
+            action.setCheckable(True)
+            action.setChecked(key == current)
+            action.setData(key)
+            group.addAction(action)
+        group.triggered.connect(lambda action: choose(str(action.data())))  # type: ignore[operator]
+
+    def fill_recent(self, commands: Commands) -> None:
+        """List the recent files anew."""
+        self._recent.clear()
+        known = recent_files()
+        for recent in known:
+            action = self._recent.addAction(recent.name.replace("&", "&&"))
+            action.setToolTip(tooltip(recent.name))
+            action.setEnabled(recent.exists)
+            paths = [Path(path) for path in recent.paths]
+            action.triggered.connect(lambda _=False, paths=paths: self._window.open(paths))
+        self._recent.setEnabled(bool(known))
+
+    def open_files(self) -> None:
+        """Ask for files; several are ranks of one run."""
+        names, _ = QFileDialog.getOpenFileNames(
+            self._window, "Open recordings of one run", self._folder(), FILE_FILTER
+        )
+        self._window.open([Path(name) for name in names])
+
+    def open_folder(self) -> None:
+        """Ask for a folder with the ranks of one run."""
+        name = QFileDialog.getExistingDirectory(self._window, "Open a folder of ranks", self._folder())
+        if name:
+            self._window.open([Path(name)])
+
+    def _folder(self) -> str:
+        paths = self._window.document.paths
+        known = recent_files()
+        return str(paths[0].parent) if paths else known[0].folder if known else ""
+
+    def record(self, request: CaptureRequest | None = None) -> None:
+        """Open the dialog that runs a script under a profiler, set up for ``request``."""
+        try:
+            from viewer.capture.dialog import CaptureDialog
+        except ImportError as error:
+            self._window.banner.say("Recording is not part of this installation.", str(error))
+            return
+        dialog = CaptureDialog(self._window, request)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.captured.connect(self._window.open)
+        dialog.open()
+
+    def compare(self) -> None:
+        """Ask for another recording and say what changed."""
+        from viewer.dialogs.comparing import compare_with
+
+        names, _ = QFileDialog.getOpenFileNames(self._window, "Compare with", self._folder(), FILE_FILTER)
+        if names:
+            compare_with(self._window, [Path(name) for name in names])
+
+    def new_window(self) -> None:
+        """Open another, empty window."""
+        from viewer.app import open_window
+
+        open_window()
+
+    def search(self, mode: Mode) -> None:
+        """Put the cursor into the search field."""
+        self._window.toolbar.search.start(mode)
+
+    def filter_lanes(self) -> None:
+        """Ask for a text; only lanes that contain it stay."""
+        text, accepted = QInputDialog.getText(self._window, "Filter lanes", "Show lanes that contain")
+        if accepted:
+            self._window.timeline.set_lane_filter(text)
+
+    def show_lane(self, lane: int) -> None:
+        """Unfold a lane, scroll to it and mark it."""
+        trace = self._window.document.trace
+        if trace is not None:
+            t0, t1 = self._window.timeline.visible_interval
+            self._window.timeline.highlight([Evidence(lane, t0, t1, trace.lanes[lane].name)])
+
+    def middle_of_view(self) -> int:
+        """The time in the middle of the timeline, ns."""
+        t0, t1 = self._window.timeline.visible_interval
+        return int(t0 + t1) // 2
+
+    def go_to_time(self) -> None:
+        """Ask for a time and show it."""
+        text, accepted = QInputDialog.getText(
+            self._window, "Go to time", "Time from the start, such as 31.2ms", QLineEdit.EchoMode.Normal
+        )
+        when = parse_duration(text) if accepted else None
+        if when is not None:
+            self._window.link.show_moment(when)
+        elif accepted and text.strip():
+            self._window.banner.say(f"{text!r} is not a time.", "Write it like 31.2ms or 1.5 s.")
+
+    def deselect(self) -> None:
+        """Select nothing and clear the marks."""
+        self._window.banner.hide()
+        self._window.timeline.clear_selection()
+        self._window.document.select_area(None)
+        self._window.document.select_gap(-1)
+        self._window.document.select_event(-1)
+
+    def toggle(self, dock: object) -> None:
+        """Show or hide a dock."""
+        dock.setVisible(not dock.isVisible())  # type: ignore[attr-defined]
+
+    def set_theme(self, name: str) -> None:
+        """Switch between dark, light and the system's choice."""
+        self._window.preferences.theme = name
+        application = QApplication.instance()
+        if isinstance(application, QApplication):
+            theme.apply(application, name)
+
+    def set_color_mode(self, mode: str) -> None:
+        """What the colours of events tell."""
+        self._window.preferences.color_mode = mode
+        self._window.timeline.set_colour_mode(mode)
+
+    def export_picture(self) -> None:
+        """Ask for a file and write the window as PNG, or the timeline as SVG."""
+        kinds = "Window as PNG (*.png);;Timeline as SVG (*.svg)"
+        name, kind = QFileDialog.getSaveFileName(self._window, "Export picture", "stallscope.png", kinds)
+        if name:
+            self.write_picture(Path(name), as_svg="SVG" in kind or name.lower().endswith(".svg"))
+
+    def write_picture(self, path: Path, *, as_svg: bool) -> bool:
+        """Write the window as PNG or the timeline as SVG; says so and returns False when that failed."""
+        drawn = QBuffer()
+        drawn.open(QBuffer.OpenModeFlag.WriteOnly)
+        if as_svg:
+            self._draw_svg(drawn)
+        else:
+            self._window.grab().save(drawn, "PNG")
+        try:
+            write_bytes(path, bytes(drawn.data().data()))
+        except OSError as error:
+            problem = f"{path.name} could not be written: {error.strerror or error}."
+            self._window.banner.say(problem, "Choose another place.")
+            return False
+        return True
+
+    def _draw_svg(self, target: QBuffer) -> None:
+        from PySide6.QtCore import QPoint
+        from PySide6.QtGui import QPainter
+        from PySide6.QtSvg import QSvgGenerator
+
+        timeline = self._window.timeline
+        generator = QSvgGenerator()
+        generator.setOutputDevice(target)
+        generator.setSize(timeline.size())
+        generator.setViewBox(timeline.rect())
+        painter = QPainter(generator)
+        timeline.render(painter, QPoint(0, 0))
+        painter.end()
+
+    def export_table(self) -> None:
+        """Ask for a file and write the shown table into it."""
+        self._window.panels.export_table()
+
+    def bookmark(self) -> None:
+        """Keep what is selected, or what is visible."""
+        self._window.bookmarks.add(self._window.timeline.visible_interval)
+        self._window.panels.show_panel("Bookmarks")
+
+    def save_session(self) -> None:
+        """Ask for a place and go on keeping bookmarks and notes there."""
+        from viewer.kept.session import SUFFIX, SessionError
+
+        session = self._window.bookmarks.session
+        if session is None:
+            return
+        kinds = f"Stallscope session (*{SUFFIX})"
+        name, _ = QFileDialog.getSaveFileName(
+            self._window, "Save bookmarks and notes", f"notes{SUFFIX}", kinds
+        )
+        if name:
+            try:
+                self._window.bookmarks.use(session.copy_to(Path(name)))
+            except SessionError as error:
+                self._window.banner.say(str(error), "Choose another place.")
+
+    def copy_link(self) -> None:
+        """Put the command that shows this moment on the clipboard."""
+        import shlex
+
+        names = " ".join(shlex.quote(str(path)) for path in self._window.document.paths)
+        moment = f"{self.middle_of_view() / 1e6:.3f}ms"
+        QGuiApplication.clipboard().setText(f"stallscope {names} --at {moment}")
+
+    def copy_diagnosis(self) -> None:
+        """Put the diagnosis on the clipboard as text."""
+        from viewer.reports.text_report import as_text
+
+        document = self._window.document
+        if document.trace is not None and document.diagnosis is not None and document.analysis is not None:
+            QGuiApplication.clipboard().setText(
+                as_text(document.trace, document.diagnosis, document.analysis)
+            )
+
+    def copy_picture(self) -> None:
+        """Put the window on the clipboard as a picture."""
+        QGuiApplication.clipboard().setPixmap(self._window.grab())
+
+    def show_preferences(self) -> None:
+        """Open the preferences and apply what was changed."""
+        from viewer.dialogs.preferences_dialog import PreferencesDialog
+
+        dialog = PreferencesDialog(self._window.preferences, self._window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.accepted.connect(self._apply_preferences)
+        dialog.open()
+
+    def _apply_preferences(self) -> None:
+        self.set_theme(self._window.preferences.theme)
+        self._window.timeline.set_animated(self._window.preferences.animate)
+        self.set_color_mode(self._window.preferences.color_mode)
+        self._window.document.use_thresholds(self._window.preferences.thresholds)
+        self.fill_recent(self._window.commands)
+
+    def show_shortcuts(self) -> None:
+        """Open the sheet of keys."""
+        from viewer.dialogs.shortcut_sheet import ShortcutSheet
+
+        self._show(ShortcutSheet(self._window.commands, self._window))
+
+    def show_quality(self) -> None:
+        """Open the account of what was read."""
+        from viewer.dialogs.quality_dialog import QualityDialog
+
+        trace = self._window.document.trace
+        if trace is not None:
+            self._show(QualityDialog(trace, self._window))
+
+    def show_about(self) -> None:
+        """Say which version this is."""
+        from viewer.dialogs.about import AboutDialog
+
+        self._show(AboutDialog(self._window))
+
+    def _show(self, dialog: object) -> None:
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)  # type: ignore[attr-defined]
+        dialog.open()  # type: ignore[attr-defined]
+
+    def show_start_page(self) -> None:
+        """Close the recording and show the start page."""
+        self._window.document.clear()
+        self._window.start_page.refresh()

@@ -1,0 +1,56 @@
+"""The banner: one plain sentence of what went wrong and one of what to do."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+
+from viewer.look import theme
+from viewer.look.labels import Label
+
+
+class Banner(QWidget):
+    """Hidden until something is to be said; never blocks the window. Everything in it is plain text."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("banner")
+        self.problem = Label("", weight=QFont.Weight.DemiBold, wrap=True, selectable=True)
+        self.hint = Label("", "secondary", wrap=True, selectable=True)
+        self.close_button = QToolButton()
+        self.close_button.setText("✕")
+        self.close_button.setAutoRaise(True)
+        self.close_button.setStyleSheet("QToolButton:!hover { background: transparent; }")
+        self.close_button.setAccessibleName("Close this message")
+        self.close_button.setToolTip("Close (Esc)")
+        self.close_button.clicked.connect(self.hide)
+        texts = QVBoxLayout()
+        texts.setSpacing(2)
+        texts.addWidget(self.problem)
+        texts.addWidget(self.hint)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(18, 10, 10, 10)
+        layout.addLayout(texts, 1)
+        layout.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
+        self.hide()
+
+    def say(self, problem: str, hint: str = "") -> None:
+        """Show a problem and what to do about it."""
+        self.problem.setText(problem)
+        self.hint.setText(hint)
+        self.hint.setVisible(bool(hint))
+        self.setAccessibleName(f"{problem} {hint}".strip())
+        self.show()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.hide()
+        else:
+            super().keyPressEvent(event)
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter, colors = QPainter(self), theme.current()
+        painter.fillRect(self.rect(), theme.mixed(colors.error, colors.panel, 0.16))
+        painter.fillRect(0, 0, 4, self.height(), colors.error)
+        painter.fillRect(0, self.height() - 1, self.width(), 1, colors.line)

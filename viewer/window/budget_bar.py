@@ -1,0 +1,178 @@
+"""The budget bar: where the time of one device went, each part a button that shows its intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QEnterEvent,
+    QFont,
+    QFontMetrics,
+    QKeyEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
+
+from parsers.model.units import duration, percent
+from viewer.look import theme
+from viewer.look.category_colors import color_of_part
+from viewer.look.labels import tooltip
+
+HATCHED = frozenset({"dependency", "unknown", "residual"})
+BAR_HEIGHT, THIN_HEIGHT = 22, 15
+LEAST_WIDTH = 3
+SHORT_NAMES = {
+    "communication": "communication",
+    "copy": "copies",
+    "other": "memset",
+    "launch-bound": "launches",
+    "synchronization": "sync",
+    "allocator": "memory",
+    "dependency": "between kernels",
+    "unknown": "unknown",
+    "residual": "rest",
+}  # where there is no room for the label
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a budget; ``count`` is the number of intervals, -1 where that is not known."""
+
+    key: str
+    label: str
+    ns: int
+    count: int = -1
+
+
+class PartButton(QAbstractButton):
+    """One part, as wide as its share; its name is drawn where it fits."""
+
+    def __init__(self, part: Part, window_ns: int, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.part = part
+        self.share = part.ns / max(window_ns, 1)
+        count = f", {part.count:,} {'gap' if part.count == 1 else 'gaps'}" if part.count >= 0 else ""
+        text = f"{part.label}: {duration(part.ns)} ({percent(self.share)}){count}"
+        self.setText(text)
+        self.setAccessibleName(text)
+        self.setToolTip(tooltip(f"{text}\nClick to show it on the timeline"))
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        super().enterEvent(event)
+        self.update()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.click()
+        elif event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            self.focusNextPrevChild(event.key() == Qt.Key.Key_Right)
+        else:
+            super().keyPressEvent(event)
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        colors = theme.current()
+        fill = color_of_part(self.part.key, colors)
+        lifted = self.underMouse() or self.hasFocus()
+        hatched = self.part.key in HATCHED
+        ground = theme.mixed(fill, colors.panel, 0.35) if hatched else fill
+        if lifted:
+            ground = ground.lighter(112)
+        body = QRectF(self.rect()).adjusted(0, 0, -1, 0)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(ground)
+        painter.drawRoundedRect(body, 2, 2)
+        if hatched:
+            painter.setBrush(QBrush(QColor(fill), Qt.BrushStyle.BDiagPattern))
+            painter.drawRoundedRect(body, 2, 2)
+        if self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(colors.text, 1.5))
+            painter.drawRoundedRect(body.adjusted(1, 1, -1, -1), 2, 2)
+        self._paint_name(painter, ground)
+
+    @property
+    def _font(self) -> QFont:
+        return theme.font(
+            12 if self.height() >= BAR_HEIGHT else theme.SECONDARY_PX - 1, QFont.Weight.DemiBold
+        )
+
+    def shown_name(self, room: int) -> str:
+        """The most that can be said of this part in so many pixels."""
+        bare = self.part.label.removeprefix("waiting for ").removeprefix("the ")
+        share, short = percent(self.share), SHORT_NAMES.get(self.part.key, bare)
+        metrics = QFontMetrics(self._font)
+        texts = (f"{self.part.label} {share}", f"{short} {share}", short)
+        return next((text for text in texts if metrics.horizontalAdvance(text) <= room), "")
+
+    def _paint_name(self, painter: QPainter, ground: QColor) -> None:
+        text = self.shown_name(self.width() - 12)
+        if not text:
+            return
+        painter.setFont(self._font)
+        if self.part.key in HATCHED:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(ground)
+            painter.drawRect(
+                QRect(4, 2, painter.fontMetrics().horizontalAdvance(text) + 6, self.height() - 4)
+            )
+        painter.setPen(theme.text_on(ground))
+        painter.drawText(self.rect().adjusted(7, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+
+
+class BudgetBar(QWidget):
+    """The parts of one device's window side by side; every part is visible, however small."""
+
+    chosen = Signal(int, str, str)  # device, key, label
+
+    def __init__(self, device: int, parts: Sequence[Part], window_ns: int, *, thin: bool = False) -> None:
+        super().__init__()
+        self.device = device
+        self._thin = thin
+        self.buttons = [PartButton(part, window_ns, self) for part in parts]
+        for button in self.buttons:
+            button.clicked.connect(
+                lambda _=False, part=button.part: self.chosen.emit(device, part.key, part.label)
+            )
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Where the time went")
+
+    def sizeHint(self) -> QSize:
+        return QSize(400, THIN_HEIGHT if self._thin else BAR_HEIGHT)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(60, self.sizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        widths = shared_widths([button.share for button in self.buttons], self.width())
+        left = 0
+        for button, width in zip(self.buttons, widths, strict=True):
+            button.setGeometry(left, 0, width, self.height())
+            left += width
+
+
+def shared_widths(shares: Sequence[float], room: int) -> list[int]:
+    """Whole pixels that add up to ``room``: by share, but at least ``LEAST_WIDTH`` each where there is room."""
+    if not shares:
+        return []
+    least = min(LEAST_WIDTH, room // len(shares))
+    whole = sum(shares) or 1.0
+    widths = [max(round(room * share / whole), least) for share in shares]
+    widest = max(range(len(widths)), key=widths.__getitem__)
+    widths[widest] += room - sum(widths)
+    return widths

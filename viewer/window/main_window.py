@@ -1,0 +1,326 @@
+"""The main window: puts the toolbar, the verdict, the timeline and the panels together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QDockWidget,
+    QMainWindow,
+    QMenuBar,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from parsers.model import Progress, Trace
+from rules import Diagnosis
+from viewer.document import Document, Stage
+from viewer.jobs import Jobs
+from viewer.kept.preferences import Preferences
+from viewer.kept.recent_summary import Summary
+from viewer.kept.session import Session, SessionError, is_session
+from viewer.look.separator import HorizontalLine
+from viewer.panels.bookmarks import BookmarksPanel
+from viewer.panels.diagnosis import DiagnosisPanel
+from viewer.panels.dock import BottomPanels
+from viewer.reports.wording import verdict
+from viewer.start.opening import OpenNote, remember
+from viewer.start.start_page import StartPage
+from viewer.timeline.view import TimelineView
+from viewer.window.actions import WindowActions
+from viewer.window.banner import Banner
+from viewer.window.command_list import window_commands
+from viewer.window.commands import Commands
+from viewer.window.searching import Searching
+from viewer.window.status import StatusBar
+from viewer.window.tab_order import TabOrder
+from viewer.window.timeline_link import TimelineLink
+from viewer.window.toolbar import ToolBar
+from viewer.window.verdict import VerdictStrip
+
+if TYPE_CHECKING:
+    from viewer.panels.kernel_report import KernelReport
+
+LAYOUT_VERSION = 1
+FIRST_SIZE = (1440, 900)
+LEAST_SIZE = (720, 480)
+DIAGNOSIS_WIDTH = 370
+BOTTOM_HEIGHT, BOTTOM_SHARE = 206, 0.22  # pixels at least, where the window is high enough; of a high window
+NARROW = 900
+SUMMARISING = "summarise"
+ARRANGED_BY_HAND = ("pinned", "hidden", "heights", "order")
+
+
+class MainWindow(QMainWindow):
+    """One recording and everything around it."""
+
+    def __init__(self, preferences: Preferences | None = None) -> None:
+        super().__init__()
+        self.preferences = preferences or Preferences()
+        self.setWindowTitle("Stallscope")
+        self.setAcceptDrops(True)
+        self.setMinimumSize(*LEAST_SIZE)
+        self.resize(*FIRST_SIZE)
+        self.setDockOptions(QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AllowNestedDocks)
+        self.setCorner(Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea)
+        self._note = OpenNote()
+        self.jobs = Jobs(self)
+        self.document = Document(self.jobs, self)
+        self.document.use_thresholds(self.preferences.thresholds)
+        self.toolbar = ToolBar(self.document, self)
+        self.verdict = VerdictStrip(self.document)
+        self.banner = Banner()
+        self.timeline = TimelineView(jobs=self.jobs)
+        self.start_page = StartPage()
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self.start_page)
+        self.pages.addWidget(self.timeline)
+        self.kernel_report: KernelReport | None = None
+        middle = QWidget()
+        column = QVBoxLayout(middle)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.banner)
+        column.addWidget(self.pages, 1)
+        self.setCentralWidget(middle)
+        self.menu_bar = QMenuBar()
+        self.setMenuWidget(self._top())
+        self.diagnosis = DiagnosisPanel(self.document)
+        self.bookmarks = BookmarksPanel(self.document)
+        self.panels = BottomPanels(self.document, self.bookmarks)
+        self.diagnosis_dock = self._dock("Diagnosis", self.diagnosis, Qt.DockWidgetArea.RightDockWidgetArea)
+        self.panels_dock = self._dock("Panels", self.panels, Qt.DockWidgetArea.BottomDockWidgetArea)
+        self.status = StatusBar(self.document)
+        self.setStatusBar(self.status)
+        self.link = TimelineLink(self.document, self.timeline, self.status, self.preferences)
+        self.acts = WindowActions(self)
+        self.commands = Commands(self, self.menu_bar, window_commands(self, self.acts))
+        self.acts.fill_menus(self.commands)
+        self.searching = Searching(
+            self.toolbar.search, self.document, self.commands, self.acts.show_lane, self.acts.middle_of_view
+        )
+        self.tab_order = TabOrder(self)
+        self._connect()
+        self._restore_layout()
+        self._show_pages()
+
+    def _top(self) -> QWidget:
+        top = QWidget()
+        column = QVBoxLayout(top)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.menu_bar, self.toolbar, HorizontalLine(), self.verdict, HorizontalLine()):
+            column.addWidget(widget)
+        return top
+
+    def _dock(self, name: str, widget: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
+        dock = QDockWidget(name, self)
+        dock.setObjectName(f"dock {name}")
+        dock.setWidget(widget)
+        dock.setFeatures(QDockWidget.DockWidgetFeature.DockWidgetClosable)
+        dock.setTitleBarWidget(QWidget(dock))
+        self.addDockWidget(area, dock)
+        return dock
+
+    def _connect(self) -> None:
+        document, acts = self.document, self.acts
+        for source in (self.toolbar, self.start_page):
+            source.open_wanted.connect(acts.open_files)
+            source.record_wanted.connect(acts.record)
+        self.toolbar.compare_wanted.connect(acts.compare)
+        self.start_page.folder_wanted.connect(acts.open_folder)
+        self.start_page.paths_wanted.connect(self.open)
+        self.start_page.recent_removed.connect(lambda: self.acts.fill_recent(self.commands))
+        self.status.quality_wanted.connect(acts.show_quality)
+        self.bookmarks.changed.connect(lambda: self.panels.update_tabs())
+        self.bookmarks.changed.connect(lambda: self.timeline.set_bookmarks(self.bookmarks.bookmarks))
+        self.bookmarks.failed.connect(
+            lambda problem: self.banner.say(problem, "The recording itself is fine.")
+        )
+        self.timeline.ready.connect(self._restore_arrangement)
+        self.timeline.rank_followed.connect(self.toolbar.steps.follow)
+        document.failed.connect(self._on_failure)
+        document.stage_changed.connect(lambda _: self._show_pages())
+        document.trace_changed.connect(lambda _: self._on_trace())
+        document.diagnosis_changed.connect(self._on_diagnosis)
+        document.recording_wanted.connect(self.acts.record)
+        document.event_changed.connect(lambda event: self._show_selection(event >= 0))
+        document.gap_changed.connect(lambda row: self._show_selection(row >= 0))
+        document.area_changed.connect(lambda area: self._show_selection(area is not None))
+
+    def open(self, paths: Sequence[Path], at: int | None = None) -> None:
+        """Open files as one run; ``at`` is a moment to show (ns from the start)."""
+        if not paths:
+            return
+        self._keep_arrangement()
+        self.banner.hide()
+        self.link.wanted_moment = at
+        if len(paths) == 1 and is_session(paths[0]):
+            self._open_session(paths[0])
+        else:
+            self.document.open(paths)
+
+    def _keep_arrangement(self) -> None:
+        arrangement = self.timeline.arrangement() if self.document.trace is not None else {}
+        session = self.bookmarks.session
+        if session is not None and any(arrangement.get(part) for part in ARRANGED_BY_HAND):
+            try:
+                session.keep("lanes", arrangement)
+            except SessionError as error:
+                self.banner.say(str(error), "The arrangement of lanes is not kept.")
+
+    def _restore_arrangement(self) -> None:
+        session = self.bookmarks.session
+        kept = session.kept("lanes") if session is not None else {}
+        if kept:
+            self.timeline.set_arrangement(kept)
+
+    def _open_session(self, path: Path) -> None:
+        try:
+            session = Session(path)
+            recordings = session.recordings
+        except SessionError as error:
+            self.banner.say(str(error), "Open the recording itself.")
+            return
+        missing = next((each for each in recordings if not each.exists()), None)
+        if missing is not None:
+            self.banner.say(f"{missing} is not there any more.", f"{path.name} belongs to it.")
+            return
+        self.bookmarks.use(session)
+        self.document.open(recordings)
+
+    def _show_selection(self, something: bool) -> None:
+        focus = QApplication.focusWidget()
+        in_a_table = focus is not None and self.panels.isAncestorOf(focus)
+        if something and not in_a_table:
+            self.panels.show_panel("Selection")
+
+    def _on_trace(self) -> None:
+        paths = self.document.paths
+        self.setWindowTitle(f"{paths[0].name} - Stallscope" if paths else "Stallscope")
+        if paths and self.preferences.keep_recent:
+            self._note.write(paths)
+        else:
+            self._note.remove()
+        self._show_pages()
+        if (page := self.pages.currentWidget()) is not None:
+            page.setFocus()
+
+    def _show_pages(self) -> None:
+        trace = self.document.trace
+        has_trace = trace is not None
+        report = has_trace and self._is_kernel_report(trace)
+        if report:
+            self.pages.setCurrentWidget(self._kernel_report())
+        else:
+            self.pages.setCurrentWidget(self.timeline if has_trace else self.start_page)
+        self.diagnosis_dock.setVisible(has_trace)
+        self.panels_dock.setVisible(has_trace and not report)
+        self.commands.set_trace_open(has_trace)
+        for compare in (self.toolbar.compare, self.commands["compare"]):
+            compare.setEnabled(has_trace and not self.document.preview)
+
+    @staticmethod
+    def _is_kernel_report(trace: Trace | None) -> bool:
+        return trace is not None and bool(trace.kernels) and not len(trace.events)
+
+    def _kernel_report(self) -> QWidget:
+        if self.kernel_report is None:
+            from viewer.panels.kernel_report import KernelReport
+
+            self.kernel_report = KernelReport(self.document)
+            self.pages.addWidget(self.kernel_report)
+        return self.kernel_report
+
+    def _on_diagnosis(self, diagnosis: Diagnosis) -> None:
+        trace = self.document.trace
+        if trace is not None and self.document.paths and self.preferences.keep_recent:
+            self._remember(trace, verdict(trace, diagnosis))
+
+    def _remember(self, trace: Trace, said: str) -> None:
+        """Put the recording on the list of recent files, and its small picture as soon as that is made."""
+        paths, analysis = self.document.paths, self.document.analysis
+        remember(paths, said)
+        self.acts.fill_recent(self.commands)
+        if analysis is None:
+            return
+
+        def summarise(_: Progress) -> Summary:
+            from viewer.statistics.run_summary import summarise
+
+            return summarise(trace, analysis)
+
+        self.jobs.ask(
+            SUMMARISING, summarise, answer=lambda summary: remember(paths, said, summary), in_turn=True
+        )
+
+    def _on_failure(self, problem: str, hint: str) -> None:
+        self.banner.say(problem, hint)
+        self._show_pages()
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        shown = self.pages.currentWidget()
+        sections = (self.toolbar, self.banner, self.verdict, shown, self.diagnosis, self.panels, self.status)
+        return self.tab_order.step([each for each in sections if each is not None], forward)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if any(url.isLocalFile() for url in event.mimeData().urls()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        self.open([Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()])
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        narrow = self.width() < NARROW
+        tabbed = self.panels_dock in self.tabifiedDockWidgets(self.diagnosis_dock)
+        if narrow and not tabbed:
+            self.tabifyDockWidget(self.panels_dock, self.diagnosis_dock)
+            self.diagnosis_dock.raise_()
+        elif tabbed and not narrow:
+            self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.diagnosis_dock)
+            self.reset_sizes()
+
+    def reset_sizes(self) -> None:
+        """Docks as wide and as high as they were designed."""
+        width = min(DIAGNOSIS_WIDTH, max(self.width() * 3 // 10, 326))
+        self.resizeDocks([self.diagnosis_dock], [width], Qt.Orientation.Horizontal)
+        height = min(max(BOTTOM_HEIGHT, round(self.height() * BOTTOM_SHARE)), self.height() // 4)
+        self.resizeDocks([self.panels_dock], [height], Qt.Orientation.Vertical)
+
+    def reset_layout(self) -> None:
+        """Forget how the user arranged the window."""
+        self.preferences.forget_layout()
+        self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.diagnosis_dock)
+        self.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, self.panels_dock)
+        self._show_pages()
+        self.reset_sizes()
+
+    def _restore_layout(self) -> None:
+        geometry = self.preferences.bytes_of("geometry")
+        state = self.preferences.bytes_of("state")
+        if geometry is not None:
+            self.restoreGeometry(geometry)
+        self._arranged = state is not None and self.restoreState(state, LAYOUT_VERSION)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if not self._arranged:
+            self._arranged = True
+            self.reset_sizes()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        self._note.remove()
+        self._keep_arrangement()
+        if self.document.stage is not Stage.EMPTY and self.document.trace is not None:
+            self.preferences.keep_bytes("geometry", QByteArray(self.saveGeometry()))
+            self.preferences.keep_bytes("state", QByteArray(self.saveState(LAYOUT_VERSION)))
+            self.preferences.flush()
+        self.jobs.close()
+        super().closeEvent(event)

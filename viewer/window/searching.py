@@ -1,0 +1,152 @@
+"""Answers the search field: gathers hits from actions, findings, lanes and event names, and walks found events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from parsers.model import Progress
+from viewer.document import Document
+from viewer.reports.wording import short_ceiling
+from viewer.window.commands import Commands, keys_text
+from viewer.window.palette import Hit, Mode, SearchField
+from viewer.window.search import NameMatch, Walk, events_named, fuzzy_score, matching_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_NAMES = 60
+_SLOT = "search"
+
+
+class Searching(QObject):
+    """Connects a search field with a document and the window's commands."""
+
+    def __init__(
+        self,
+        field: SearchField,
+        document: Document,
+        commands: Commands,
+        show_lane: Callable[[int], object],
+        now: Callable[[], int],
+    ) -> None:
+        super().__init__(field)
+        self._field, self._document, self._commands = field, document, commands
+        self._show_lane, self._now = show_lane, now
+        self.walk: Walk | None = None
+        field.asked.connect(self.answer)
+        field.walk_wanted.connect(self.move)
+        document.trace_changed.connect(self._forget)
+
+    def _forget(self, _: object) -> None:
+        self.walk = None
+        self._field.say("")
+
+    def answer(self, text: str, mode: Mode, regex: bool) -> None:
+        """Show hits for a text; event names are searched off the GUI thread."""
+        query = text.strip()
+        at_once = (
+            [] if mode is Mode.EVENTS else self._actions(query) + self._findings(query) + self._lanes(query)
+        )
+        trace = self._document.trace
+        if trace is None or not query:
+            self._document.jobs.forget(_SLOT)
+            self._show(at_once, None, mode)
+            return
+
+        def work(progress: Progress) -> NameMatch:
+            return matching_names(trace, query, regex=regex, progress=progress)
+
+        def failed(error: Exception) -> None:
+            if isinstance(error, re.error):
+                self._field.show_hits([], f"Not a regular expression: {error}")
+            else:
+                raise error
+
+        self._document.jobs.ask(_SLOT, work, lambda match: self._show(at_once, match, mode), failed)
+
+    def _show(self, hits: list[tuple[float, Hit]], match: NameMatch | None, mode: Mode) -> None:
+        rows = list(hits)
+        note = "Enter runs it, arrows choose, Esc closes"
+        if match is not None:
+            rows += self._names(match)
+            names = f"{len(match.names):,} name{'s' * (len(match.names) != 1)}"
+            note = (
+                f"{match.events:,} events of {names}.  F3 and Shift+F3 walk them"
+                if match.names
+                else "No event matches"
+            )
+        elif mode is Mode.EVENTS:
+            note = "Type a part of an event's name"
+        rows.sort(key=lambda row: -row[0])
+        self._field.show_hits([hit for _, hit in rows], note)
+
+    def _actions(self, query: str) -> list[tuple[float, Hit]]:
+        found = []
+        for command in self._commands.all:
+            action = self._commands[command.id]
+            score = fuzzy_score(query.lower(), command.text)
+            if score > 0 and action.isEnabled():
+                title = command.text.rstrip(" .")
+                found.append((score + 8, Hit("action", title, keys_text(action), action.trigger)))
+        return found
+
+    def _findings(self, query: str) -> list[tuple[float, Hit]]:
+        diagnosis = self._document.diagnosis
+        found = []
+        for finding in diagnosis.findings if diagnosis is not None else ():
+            score = fuzzy_score(query.lower(), f"{finding.title} {finding.category.value} {finding.culprit}")
+            if score > 0:
+                run = _bound(self._document.select_finding, finding)
+                found.append((score + 12, Hit("finding", finding.title, short_ceiling(finding), run)))
+        return found
+
+    def _lanes(self, query: str) -> list[tuple[float, Hit]]:
+        trace = self._document.trace
+        if trace is None or not query:
+            return []
+        found = []
+        for index, lane in enumerate(trace.lanes):
+            score = fuzzy_score(query.lower(), lane.name)
+            if score > 0:
+                where = "" if lane.rank is None else f"rank {lane.rank}"
+                found.append((score, Hit("lane", lane.name, where, _bound(self._show_lane, index))))
+        return sorted(found, key=lambda each: -each[0])[:20]
+
+    def _names(self, match: NameMatch) -> list[tuple[float, Hit]]:
+        trace = self._document.trace
+        if trace is None:
+            return []
+        rows: list[tuple[float, Hit]] = []
+        if len(match.names) > 1:
+            title = f"All {match.events:,} events that match"
+            rows.append((90.0, Hit("events", title, "", _bound(self.start_walk, match.names, title))))
+        for place, (name, count) in enumerate(zip(match.names[:MOST_NAMES], match.counts, strict=False)):
+            text = trace.strings[name]
+            hit = Hit("event", text, f"{count:,}", _bound(self.start_walk, (name,), text))
+            rows.append((80.0 - place / 100, hit))
+        return rows
+
+    def start_walk(self, names: Sequence[int], title: str) -> None:
+        """Select the first event with one of these names after the middle of the view."""
+        trace = self._document.trace
+        if trace is None:
+            return
+        events = events_named(trace, names)
+        if len(events):
+            self.walk = Walk(trace, events, title)
+            self._document.select_event(self.walk.start_at(self._now()))
+            self._field.say(self.walk.text)
+
+    def move(self, by: int) -> None:
+        """The next or the previous event of the walk."""
+        if self.walk is not None:
+            self._document.select_event(self.walk.move(by))
+            self._field.say(self.walk.text)
+
+
+def _bound(function: Callable[..., object], *values: object) -> Callable[[], object]:
+    return lambda: function(*values)

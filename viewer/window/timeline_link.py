@@ -1,0 +1,238 @@
+"""Keeps the timeline and the document in step: selection, evidence, steps, and what is shown first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QObject
+
+from rules.base import Evidence
+from viewer.document import Area, Document
+from viewer.kept.preferences import Preferences
+from viewer.reports.wording import first_problem
+from viewer.window.status import StatusBar
+
+if TYPE_CHECKING:
+    from parsers.model import Trace
+    from viewer.timeline.view import TimelineView
+
+LEFT_MARGIN, RIGHT_MARGIN = 0.03, 0.12
+
+
+class TimelineLink(QObject):
+    """Listens to both sides; a selection that came from one side is not sent back to it."""
+
+    def __init__(
+        self, document: Document, timeline: TimelineView, status: StatusBar, preferences: Preferences
+    ) -> None:
+        super().__init__(timeline)
+        self._document, self._timeline, self._status = document, timeline, status
+        self._preferences = preferences
+        self._from_timeline = False
+        self.wanted_moment: int | None = None
+        self._preview: tuple[Trace, tuple[int, int]] | None = None  # the first events, and the view of all
+        self._stay = False  # the user went somewhere before the diagnosis came
+        document.trace_changed.connect(self._on_trace)
+        document.analysis_changed.connect(timeline.set_analysis)
+        document.diagnosis_changed.connect(lambda _: self._on_diagnosis())
+        document.event_changed.connect(self._on_event)
+        document.event_shown.connect(lambda event: self._reveal(event))
+        document.step_changed.connect(self._on_step)
+        document.evidence_wanted.connect(self.fly_to)
+        document.area_changed.connect(lambda _: self._say_selection())
+        timeline.event_selected.connect(self._take_event)
+        timeline.gap_selected.connect(self._take_gap)
+        timeline.area_selected.connect(self._take_area)
+        timeline.view_changed.connect(lambda interval: status.set_view(interval[1] - interval[0]))
+        timeline.cursor_moved.connect(status.set_cursor)
+        timeline.step_selected.connect(self._take_step)
+        timeline.ready.connect(lambda: timeline.set_colour_mode(preferences.color_mode))
+        timeline.set_animated(preferences.animate)
+
+    def _on_trace(self, trace: Trace | None) -> None:
+        visited = self._visited(trace)
+        self._preview, self._stay = None, visited is not None
+        self._timeline.set_trace(trace)
+        if trace is None:
+            return
+        self._timeline.fit_all()
+        if self._document.preview:
+            self._preview = trace, self._timeline.visible_interval
+        if visited is not None:
+            self._timeline.show_interval(*visited, animate=False)
+        self._status.set_selection(None)
+        if self.wanted_moment is not None:
+            self.show_moment(self.wanted_moment)
+
+    def _visited(self, trace: Trace | None) -> tuple[int, int] | None:
+        """Where in ``trace`` the user has gone while only its first events were there; None: nowhere."""
+        if trace is None or self._preview is None or self._document.preview:
+            return None
+        first, whole = self._preview
+        view = self._timeline.visible_interval
+        if view == whole or first.inputs[0].path not in {each.path for each in trace.inputs}:
+            return None
+        known = first.epoch_ns is not None and trace.epoch_ns is not None
+        shift = first.epoch_ns - trace.epoch_ns if known else 0  # type: ignore[operator]  # both are known
+        return view[0] + shift, view[1] + shift
+
+    def _on_diagnosis(self) -> None:
+        """Go to the first view, unless the user went somewhere already."""
+        if not self._stay:
+            self.show_first_view()
+
+    def show_first_view(self, what: str | None = None) -> None:
+        """Show what the preferences ask for: the worst place, one step, or all."""
+        if self.wanted_moment is not None:
+            self.show_moment(self.wanted_moment)
+            self.wanted_moment = None
+            return
+        what = what or self._preferences.first_view
+        trace, analysis, diagnosis = self._document.trace, self._document.analysis, self._document.diagnosis
+        if what == "all" or analysis is None:
+            self._timeline.fit_all()
+            return
+        problem = first_problem(diagnosis) if diagnosis is not None else None
+        worst = (
+            max(problem.evidence, key=lambda each: each.end - each.start)
+            if problem and problem.evidence
+            else None
+        )
+        steps = [step for step in analysis.steps if step.steady] or list(analysis.steps)
+        rank = trace.lanes[worst.lane].rank if worst is not None and trace is not None else None
+        around = [step for step in steps if worst is not None and step.start <= worst.start < step.end]
+        around.sort(key=lambda step: step.rank != rank)
+        middle = steps[len(steps) // 2 : len(steps) // 2 + 1]
+        if worst is not None:
+            self._timeline.highlight([worst])
+        device = problem.device if problem is not None else None
+        for number in (device,) if device is not None else analysis.active_devices[:1]:
+            self._timeline.reveal_device(number)
+        if around or middle:
+            step = (around or middle)[0]
+            self.show_with_margin(step.start, step.end)
+        elif worst is not None:
+            self.show_with_margin(*self._context(worst))
+        else:
+            self.show_with_margin(*analysis.window)
+
+    def show_with_margin(self, start: int, end: int) -> None:
+        """Show a span and a little of what comes before and after."""
+        span = max(end - start, 1)
+        self._timeline.show_interval(
+            start - round(span * LEFT_MARGIN),
+            end + round(span * RIGHT_MARGIN),
+            animate=self._preferences.animate,
+        )
+
+    def show_moment(self, when: int) -> None:
+        """Put a moment into the middle of a view of at most 2 ms, or of what is visible now."""
+        trace = self._document.trace
+        if trace is not None:
+            half = max(min(trace.duration // 20, 1_000_000), 1_000)
+            self._timeline.show_interval(when - half, when + half, animate=False)
+
+    def fly_to(self, evidence: Sequence[Evidence], which: int) -> None:
+        """Mark places and show one of them."""
+        self._timeline.highlight(list(evidence))
+        place = evidence[which]
+        t0, t1 = self._timeline.visible_interval
+        visible = t1 - t0
+        length = place.end - place.start
+        fits = t0 <= place.start and place.end <= t1 and length > visible / 12
+        if not fits:
+            start, end = self._context(place)
+            self._timeline.show_interval(start, end, animate=self._preferences.animate)
+        self._timeline.state.follow_lane(place.lane)
+        if place.event >= 0:
+            self._timeline.state.select_gap(-1)
+            self._select_quietly(place.event)
+        else:
+            self._timeline.state.select_event(-1)
+            self._timeline.state.select_gap(self._gap_of(place))
+        self._status.set_selection(length)
+
+    def _gap_of(self, place: Evidence) -> int:
+        """The row of the idle table that takes most of a place on a device's lane; -1 where there is none."""
+        trace, analysis = self._document.trace, self._document.analysis
+        device = trace.lanes[place.lane].device if trace is not None else None
+        if analysis is None or device is None:
+            return -1
+        idle = analysis.idle
+        first, last = (int(each) for each in np.searchsorted(idle.device, (device, device + 1)))
+        low = first + int(np.searchsorted(idle.end[first:last], place.start, side="right"))
+        high = first + int(np.searchsorted(idle.start[first:last], place.end, side="left"))
+        if low >= high:
+            return -1
+        inside = np.minimum(idle.end[low:high], place.end) - np.maximum(idle.start[low:high], place.start)
+        return low + int(np.argmax(inside))
+
+    def _context(self, place: Evidence) -> tuple[int, int]:
+        length = max(place.end - place.start, 1_000)
+        return place.start - length, place.end + length
+
+    def _select_quietly(self, event: int) -> None:
+        self._timeline.select_event(event, reveal=False)
+        self._from_timeline = True
+        self._document.select_event(event)
+        self._from_timeline = False
+
+    def _on_event(self, event: int) -> None:
+        if not self._from_timeline and event >= 0:
+            self._timeline.select_event(event, reveal=True)
+        self._say_selection()
+
+    def _reveal(self, event: int) -> None:
+        trace = self._document.trace
+        if trace is not None and event >= 0:
+            start, end = int(trace.events.start[event]), int(trace.events.end[event])
+            lane = int(trace.events.lane[event])
+            self.fly_to([Evidence(lane, start, end, trace.name(event))], 0)
+
+    def _take_step(self, index: int) -> None:
+        self._from_timeline = True
+        self._document.select_step(index)
+        self._from_timeline = False
+
+    def _on_step(self, index: int) -> None:
+        if self._from_timeline:
+            return
+        if index >= 0:
+            step = self._document.steps[index]
+            self._timeline.follow(step.rank)
+            self.show_with_margin(step.start, step.end)
+        elif self._document.analysis is not None:
+            self.show_with_margin(*self._document.analysis.window)
+
+    def _take_event(self, event: int) -> None:
+        self._from_timeline = True
+        self._document.select_event(event)
+        self._from_timeline = False
+
+    def _take_gap(self, row: int) -> None:
+        self._document.select_gap(row)
+        self._say_selection()
+
+    def _take_area(self, selection: object) -> None:
+        if selection is None:
+            self._document.select_area(None)
+        else:
+            self._document.select_area(
+                Area(int(selection.t0), int(selection.t1), tuple(selection.lanes))  # type: ignore[attr-defined]
+            )
+
+    def _say_selection(self) -> None:
+        trace, document = self._document.trace, self._document
+        length: int | None = None
+        if document.area is not None:
+            length = document.area.end - document.area.start
+        elif trace is not None and document.selected_event >= 0:
+            length = int(trace.events.duration[document.selected_event])
+        elif document.analysis is not None and document.selected_gap >= 0:
+            length = int(
+                document.analysis.idle.end[document.selected_gap]
+                - document.analysis.idle.start[document.selected_gap]
+            )
+        self._status.set_selection(length)

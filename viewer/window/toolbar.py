@@ -1,0 +1,153 @@
+"""The toolbar: open, record, compare, the search field, and the step that numbers speak of."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, SignalInstance
+from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QToolButton, QWidget
+
+from viewer.document import Document
+from viewer.look.labels import Label
+from viewer.window.palette import SearchField
+from viewer.window.step_list import StepList
+
+SEARCH_WIDTH, LEAST_SEARCH = 460, 130
+NARROW = 880
+MOST_RANKS_LISTED = 8  # of more, only the steps of the rank in focus are listed
+
+
+class StepSelector(QWidget):
+    """All steps or one of them, with buttons for the previous and the next one; hidden without steps."""
+
+    def __init__(self, document: Document) -> None:
+        super().__init__()
+        self._document = document
+        self._rank: int | None = None
+        self.box = QComboBox()
+        self.box.setAccessibleName("Step")
+        self.box.setMinimumWidth(168)
+        self.box.setMaxVisibleItems(20)
+        self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.previous = self._arrow("‹", "Previous step ([)")
+        self.next = self._arrow("›", "Next step (])")
+        self.previous.clicked.connect(lambda: self.move_by(-1))
+        self.next.clicked.connect(lambda: self.move_by(1))
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        self.title = Label("Step", "secondary")
+        self.title.setContentsMargins(0, 0, 4, 0)
+        layout.addWidget(self.title)
+        layout.addWidget(self.previous)
+        layout.addWidget(self.box)
+        layout.addWidget(self.next)
+        self.box.activated.connect(lambda _: document.select_step(int(self.box.currentData())))
+        document.trace_changed.connect(lambda _: self._fill())
+        document.analysis_changed.connect(lambda _: self._fill())
+        document.step_changed.connect(self._on_step)
+        self._fill()
+
+    @staticmethod
+    def _arrow(text: str, tip: str) -> QToolButton:
+        button = QToolButton()
+        button.setText(text)
+        button.setToolTip(tip)
+        button.setAccessibleName(tip)
+        button.setFixedSize(26, 28)
+        button.setStyleSheet("padding: 0;")
+        return button
+
+    def _on_step(self, step: int) -> None:
+        if step >= 0:
+            self.follow(self._document.steps[step].rank)
+        self._show(step)
+
+    def follow(self, rank: int | None) -> None:
+        """From now on previous and next speak of the steps of this rank."""
+        self._rank = rank
+        if len(self._ranks()) > MOST_RANKS_LISTED:
+            self._fill()
+
+    def move_by(self, by: int) -> None:
+        """Select the next or the previous step of the rank in focus; from all steps, its first or last."""
+        steps, now = self._document.steps, self._document.step
+        same = [index for index, step in enumerate(steps) if step.rank == self._rank]
+        if not same:
+            return
+        if now < 0:
+            self._document.select_step(same[0 if by > 0 else -1])
+            return
+        middle = (steps[now].start + steps[now].end) // 2
+        near = min(same, key=lambda index: abs(steps[index].start + steps[index].end - 2 * middle))
+        place = same.index(near) + by
+        if 0 <= place < len(same):
+            self._document.select_step(same[place])
+
+    def _ranks(self) -> list[int | None]:
+        return list(dict.fromkeys(step.rank for step in self._document.steps))
+
+    def _fill(self) -> None:
+        steps, ranks = self._document.steps, self._ranks()
+        self.setVisible(len(steps) > 1)
+        if ranks and self._rank not in ranks:
+            self._rank = ranks[0]
+        t0, t1 = self._document.analysis.window if self._document.analysis is not None else (0, 0)
+        listed = ranks if len(ranks) <= MOST_RANKS_LISTED else [self._rank]
+        self._list = StepList(steps, listed, len(ranks) > 1, t1 - t0)
+        self.box.setModel(self._list)
+        self._show(self._document.step)
+        self.box.view().setMinimumWidth(220)
+
+    def _show(self, step: int) -> None:
+        self.box.setCurrentIndex(self._list.place_of(step))
+
+
+class ToolBar(QWidget):
+    """One row; everything in it is also in the menu and the palette."""
+
+    open_wanted = Signal()
+    record_wanted = Signal()
+    compare_wanted = Signal()
+
+    def __init__(self, document: Document, window: QWidget) -> None:
+        super().__init__(window)
+        self.setObjectName("toolrow")
+        self._brand = Label("Stallscope", pixels=14, weight=QFont.Weight.DemiBold)
+        self._brand.setContentsMargins(0, 0, 16, 0)
+        self.open = self._button("Open", "Open a recording", self.open_wanted)
+        self.record = self._button(
+            "Record", "Run a script under a profiler, then open the recording", self.record_wanted
+        )
+        self.compare = self._button("Compare", "Compare this recording with another one", self.compare_wanted)
+        self.search = SearchField(window)
+        self.search.setMaximumWidth(SEARCH_WIDTH)
+        self.search.setMinimumWidth(LEAST_SEARCH)
+        self.search.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.steps = StepSelector(document)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(14, 7, 14, 7)
+        layout.setSpacing(8)
+        layout.addWidget(self._brand)
+        for button in (self.open, self.record, self.compare):
+            layout.addWidget(button)
+        layout.addSpacing(8)
+        layout.addStretch(1)
+        layout.addWidget(self.search, 20)
+        layout.addStretch(1)
+        layout.addSpacing(8)
+        layout.addWidget(self.steps)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        for words in (self._brand, self.steps.title):
+            words.setVisible(self.width() >= NARROW)
+
+    def _button(self, text: str, tip: str, signal: SignalInstance) -> QPushButton:
+        button = QPushButton(text)
+        button.setToolTip(tip)
+        button.setMinimumHeight(30)
+        button.setMinimumWidth(72)
+        button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        button.clicked.connect(signal)
+        return button

@@ -1,0 +1,200 @@
+"""The verdict strip: one plain sentence, where and how much at most, and the budget of each device below it."""
+
+from __future__ import annotations
+
+import numpy as np
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFont, QMouseEvent
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+
+from parsers.model import Trace
+from parsers.model.units import duration
+from rules.analysis.facts.device_operations import operations_of_device
+from rules.analysis.idle.causes import Cause, IdleTable
+from viewer.document import Document, Stage
+from viewer.look import theme
+from viewer.look.labels import ElidedLabel, Label
+from viewer.reports.wording import (
+    budget_parts,
+    ceiling,
+    first_problem,
+    first_problem_of_the_run,
+    larger_problem,
+    verdict,
+)
+from viewer.timeline.geometry.naming import kernel_name
+from viewer.window.budget_bar import BudgetBar, Part
+
+MOST_ROWS_SHOWN = 4
+
+
+class Sentence(ElidedLabel):
+    """The verdict; a click shows the evidence."""
+
+    clicked = Signal()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self.clicked.emit()
+
+
+class VerdictStrip(QWidget):
+    """What is slow, where, and how much fixing it can give; listens to a document."""
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._document = document
+        self.setObjectName("verdict")
+        self.setAutoFillBackground(True)
+        self.sentence = Sentence("", pixels=theme.VERDICT_PX + 1, weight=QFont.Weight.DemiBold)
+        self.where = ElidedLabel("", "secondary", pixels=theme.BODY_PX)
+        self.sentence.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.sentence.clicked.connect(self._show_problem)
+        self.sentence.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.where.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        line = QHBoxLayout()
+        line.setSpacing(16)
+        line.addWidget(self.sentence, 0)
+        line.addWidget(self.where, 1)
+        self._bars_area = QScrollArea()
+        self._bars_area.setFrameShape(QScrollArea.Shape.NoFrame)
+        self._bars_area.setWidgetResizable(True)
+        self._bars_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._bars_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.bars: list[BudgetBar] = []
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(14, 9, 14, 9)
+        layout.setSpacing(6)
+        layout.addLayout(line)
+        layout.addWidget(self._bars_area)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        document.stage_changed.connect(lambda _: self._say())
+        document.diagnosis_changed.connect(lambda _: self._refresh())
+        document.step_changed.connect(lambda _: self._refresh())
+        document.trace_changed.connect(lambda _: self._refresh())
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self._say()
+        self._fill_bars()
+
+    def _say(self) -> None:
+        trace, diagnosis = self._document.trace, self._document.diagnosis
+        self.setVisible(trace is not None)
+        if trace is None:
+            return
+        if self._document.preview:
+            self.sentence.setText(f"Reading: the first {len(trace.events):,} events are shown")
+            self.where.setText("The diagnosis follows when all of it is read.")
+            return
+        if diagnosis is None:
+            failed = self._document.stage is Stage.READY
+            self.sentence.setText("Not analysed" if failed else "Looking for what the GPU waits for ...")
+            self.where.setText("")
+            return
+        self.sentence.setText(verdict(trace, diagnosis).removesuffix("."))
+        self.where.setText(self._details(trace))
+
+    def _details(self, trace: Trace) -> str:
+        diagnosis = self._document.diagnosis
+        problem = first_problem(diagnosis) if diagnosis is not None else None
+        if diagnosis is None or problem is None:
+            window = self._document.window
+            length = duration(window[1] - window[0])
+            if trace.kernels and not len(trace.events):
+                return "Here is what limits each of them."
+            if not len(trace.gpu_operations):
+                return f"{length} of other things. Without GPU work nobody can say what the GPU waits for."
+            return f"{length} analysed. Here is what the GPU does with its time."
+        parts = []
+        culprit = problem.culprit if problem.kernel is None else kernel_name(problem.culprit)
+        if culprit and culprit.lower() not in problem.title.lower():
+            parts.append(f"In {culprit}.")
+        if problem.because:
+            parts.append(problem.because)
+        most = ceiling(problem)
+        if most and problem.of_recording:
+            parts.append(f"The recording would take {most}.")
+        elif most:
+            parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
+        if problem.of_recording and (rest := first_problem_of_the_run(diagnosis)) is not None:
+            parts.append(f"Apart from that, {inside_a_sentence(rest.title).removesuffix('.')}.")
+        elif (larger := larger_problem(diagnosis)) is not None:
+            parts.append(
+                f"Larger, but with no single cause: {inside_a_sentence(larger.title).removesuffix('.')}."
+            )
+        return " ".join(parts)
+
+    def _show_problem(self) -> None:
+        diagnosis = self._document.diagnosis
+        problem = first_problem(diagnosis) if diagnosis is not None else None
+        if problem is not None:
+            self._document.select_finding(problem)
+
+    def _fill_bars(self) -> None:
+        analysis, trace = self._document.analysis, self._document.trace
+        self.bars = []
+        body = QWidget()
+        grid = QGridLayout(body)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(10)
+        grid.setVerticalSpacing(4)
+        if analysis is not None and trace is not None and trace.devices:
+            t0, t1 = self._document.window
+            active = [index for index in range(len(trace.devices)) if len(operations_of_device(trace, index))]
+            budgets = sorted(
+                (analysis.budget(index, t0, t1) for index in active), key=lambda b: -b.total_idle_ns
+            )
+            thin = len(budgets) > 1
+            for row, budget in enumerate(budgets):
+                gaps = gaps_by_cause(analysis.idle, budget.device, t0, t1)
+                parts = [
+                    Part(key, label, ns, gaps.get(key, -1))
+                    for key, label, ns in budget_parts(budget, analysis.idle)
+                ]
+                bar = BudgetBar(budget.device, parts, budget.window_ns, thin=thin)
+                bar.chosen.connect(self._show_part)
+                self.bars.append(bar)
+                if thin:
+                    name = Label(device_name(trace, budget.device), "secondary", pixels=theme.SECONDARY_PX)
+                    grid.addWidget(name, row, 0)
+                grid.addWidget(bar, row, 1)
+            grid.setColumnStretch(1, 1)
+        self._bars_area.setWidget(body)
+        shown = min(len(self.bars), MOST_ROWS_SHOWN)
+        height = sum(
+            max(bar.sizeHint().height(), 16 if len(self.bars) > 1 else 0) for bar in self.bars[:shown]
+        )
+        self._bars_area.setFixedHeight(height + 4 * max(shown - 1, 0))
+        self._bars_area.setVisible(bool(self.bars))
+
+    def _show_part(self, device: int, key: str, label: str) -> None:
+        from viewer.statistics.budget_intervals import places_of
+
+        trace, analysis = self._document.trace, self._document.analysis
+        if trace is not None and analysis is not None:
+            t0, t1 = self._document.window
+            self._document.show_evidence(places_of(trace, analysis, device, key, label, t0, t1))
+
+
+def inside_a_sentence(title: str) -> str:
+    """A title without its capital; names such as GPU keep theirs."""
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
+
+
+def gaps_by_cause(idle: IdleTable, device: int, t0: int, t1: int) -> dict[str, int]:
+    """How many idle intervals of a device touch [t0, t1), by the key of their cause."""
+    first, last = np.searchsorted(idle.device, (device, device + 1)).tolist()
+    low = first + int(np.searchsorted(idle.end[first:last], t0, side="right"))
+    high = first + int(np.searchsorted(idle.start[first:last], t1, side="left"))
+    counts = np.bincount(idle.cause[low : max(low, high)], minlength=len(Cause)).tolist()
+    return {cause.key: counts[cause] for cause in Cause}
+
+
+def device_name(trace: Trace, device: int) -> str:
+    """ "rank 2" where each rank has one GPU, else "GPU 1" or "rank 2 GPU 1"."""
+    each = trace.devices[device]
+    of_rank = [other for other in trace.devices if other.rank == each.rank]
+    if each.rank is None:
+        return f"GPU {each.id}"
+    return f"rank {each.rank}" if len(of_rank) == 1 else f"rank {each.rank} GPU {each.id}"
