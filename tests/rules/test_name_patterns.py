@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from parsers import open_trace
 from parsers.model import collectives
-from rules.analysis.names.patterns import NamePatterns, alternatives, needed_text
 from rules.analysis.names import families
+from rules.analysis.names.patterns import NamePatterns, alternatives, needed_text
 
 PATTERNS = [
     *((pattern, re.IGNORECASE) for _, pattern in families._FAMILIES),
