@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import ClassVar, Protocol, TypeVar
 
-from parsers.model import Trace
+from rules.analysis.analysis import Analysis
 
 
 class Severity(StrEnum):
@@ -146,7 +146,7 @@ class Rule(Protocol):
     needs: ClassVar[frozenset[Need]]
     explanation: ClassVar[str]
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
         """The findings of this rule; none when all is well."""
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.base import Finding, Need, rules
 from rules.ranking import ranked
@@ -38,9 +38,13 @@ class Diagnosis:
 
 
 def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresholds = DEFAULTS) -> Diagnosis:
+    """The diagnosis of a trace whose analysis nobody else asks for."""
+    return diagnosis_of(Analysis(trace, thresholds), progress)
+
+
+def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagnosis:
     """Check every rule whose needs the trace meets; findings come in the order of ``rules.ranking``."""
-    analysis = analyse(trace, thresholds)
-    progress = progress or Progress()
+    trace, progress = analysis.trace, progress or Progress()
     missing = {need: reason for need in Need if (reason := _unmet(trace, need))}
     catalog = rules()
     findings: list[Finding] = []
@@ -58,7 +62,7 @@ def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresho
             if Need.GPU_EVENTS in each.needs:
                 analysis.prepare(progress.part(0.0, 0.5))
             progress.step(0.5 + 0.5 * index / len(catalog), f"checking {each.id}")
-            found = list(each.check(trace))
+            found = list(each.check(analysis))
         except Cancelled:
             raise
         except Exception:
@@ -70,7 +74,7 @@ def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresho
             quiet.append(each.id)
     told = ranked(in_terms_of_the_gpu(trace, in_terms_of_the_program(trace, findings)))
     skipped = reasons_in_terms_of_the_gpu(trace, skipped)
-    return Diagnosis(tuple(told), skipped, crashed, tuple(quiet), thresholds)
+    return Diagnosis(tuple(told), skipped, crashed, tuple(quiet), analysis.thresholds)
 
 
 def combined_ceiling(findings: Sequence[Finding]) -> int:

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Trace
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, Pairs, columns_of
-from rules.analysis.facts.device_operations import keep_operations, operations_of_device
 from rules.analysis.facts.device_time import DeviceTime
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.names.families import Family
@@ -47,7 +46,7 @@ def found_out(analysis: Analysis, diagnosis: Diagnosis) -> tuple[FoundOut, Colum
     columns["gpu operations"] = trace.gpu_operations
     columns["collectives"] = trace.collective_kernels
     for device in range(len(trace.devices)):
-        columns[f"{device}.operations"] = operations_of_device(trace, device)
+        columns[f"{device}.operations"] = trace.operations_of_device(device)
         time = analysis.time(device)
         for name in _PARTS:
             _put(columns, f"{device}.{name}", getattr(time, name))
@@ -71,20 +70,19 @@ def known(
     trace: Trace, plain: FoundOut, columns: Columns, thresholds: Thresholds = DEFAULTS
 ) -> tuple[Analysis, Diagnosis]:
     """The analysis of ``trace`` with all that was found out about it by these thresholds, and the diagnosis."""
-    analysis = analyse(trace, thresholds)
-    vars(trace).update(gpu_operations=columns["gpu operations"], collective_kernels=columns["collectives"])
+    analysis = Analysis(trace, thresholds)
+    Trace.gpu_operations.keep(trace, columns["gpu operations"])
+    Trace.collective_kernels.keep(trace, columns["collectives"])
     devices = range(len(trace.devices))
-    keep_operations(trace, [columns[f"{device}.operations"] for device in devices])
+    Trace.operations_by_device.keep(trace, tuple(columns[f"{device}.operations"] for device in devices))
     idle = IdleTable(
         **{name: columns[f"idle.{name}"] for name in _IDLE}, culprits=plain.culprits, host=plain.host
     )
     family = columns["family"]
-    vars(analysis).update(
-        steps=plain.steps,
-        idle=idle,
-        family_of_string=family,
-        families=tuple(map(Family, family.tolist())),
-    )
+    Analysis.steps.keep(analysis, plain.steps)
+    Analysis.idle.keep(analysis, idle)
+    Analysis.family_of_string.keep(analysis, family)
+    Analysis.families.keep(analysis, tuple(map(Family, family.tolist())))
     for device in devices:
         analysis.keep_time(
             device,

@@ -26,7 +26,7 @@ import zstandard
 from parsers import open_trace
 from parsers.model import Trace, TraceError
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from tests.fuzz_injuries import damage_rows, damaged_bytes, damaged_text
 from tests.fuzz_seeds import DATABASES, seeds
 from viewer.reports.html_report import as_html
@@ -89,7 +89,7 @@ def attempt(data: bytes, folder: Path, chance: random.Random) -> str:
 
 
 def _use(trace: Trace, chance: random.Random) -> None:
-    diagnosis, analysis = diagnose(trace), analyse(trace)
+    diagnosis, analysis = diagnose(trace), Analysis(trace)
     if diagnosis.crashed:
         raise AssertionError("a rule failed: " + "; ".join(diagnosis.crashed.values()))
     for report in (as_text, as_html, as_json):

@@ -169,15 +169,15 @@ def _open_window(options: argparse.Namespace) -> int:
 
 def _diagnose(options: argparse.Namespace) -> int:
     from parsers import open_trace
-    from rules import Severity, diagnose
-    from rules.analysis.analysis import analyse
+    from rules import Severity, diagnosis_of
+    from rules.analysis.analysis import Analysis
     from rules.thresholds import Thresholds
 
     progress = _terminal_progress()
     thresholds = Thresholds(dict(options.threshold))
     trace = open_trace(_inputs(options.paths), progress.part(0.0, 0.7))
-    diagnosis = diagnose(trace, progress.part(0.7, 1.0), thresholds)
-    analysis = analyse(trace)
+    analysis = Analysis(trace, thresholds)
+    diagnosis = diagnosis_of(analysis, progress.part(0.7, 1.0))
     progress.step(1.0, "")
     if options.html:
         from viewer.reports.html_report import as_html

@@ -263,7 +263,7 @@ class Document(QObject):
             if analysis.trace is self._before.trace:
                 self._before.analysis, self._before.diagnosis = analysis, diagnosis
             return
-        self.analysis = analysis
+        self.analysis, self.diagnosis = analysis, None  # the old one may have been made by other thresholds
         self.analysis_changed.emit(self.analysis)
         trace = self.trace
 

@@ -2,6 +2,7 @@
 
 from parsers.model.attributes import Attribute, AttributeColumn, CopyKind, MemoryKind, SyncKind
 from parsers.model.counters import Counter
+from parsers.model.derived import DerivedValues, derived
 from parsers.model.errors import Cancelled, Malformed, TraceError, UnknownFormat
 from parsers.model.events import EventTable
 from parsers.model.kernels import KernelProfile, RuleResult
@@ -32,6 +33,7 @@ __all__ = [
     "Capture",
     "CopyKind",
     "Counter",
+    "DerivedValues",
     "Device",
     "Effect",
     "EventKind",
@@ -53,4 +55,5 @@ __all__ = [
     "TraceError",
     "TraceInput",
     "UnknownFormat",
+    "derived",
 ]

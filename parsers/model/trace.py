@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.collectives import is_collective_kernel
 from parsers.model.counters import Counter
+from parsers.model.derived import DerivedValues, derived
 from parsers.model.events import EventTable
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import GPU_WORK, Capture, Device, EventKind, Lane, Rank, TraceInput
@@ -50,6 +50,9 @@ class Trace:
     capture: Capture = field(default_factory=Capture)
     epoch_ns: int | None = None
     sources: tuple[ArgumentSource | None, ...] = ()  # one for each input
+    derived_values: DerivedValues = field(
+        default_factory=DerivedValues, init=False, repr=False, compare=False
+    )
 
     def attribute(self, which: Attribute, events: I64, default: int = 0) -> I64:
         """One attribute of ``events`` (int64 indices); ``default`` where it was not recorded."""
@@ -75,22 +78,22 @@ class Trace:
         source = self.sources[row >> SOURCE_BITS] if row >> SOURCE_BITS < len(self.sources) else None
         return source.arguments(row & ((1 << SOURCE_BITS) - 1)) if source else {}
 
-    @cached_property
+    @derived
     def gpu_operations(self) -> I64:
         """Kernels, copies, memsets and graphs, in table order (lane, depth, start)."""
         return self.events.of_kind(*GPU_WORK)
 
-    @cached_property
+    @derived
     def kinds(self) -> frozenset[int]:
         """Every ``EventKind`` that occurs."""
         return frozenset(np.flatnonzero(np.bincount(self.events.kind, minlength=1)).tolist())
 
-    @cached_property
+    @derived
     def lane_device(self) -> I64:
         """Index into ``devices`` for each lane; -1 for lanes that are not a GPU's."""
         return np.array([-1 if lane.device is None else lane.device for lane in self.lanes], np.int64)
 
-    @cached_property
+    @derived
     def collective_kernels(self) -> I64:
         """Kernels of a communication library, by name, in table order."""
         kernels = self.events.of_kind(EventKind.KERNEL)
@@ -102,12 +105,26 @@ class Trace:
 
     def operations_of_device(self, device: int) -> I64:
         """GPU operations of one device (index into ``devices``), sorted by start."""
-        operations = self.gpu_operations
-        mine = operations[self.lane_device[self.events.lane[operations]] == device]
-        by_start: I64 = mine[np.argsort(self.events.start[mine], kind="stable")]
-        return by_start
+        return self.operations_by_device[device] if 0 <= device < len(self.devices) else _NONE
 
-    @cached_property
+    @derived
+    def operations_by_device(self) -> tuple[I64, ...]:
+        """``operations_of_device`` for each device."""
+        operations = self.gpu_operations
+        owner = self.lane_device[self.events.lane[operations]]
+        order = np.lexsort((self.events.start[operations], owner))
+        edges = np.searchsorted(owner[order], np.arange(len(self.devices) + 1))
+        return tuple(operations[order[edges[each] : edges[each + 1]]] for each in range(len(self.devices)))
+
+    def launches_of_device(self, device: int) -> I64:
+        """The launch of each operation that ``operations_of_device`` gives; -1 where none was recorded."""
+        return self._launches_by_device[device] if 0 <= device < len(self.devices) else _NONE
+
+    @derived
+    def _launches_by_device(self) -> tuple[I64, ...]:
+        return tuple(self.links.launch_of(operations) for operations in self.operations_by_device)
+
+    @derived
     def duration(self) -> int:
         """ns from the trace start to the last event or sample."""
         ends = [int(self.events.end.max())] if len(self.events) else []
@@ -116,3 +133,4 @@ class Trace:
 
 
 SOURCE_BITS = 48
+_NONE = np.empty(0, np.int64)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Progress, Trace
+from parsers.model import DerivedValues, Progress, Trace, derived
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.facts.budget import Budget, budget_of
-from rules.analysis.facts.device_operations import operations_of_device
 from rules.analysis.facts.device_time import DeviceTime, busy_parts, idle_parts
 from rules.analysis.facts.host_language import host_code
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
@@ -33,25 +30,24 @@ class Analysis:
 
     trace: Trace
     thresholds: Thresholds = DEFAULTS
-    _times: dict[int, DeviceTime] = field(default_factory=dict, repr=False)
-    _budgets: dict[int, Budget] = field(default_factory=dict, repr=False)  # of the window
+    derived_values: DerivedValues = field(default_factory=DerivedValues, init=False, repr=False)
 
-    @cached_property
+    @derived
     def threads(self) -> Threads:
         """The CPU threads."""
         return Threads.of(self.trace)
 
-    @cached_property
+    @derived
     def steps(self) -> tuple[Step, ...]:
         """The steps of all ranks, by rank and time; empty where nothing repeats."""
         return find_steps(self.trace, self.thresholds)
 
-    @cached_property
+    @derived
     def steady_steps(self) -> tuple[Step, ...]:
         """The steps that represent the run: no warm-up."""
         return tuple(step for step in self.steps if step.steady)
 
-    @cached_property
+    @derived
     def window(self) -> tuple[int, int]:
         """The analysed time: the steady steps, else first to last GPU operation, else the whole trace.
 
@@ -76,7 +72,7 @@ class Analysis:
     def window_ns(self) -> int:
         return self.window[1] - self.window[0]
 
-    @cached_property
+    @derived
     def window_text(self) -> str:
         """What the window is, as a phrase."""
         if not self.steady_steps:
@@ -89,7 +85,7 @@ class Analysis:
             return text
         return f"{text}; {percent(outside)} of the GPU's work lies outside of them"
 
-    @cached_property
+    @derived
     def _work_outside_steps(self) -> float:
         """The part of the active GPUs' busy time before the first and after the last step, steady or not."""
         t0, t1 = min(step.start for step in self.steps), max(step.end for step in self.steps)
@@ -97,13 +93,13 @@ class Analysis:
         whole = sum(length(time.busy) for time in times)
         return 1 - sum(time.within(time.busy, t0, t1) for time in times) / whole if whole else 0.0
 
-    @cached_property
+    @derived
     def steps_in_window(self) -> int:
         """Steady steps of one rank; 0 where no steps were found."""
         ranks = [step.rank for step in self.steady_steps]
         return max((ranks.count(rank) for rank in set(ranks)), default=0)
 
-    @cached_property
+    @derived
     def active_devices(self) -> tuple[int, ...]:
         """Devices that the run is about: all that work inside the window at least a twentieth as much as the busiest.
 
@@ -119,7 +115,7 @@ class Analysis:
 
     def span(self, device: int) -> tuple[int, int]:
         """First start to last end of the device's operations; (0, 0) without any."""
-        operations = operations_of_device(self.trace, device)
+        operations = self.trace.operations_of_device(device)
         if not len(operations):
             return 0, 0
         return int(self.trace.events.start[operations[0]]), int(self.trace.events.end[operations].max())
@@ -130,16 +126,16 @@ class Analysis:
 
     def prepare(self, progress: Progress) -> None:
         """Make the costly part of what rules ask for, with a chance to cancel every now and then."""
-        if "idle" not in vars(self):
+        if Analysis.idle.kept(self) is None:
             progress.step(0.0, "finding the steps")
             _ = self.window
             progress.step(0.02, "finding the threads")
             _ = self.threads
-            vars(self)["idle"] = self._attributed(progress.part(0.05, 0.9))
-        if not vars(self).keys() & {"classes", "families"}:
-            vars(self)["classes"] = self._classified(progress.part(0.9, 1.0))
+            Analysis.idle.keep(self, self._attributed(progress.part(0.05, 0.9)))
+        if Analysis.classes.kept(self) is None and Analysis.families.kept(self) is None:
+            Analysis.classes.keep(self, self._classified(progress.part(0.9, 1.0)))
 
-    @cached_property
+    @derived
     def idle(self) -> IdleTable:
         """Attributed idle time of all devices: first to last operation, and the window."""
         return self._attributed(Progress())
@@ -155,6 +151,14 @@ class Analysis:
             part = progress.part(device / count, (device + 1) / count)
             tables.append(idle_of_device(self.trace, self.threads, device, (t0, t1), self.thresholds, part))
         return replace(joined_tables(tables), host=host_code(self.trace))
+
+    @derived
+    def _times(self) -> dict[int, DeviceTime]:
+        return {}
+
+    @derived
+    def _budgets(self) -> dict[int, Budget]:
+        return {}
 
     def time(self, device: int) -> DeviceTime:
         """The device's time as disjoint intervals by what it did."""
@@ -178,7 +182,7 @@ class Analysis:
         """Where the window's time went on one device."""
         return self.budget(device, *self.window)
 
-    @cached_property
+    @derived
     def classes(self) -> tuple[KernelClass, ...]:
         """Kernel class for each string; OTHER for strings that name no GPU operation."""
         return self._classified(Progress())
@@ -192,12 +196,12 @@ class Analysis:
             table[name] = classify(self.trace.strings[name])
         return tuple(table)
 
-    @cached_property
+    @derived
     def families(self) -> tuple[Family, ...]:
         """Kernel family for each string."""
         return tuple(each.family for each in self.classes)
 
-    @cached_property
+    @derived
     def family_of_string(self) -> npt.NDArray[np.uint8]:
         """The same as a column, to index with ``events.name``."""
         return np.array([int(family) for family in self.families], np.uint8)
@@ -215,14 +219,3 @@ _FOUND_BY = {
     "repetition": "repeating kernels",
 }
 _NO_KERNEL = KernelClass(Family.OTHER)
-_LOCK = threading.Lock()
-_KEPT_AS = "_analysis"
-
-
-def analyse(trace: Trace, thresholds: Thresholds | None = None) -> Analysis:
-    """The analysis of a trace: kept with the trace, so the same object until other ``thresholds`` are asked for."""
-    with _LOCK:
-        kept = vars(trace).get(_KEPT_AS)
-        if not isinstance(kept, Analysis) or (thresholds is not None and thresholds != kept.thresholds):
-            kept = vars(trace)[_KEPT_AS] = Analysis(trace, thresholds or DEFAULTS)
-        return kept

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from parsers.model import Trace
 from parsers.model.units import duration
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import api_calls, total
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
@@ -84,8 +84,8 @@ When it is wrong
     recorded 1.6 times the allocation time that PyTorch's profiler recorded without.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         waiting = IdleTime(analysis, Cause.ALLOCATOR)
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind, Trace
+from parsers.model import Attribute, EventKind
 from parsers.model.units import percent
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import of_family, operations, total
@@ -76,8 +76,7 @@ When it is wrong
     Small products in inference with one request are bound by reading the weights; more blocks would not help then.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
         for device in analysis.active_devices:
             products = of_family(
                 analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from parsers.model import CopyKind, Trace
+from parsers.model import CopyKind
 from parsers.model.units import rate, size
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, copies_of
 from rules.analysis.facts.host_link import link_advice, link_sentence, link_use
@@ -62,8 +62,8 @@ When it is wrong
     When the copies are needed and nothing else is there to compute.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         every = [copies_of(analysis, device, CopyKind.D2H) for device in analysis.active_devices]
         worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:

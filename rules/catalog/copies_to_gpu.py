@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from parsers.model import CopyKind, Trace
 from parsers.model.units import percent, rate, size
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, copies_of
@@ -77,8 +77,8 @@ When it is wrong
     bandwidth can improve.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         every = [copies_of(analysis, device, CopyKind.H2D) for device in analysis.active_devices]
         worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:

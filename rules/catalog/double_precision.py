@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.host_language import is_python
@@ -62,10 +62,10 @@ When it is wrong
     When the computation needs double precision, as simulations, solvers and some statistics do.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         if not is_python(trace):
             return
-        analysis = analyse(trace)
         found = {device: _in_double(analysis, device) for device in analysis.active_devices}
         worst = busiest_device(analysis, found)
         if worst is None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, rate, size
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import operations
@@ -58,8 +58,8 @@ When it is wrong
     some ranks of a group are missing, the finding says so.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         ranks = ranks_of(analysis)
         exposed = {
             device: analysis.budgets(device).exposed_communication_ns for device in analysis.active_devices

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind
 from parsers.model.units import percent
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.budget import Budget
 from rules.analysis.facts.inside_window import operations
@@ -72,8 +72,8 @@ When it is wrong
     Busy does not mean well used: a kernel that runs on a tenth of the GPU counts as busy, too.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         budgets = [analysis.budgets(device) for device in analysis.active_devices]
         if not budgets or analysis.window_ns <= 0:
             return

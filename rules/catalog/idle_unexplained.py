@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from parsers.model import Trace
 from parsers.model.units import percent
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.idle.attribution import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY
 from rules.analysis.idle.causes import Cause
@@ -62,8 +61,7 @@ When it is wrong
     At the very start of a recording missing launches are normal.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
         yield from self._without_launch(analysis)
         yield from self._queued(analysis)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model import Trace
 from parsers.model.units import duration, percent
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, pairs
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import evidence_of
@@ -67,8 +67,8 @@ When it is wrong
     one rank.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         ranks = ranks_of(analysis)
         late, ceiling = ranks.late, ranks.lost_to_late
         if late == MISSING or share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:

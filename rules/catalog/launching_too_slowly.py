@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind
 from parsers.model.units import duration
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import api_calls, operations
 from rules.analysis.facts.training import is_training
@@ -100,8 +100,7 @@ When it is wrong
     profiler the share is smaller but the cause the same.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
         waiting = IdleTime(analysis, Cause.LAUNCH)
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind
 from parsers.model.units import percent
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, union
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
@@ -51,8 +51,8 @@ When it is wrong
     Layers without a channels-last version convert back and forth; then the gain is smaller or negative. Measure.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         found = {
             device: of_family(analysis, operations(analysis, device, EventKind.KERNEL), Family.LAYOUT)
             for device in analysis.active_devices

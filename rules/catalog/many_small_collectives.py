@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import Trace
 from parsers.model.units import duration, size
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, subtract, union
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.ranks.waiting import ranks_of
@@ -70,8 +69,8 @@ When it is wrong
     When each message depends on the result of the one before, they cannot be joined.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         ranks = ranks_of(analysis)
         columns = ranks.columns
         t0, t1 = analysis.window

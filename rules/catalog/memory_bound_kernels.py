@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from parsers.model import Trace
 from parsers.model.units import percent, rate
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.memory_bound import MemoryBound, memory_bound
 from rules.analysis.facts.traffic import pointwise_traffic
@@ -61,8 +60,8 @@ When it is wrong
     not work on the same tensor.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         found = [memory_bound(analysis, device) for device in analysis.active_devices]
         worst = max(found, key=lambda each: each.saved_ns, default=None)
         if worst is None or not len(worst.events):

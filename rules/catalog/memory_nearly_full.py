@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import Counter, Trace
 from parsers.model.units import percent, size
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.idle.lost_time import any_stream
 from rules.base import Category, Evidence, Finding, Need, Severity, rule
 from rules.thresholds import Unit, threshold
@@ -59,8 +59,8 @@ When it is wrong
     Other programs on the same GPU are not in these counters.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         for counter in trace.counters:
             name = counter.name.lower()
             if "reserved" not in name or "cpu" in name or not len(counter.value):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from parsers.model import Trace
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Need, Severity, rule
@@ -41,8 +40,8 @@ When it is wrong
     process.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         ranks = {trace.devices[device].rank for device in analysis.active_devices} - {None}
         if len(ranks) < 2 or len(trace.collective_kernels):
             return

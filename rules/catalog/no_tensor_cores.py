@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from parsers.model.units import percent
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.gpu_vendor import is_amd
@@ -78,8 +78,8 @@ When it is wrong
     says.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         found = {
             device: _without(analysis, device)
             for device in analysis.active_devices

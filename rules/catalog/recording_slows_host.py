@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind
 from parsers.model.units import percent
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence
@@ -60,8 +60,8 @@ When it is wrong
     When the GPU never waits for the CPU, a slower CPU changes nothing.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         if not analysis.active_devices:
             return
         device = max(analysis.active_devices, key=lambda each: sum(_idle(analysis, each).values()))

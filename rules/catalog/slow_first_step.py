@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from parsers.model import Trace
 from parsers.model.units import duration, three_digits
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.steps.warm_up import step_evidence, warm_up
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
@@ -42,8 +41,7 @@ When it is wrong
     When that step did something special, such as an evaluation or a checkpoint.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
         found = warm_up(analysis)
         if (
             found is None

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind
 from parsers.model.units import percent
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import api_calls
 from rules.analysis.idle.blocking import read_back_calls, scalar_read_backs
 from rules.analysis.idle.causes import Cause
@@ -92,8 +92,8 @@ When it is wrong
     which is what is counted here.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         waiting = IdleTime(analysis, Cause.SYNCHRONIZATION)
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return

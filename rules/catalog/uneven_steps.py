@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind
 from parsers.model.units import duration, percent, three_digits
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
@@ -68,8 +68,7 @@ When it is wrong
     knows to which step GPU work belongs, and it stays quiet.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
         yield from self._steps(analysis)
         yield from self._kernels(analysis)
 

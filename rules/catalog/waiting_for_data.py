@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from parsers.model import Trace
 from parsers.model.units import duration, percent
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
@@ -65,8 +64,7 @@ When it is wrong
     takes longer than it usually does.
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
         waiting = IdleTime(analysis, Cause.INPUT)
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return

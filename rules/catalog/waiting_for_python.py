@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from parsers.model import Trace
 from parsers.model.units import duration, percent
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import host_code, is_python
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.culprits import OUTSIDE_REGIONS
@@ -62,8 +62,8 @@ When it is wrong
     no region appears as "Python outside any region".
 """
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
-        analysis = analyse(trace)
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
         waiting = IdleTime(analysis, Cause.HOST)
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from parsers.model import Trace
 from parsers.model.units import duration, three_digits
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.base import Finding
 from rules.comparison.comparable import (
@@ -19,7 +19,7 @@ from rules.comparison.comparable import (
 from rules.comparison.findings import LOUD, Change, FindingChange, compare_findings
 from rules.comparison.kernels import KernelComparison, compare_reports
 from rules.comparison.side import Side, Work, by_family
-from rules.diagnosis import Diagnosis, diagnose
+from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
 from rules.thresholds import DEFAULTS, Thresholds
 
 NOISE_SHARE = 0.02  # a change of the step below this is no change: run-to-run spread of a quiet machine
@@ -107,8 +107,9 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
     if profiles and not (len(before.gpu_operations) and len(after.gpu_operations)):
         return _of_reports(before, after, profiles, thresholds)
     first, second = (
-        Side(trace, analyse(trace, thresholds), diagnose(trace, thresholds=thresholds))
+        Side(trace, analysis, diagnosis_of(analysis))
         for trace in (before, after)
+        for analysis in (Analysis(trace, thresholds),)
     )
     by_step = bool(first.step_ns and second.step_ns)
     step = Measure(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from parsers.model import KernelProfile, Trace
 from parsers.model.units import duration
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.kernels import readable_name
@@ -78,15 +78,16 @@ class Weight:
     note: str = ""
 
 
-def findings(rule: str, trace: Trace, groups: Iterable[tuple[KernelGroup, Fault]]) -> Iterator[Finding]:
+def findings(rule: str, analysis: Analysis, groups: Iterable[tuple[KernelGroup, Fault]]) -> Iterator[Finding]:
     """One finding for each group that has the fault.
 
     Beside a timeline the time is the timeline's, and kernels that do not occur there are left to the kernel table;
     without one it is the profiler's.
     """
+    trace = analysis.trace
     joined = len(trace.gpu_operations) > 0 and kernel_join(trace).matched > 0
     for group, fault in groups:
-        weight = _on_the_timeline(trace, group) if joined else _in_the_report(trace, group)
+        weight = _on_the_timeline(analysis, group) if joined else _in_the_report(trace, group)
         if weight is None:
             continue
         saving = 0.0 if math.isnan(fault.saving) else min(max(fault.saving, 0.0), 1.0)
@@ -127,8 +128,8 @@ def _in_the_report(trace: Trace, group: KernelGroup) -> Weight:
     return Weight(group.total_ns, window, text, _NO_EVENTS, NOT_WALL_TIME)
 
 
-def _on_the_timeline(trace: Trace, group: KernelGroup) -> Weight | None:
-    analysis = analyse(trace)
+def _on_the_timeline(analysis: Analysis, group: KernelGroup) -> Weight | None:
+    trace = analysis.trace
     start, end = analysis.window
     events = kernel_join(trace).events_of(group.launches)
     inside = (trace.events.start[events] < end) & (trace.events.end[events] > start)
@@ -166,10 +167,12 @@ class KernelRule(ABC):
     def fault(self, kernel: KernelProfile) -> Fault | None:
         """What is wrong with the launch that speaks for its group; None when nothing is."""
 
-    def check(self, trace: Trace) -> Iterable[Finding]:
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
         """One finding for each group of equal launches that has the fault."""
-        found = ((group, self.fault(group.representative)) for group in groups_worth_reading(trace))
-        yield from findings(self.id, trace, ((group, fault) for group, fault in found if fault is not None))
+        found = ((group, self.fault(group.representative)) for group in groups_worth_reading(analysis.trace))
+        yield from findings(
+            self.id, analysis, ((group, fault) for group, fault in found if fault is not None)
+        )
 
 
 def other_faults(kernel: KernelProfile) -> list[Fault]:

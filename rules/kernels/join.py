@@ -10,12 +10,11 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind, KernelProfile, Trace
+from parsers.model import Attribute, EventKind, KernelProfile, Trace, derived
 from rules.analysis.names.kernels import base_name, similarity
 from rules.kernels.launch_groups import kernel_groups
 
 I64 = npt.NDArray[np.int64]
-_KEPT_AS = "_kernel_join"
 CLEARLY_BETTER = 0.1
 LEAST_SIMILARITY = 0.75
 
@@ -70,15 +69,9 @@ class KernelJoin:
         return int((self.profile >= 0).sum())
 
 
+@derived
 def kernel_join(trace: Trace) -> KernelJoin:
-    """The join of a trace that holds both; kept with the trace."""
-    kept = vars(trace).get(_KEPT_AS)
-    if not isinstance(kept, KernelJoin):
-        kept = vars(trace)[_KEPT_AS] = _join(trace)
-    return kept
-
-
-def _join(trace: Trace) -> KernelJoin:
+    """The join of a trace that holds both; computed once."""
     events = np.sort(trace.events.of_kind(EventKind.KERNEL))
     profile = np.full(len(events), -1, np.int64)
     certainty = np.zeros(len(events), np.uint8)

@@ -82,7 +82,9 @@ def with_gaps(trace: Trace, count: int) -> Analysis:
     culprit = np.zeros(len(start), np.int32)
     idle = IdleTable(start, end, device_column, cause.astype(np.uint8), culprit, none, none, ("tokenize",))
     analysis = Analysis(trace)
-    vars(analysis).update(idle=idle, steps=(), window=(0, RUN_NS))
+    Analysis.idle.keep(analysis, idle)
+    Analysis.steps.keep(analysis, ())
+    Analysis.window.keep(analysis, (0, RUN_NS))
     return analysis
 
 

@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 
 from parsers import open_trace
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from tests.capture.pretend import PretendTools, alive, script_request
 from viewer.capture.dialog import CaptureDialog
 from viewer.capture.request import (
@@ -218,7 +218,7 @@ def test_programs_of_several_processes_are_recorded_from_the_window_and_diagnose
     (recordings,) = caught.args
     assert len(recordings) == files
     trace = open_trace(recordings)
-    assert len({step.name for step in analyse(trace).steps}) == 5
+    assert len({step.name for step in Analysis(trace).steps}) == 5
     assert diagnose(trace).crashed == {}
 
 

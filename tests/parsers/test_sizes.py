@@ -11,7 +11,7 @@ from parsers import open_trace
 from parsers.model import Effect, Trace
 from parsers.model.builder import LONGEST_NAME
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from tests.parsers.chrome.traces import Event, balanced, complete, kernel, launch, note, text_of, trace_of
 from tests.parsers.nsys_exports import export
 from tests.parsers.nsys_exports import kernel as nsys_kernel
@@ -41,7 +41,7 @@ def training(names: str = "") -> list[Event]:
 
 def reports(trace: Trace) -> tuple[str, str, str]:
     """Text, page and JSON of the whole diagnosis."""
-    diagnosis, analysis = diagnose(trace), analyse(trace)
+    diagnosis, analysis = diagnose(trace), Analysis(trace)
     assert diagnosis.crashed == {}
     return (
         as_text(trace, diagnosis, analysis),

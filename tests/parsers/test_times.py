@@ -14,7 +14,7 @@ from parsers.chrome.build import assemble
 from parsers.model import Attribute, Effect, Trace
 from parsers.model.strays import LEAST_GAP_NS
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from tests.parsers.chrome.traces import balanced, complete, kernel, launch, note, text_of, trace_of
 from tests.parsers.nsys_exports import call, export, write_table
 from tests.parsers.nsys_exports import kernel as nsys_kernel
@@ -137,7 +137,7 @@ def test_overlapping_kernels_of_one_stream_are_all_shown_and_counted_once(tmp_pa
     trace = read(tmp_path, inside)
     assert len(trace.gpu_operations) == COUNT + COUNT // 2 + 1
     assert trace.quality.quarantined == trace.quality.repaired == 0
-    analysis = analyse(trace)
+    analysis = Analysis(trace)
     budget = analysis.budget(0, 0, trace.duration)
     assert budget.busy_ns == COUNT * 500 + COUNT // 2 * 400
     assert trace.events.duration[trace.gpu_operations].sum() == (COUNT + COUNT // 2) * 500
@@ -166,7 +166,7 @@ def test_kernels_before_their_own_launch_are_reported_and_make_no_negative_gap(
 
 
 def assert_gaps_are_sound(trace: Trace) -> None:
-    analysis = analyse(trace)
+    analysis = Analysis(trace)
     assert len(analysis.idle)
     assert (analysis.idle.end > analysis.idle.start).all()
     budget = analysis.budget(0, *analysis.window)
@@ -186,7 +186,7 @@ def test_steps_between_python_frames_and_other_annotations_are_found(tmp_path: P
         events.append(complete("train.py(5): loop", at, 1010, "python_function"))
         events += [launch(at + 50, step + 1), kernel("k", at + 60, 300, step + 1)]
     trace = trace_of(tmp_path, events, with_stack=1, schemaVersion=1)
-    assert [each.name for each in analyse(trace).steps] == [f"ProfilerStep#{step}" for step in range(4)]
+    assert [each.name for each in Analysis(trace).steps] == [f"ProfilerStep#{step}" for step in range(4)]
     assert balanced(trace)
 
 

@@ -9,7 +9,7 @@ import pytest
 from parsers.merge import merge
 from parsers.model import Trace
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.base import Category, Finding
 from rules.wording.phrases import counted, listed, of_every_step, part_of_step, shares, shortened
 from tests.rules.builder import TinyTrace, steps
@@ -101,7 +101,7 @@ def test_findings_are_ranked_by_what_they_can_give() -> None:
 
 
 def test_phrases() -> None:
-    analysis = analyse(waiting("tokenize"))
+    analysis = Analysis(waiting("tokenize"))
     assert counted(analysis, 8, "copy", "copies") == "2 copies a step"
     assert counted(analysis, 4, "copy", "copies") == "1 copy a step"
     assert counted(analysis, 5, "kernel") == "1.25 kernels a step"

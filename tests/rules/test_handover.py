@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from parsers import open_trace
-from rules import Diagnosis, diagnose
+from rules import Diagnosis, diagnosis_of
 from rules.analysis import analysis as analysis_module
-from rules.analysis.analysis import Analysis, analyse
+from rules.analysis.analysis import Analysis
 from rules.handover import found_out, known
 
 
@@ -23,7 +23,8 @@ def recording(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="module")
 def both(recording: Path) -> tuple[Analysis, Diagnosis, Analysis, Diagnosis]:
     trace, same = open_trace([recording]), open_trace([recording])
-    analysis, diagnosis = analyse(trace), diagnose(trace)
+    analysis = Analysis(trace)
+    diagnosis = diagnosis_of(analysis)
     return analysis, diagnosis, *known(same, *found_out(analysis, diagnosis))
 
 
@@ -47,10 +48,11 @@ def test_the_analysis_answers_the_same(both: tuple[Analysis, Diagnosis, Analysis
 
 def test_nothing_is_found_out_again(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace, same = open_trace([recording]), open_trace([recording])
-    plain, columns = found_out(analyse(trace), diagnose(trace))
+    whole = Analysis(trace)
+    plain, columns = found_out(whole, diagnosis_of(whole))
     for name in ("find_steps", "idle_of_device", "busy_parts", "classify"):
         monkeypatch.delattr(analysis_module, name)
     analysis, _ = known(same, plain, columns)
-    assert analysis.idle.culprits == analyse(trace).idle.culprits
+    assert analysis.idle.culprits == whole.idle.culprits
     assert len(analysis.families) == len(trace.strings)
     assert analysis.budgets(0).window_ns == analysis.window_ns

@@ -6,7 +6,7 @@ import pytest
 
 from parsers.model import CopyKind
 from rules import Finding, diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.facts.copies import copies_of
 from rules.analysis.facts.host_link import link_use
 from rules.kernels.gpu_peaks import LINKS, known_gpus, peaks_of
@@ -59,7 +59,7 @@ def test_small_copies_say_nothing_about_the_link(bytes_: int, counted: bool) -> 
     trace = TinyTrace(gpu="NVIDIA H200")
     trace.copy(5, 305, "HtoD", 2, bytes=bytes_)
     built = trace.build()
-    assert (link_use(built, copies_of(analyse(built), 0, CopyKind.H2D)) is not None) is counted
+    assert (link_use(built, copies_of(Analysis(built), 0, CopyKind.H2D)) is not None) is counted
 
 
 def test_the_table_names_links_that_have_a_rate() -> None:

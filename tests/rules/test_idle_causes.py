@@ -6,14 +6,14 @@ import pytest
 
 from parsers.model import EventKind, Trace
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from tests.rules.builder import AUTOGRAD, PREFETCH, TinyTrace, ns, steps
 
 
 def idle(trace: Trace) -> list[tuple[Cause, str, float]]:
     """(cause, culprit, us) of the idle time, longest first."""
-    table = analyse(trace).idle
+    table = Analysis(trace).idle
     total: dict[tuple[Cause, str], float] = {}
     for row in range(len(table)):
         key = (Cause(table.cause[row]), table.culprit_of(row))
@@ -283,7 +283,7 @@ def test_rows_cover_exactly_the_idle_time_and_never_overlap() -> None:
         trace.call(600, 900, "cudaStreamSynchronize")
 
     trace = steps(5, 1000, body).build()
-    analysis = analyse(trace)
+    analysis = Analysis(trace)
     table = analysis.idle
     assert all(table.start[1:] >= table.end[:-1])
     first, last = analysis.span(0)

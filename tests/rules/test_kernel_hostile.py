@@ -12,7 +12,7 @@ from parsers import open_trace
 from parsers.model import KernelProfile
 from parsers.model.kernels import MetricValue
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.kernels.checks.every import evaluate
 from tests.rules.kernel_profiles import trace_of
 from viewer.reports.text_report import as_text
@@ -57,7 +57,7 @@ def test_many_counters_with_impossible_values_fail_no_rule(
     trace = trace_of(*hurt)
     diagnosis = diagnose(trace)
     assert diagnosis.crashed == {}
-    assert as_text(trace, diagnosis, analyse(trace))
+    assert as_text(trace, diagnosis, Analysis(trace))
 
 
 def test_accesses_that_are_fewer_than_none_waste_nothing(launches: list[KernelProfile]) -> None:

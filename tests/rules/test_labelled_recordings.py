@@ -12,7 +12,7 @@ import pytest
 from parsers import open_trace
 from parsers.model import Trace
 from rules import Diagnosis, Severity, diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.base import Category
 
@@ -148,7 +148,7 @@ def test_every_recording_is_diagnosed_and_its_budget_adds_up(shared_data: Path, 
     ]
     checked = 0
     for trace in [*(each.trace for each in judged), *(open_trace([path]) for path in public)]:
-        analysis = analyse(trace)
+        analysis = Analysis(trace)
         assert diagnose(trace).crashed == {}, trace.inputs
         for device in range(len(trace.devices)):
             budget = analysis.budgets(device)
@@ -167,7 +167,7 @@ def test_every_recording_is_diagnosed_and_its_budget_adds_up(shared_data: Path, 
 
 def test_no_finding_claims_more_than_the_time_it_rests_on(judged: list[Judged]) -> None:
     for each in judged:
-        analysis = analyse(each.trace)
+        analysis = Analysis(each.trace)
         budgets = [analysis.budgets(device) for device in analysis.active_devices]
         idle = {cause.key: max(budget.idle_ns[cause] for budget in budgets) for cause in Cause}
         copies = max(budget.exposed_copy_ns for budget in budgets)

@@ -8,7 +8,7 @@ import pytest
 from parsers.merge import merge
 from parsers.model import Trace
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import bus_factor, whole_message
 from rules.analysis.ranks.waiting import MISSING, ranks_of
 from rules.base import Category, Finding
@@ -36,7 +36,7 @@ def run(
 
 
 def test_the_shortest_participant_is_the_transfer_and_the_rest_is_waiting() -> None:
-    ranks = ranks_of(analyse(run([500, 900, 700])))
+    ranks = ranks_of(Analysis(run([500, 900, 700])))
     assert ranks.row.shape == (3, 3)
     assert ranks.transfer.tolist() == [100_000] * 3
     assert ranks.waiting.tolist() == [[400_000, 0, 200_000]] * 3
@@ -44,7 +44,7 @@ def test_the_shortest_participant_is_the_transfer_and_the_rest_is_waiting() -> N
 
 
 def test_the_rank_that_came_last_is_blamed_for_the_mean_waiting_of_the_others() -> None:
-    ranks = ranks_of(analyse(run([500, 900, 700])))
+    ranks = ranks_of(Analysis(run([500, 900, 700])))
     assert [row.caused_ns for row in ranks.table] == [0, 3 * 300_000, 0]
     assert ranks.late == 1
 
@@ -74,13 +74,13 @@ def test_a_few_collectives_align_recordings_that_otherwise_share_no_moment(
 
 
 def test_nobody_is_late_when_all_arrive_together() -> None:
-    ranks = ranks_of(analyse(run([900, 900, 900])))
+    ranks = ranks_of(Analysis(run([900, 900, 900])))
     assert ranks.late == MISSING
     assert ranks.lost_to_late == 0
 
 
 def test_bandwidth_counts_as_nccl_s_own_tests_do() -> None:
-    row = ranks_of(analyse(run([900, 900]))).collectives[0]
+    row = ranks_of(Analysis(run([900, 900]))).collectives[0]
     assert (row.collective, row.bytes, row.count) == ("allreduce", 33_000_000, 3)
     assert row.algorithm_bandwidth == pytest.approx(33e6 / 100e-6)
     assert row.bus_bandwidth == pytest.approx(33e6 / 100e-6 * 2 * 3 / 4)  # the group has four ranks
@@ -106,7 +106,7 @@ def test_an_all_gather_s_message_is_all_ranks_parts_together() -> None:
 
 
 def test_clocks_that_are_apart_are_noticed_by_the_common_ends() -> None:
-    ranks = ranks_of(analyse(run([500, 900], clock={1: 30})))
+    ranks = ranks_of(Analysis(run([500, 900], clock={1: 30})))
     assert ranks.clock_offset.tolist() == [0, 30_000]
     assert ranks.clock_error.tolist() == [0, 0]
 
@@ -124,7 +124,7 @@ def test_a_rank_that_lacks_a_collective_is_matched_step_by_step() -> None:
         ).build()
         for rank, skip in enumerate((False, True))
     ]
-    ranks = ranks_of(analyse(merge(traces)))
+    ranks = ranks_of(Analysis(merge(traces)))
     pairs = [
         (int(ranks.columns.bytes[row[0]]), ranks.columns.start[row].tolist())
         for row in ranks.row
@@ -141,13 +141,13 @@ def test_recorded_sequence_numbers_decide() -> None:
             trace.collective(10 + place * 100, 60 + place * 100, place * 100, collective_sequence=number)
         return trace.build()
 
-    ranks = ranks_of(analyse(merge([one(0, (1, 2, 3)), one(1, (2, 3, 4))])))
+    ranks = ranks_of(Analysis(merge([one(0, (1, 2, 3)), one(1, (2, 3, 4))])))
     matched = [row for row in ranks.row if (row >= 0).all()]
     assert [ranks.columns.sequence[row].tolist() for row in matched] == [[2, 2], [3, 3]]
 
 
 def test_waiting_by_step_and_rank_is_a_table_for_a_heat_map() -> None:
-    names, table = ranks_of(analyse(run([500, 900, 700]))).waiting_by_step()
+    names, table = ranks_of(Analysis(run([500, 900, 700]))).waiting_by_step()
     assert names == ("ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3")
     assert table.tolist() == [[400_000, 0, 200_000]] * 3
 
@@ -159,8 +159,8 @@ def test_sixty_four_ranks_are_handled_and_the_late_one_is_named() -> None:
     late = next(each for each in diagnose(trace).findings if each.category is Category.STRAGGLER)
     assert late.rank == 37
     assert "63 wait" in late.explanation
-    assert len(ranks_of(analyse(trace)).table) == 64
-    assert np.array(ranks_of(analyse(trace)).waiting_by_step()[1]).shape == (3, 64)
+    assert len(ranks_of(Analysis(trace)).table) == 64
+    assert np.array(ranks_of(Analysis(trace)).waiting_by_step()[1]).shape == (3, 64)
 
 
 @pytest.mark.parametrize(("other", "late"), [(300.0, 0), (390.0, 0), (400.0, MISSING), (410.0, 1)])
@@ -178,7 +178,7 @@ def test_one_rank_must_cause_more_than_half_of_the_waiting(other: float, late: i
 
         return steps(3, 2000, body, into=TinyTrace(rank=rank)).build()
 
-    assert ranks_of(analyse(merge([one(0), one(1)]))).late == late
+    assert ranks_of(Analysis(merge([one(0), one(1)]))).late == late
 
 
 def straggling(trace: Trace) -> Finding | None:
@@ -216,7 +216,7 @@ def test_two_ranks_that_are_late_to_different_collectives_are_both_named() -> No
 
 def test_a_rank_that_comes_late_but_never_last_is_named_with_its_part() -> None:
     trace = two_phases({1: (400, 400), 3: (350, 350)})
-    assert ranks_of(analyse(trace)).caused.sum(axis=0).tolist()[3] == 0
+    assert ranks_of(Analysis(trace)).caused.sum(axis=0).tolist()[3] == 0
     finding = straggling(trace)
     assert finding is not None
     assert finding.culprit == "rank 1 and rank 3"
@@ -233,7 +233,7 @@ def test_a_second_late_rank_is_named_from_a_quarter_of_the_waiting(second: float
 @pytest.mark.parametrize(("both", "named"), [(24.0, ("rank 1", "rank 3")), (20.0, ("rank 1",))])
 def test_a_second_late_rank_must_cost_one_percent_of_the_step(both: float, named: tuple[str, ...]) -> None:
     trace = two_phases({1: (both, 0), 3: (0, both - 2)})
-    assert ranks_of(analyse(trace)).late_names == named
+    assert ranks_of(Analysis(trace)).late_names == named
 
 
 @pytest.mark.parametrize(("third", "named"), [(60.0, ("rank 1", "rank 3")), (110.0, ())])
@@ -252,11 +252,11 @@ def test_equally_late_ranks_are_named_when_nearly_all_waiting_is_for_them(
 
         return steps(3, 3000, body, into=TinyTrace(rank=rank)).build()
 
-    assert ranks_of(analyse(merge([one(rank) for rank in range(8)]))).late_names == named
+    assert ranks_of(Analysis(merge([one(rank) for rank in range(8)]))).late_names == named
 
 
 def test_when_most_ranks_are_late_the_early_ones_are_not_their_accusers() -> None:
-    assert ranks_of(analyse(two_phases({1: (400, 0), 2: (0, 400), 3: (390, 390)}))).late_together == ()
+    assert ranks_of(Analysis(two_phases({1: (400, 0), 2: (0, 400), 3: (390, 390)}))).late_together == ()
 
 
 def test_since_when_is_told_for_each_late_rank() -> None:
@@ -279,7 +279,7 @@ def test_ranks_are_late_together_when_each_is_at_least_half_as_late_as_the_lates
 
         return steps(3, 3000, body, into=TinyTrace(rank=rank)).build()
 
-    assert ranks_of(analyse(merge([one(rank) for rank in range(8)]))).late_names == named
+    assert ranks_of(Analysis(merge([one(rank) for rank in range(8)]))).late_names == named
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from parsers.model import Trace
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import find_steps
 from rules.base import Category
 from tests.rules.builder import TinyTrace, ns, steps
@@ -116,8 +116,8 @@ def test_a_single_run_has_no_steps_and_its_window_is_the_gpu_s() -> None:
         trace.operation(10 + index * 100, 60 + index * 100, f"kernel_{'abcdefghij'[index]}", index * 100)
     built = trace.build()
     assert find_steps(built) == ()
-    assert analyse(built).window == (ns(10), ns(960))
-    assert analyse(built).window_text == "first to last GPU operation"
+    assert Analysis(built).window == (ns(10), ns(960))
+    assert Analysis(built).window_text == "first to last GPU operation"
 
 
 @pytest.mark.parametrize(("first", "steady"), [(1490, True), (1510, False)])
@@ -155,7 +155,7 @@ def test_each_rank_has_its_own_steps() -> None:
     traces = [steps(3, 1000, train, into=TinyTrace(rank=rank)).build() for rank in range(3)]
     every = find_steps(merge(traces))
     assert [step.rank for step in every] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    assert analyse(merge(traces)).steps_in_window == 3
+    assert Analysis(merge(traces)).steps_in_window == 3
 
 
 def test_a_single_profiler_step_gives_way_to_the_steps_inside_it() -> None:
@@ -173,7 +173,7 @@ def test_a_device_that_hardly_works_is_not_what_the_run_is_about() -> None:
         trace.operation(10, 910, "gemm", 0)
         trace.operation(920, 950, "gemm", 5, device=1, stream=8)
 
-    analysis = analyse(steps(3, 1000, body).build())
+    analysis = Analysis(steps(3, 1000, body).build())
     assert analysis.active_devices == (0,)
     assert analysis.budgets(1).total_idle_ns > 0
 
@@ -197,7 +197,7 @@ def test_work_outside_of_the_steps_is_told_when_it_is_more_than_the_host_runs_ah
     trace = steps(5, 1000, train)
     for index in range(outside):
         trace.operation(6000 + 1000 * index, 6780 + 1000 * index, "gemm", 5990 + 1000 * index)
-    text = analyse(trace.build()).window_text
+    text = Analysis(trace.build()).window_text
     assert ("of the GPU's work lies outside of them" in text) is told
     if told:
         assert text.endswith("; 44 % of the GPU's work lies outside of them")

@@ -7,11 +7,12 @@ import pytest
 import resources
 from parsers import open_trace
 from parsers.model import Progress, Trace
-from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules import diagnose, diagnosis_of
+from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import WARM_UP_RATIO
 from rules.comparison.compare import compare
 from rules.thresholds import DEFAULTS, LEAST_SHARE, Threshold, Thresholds, Unit, known_thresholds
+from viewer.reports.wording import verdict
 
 
 def made(unit: Unit, default: float, least: float = 0.001, most: float = 1e9) -> Threshold:
@@ -77,17 +78,24 @@ def test_a_changed_threshold_changes_the_findings_and_is_told(starved: Trace) ->
     assert {finding.rule for finding in diagnose(starved).findings} == accused
 
 
-def test_the_analysis_follows_the_thresholds_it_was_asked_with(starved: Trace) -> None:
-    usual = analyse(starved, DEFAULTS)
-    strict = analyse(starved, Thresholds({WARM_UP_RATIO.key: 1.05}))
-    assert strict is not usual
-    assert analyse(starved) is strict
-    assert analyse(starved, DEFAULTS) is not strict
+def test_analyses_by_other_thresholds_stand_beside_each_other(starved: Trace) -> None:
+    usual = Analysis(starved, DEFAULTS)
+    strict = Analysis(starved, Thresholds({WARM_UP_RATIO.key: 1.05}))
+    assert diagnosis_of(strict).thresholds == strict.thresholds
+    assert diagnosis_of(usual).thresholds == DEFAULTS
     assert [step.start for step in strict.steps] == [step.start for step in usual.steps]
+
+
+def test_a_verdict_speaks_for_the_thresholds_of_its_diagnosis(starved: Trace) -> None:
+    usual, strict = Analysis(starved), Analysis(starved, Thresholds({LEAST_SHARE.key: 0.4}))
+    before = verdict(usual, diagnosis_of(usual))
+    verdict(strict, diagnosis_of(strict))
+    assert verdict(usual, diagnosis_of(usual)) == before
+    with pytest.raises(ValueError, match="other thresholds"):
+        verdict(usual, diagnosis_of(strict))
 
 
 def test_two_runs_are_compared_by_the_same_thresholds(starved: Trace) -> None:
     thresholds = Thresholds({LEAST_SHARE.key: 0.4})
     result = compare(starved, starved, thresholds)
-    assert analyse(starved).thresholds == thresholds
     assert not result.resolved

@@ -10,7 +10,7 @@ import pytest
 from parsers import open_trace
 from parsers.model import EventKind, Trace
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.base import Category, Severity
 
 PROGRAMS = {
@@ -80,7 +80,7 @@ def test_both_recorders_saw_the_same_kernels_in_a_step(pair: tuple[str, list[Tra
 
 def _kernels_of_a_step(trace: Trace) -> float:
     """Kernels that were launched inside a steady step, the median over the steps."""
-    steps = analyse(trace).steps
+    steps = Analysis(trace).steps
     kernels = trace.events.kind[trace.links.operation] == EventKind.KERNEL
     launched = trace.events.start[trace.links.launch[kernels]]
     return float(np.median([np.sum((launched >= step.start) & (launched < step.end)) for step in steps]))

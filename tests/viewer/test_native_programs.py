@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from parsers.model import Device, EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.handover import found_out, known
 from viewer.reports.html_report import as_html
@@ -42,7 +42,7 @@ def native() -> Trace:
 
 
 def test_reports_speak_of_the_cpu(native: Trace) -> None:
-    diagnosis, analysis = diagnose(native), analyse(native)
+    diagnosis, analysis = diagnose(native), Analysis(native)
     text = as_text(native, diagnosis, analysis)
     assert "waiting for the CPU" in text
     assert "Python" not in text
@@ -68,10 +68,10 @@ def test_the_window_speaks_of_the_cpu(empty_window: MainWindow, native: Trace, q
 
 
 def test_another_process_that_analyses_it_says_so_too(native: Trace) -> None:
-    found, columns = found_out(analyse(native), diagnose(native))
+    found, columns = found_out(Analysis(native), diagnose(native))
     analysis, _ = known(native, found, columns)
     assert analysis.idle.label(Cause.HOST) == "waiting for the CPU"
 
 
 def test_a_python_program_waits_for_python(trace: Trace) -> None:
-    assert analyse(trace).idle.label(Cause.HOST) == "waiting for Python"
+    assert Analysis(trace).idle.label(Cause.HOST) == "waiting for Python"

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import Trace
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from viewer.kept.recent_summary import COLUMNS, Summary, when
 from viewer.start.opening import forget, recent_files, remember
 from viewer.start.recent_tile import RecentTile, RunPicture, shares
@@ -28,7 +28,7 @@ DAY = 86_400
 
 
 def test_a_summary_agrees_with_the_budget_of_the_window(trace: Trace) -> None:
-    analysis = analyse(trace)
+    analysis = Analysis(trace)
     summary = summarise(trace, analysis)
     (row,) = summary.rows
     assert summary.device == "NVIDIA H200"
@@ -40,7 +40,7 @@ def test_a_summary_agrees_with_the_budget_of_the_window(trace: Trace) -> None:
 
 
 def test_a_summary_survives_the_file(trace: Trace, tmp_path: Path) -> None:
-    summary = summarise(trace, analyse(trace))
+    summary = summarise(trace, Analysis(trace))
     remember([tmp_path / "a"], "slow", summary)
     assert recent_files()[0].summary == summary
     remember([tmp_path / "a"], "slower")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from parsers.merge import merge
 from parsers.model import Attribute, CopyKind, Device, EventKind, Lane, LaneKind, MemoryKind, Trace
 from parsers.model.builder import TraceBuilder
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from tests.rules.builder import TinyTrace, steps
 from viewer.statistics.area import area_table, events_in, instances
 from viewer.statistics.call_tree import call_tree
@@ -48,7 +48,7 @@ def test_clipping_counts_only_what_lies_inside() -> None:
 
 
 def test_the_kernels_table_adds_up(trace: Trace) -> None:
-    table = kernel_table(trace, analyse(trace), *EVERYTHING)
+    table = kernel_table(trace, Analysis(trace), *EVERYTHING)
     assert set(table["name"]) == {"ampere_sgemm_128x64", "softmax_warp"}
     assert table["calls"].sum() == STEPS * KERNELS
     assert table["total"].sum() == STEPS * KERNELS * MS
@@ -58,12 +58,12 @@ def test_the_kernels_table_adds_up(trace: Trace) -> None:
 
 
 def test_the_kernels_table_of_one_step_counts_kernels_that_start_in_it(trace: Trace) -> None:
-    table = kernel_table(trace, analyse(trace), 0, STEP)
+    table = kernel_table(trace, Analysis(trace), 0, STEP)
     assert table["calls"].sum() == KERNELS
 
 
 def test_families_sum_up_their_kernels(trace: Trace) -> None:
-    kernels = kernel_table(trace, analyse(trace), *EVERYTHING)
+    kernels = kernel_table(trace, Analysis(trace), *EVERYTHING)
     families = family_table(kernels)
     assert families["total"].sum() == kernels["total"].sum()
     assert set(families["family"]) == {"matrix product", "softmax"}
@@ -145,7 +145,7 @@ def test_the_stack_at_a_moment_is_what_is_open_then() -> None:
 
 
 def test_a_gap_names_its_cause_and_its_culprit(trace: Trace) -> None:
-    analysis = analyse(trace)
+    analysis = Analysis(trace)
     longest = int(np.argmax(analysis.idle.end - analysis.idle.start))
     facts = {fact.label: fact.text for fact in facts_of_gap(trace, analysis, longest)}
     assert facts["Cause"] == "waiting for Python"
@@ -166,7 +166,7 @@ def test_a_part_of_a_longer_gap_says_so_and_other_kernels_are_called_by_their_sh
     api = builder.add(launched, launched + US, builder.string("cudaLaunchKernel"), calls, EventKind.API)
     builder.link(builder.add(launched + MS, launched + 2 * MS, kernel, stream, EventKind.KERNEL), api)
     trace = builder.build()
-    analysis = analyse(trace)
+    analysis = Analysis(trace)
     row = next(row for row in range(len(analysis.idle)) if analysis.idle.culprit_of(row) == "second")
     facts = {fact.label: fact for fact in facts_of_gap(trace, analysis, row)}
     assert facts["Idle"].text == "20.0 ms on GPU 0, part of 28.0 ms"
@@ -206,29 +206,29 @@ def test_an_operator_says_what_called_it() -> None:
 
 
 def test_steps_name_their_rank_only_where_there_are_several(trace: Trace) -> None:
-    assert set(step_table(trace, analyse(trace))["rank"]) == {""}
+    assert set(step_table(trace, Analysis(trace))["rank"]) == {""}
 
 
 def test_an_area_clips_durations_and_keeps_to_its_lanes(trace: Trace) -> None:
     stream = next(index for index, lane in enumerate(trace.lanes) if lane.kind is LaneKind.GPU_STREAM)
     t0, t1 = 900 * US, 2900 * US  # half a kernel, one and a half
     events = events_in(trace, t0, t1, [stream])
-    table = area_table(trace, analyse(trace), events, t0, t1).set_index("group")
+    table = area_table(trace, Analysis(trace), events, t0, t1).set_index("group")
     assert table["count"].sum() == 3
     assert table["total"].sum() == t1 - t0
     assert table.loc["softmax_warp", "total"] == 500 * US + 500 * US
     assert table.loc["ampere_sgemm_128x64", "total"] == MS
     everything = events_in(trace, t0, t1)
     assert len(everything) > len(events)
-    by_lane = area_table(trace, analyse(trace), everything, t0, t1, "lane").set_index("group")
+    by_lane = area_table(trace, Analysis(trace), everything, t0, t1, "lane").set_index("group")
     assert by_lane.loc["GPU 0 stream 7", "total"] == t1 - t0
-    by_family = area_table(trace, analyse(trace), everything, t0, t1, "family")
+    by_family = area_table(trace, Analysis(trace), everything, t0, t1, "family")
     assert by_family["total"].sum() == t1 - t0
 
 
 def test_an_empty_area_gives_an_empty_table(trace: Trace) -> None:
     events = events_in(trace, 10**12, 10**12 + 1)
-    assert len(area_table(trace, analyse(trace), events, 10**12, 10**12 + 1, "family")) == 0
+    assert len(area_table(trace, Analysis(trace), events, 10**12, 10**12 + 1, "family")) == 0
 
 
 def test_all_events_of_a_name_come_by_time(trace: Trace) -> None:
@@ -245,7 +245,7 @@ def test_the_steps_table_marks_slow_steps() -> None:
     names = np.array([builder.string(f"ProfilerStep#{number}") for number in range(len(lengths))])
     builder.add(ends - lengths, ends, names, lane, EventKind.STEP)
     trace = builder.build()
-    table = step_table(trace, analyse(trace))
+    table = step_table(trace, Analysis(trace))
     assert table["remark"].tolist().count("slow") + table["remark"].tolist().count("not steady") >= 1
     assert table.loc[4, "remark"] != ""
     assert table.loc[4, "ratio"] == pytest.approx(3.0)
@@ -253,7 +253,7 @@ def test_the_steps_table_marks_slow_steps() -> None:
 
 
 def test_the_steps_table_counts_gpu_work(trace: Trace) -> None:
-    table = step_table(trace, analyse(trace))
+    table = step_table(trace, Analysis(trace))
     assert table["operations"].tolist() == [KERNELS] * STEPS
     assert (table["busy"] > 0.3).all()
 
@@ -319,7 +319,7 @@ def test_ranks_without_collectives_have_a_row_each_and_no_waiting() -> None:
         start = np.arange(4) * MS
         builder.add(start, start + (number + 1) * 100 * US, builder.string("k"), lane, EventKind.KERNEL)
     trace = builder.build()
-    tables = rank_tables(trace, analyse(trace))
+    tables = rank_tables(trace, Analysis(trace))
     assert tables.ranks["name"].tolist() == ["GPU 0", "GPU 1"]
     assert tables.ranks["busy"].tolist() == pytest.approx([4 / 32, 8 / 32], rel=0.1)
     assert tables.waiting.size == 0
@@ -333,12 +333,12 @@ def test_ranks_stand_in_the_order_of_their_numbers() -> None:
         lane = builder.lane(Lane(LaneKind.GPU_STREAM, f"s{number}", number, device=device, stream=7))
         builder.add(np.arange(4) * MS, np.arange(4) * MS + US, builder.string("k"), lane, EventKind.KERNEL)
     trace = builder.build()
-    assert rank_tables(trace, analyse(trace)).ranks["name"].tolist() == ["rank 1", "rank 2", "rank 10"]
+    assert rank_tables(trace, Analysis(trace)).ranks["name"].tolist() == ["rank 1", "rank 2", "rank 10"]
 
 
 def test_the_rank_that_comes_last_is_told_with_how_late_it_comes() -> None:
     trace = run_of_ranks([700, 700, 500, *[700] * 7, 900])
-    tables = rank_tables(trace, analyse(trace))
+    tables = rank_tables(trace, Analysis(trace))
     names = [f"rank {number}" for number in range(11)]
     assert tables.ranks["name"].tolist() == names
     assert tables.rank_names == tuple(names)

@@ -8,7 +8,7 @@ import resources
 from parsers import open_trace
 from parsers.model import Device
 from rules import Diagnosis, diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.base import Category, Evidence, Finding, severity_of
 from rules.ranking import ranked
 from tests.rules.builder import TinyTrace
@@ -22,7 +22,7 @@ from viewer.reports.wording import first_problem, larger_problem, place_name, ve
 )
 def test_without_a_finding_idle_time_is_still_said(sample: str, sentence: str) -> None:
     trace = open_trace([resources.path(f"samples/{sample}.pt.trace.json.gz")])
-    assert verdict(trace, Diagnosis()).startswith(sentence)
+    assert verdict(Analysis(trace), Diagnosis()).startswith(sentence)
 
 
 @pytest.mark.parametrize(("computes", "sentence"), [(False, "Only communication was recorded"), (True, "")])
@@ -31,7 +31,7 @@ def test_a_recording_of_communication_alone_is_called_that(computes: bool, sente
     tiny.collective(0, 900)
     if computes:
         tiny.operation(900, 1000, "gemm")
-    said = verdict(trace := tiny.build(), diagnose(trace))
+    said = verdict(Analysis(trace := tiny.build()), diagnose(trace))
     assert said.startswith(sentence or "Communication stands alone")
 
 
@@ -41,12 +41,12 @@ def test_a_timeline_without_gpu_work_says_how_to_record_it_and_draws_no_budget()
     for device in range(8):
         tiny.builder.device(Device(device, "Test GPU", 0))
     trace = tiny.build()
-    report = as_text(trace, diagnose(trace), analyse(trace))
+    report = as_text(trace, diagnose(trace), Analysis(trace))
     assert "ProfilerActivity.CUDA" in report
     assert "100 %" not in report
     log = TinyTrace()
     log.counter("power", "W", [(0, 100.0), (1000, 120.0)])
-    assert "ProfilerActivity.CUDA" not in as_text(log.build(), Diagnosis(), analyse(log.build()))
+    assert "ProfilerActivity.CUDA" not in as_text(log.build(), Diagnosis(), Analysis(log.build()))
 
 
 def test_a_gap_is_called_by_its_culprit_and_a_kernel_by_its_own_name() -> None:

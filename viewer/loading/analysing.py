@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from parsers.model import Progress, Trace
-from rules import Diagnosis, diagnose
-from rules.analysis.analysis import Analysis, analyse
+from rules import Diagnosis, diagnosis_of
+from rules.analysis.analysis import Analysis
 from rules.thresholds import DEFAULTS, Thresholds
 
 
@@ -12,21 +12,21 @@ def analysed(
     trace: Trace, progress: Progress, thresholds: Thresholds = DEFAULTS
 ) -> tuple[Analysis, Diagnosis]:
     """The analysis with its lazy parts made, and the diagnosis."""
-    analysis = analyse(trace, thresholds)
+    analysis = Analysis(trace, thresholds)
     analysis.prepare(progress.part(0.0, 0.4))
     progress.step(0.4, "finding what each GPU did")
     _ = analysis.steps, analysis.window, analysis.families, analysis.idle
     for device in range(len(trace.devices)):
         progress.step(0.4, "finding what each GPU did")
         analysis.time(device)
-    return analysis, diagnose(trace, progress.part(0.5, 1.0), thresholds)
+    return analysis, diagnosis_of(analysis, progress.part(0.5, 1.0))
 
 
 def prepared(analysis: Analysis, diagnosis: Diagnosis) -> tuple[Analysis, Diagnosis]:
     """The same, with what the window's own thread will ask first made here, in a job's."""
-    from viewer.timeline.scene import Joined
+    from viewer.timeline.scene import joined
 
     for device in analysis.active_devices:
         analysis.budgets(device)
-    Joined.of(analysis)
+    joined(analysis)
     return analysis, diagnosis

@@ -54,10 +54,10 @@ def _elsewhere(
 ) -> Opened:
     from viewer.loading.imports import load_ahead
     from viewer.loading.process import LoadingProcess
-    from viewer.timeline.geometry.drawing_index import keep_index
+    from viewer.timeline.geometry.drawing_index import build_index, drawing_index
 
     def show(first: Trace) -> None:
-        keep_index(first)
+        drawing_index.keep(first, build_index(first))
         _learn_names(first)
         preview(first)
 
@@ -65,7 +65,7 @@ def _elsewhere(
     try:
         load_ahead()  # while the other process works
         trace = process.trace(progress.part(0.0, 0.95), show)
-        keep_index(trace, progress.part(0.95, 1.0))
+        drawing_index.keep(trace, build_index(trace, progress.part(0.95, 1.0)))
         _learn_names(trace)
     except BaseException:
         process.close()
@@ -75,12 +75,11 @@ def _elsewhere(
 
 def _learn_names(trace: Trace) -> None:
     """What a name means is remembered: asked here, painting need not find out."""
-    from viewer.timeline.geometry.drawing_index import kept_index
+    from viewer.timeline.geometry.drawing_index import drawing_index
     from viewer.timeline.kinds.base import style_of
 
     _ = trace.kinds
-    index = kept_index(trace)
-    for kind, names in index.names.items() if index is not None else ():
+    for kind, names in drawing_index(trace).names.items():
         style = style_of(kind)
         for name in names[:_MOST_NAMES].tolist():
             style.key(trace.strings[name], {})

@@ -42,7 +42,7 @@ pre { background: #8b94a722; padding: .7rem; border-radius: 4px; overflow-x: aut
 
 def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
     """A page that needs no network and runs no script."""
-    title = escape(verdict(trace, diagnosis))
+    title = escape(verdict(analysis, diagnosis))
     files = escape(", ".join(f"{each.path} ({each.producer})" for each in trace.inputs))
     budgets = "".join(_budget(trace, analysis, index) for index in range(len(trace.devices)))
     cards = "".join(_card(trace, finding) for finding in diagnosis.findings)

@@ -19,7 +19,7 @@ SHOWN_SHARE = 0.001
 
 def as_text(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
     """The whole diagnosis: verdict, budget, findings, what was not checked."""
-    lines = [verdict(trace, diagnosis), ""]
+    lines = [verdict(analysis, diagnosis), ""]
     lines += _about(trace, analysis)
     if not len(trace.gpu_operations):
         lines += _without_gpu(trace)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parsers.model import Trace
 from parsers.model.units import duration, percent, three_digits
 from rules import Diagnosis, Finding, Severity
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.facts.budget import Budget
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.base import Category, Evidence
@@ -73,8 +72,11 @@ def _problems(diagnosis: Diagnosis) -> Iterator[Finding]:
             yield finding
 
 
-def verdict(trace: Trace, diagnosis: Diagnosis) -> str:
-    """One plain sentence: what is slow, or that nothing is."""
+def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
+    """One plain sentence: what is slow, or that nothing is. Both must have been made by the same thresholds."""
+    if analysis.thresholds != diagnosis.thresholds:
+        raise ValueError("the analysis and the diagnosis were made by other thresholds")
+    trace = analysis.trace
     problem = first_problem(diagnosis)
     if problem is not None:
         return problem.title
@@ -85,14 +87,14 @@ def verdict(trace: Trace, diagnosis: Diagnosis) -> str:
         return f"{len(trace.kernels)} profiled kernels, none with a fault worth fixing first"
     if not len(trace.gpu_operations):
         return "No GPU activity was recorded"
-    unaccused = _largest_idle(trace) or _communication_alone(trace)
+    unaccused = _largest_idle(analysis) or _communication_alone(analysis)
     return unaccused or "Nothing stands out: no check found a loss above 5 %"
 
 
-def _largest_idle(trace: Trace) -> str:
+def _largest_idle(analysis: Analysis) -> str:
     """What to say of a GPU that idles although no rule accuses anything; empty where it hardly does."""
-    analysis = analyse(trace)
-    budgets = [analysis.budget(device, *analysis.window) for device in range(len(trace.devices))]
+    devices = range(len(analysis.trace.devices))
+    budgets = [analysis.budget(device, *analysis.window) for device in devices]
     budget = max((each for each in budgets if each.window_ns), key=_idle_share, default=None)
     if budget is None or _idle_share(budget) < NOTEWORTHY_IDLE:
         return ""
@@ -100,9 +102,8 @@ def _largest_idle(trace: Trace) -> str:
     return f"The GPU idles {percent(_idle_share(budget))} of the time: {analysis.idle.label(cause)}"
 
 
-def _communication_alone(trace: Trace) -> str:
+def _communication_alone(analysis: Analysis) -> str:
     """What to say of GPUs that send and compute nothing, which no rule calls a loss; empty where they compute."""
-    analysis = analyse(trace)
     budgets = [analysis.budgets(device) for device in analysis.active_devices]
     if not budgets or any(each.compute_ns for each in budgets):
         return ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from PySide6.QtGui import QColor
 
-from parsers.model import Trace
+from parsers.model import Trace, derived
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.steps.steps import Step
@@ -18,7 +18,6 @@ from viewer.timeline.geometry.gaps import Gaps, device_gaps
 from viewer.timeline.geometry.step_rows import StepRow, step_rows
 from viewer.timeline.kinds.base import style_of
 
-_KEPT_AS = "_joined"
 CULPRIT_SHARE = 0.03  # of all idle time: a region that causes more is painted in the colour of its cause
 
 
@@ -30,20 +29,11 @@ class Joined:
     step_rows: Mapping[int | None, StepRow] = field(default_factory=dict)
     culprits: Mapping[str, Cause] = field(default_factory=dict)
 
-    @staticmethod
-    def of(analysis: Analysis) -> Joined:
-        """Takes a moment when there are many gaps or steps; kept with the analysis."""
-        found = Joined.kept(analysis)
-        if found is None:
-            rows, culprits = step_rows(analysis.steps), heavy_culprits(analysis.idle)
-            found = vars(analysis)[_KEPT_AS] = Joined(device_gaps(analysis.idle), rows, culprits)
-        return found
 
-    @staticmethod
-    def kept(analysis: Analysis) -> Joined | None:
-        """What ``of`` has made before, if it has."""
-        found = vars(analysis).get(_KEPT_AS)
-        return found if isinstance(found, Joined) else None
+@derived
+def joined(analysis: Analysis) -> Joined:
+    """Takes a moment when there are many gaps or steps."""
+    return Joined(device_gaps(analysis.idle), step_rows(analysis.steps), heavy_culprits(analysis.idle))
 
 
 @dataclass(eq=False)
@@ -64,15 +54,13 @@ class Scene:
     def __post_init__(self) -> None:
         self.forget_colors()
 
-    def set_analysis(self, analysis: Analysis | None, joined: Joined | None = None) -> None:
-        """Take over the idle table, the steps and the culprits; ``joined`` where it is known already."""
+    def set_analysis(self, analysis: Analysis | None) -> None:
+        """Take over the idle table, the steps and the culprits."""
         self.analysis = analysis
-        if analysis is None:
-            self.idle, self.steps, joined = None, (), Joined()
-        else:
-            self.idle, self.steps = analysis.idle, tuple(analysis.steps)
-            joined = joined or Joined.of(analysis)
-        self.gaps, self.culprits, self.step_rows = joined.gaps, joined.culprits, joined.step_rows
+        self.idle = None if analysis is None else analysis.idle
+        self.steps = () if analysis is None else analysis.steps
+        drawn = Joined() if analysis is None else joined(analysis)
+        self.gaps, self.culprits, self.step_rows = drawn.gaps, drawn.culprits, drawn.step_rows
         self.forget_colors()
 
     def set_color_mode(self, mode: str) -> None:

@@ -16,14 +16,14 @@ from viewer.jobs import Jobs
 from viewer.look import theme
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.geometry.arrangement import Arrangement
-from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, kept_index
+from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, drawing_index
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.gestures import Gestures
 from viewer.timeline.lane_commands import LaneCommands
 from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
-from viewer.timeline.scene import Joined, Scene
+from viewer.timeline.scene import Joined, Scene, joined
 from viewer.timeline.state import Mark, TimelineState
 from viewer.timeline.walking import across, along, lanes_of_device, step_beside
 
@@ -105,7 +105,7 @@ class TimelineView(QWidget):
             self.canvas.message = ""
             return
         self.state.set_end(trace.duration)
-        index = kept_index(trace)
+        index = drawing_index.kept(trace)
         if index is None and len(trace.events) <= AT_ONCE and len(trace.lanes) <= LANES_AT_ONCE:
             index = build_index(trace)
         if index is not None:
@@ -134,21 +134,22 @@ class TimelineView(QWidget):
         scene = self.state.scene
         if scene is None:
             return
-        joined = Joined.kept(analysis) if analysis is not None else None
-        if analysis is None or joined or len(analysis.idle) + len(analysis.steps) <= GAPS_AT_ONCE:
-            self._take_analysis(scene, analysis, joined)
+        if (
+            analysis is None
+            or joined.kept(analysis)
+            or len(analysis.idle) + len(analysis.steps) <= GAPS_AT_ONCE
+        ):
+            self._take_analysis(scene, analysis)
             return
 
         def work(_: Progress) -> Joined:
-            return Joined.of(analysis)
+            return joined(analysis)
 
-        self._jobs.ask(
-            JOINING, work, answer=lambda joined: self._take_analysis(scene, analysis, joined), in_turn=True
-        )
+        self._jobs.ask(JOINING, work, answer=lambda _: self._take_analysis(scene, analysis), in_turn=True)
 
-    def _take_analysis(self, scene: Scene, analysis: Analysis | None, joined: Joined | None) -> None:
+    def _take_analysis(self, scene: Scene, analysis: Analysis | None) -> None:
         if scene is self.state.scene:
-            scene.set_analysis(analysis, joined)
+            scene.set_analysis(analysis)
             self.state.content_changed.emit()
             self.rank_followed.emit(self.state.step_row.rank)
 

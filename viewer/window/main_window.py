@@ -239,9 +239,9 @@ class MainWindow(QMainWindow):
         return self.kernel_report
 
     def _on_diagnosis(self, diagnosis: Diagnosis) -> None:
-        trace = self.document.trace
-        if trace is not None and self.document.paths and self.preferences.keep_recent:
-            self._remember(trace, verdict(trace, diagnosis))
+        analysis = self.document.analysis
+        if analysis is not None and self.document.paths and self.preferences.keep_recent:
+            self._remember(analysis.trace, verdict(analysis, diagnosis))
 
     def _remember(self, trace: Trace, said: str) -> None:
         """Put the recording on the list of recent files, and its small picture as soon as that is made."""

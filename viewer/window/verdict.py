@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy
 
 from parsers.model import Trace
 from parsers.model.units import duration
-from rules.analysis.facts.device_operations import operations_of_device
 from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.document import Document, Stage
 from viewer.look import theme
@@ -79,7 +78,8 @@ class VerdictStrip(QWidget):
         self._fill_bars()
 
     def _say(self) -> None:
-        trace, diagnosis = self._document.trace, self._document.diagnosis
+        document = self._document
+        trace, analysis, diagnosis = document.trace, document.analysis, document.diagnosis
         self.setVisible(trace is not None)
         if trace is None:
             return
@@ -87,12 +87,12 @@ class VerdictStrip(QWidget):
             self.sentence.setText(f"Reading: the first {len(trace.events):,} events are shown")
             self.where.setText("The diagnosis follows when all of it is read.")
             return
-        if diagnosis is None:
+        if analysis is None or diagnosis is None:
             failed = self._document.stage is Stage.READY
             self.sentence.setText("Not analysed" if failed else "Looking for what the GPU waits for ...")
             self.where.setText("")
             return
-        self.sentence.setText(verdict(trace, diagnosis).removesuffix("."))
+        self.sentence.setText(verdict(analysis, diagnosis).removesuffix("."))
         self.where.setText(self._details(trace))
 
     def _details(self, trace: Trace) -> str:
@@ -141,7 +141,7 @@ class VerdictStrip(QWidget):
         grid.setVerticalSpacing(4)
         if analysis is not None and trace is not None and trace.devices:
             t0, t1 = self._document.window
-            active = [index for index in range(len(trace.devices)) if len(operations_of_device(trace, index))]
+            active = [index for index in range(len(trace.devices)) if len(trace.operations_of_device(index))]
             budgets = sorted(
                 (analysis.budget(index, t0, t1) for index in active), key=lambda b: -b.total_idle_ns
             )

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, subtract, union
-from rules.analysis.facts.device_operations import operations_of_device
 from rules.analysis.idle.causes import Cause, IdleTable
 
 I64 = npt.NDArray[np.int64]
@@ -44,7 +43,7 @@ class DeviceTime:
 
 def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Intervals, Intervals, Intervals]:
     """(busy, compute, exposed communication, exposed copies, other) of one device."""
-    operations = operations_of_device(trace, device)
+    operations = trace.operations_of_device(device)
     kind = trace.events.kind[operations]
     collective = among(operations, trace.collective_kernels)
 

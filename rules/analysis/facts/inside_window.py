@@ -10,7 +10,6 @@ import numpy.typing as npt
 from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.facts.device_operations import operations_of_device
 from rules.analysis.names.calls import Call
 from rules.analysis.names.families import Family
 
@@ -20,7 +19,7 @@ I64 = npt.NDArray[np.int64]
 def operations(analysis: Analysis, device: int, *kinds: EventKind) -> I64:
     """GPU operations of one device that start inside the window, by start; of these kinds, or of all."""
     trace = analysis.trace
-    found = operations_of_device(trace, device)
+    found = trace.operations_of_device(device)
     t0, t1 = analysis.window
     start = trace.events.start[found]
     found = found[(start >= t0) & (start < t1)]

@@ -11,7 +11,6 @@ from parsers.model import Attribute, EventKind, Progress, Trace
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import complement, union
-from rules.analysis.facts.device_operations import operations_of_device
 from rules.analysis.idle.blocking import Blockers, blockers
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.idle.culprits import Culprits
@@ -55,7 +54,7 @@ def idle_of_device(
 ) -> IdleTable:
     """The idle time of one device inside the window [start, end), attributed."""
     progress.step(0.0, "finding where the GPU idles")
-    operations = operations_of_device(trace, device)
+    operations = trace.operations_of_device(device)
     busy = union(trace.events.start[operations], trace.events.end[operations])
     gaps = gaps_of(trace, device, complement(busy, *window))
     culprits = Culprits(trace, threads)

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from parsers.model import Trace
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.intervals import Intervals, contains
-from rules.analysis.facts.device_operations import launches_of_device, operations_of_device
 from rules.analysis.idle.blocking import Blockers, read_back_calls
 from rules.analysis.idle.threads import Threads
 from rules.analysis.names.calls import BLOCKING, WORK_CALLS, Call
@@ -131,11 +130,11 @@ class Host:
 def gaps_of(trace: Trace, device: int, idle: Intervals) -> Gaps:
     """The idle intervals of a device with what ended them."""
     start, end = idle
-    operations = operations_of_device(trace, device)
+    operations = trace.operations_of_device(device)
     if not len(operations):
         none = np.full(len(end), -1, np.int64)
         return Gaps(start, end, none, none, none, end)
-    launches = launches_of_device(trace, device)
+    launches = trace.launches_of_device(device)
     starts = trace.events.start[operations]
     place = np.searchsorted(starts, end, side="left")
     following = np.minimum(place, len(operations) - 1)

@@ -12,7 +12,6 @@ from parsers.model import EventKind, LaneKind, Progress, Trace
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, union
-from rules.analysis.facts.device_operations import launches_of_device
 from rules.analysis.names.calls import Call, calls_of
 from rules.analysis.names.per_name import named
 from rules.analysis.names.regions import RegionRole, is_loader, roles_of
@@ -199,7 +198,7 @@ class Threads:
     def _find_drivers(self, device: int) -> tuple[list[int], int]:
         """The main thread holds the steps or regions; -1 when no thread launched anything."""
         trace = self.trace
-        launches = launches_of_device(trace, device)
+        launches = trace.launches_of_device(device)
         owners = self.of_events(launches[launches >= 0])
         owners = owners[owners >= 0]
         if not len(owners):

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from parsers.model import derived
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, measure, union
 from rules.analysis.idle.causes import Cause
@@ -358,10 +359,7 @@ def _step_names(analysis: Analysis) -> dict[int, str]:
     return names
 
 
+@derived
 def ranks_of(analysis: Analysis) -> Ranks:
     """The matched collectives of a trace; computed once."""
-    kept = vars(analysis).get("_ranks")
-    if not isinstance(kept, Ranks):
-        kept = Ranks.of(analysis)
-        vars(analysis)["_ranks"] = kept
-    return kept
+    return Ranks.of(analysis)

@@ -16,7 +16,7 @@ import pytest
 from parsers import cache, open_trace
 from parsers.model import Cancelled, Malformed, Progress, Trace, TraceError, UnknownFormat
 from rules import diagnose
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.thresholds import LEAST_SHARE, Thresholds
 from tests.parsers.traces import assert_same
 from viewer.loading import process
@@ -51,8 +51,8 @@ def test_trace_analysis_and_diagnosis_are_those_of_reading_here(
     assert [3_000 <= len(first.events) < len(trace.events) for first in previews] == [True]
     assert diagnosis == diagnose(here)
     assert analysis.trace is trace
-    assert analysis.steps == analyse(here).steps
-    assert analysis.budgets(0) == analyse(here).budgets(0)
+    assert analysis.steps == Analysis(here).steps
+    assert analysis.budgets(0) == Analysis(here).budgets(0)
 
 
 def test_a_run_of_several_ranks_is_merged_there(fixtures: Path) -> None:

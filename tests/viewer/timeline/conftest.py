@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import Counter, Device, EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from viewer.timeline.view import TimelineView
 
 MS = 1_000_000
@@ -81,7 +81,7 @@ def view(qtbot: QtBot, small_run: Trace) -> Iterator[TimelineView]:
     timeline.show()
     qtbot.waitExposed(timeline)
     timeline.set_trace(small_run)
-    timeline.set_analysis(analyse(small_run))
+    timeline.set_analysis(Analysis(small_run))
     timeline.setFocus()
     yield timeline
     timeline.close()

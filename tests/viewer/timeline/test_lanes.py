@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, LaneKind, Trace
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, kernel
@@ -35,7 +35,7 @@ def shown(qtbot: QtBot, trace: Trace, height: int = 600) -> TimelineView:
     timeline.show()
     qtbot.waitExposed(timeline)
     timeline.set_trace(trace)
-    timeline.set_analysis(analyse(trace))
+    timeline.set_analysis(Analysis(trace))
     return timeline
 
 
@@ -164,7 +164,7 @@ def test_evidence_in_a_folded_rank_is_uncovered(qtbot: QtBot) -> None:
 def test_idle_time_is_painted_in_the_colour_of_its_cause_and_can_be_turned_off(
     view: TimelineView, small_run: Trace
 ) -> None:
-    idle = analyse(small_run).idle
+    idle = Analysis(small_run).idle
     color = rgb(theme.current().cause(int(idle.cause[np.argmax(idle.end - idle.start)])))
     view.show_interval(9.6 * MS, 16.2 * MS)
     lane = placed(view, "GPU 0 · stream 7")

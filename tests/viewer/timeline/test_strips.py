@@ -248,7 +248,9 @@ def with_gaps(trace: Trace) -> Analysis:
         edges[0::2], edges[1::2], np.zeros(GAPS, np.int64), cause, zero, none, none, ("tokenize",)
     )
     analysis = Analysis(trace)
-    vars(analysis).update(idle=idle, steps=(), window=(0, RUN_NS))
+    Analysis.idle.keep(analysis, idle)
+    Analysis.steps.keep(analysis, ())
+    Analysis.window.keep(analysis, (0, RUN_NS))
     return analysis
 
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from parsers.model import LaneKind, Trace
-from rules.analysis.analysis import analyse
+from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, SHIFT, at, drag, kernel, span, wheel
@@ -175,7 +175,7 @@ def test_a_click_selects_the_event_under_it(view: TimelineView, small_run: Trace
 def test_a_click_on_idle_time_selects_the_gap(view: TimelineView, small_run: Trace, qtbot: QtBot) -> None:
     with qtbot.waitSignal(view.gap_selected) as told:
         QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 13))
-    idle = analyse(small_run).idle
+    idle = Analysis(small_run).idle
     row = told.args[0]
     assert idle.start[row] <= 13 * MS < idle.end[row]
     assert idle.cause[row] in list(Cause)
@@ -341,7 +341,7 @@ def test_a_large_recording_is_indexed_in_the_background(
     qtbot.addWidget(timeline)
     with qtbot.waitSignal(timeline.ready):
         timeline.set_trace(small_run)
-        timeline.set_analysis(analyse(small_run))
+        timeline.set_analysis(Analysis(small_run))
         timeline.show_interval(10 * MS, 14 * MS, animate=False)
         assert timeline.state.scene is None
     assert timeline.state.scene is not None

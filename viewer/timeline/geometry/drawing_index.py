@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import LaneKind, Progress, Trace
+from parsers.model import LaneKind, Progress, Trace, derived
 from rules.analysis.arithmetic.intervals import subtract, union
-from rules.analysis.facts.device_operations import operations_of_device
 from viewer.timeline.geometry.row_index import Row, lane_rows, row_index
 from viewer.timeline.geometry.tracks import Group, groups
 
@@ -37,18 +36,12 @@ class DrawingIndex:
 
 
 WORK, ALONE = 0, 1  # what a busy device does: work of its own, or nothing but communication
-_KEPT_AS = "_drawing_index"
 
 
-def keep_index(trace: Trace, progress: Progress | None = None) -> None:
-    """Build the index where the recording is read, so that its lanes can be shown as soon as it is there."""
-    vars(trace)[_KEPT_AS] = build_index(trace, progress)
-
-
-def kept_index(trace: Trace) -> DrawingIndex | None:
-    """The index that ``keep_index`` built, if it did."""
-    index = vars(trace).get(_KEPT_AS)
-    return index if isinstance(index, DrawingIndex) else None
+@derived
+def drawing_index(trace: Trace) -> DrawingIndex:
+    """The index of a recording: kept where that is read, so that its lanes are shown as soon as it is there."""
+    return build_index(trace)
 
 
 def build_index(trace: Trace, progress: Progress | None = None) -> DrawingIndex:
@@ -64,7 +57,7 @@ def build_index(trace: Trace, progress: Progress | None = None) -> DrawingIndex:
     busy: dict[int, Row] = {}
     for device in range(len(trace.devices)):
         progress.step(0.8 + 0.2 * device / len(trace.devices), "preparing the timeline")
-        row = _busy(trace, operations_of_device(trace, device))
+        row = _busy(trace, trace.operations_of_device(device))
         if row is not None:
             busy[device] = row
     found = {kind: np.flatnonzero(names) for kind, names in seen.items()}

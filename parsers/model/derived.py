@@ -1,0 +1,74 @@
+"""Values that follow from a recording, or from an analysis of it: computed once, kept with what they follow from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
+
+
+class DerivedValues:
+    """The values that were computed so far, by what computes them. Whoever holds it owns them: they go with it."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[object, Any] = {}
+
+    def get(self, which: object) -> Any:
+        """The value, or None where it is not known yet."""
+        return self._values.get(which)
+
+    def put(self, which: object, value: Any) -> None:
+        """State the value, in place of any other."""
+        self._values[which] = value
+
+    def first(self, which: object, value: Any) -> Any:
+        """State the value unless another thread did meanwhile; everybody gets the same object."""
+        return self._values.setdefault(which, value)
+
+
+class Holder(Protocol):
+    """What values can be derived from."""
+
+    @property
+    def derived_values(self) -> DerivedValues: ...
+
+
+S = TypeVar("S", bound=Holder)
+T = TypeVar("T")
+
+
+class derived(Generic[S, T]):  # noqa: N801 - used like a function
+    """Makes a function of one holder, or a property of it, compute its value once for each holder.
+
+    The value must follow from the holder alone and is never None. No lock is held while it is computed: two threads
+    that ask at once both compute, and both get the first result.
+    """
+
+    def __init__(self, make: Callable[[S], T]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    def __call__(self, holder: S) -> T:
+        values = holder.derived_values
+        value: T | None = values.get(self)
+        if value is None:
+            first: T = values.first(self, self._make(holder))
+            return first
+        return value
+
+    @overload
+    def __get__(self, holder: None, owner: type[S]) -> Self: ...
+    @overload
+    def __get__(self, holder: S, owner: type[S]) -> T: ...
+    def __get__(self, holder: S | None, owner: type[S]) -> Self | T:
+        return self if holder is None else self(holder)
+
+    def keep(self, holder: S, value: T) -> None:
+        """State what the answer is, where it is known already."""
+        holder.derived_values.put(self, value)
+
+    def kept(self, holder: S) -> T | None:
+        """The answer, if it is known already."""
+        value: T | None = holder.derived_values.get(self)
+        return value
