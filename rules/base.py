@@ -10,6 +10,7 @@ from enum import Enum, StrEnum
 from typing import ClassVar, Protocol, TypeVar
 
 from rules.analysis.analysis import Analysis
+from rules.category import Category as Category
 
 
 class Severity(StrEnum):
@@ -28,49 +29,6 @@ def severity_of(ceiling_ns: float, window_ns: float) -> Severity:
     """Severity from the ceiling's share of the window."""
     share = ceiling_ns / window_ns if window_ns > 0 else 0.0
     return next((level for level, least in SEVERITY_SHARE.items() if share >= least), Severity.INFO)
-
-
-class Category(StrEnum):
-    """The fixed vocabulary of findings; timeline first, then kernel counters."""
-
-    INPUT_BOUND = "input-bound"
-    HOST_BOUND = "host-bound"
-    LAUNCH_BOUND = "launch-bound"
-    SYNCHRONIZATION = "synchronization"
-    COPY_H2D = "copy-h2d"
-    COPY_D2H = "copy-d2h"
-    ALLOCATOR = "allocator"
-    EXPOSED_COMMUNICATION = "exposed-communication"
-    COMMUNICATION_LATENCY = "communication-latency"
-    STRAGGLER = "straggler"
-    MEMORY_BOUND_KERNELS = "memory-bound-kernels"
-    NO_TENSOR_CORES = "no-tensor-cores"
-    LAYOUT_CONVERSION = "layout-conversion"
-    GEMM_SHAPE = "gemm-shape"
-    WARM_UP = "warm-up"
-    VARIABILITY = "variability"
-    RECORDING_OVERHEAD = "recording-overhead"
-    MEMORY_PEAK = "memory-peak"
-    UNEXPLAINED_IDLE = "unexplained-idle"
-    GPU_BOUND = "gpu-bound"
-    MEMORY_BOUND = "memory-bound"
-    COMPUTE_BOUND = "compute-bound"
-    LATENCY_BOUND = "latency-bound"
-    BALANCED = "balanced"
-    UNCOALESCED_ACCESS = "uncoalesced-access"
-    BANK_CONFLICTS = "bank-conflicts"
-    DIVERGENCE = "divergence"
-    LOW_OCCUPANCY = "low-occupancy"
-    SMALL_GRID = "small-grid"
-    TAIL_EFFECT = "tail-effect"
-    REGISTER_SPILL = "register-spill"
-    LOCAL_MEMORY = "local-memory"
-    ATOMICS = "atomics"
-    BARRIER_STALL = "barrier-stall"
-    FP64 = "fp64"
-    PIPE_SATURATED = "pipe-saturated"
-    CACHE_MISSES = "cache-misses"
-    IMBALANCE = "imbalance"
 
 
 class Need(Enum):

@@ -9,19 +9,6 @@ from rules.base import Category, Finding, Severity
 # One program recorded twice, by two profilers or on two machines, spends between 0.6 and 1.6 times as long in the same
 # calls (docs/decisions/0013): the ratio of two CPU-side ceilings is known to about a factor of two.
 AS_LARGE = 2.0
-_CAUSES_OF_THEIR_OWN = frozenset(
-    {
-        Category.INPUT_BOUND,
-        Category.HOST_BOUND,
-        Category.SYNCHRONIZATION,
-        Category.ALLOCATOR,
-        Category.COPY_H2D,
-        Category.COPY_D2H,
-        Category.EXPOSED_COMMUNICATION,
-        Category.COMMUNICATION_LATENCY,
-        Category.STRAGGLER,
-    }
-)
 _LOUDNESS = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2, Severity.INFO: 3}
 
 
@@ -42,7 +29,7 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 
 def _is_as_large(finding: Finding, rest: Finding) -> bool:
     return (
-        finding.category in _CAUSES_OF_THEIR_OWN
+        finding.category.own_cause
         and finding.severity is rest.severity
         and finding.share * AS_LARGE >= rest.share
     )

@@ -229,8 +229,9 @@ class DiagnosisPanel(QWidget):
             )
             action.toggled.connect(lambda on, each=severity: self._toggle(each, on))
         self._heading(menu, "Category")
-        for name in ["", *sorted({finding.category.value for finding in findings})]:
-            action = self._choice(menu, name.replace("-", " ") or "All categories", self._category == name)
+        titles = {finding.category.value: finding.category.label for finding in findings}
+        for name, title in [("", "All categories"), *sorted(titles.items())]:
+            action = self._choice(menu, title, self._category == name)
             action.triggered.connect(
                 lambda _=False, each=name: self.set_filter(self._severities, each, self._rank)
             )

@@ -13,7 +13,6 @@ from rules.base import Category, Evidence
 from viewer.timeline.geometry.naming import kernel_name
 
 NOTEWORTHY_IDLE = 0.15  # of the window
-INFORMATION = frozenset({Category.GPU_BOUND, Category.RECORDING_OVERHEAD})
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -68,7 +67,7 @@ def larger_problem(diagnosis: Diagnosis) -> Finding | None:
 
 def _problems(diagnosis: Diagnosis) -> Iterator[Finding]:
     for finding in diagnosis.findings:
-        if finding.category not in INFORMATION and finding.severity in (Severity.HIGH, Severity.MEDIUM):
+        if finding.category.accuses and finding.severity in (Severity.HIGH, Severity.MEDIUM):
             yield finding
 
 
