@@ -5,22 +5,47 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
-from PySide6.QtWidgets import QLabel
+import pytest
+from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, Trace
+from viewer.document import Document
+from viewer.jobs import Jobs
 from viewer.kept.preferences import Preferences
-from viewer.panels.kernels import KernelsPanel
-from viewer.panels.selection import SelectionPanel
-from viewer.panels.table_view import EASY_NAME_WIDTH
+from viewer.panels import panel
+from viewer.panels.panel import Panel, tabs
+from viewer.panels.tables.table_view import EASY_NAME_WIDTH
+from viewer.panels.tabs.kernels import KernelsPanel
+from viewer.panels.tabs.selection import SelectionPanel
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
 
 TABS = 11
+
+
+def test_a_new_tab_is_one_class(
+    make_window: Callable[..., MainWindow], qtbot: QtBot, trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Weather(Panel):
+        title: ClassVar[str] = "Weather"
+        order: ClassVar[int] = 15
+
+        def has_data(self) -> bool:
+            return self.document.analysis is not None
+
+    list(tabs(Document(Jobs()), QWidget()))  # so that all others are registered
+    monkeypatch.setattr(panel, "_TABS", [*panel._TABS, Weather])
+    window = make_window()
+    window.document.show(trace)
+    assert "Weather" not in window.panels.titles()
+    wait_until_ready(qtbot, window)
+    assert window.panels.titles()[:3] == ["Selection", "Weather", "Kernels"]
 
 
 def test_the_tabs_come_one_by_one_and_no_other_window_flashes_up(
@@ -47,7 +72,7 @@ def test_a_recording_that_comes_first_finds_all_tabs(qtbot: QtBot, trace: Trace)
 def test_a_window_without_a_file_loads_no_table_library() -> None:
     program = (
         "import sys; from viewer.app import application, open_window; application(); open_window().grab(); "
-        "late = ('pandas', 'pyqtgraph', 'scipy', 'msgspec', 'parsers.opening', 'viewer.panels.kernels'); "
+        "late = ('pandas', 'pyqtgraph', 'scipy', 'msgspec', 'parsers.opening', 'viewer.panels.tabs.kernels'); "
         "print([name for name in late if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

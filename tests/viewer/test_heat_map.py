@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtGui import QColor
 from pytestqt.qtbot import QtBot
 
-from viewer.panels.heat_map import LETTERS, HeatMap
+from viewer.panels.charts.heat_map import LETTERS, HeatMap
 
 LINE = 14
 RANKS = 64

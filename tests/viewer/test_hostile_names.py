@@ -22,7 +22,7 @@ from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.test_ncu_csv import raw_page
 from viewer.cli import main
 from viewer.dialogs.quality_dialog import QualityDialog
-from viewer.panels.table_view import TableView
+from viewer.panels.tables.table_view import TableView
 from viewer.window.main_window import MainWindow
 from viewer.window.palette import Mode
 

@@ -22,7 +22,7 @@ from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.nsys_exports import call, export
 from tests.parsers.nsys_exports import kernel as nsys_kernel
 from viewer.kept.session import Session, SessionError, session_path
-from viewer.panels.table_view import Column, TableView
+from viewer.panels.tables.table_view import Column, TableView
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready

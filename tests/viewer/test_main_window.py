@@ -20,7 +20,7 @@ from viewer.document import Stage
 from viewer.kept.preferences import Preferences
 from viewer.look import theme
 from viewer.look.category_colors import color_of_part
-from viewer.panels.selection import SelectionPanel
+from viewer.panels.tabs.selection import SelectionPanel
 from viewer.start.opening import data_folder
 from viewer.window.main_window import LEAST_SIZE, MainWindow
 

@@ -13,8 +13,8 @@ from viewer.capture.next_recording import kernel_recording, recording_for
 from viewer.capture.request import CaptureRequest, Tool
 from viewer.document import Document
 from viewer.jobs import Jobs
-from viewer.panels.diagnosis import DiagnosisPanel
-from viewer.panels.selection import SelectionPanel
+from viewer.panels.findings.diagnosis import DiagnosisPanel
+from viewer.panels.tabs.selection import SelectionPanel
 
 
 def _opened(sample: str) -> Trace:

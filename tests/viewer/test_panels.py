@@ -16,11 +16,11 @@ from pytestqt.qtbot import QtBot
 from parsers.model import EventKind, Trace
 from rules import Category, Finding, Severity
 from rules.base import EXPLANATION_HEADINGS
-from viewer.panels.check_list import CheckList, check_name
-from viewer.panels.facts import LinkButton
-from viewer.panels.finding_card import FindingCard, explained
-from viewer.panels.table_model import Column, Show, TableModel, csv_text
-from viewer.panels.table_view import TableView
+from viewer.panels.findings.check_list import CheckList, check_name
+from viewer.panels.findings.finding_card import FindingCard, explained
+from viewer.panels.tables.facts import LinkButton
+from viewer.panels.tables.table_model import Column, Show, TableModel, csv_text
+from viewer.panels.tables.table_view import TableView
 from viewer.window.main_window import MainWindow
 
 from .conftest import KERNELS, STEPS, show_tab, wait_until_ready

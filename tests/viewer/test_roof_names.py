@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
-from viewer.panels.roof_names import NamePlaces
+from viewer.panels.charts.roof_names import NamePlaces
 
 SHOWN, SIZE, NAME = QRectF(-1.0, 9.0, 5.0, 7.0), QSizeF(500.0, 350.0), QSizeF(40.0, 20.0)
 LINE = [QPointF(4.0 - number * 0.1, 14.0) for number in range(50)]

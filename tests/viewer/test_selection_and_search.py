@@ -15,8 +15,8 @@ from rules.base import Evidence
 from viewer.dialogs.comparing import ComparisonDialog, compare_with
 from viewer.document import Area
 from viewer.look.labels import breakable, unbroken
-from viewer.panels.kernel_details import launch_facts
-from viewer.panels.roofline import NOT_MEASURED
+from viewer.panels.charts.roofline import NOT_MEASURED
+from viewer.panels.kernel.kernel_details import launch_facts
 from viewer.window.commands import keys_text
 from viewer.window.main_window import MainWindow
 from viewer.window.palette import Mode

@@ -15,8 +15,8 @@ from shiboken6 import isValid
 from parsers.model import Progress, Trace, TraceError
 from viewer.look.labels import ElidedLabel, Label, tooltip
 from viewer.look.separator import HorizontalLine
-from viewer.panels.table_model import Column, Show
-from viewer.panels.table_view import TableView
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
 from viewer.reports.comparison_report import change, finding_sides, sides, without_share
 from viewer.timeline.geometry.naming import kernel_name
 

@@ -12,7 +12,7 @@ def load_ahead() -> None:
     import pandas  # noqa: F401
 
     import viewer.capture.next_recording
-    import viewer.panels.finding_card
+    import viewer.panels.findings.finding_card
     import viewer.statistics.kernels
     import viewer.statistics.operators  # noqa: F401
     from parsers.model import LaneKind

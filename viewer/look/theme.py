@@ -61,6 +61,26 @@ class Theme:
         """One of the series colours, for things told apart only by their number."""
         return self.series[index % len(self.series)]
 
+    @property
+    def grey(self) -> QColor:
+        """What stands for nothing in particular."""
+        return self.families["other"]
+
+    def plain(self, value: str) -> QColor:
+        """A colour that is the same in every theme."""
+        return QColor(value)
+
+    def muted(self, color: QColor, share: float) -> QColor:
+        """A colour of which only ``share`` is left in grey."""
+        return mixed(color, self.grey, share)
+
+    def shaded(self, color: QColor, step: int) -> QColor:
+        """``color`` moved ``step`` small steps away from the ground, so that neighbours can be told apart."""
+        if not step:
+            return color
+        factor = 100 + 9 * abs(step)
+        return color.lighter(factor) if (step > 0) == self.dark else color.darker(factor)
+
 
 def luminance(color: QColor) -> float:
     """Relative luminance, 0 to 1, as WCAG defines it."""

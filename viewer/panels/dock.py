@@ -9,8 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QTabWidget, QToolButton, QVBoxLayout, QWidget
 
 from viewer.document import Document, Stage
-from viewer.panels.panel import Panel
-from viewer.panels.tabs import tabs
+from viewer.panels.panel import Panel, tabs
 
 FILTER_WIDTH = 180
 NARROW = 860
@@ -19,12 +18,11 @@ NARROW = 860
 class BottomPanels(QWidget):
     """Tabs that come and go with the data; keeps the current tab by name when another file is opened."""
 
-    def __init__(self, document: Document, last: Panel, parent: QWidget | None = None) -> None:
+    def __init__(self, document: Document, made: Sequence[Panel] = (), parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._document = document
         self.panels: tuple[Panel, ...] = ()
-        self._last = last
-        self._coming = tabs(document, self)
+        self._coming = tabs(document, self, made)
         self._by_user = False  # whether the user, not the data, decided which tab is shown
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
@@ -93,21 +91,20 @@ class BottomPanels(QWidget):
             self._complete()
 
     def _make_next(self) -> bool:
-        panel = next(self._coming, None)
-        if panel is not None:
-            self._take(panel)
-        return panel is not None
+        for panel in self._coming:
+            if panel is not None:
+                self._take(panel)
+            return True
+        return False
 
     def _complete(self) -> None:
         """All tabs now: there is a recording, or there was time to make them."""
         while self._make_next():
             pass
-        if self._last not in self.panels:
-            self._last.setParent(self)
-            self._take(self._last)
         self.update_tabs()
 
     def _take(self, panel: Panel) -> None:
+        panel.setParent(self)
         panel.hide()
         panel.tables_shown.connect(self._on_current)
         self.panels = (*self.panels, panel)

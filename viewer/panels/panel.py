@@ -1,8 +1,10 @@
-"""What a tab of the bottom dock is: it has data or not, computes off the GUI thread, and only while visible."""
+"""What a tab of the bottom dock is, and how the tabs are found; it computes off the GUI thread and only while shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, TypeVar
 
 from PySide6.QtCore import Signal
@@ -13,7 +15,7 @@ from parsers.model import Progress
 from parsers.model.units import duration
 from viewer.document import Area, Document
 from viewer.look.labels import Label
-from viewer.panels.table_view import TableView
+from viewer.panels.tables.table_view import TableView
 
 T = TypeVar("T")
 
@@ -22,6 +24,7 @@ class Panel(QWidget):
     """Base of the tabs. ``refresh`` is called when the panel is visible and what it shows is out of date."""
 
     title: ClassVar[str] = ""
+    order: ClassVar[int] = 0  # among the tabs
     follows_step: ClassVar[bool] = True
     follows_area: ClassVar[bool] = False
     of_selection: ClassVar[bool] = False  # shows what is selected, and nothing until something is
@@ -110,3 +113,28 @@ class Panel(QWidget):
         """Filter every table of this panel."""
         for table in self.tables:
             table.set_filter(text)
+
+
+P = TypeVar("P", bound=type[Panel])
+_TABS: list[type[Panel]] = []
+
+
+def tab(cls: P) -> P:
+    """Make a panel one of the tabs."""
+    _TABS.append(cls)
+    return cls
+
+
+def tabs(document: Document, parent: QWidget, made: Sequence[Panel] = ()) -> Iterator[Panel | None]:
+    """Every tab in its order, each made when it is asked for: a window is there before its tabs are.
+
+    None stands for a module that was found meanwhile. What is ``made`` already takes its place.
+    """
+    import viewer.panels.tabs as package
+
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+        yield None
+    for cls in sorted(_TABS, key=lambda each: each.order):
+        known = next((each for each in made if type(each) is cls), None)
+        yield cls(document, parent) if known is None else known

@@ -11,6 +11,7 @@ from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
+from viewer.timeline.kinds.base import nested_styles
 
 KIND_NAMES = {
     EventKind.OTHER: "event",
@@ -30,11 +31,6 @@ KIND_NAMES = {
     EventKind.OS_RUNTIME: "system call",
     EventKind.SAMPLE: "CPU sample",
 }
-_AROUND = (
-    (LaneKind.CPU_THREAD, "Operator"),
-    (LaneKind.PYTHON, "Python frame"),
-    (LaneKind.REGION, "Region"),
-)
 MOST_RELATED = 12
 _DIRECTIONS = {
     CopyKind.H2D.value: "host to device",
@@ -125,19 +121,17 @@ def _around(trace: Trace, event: int) -> list[Fact]:
     at = int(trace.events.start[event])
     home = trace.lanes[trace.events.lane[event]]
     facts = []
-    for kind, label in _AROUND:
+    for style, nested in nested_styles():
         for index, lane in enumerate(trace.lanes):
-            if lane.kind is kind and (lane.rank, lane.process, lane.thread) == (
+            if lane.kind is style.kind and (lane.rank, lane.process, lane.thread) == (
                 home.rank,
                 home.process,
                 home.thread,
             ):
                 stack = [each for each in stack_at(trace, index, at) if each != event]
-                chosen = stack if kind is LaneKind.REGION else stack[-1:]
-                called = kind is home.kind and kind is not LaneKind.REGION
-                facts += [
-                    _named(trace, "Called by" if called else label, each) for each in chosen[-MOST_RELATED:]
-                ]
+                chosen = stack if nested.every else stack[-1:]
+                label = "Called by" if lane.kind is home.kind and not nested.every else nested.one
+                facts += [_named(trace, label, each) for each in chosen[-MOST_RELATED:]]
     return facts
 
 

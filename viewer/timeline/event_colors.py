@@ -15,7 +15,7 @@ from viewer.look import theme
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.raster import density_table
 from viewer.timeline.geometry.row_index import Row
-from viewer.timeline.kinds.base import Place, stable_number, style_of
+from viewer.timeline.kinds.base import StyledRow, stable_number, style_of
 
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
@@ -29,16 +29,6 @@ DURATION_COLORS = ("#5b6bb5", "#4a8fc0", "#44a9a6", "#62bb7a", "#a3c653", "#e0c3
 DURATION_LABELS = (
     "below 1 us", "below 10 us", "below 100 us", "below 1 ms", "below 10 ms", "below 100 ms", "below 1 s", "longer",
 )  # fmt: skip
-_CATEGORIES = {
-    LaneKind.REGION: "#8d80ee",
-    LaneKind.GPU_REGION: "#8d80ee",
-    LaneKind.CPU_THREAD: "#5f86cf",
-    LaneKind.PYTHON: "#9cb86a",
-    LaneKind.CUDA_API: "#c2a14a",
-    LaneKind.GPU_STREAM: "#36b3e6",
-    LaneKind.NCCL: "#c86fc9",
-    LaneKind.COPY: "#3aa99f",
-}
 
 
 def rgb(color: QColor) -> int:
@@ -108,14 +98,14 @@ class EventColors:
         if self.mode == "duration":
             return [QColor(value) for value in DURATION_COLORS]
         if self.mode == "category":
-            return [QColor(_CATEGORIES.get(each.kind, "#8b94a7"))]
+            return [now.plain(style_of(each.kind).hue)]
         if self.mode == "stream":
             return [now.named(lane)]
         keys = self._of_kind(each.kind).keys
         if self.mode == "name":
             return [now.named(int(key)) for key in keys]
-        place = Place(each, self._number(lane), depth)
-        return [style_of(each.kind).color(key, place, now) for key in keys]
+        row = StyledRow(each, self._number(lane), depth)
+        return [style_of(each.kind).color(key, row, now) for key in keys]
 
     def legend(self, kind: LaneKind) -> list[tuple[str, QColor]]:
         """The colour keys of all names that occur in lanes of a kind, with their colours."""

@@ -6,13 +6,12 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from parsers.model import EventKind
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
-from viewer.timeline.geometry.counters import shown_value
-from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
+from viewer.timeline.geometry.naming import kernel_name
 from viewer.timeline.geometry.ticks import exact
+from viewer.timeline.kinds.base import shown_value, style_of
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
@@ -88,12 +87,10 @@ def event_text(scene: Scene, event: int, origin: float) -> tuple[str, str]:
     start, end = int(trace.events.start[event]), int(trace.events.end[event])
     lane = trace.lanes[int(trace.events.lane[event])]
     lines = [f"{duration(end - start)}   at {exact(start - origin, max((end - start) / 100, 1))}"]
-    kind = int(trace.events.kind[event])
-    if scene.analysis is not None and kind in (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET):
-        lines[0] += f"   {scene.analysis.families[int(trace.events.name[event])].label}"
+    name, style = trace.name(event), style_of(lane.kind)
+    lines[0] += f"   {style.told(name)}".rstrip()
     lines.append(lane.name)
-    name = trace.name(event)
-    title = kernel_name(name) if kind == EventKind.KERNEL else python_name(plain_name(name))
+    title = style.shown(name)
     if title != name:
         lines += ["", name]
     return title, "\n".join(lines).strip()

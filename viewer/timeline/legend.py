@@ -9,12 +9,13 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPen
 
-from parsers.model import LaneKind
+from parsers.model import GPU_LANES
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.timeline.event_colors import DURATION_COLORS, DURATION_LABELS, rgb
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.raster import HATCHING, TINT, blended
+from viewer.timeline.kinds.base import lane_styles
 from viewer.timeline.labels import TextCache
 from viewer.timeline.scene import Scene
 
@@ -23,12 +24,6 @@ COLUMN = 196.0
 SWATCH = 14
 MARGIN = 10.0
 PADDING = 12.0
-_KINDS = (
-    (LaneKind.GPU_STREAM, "GPU operations"),
-    (LaneKind.NCCL, "GPU operations"),
-    (LaneKind.COPY, "GPU operations"),
-    (LaneKind.CUDA_API, "GPU API calls"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +41,13 @@ def entries(scene: Scene) -> dict[str, list[Entry]]:
     if scene.color_mode == "duration":
         pairs = zip(DURATION_LABELS, DURATION_COLORS, strict=True)
         found["Duration"] = [Entry(label, QColor(color)) for label, color in pairs]
-    for kind, heading in _KINDS:
-        known = found.setdefault(heading, [])
+    explained = sorted(
+        (style for style in lane_styles() if style.heading), key=lambda each: each.kind not in GPU_LANES
+    )
+    for style in explained:
+        known = found.setdefault(style.heading, [])
         labels = {entry.label for entry in known}
-        known += [Entry(key, color) for key, color in scene.colors.legend(kind) if key not in labels]
+        known += [Entry(key, color) for key, color in scene.colors.legend(style.kind) if key not in labels]
     if scene.idle is not None and len(scene.idle):
         causes = sorted(set(np.unique(scene.idle.cause).tolist()))
         found["Idle GPU"] = [

@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPolygonF
 
 from viewer.look import theme
 from viewer.timeline.geometry.arrangement import GroupState
-from viewer.timeline.geometry.counters import shown_value
+from viewer.timeline.kinds.base import shown_value
 from viewer.timeline.labels import TextCache
 from viewer.timeline.pixels import Shown
 from viewer.timeline.scene import Scene

@@ -13,7 +13,7 @@ from viewer.look import theme
 from viewer.look.theme import Theme
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Columns, Grid
-from viewer.timeline.geometry.counters import bounds, counter_columns
+from viewer.timeline.geometry.counters import counter_columns
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.layout import FOOT, Placed
 from viewer.timeline.geometry.raster import (
@@ -29,6 +29,7 @@ from viewer.timeline.geometry.raster import (
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.strips import Strips, colored
 from viewer.timeline.geometry.ticks import ticks
+from viewer.timeline.kinds.base import counter_style_of
 from viewer.timeline.scene import Scene
 
 U32 = npt.NDArray[np.uint32]
@@ -149,10 +150,11 @@ def paint_counter(picture: Picture, scene: Scene, shown: Shown) -> None:
     block = picture.block(shown.top + 4, shown.placed.height - 6)
     if found is None or len(block) < 4:
         return
-    low, high = bounds(counter)
+    style = counter_style_of(counter.unit)
+    low, high = style.bounds(counter)
     value, peak = ((each - low) / (high - low) for each in found)
     colors = theme.current()
-    color = colors.named(number)
+    color = style.color(number, colors)
     paint_curve(block, value, peak, rgb(theme.mixed(color, colors.window, 0.28)), rgb(color), picture.line)
 
 

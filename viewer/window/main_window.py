@@ -26,9 +26,9 @@ from viewer.kept.preferences import Preferences
 from viewer.kept.recent_summary import Summary
 from viewer.kept.session import Session, SessionError, is_session
 from viewer.look.separator import HorizontalLine
-from viewer.panels.bookmarks import BookmarksPanel
-from viewer.panels.diagnosis import DiagnosisPanel
 from viewer.panels.dock import BottomPanels
+from viewer.panels.findings.diagnosis import DiagnosisPanel
+from viewer.panels.tabs.bookmarks import BookmarksPanel
 from viewer.reports.wording import verdict
 from viewer.start.opening import OpenNote, remember
 from viewer.start.start_page import StartPage
@@ -45,7 +45,7 @@ from viewer.window.toolbar import ToolBar
 from viewer.window.verdict import VerdictStrip
 
 if TYPE_CHECKING:
-    from viewer.panels.kernel_report import KernelReport
+    from viewer.panels.kernel.kernel_report import KernelReport
 
 LAYOUT_VERSION = 1
 FIRST_SIZE = (1440, 900)
@@ -93,7 +93,7 @@ class MainWindow(QMainWindow):
         self.setMenuWidget(self._top())
         self.diagnosis = DiagnosisPanel(self.document)
         self.bookmarks = BookmarksPanel(self.document)
-        self.panels = BottomPanels(self.document, self.bookmarks)
+        self.panels = BottomPanels(self.document, (self.bookmarks,))
         self.diagnosis_dock = self._dock("Diagnosis", self.diagnosis, Qt.DockWidgetArea.RightDockWidgetArea)
         self.panels_dock = self._dock("Panels", self.panels, Qt.DockWidgetArea.BottomDockWidgetArea)
         self.status = StatusBar(self.document)
@@ -232,7 +232,7 @@ class MainWindow(QMainWindow):
 
     def _kernel_report(self) -> QWidget:
         if self.kernel_report is None:
-            from viewer.panels.kernel_report import KernelReport
+            from viewer.panels.kernel.kernel_report import KernelReport
 
             self.kernel_report = KernelReport(self.document)
             self.pages.addWidget(self.kernel_report)

@@ -7,7 +7,7 @@ import pytest
 
 from parsers.model import Counter, Trace
 from viewer.timeline.geometry.columns import Columns, columns, grid
-from viewer.timeline.geometry.counters import bounds, counter_columns, shown_value
+from viewer.timeline.geometry.counters import counter_columns
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.naming import distinct_names, kernel_name, python_name
 from viewer.timeline.geometry.picking import count_in, event_at, neighbour
@@ -23,6 +23,7 @@ from viewer.timeline.geometry.raster import (
 from viewer.timeline.geometry.row_index import row_index
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.geometry.stretches import dense_stretches
+from viewer.timeline.kinds.base import counter_style_of, shown_value
 
 GROUND = 0xFF000000
 RED = np.array([0xFFFF0000], np.uint32)
@@ -195,12 +196,12 @@ def test_a_counter_holds_its_value_and_does_not_lose_a_peak() -> None:
 def test_a_counter_without_samples_is_not_drawn() -> None:
     empty = Counter("memory", "bytes", np.empty(0, np.int64), np.empty(0))
     assert counter_columns(empty, Scale(0, 10, 10)) is None
-    assert bounds(empty) == (0.0, 1.0)
+    assert counter_style_of("bytes").bounds(empty) == (0.0, 1.0)
 
 
 def test_a_percentage_is_drawn_from_zero_to_hundred() -> None:
-    assert bounds(counter("%")) == (0.0, 100.0)
-    assert bounds(counter()) == (0.0, 9.0)
+    assert counter_style_of("%").bounds(counter("%")) == (0.0, 100.0)
+    assert counter_style_of("").bounds(counter()) == (0.0, 9.0)
 
 
 @pytest.mark.parametrize(

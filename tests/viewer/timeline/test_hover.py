@@ -16,7 +16,8 @@ WHOLE = "void at::native::(anonymous namespace)::layer_norm_kernel<float>(int, f
 def card_of(name: str, kind: EventKind) -> tuple[str, str]:
     builder = TraceBuilder()
     device = builder.device(Device(0, "NVIDIA H200"))
-    lane = builder.lane(Lane(LaneKind.GPU_STREAM, "GPU 0 stream 7", device=device, stream=7))
+    gpu = Lane(LaneKind.GPU_STREAM, "GPU 0 stream 7", device=device, stream=7)
+    lane = builder.lane(gpu if kind is EventKind.KERNEL else Lane(LaneKind.PYTHON, "main Python", thread=1))
     builder.add(np.array([0]), np.array([12_000]), builder.string(name), lane, kind)
     trace = builder.build()
     return event_text(Scene(trace, build_index(trace)), 0, 0.0)

@@ -235,9 +235,9 @@ def test_every_kind_of_lane_has_a_style_and_its_colours_can_be_read() -> None:
         style = style_of(kind)
         key = style.key("some name", {})
         from parsers.model import Lane
-        from viewer.timeline.kinds.base import Place
+        from viewer.timeline.kinds.base import StyledRow
 
-        color = style.color(key, Place(Lane(kind, "x"), 0, 0), theme.DARK)
+        color = style.color(key, StyledRow(Lane(kind, "x"), 0, 0), theme.DARK)
         assert theme.contrast(theme.text_on(color), color) >= theme.LEAST_CONTRAST
         assert style.shown("a\nb") in ("a b", "a\nb", "b", "a")
 
@@ -246,9 +246,9 @@ def test_a_culprit_region_is_painted_in_the_colour_of_what_it_causes() -> None:
     style = style_of(LaneKind.REGION)
     assert style.key("tokenize", {"tokenize": Cause.HOST}) != style.key("tokenize", {})
     from parsers.model import Lane
-    from viewer.timeline.kinds.base import Place
+    from viewer.timeline.kinds.base import StyledRow
 
-    place = Place(Lane(LaneKind.REGION, "x"), 0, 0)
+    place = StyledRow(Lane(LaneKind.REGION, "x"), 0, 0)
     color = style.color(style.key("tokenize", {"tokenize": Cause.HOST}), place, theme.DARK)
     assert color == theme.DARK.cause(Cause.HOST)
 

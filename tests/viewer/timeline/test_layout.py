@@ -13,7 +13,8 @@ from parsers.model import Counter, Device, EventKind, Lane, LaneKind, Rank, Trac
 from parsers.model.builder import TraceBuilder
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
 from viewer.timeline.geometry.layout import COLLAPSED, COMPACT, Layout, lay_out
-from viewer.timeline.geometry.tracks import Group, Place, groups
+from viewer.timeline.geometry.tracks import Group, groups
+from viewer.timeline.kinds.base import Place
 
 
 def several_ranks(count: int, threads: int = 1) -> Trace:

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Counter
-from parsers.model.units import percent, rate, size, three_digits
 from viewer.timeline.geometry.scale import Scale
 
 F64 = npt.NDArray[np.float64]
@@ -28,27 +27,3 @@ def counter_columns(counter: Counter, scale: Scale) -> tuple[F64, F64] | None:
         padded = np.append(counter.value[:stop], counter.value[stop - 1])
         peak[several] = np.maximum.reduceat(padded, spans)[::2]
     return value, np.fmax(value, peak)
-
-
-def bounds(counter: Counter) -> tuple[float, float]:
-    """The range a counter is drawn in: from zero, to 100 for percentages, else to its largest value."""
-    finite = counter.value[np.isfinite(counter.value)]
-    if not len(finite):
-        return 0.0, 1.0
-    low, high = min(float(finite.min()), 0.0), float(finite.max())
-    if counter.unit in ("%", "percent") and high <= 100:
-        high = 100.0
-    return (low, high) if high > low else (low, low + 1.0)
-
-
-def shown_value(value: float | None, unit: str) -> str:
-    """A counter's value with its unit; a dash where it is not known."""
-    if value is None or not np.isfinite(value):
-        return "–"
-    if unit in ("B", "bytes", "byte"):
-        return size(value)
-    if unit in ("B/s", "bytes/s", "byte/s", "byte/second"):
-        return rate(value)
-    if unit in ("%", "percent"):
-        return percent(value / 100)
-    return f"{three_digits(value)} {unit}".strip()

@@ -6,9 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from parsers.model import GPU_LANES, LaneKind
+from parsers.model import LaneKind
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
 from viewer.timeline.geometry.tracks import Group, Track
+from viewer.timeline.kinds.base import style_of
 
 HEADING = 28
 STRIP = 30
@@ -16,11 +17,7 @@ COLLAPSED = 22
 COMPACT = 14
 COUNTER = 44
 PADDING = 4
-GPU_LANE = 72
-GPU_LANE_BESIDE = 36  # further streams of a device
 BRIEF_HEADING = 24
-BRIEF_GPU_LANE = 46
-BRIEF_LANE = 28
 FOOT = 3  # the solid line under a gap
 SCREEN = 560  # pixels of lanes that are surely visible at once
 MOST_BRIEF = 4  # ranks
@@ -187,17 +184,18 @@ def _sized(track: Track, arrangement: Arrangement, state: GroupState = GroupStat
         return Placed(track, 0, COMPACT, (RowPlace(0, 2, COMPACT - 4),), track.levels - 1, False)
     if collapsed:
         return Placed(track, 0, COLLAPSED, (RowPlace(0, 6, COLLAPSED - 12),), track.levels - 1, True)
-    wished, row, most = _wishes(track) if state is GroupState.FULL else _brief_wishes(track)
+    style = style_of(track.kind) if track.kind is not None else style_of(LaneKind.OTHER)
+    wish = style.wished(track.levels, brief=state is not GroupState.FULL, first=track.first_of_device)
     own = arrangement.heights.get(track.key)
     gap_foot = FOOT + 4 if track.first_of_device else 0
     if own is None:
-        levels = min(track.levels, most)
-        height = max(levels * row + 2 * PADDING + gap_foot, wished)
+        levels = min(track.levels, wish.rows)
+        height = max(levels * wish.row + 2 * PADDING + gap_foot, wish.height)
     else:
         height = max(own, COMPACT)
-        levels = max(1, min(track.levels, (height - 2 * PADDING - gap_foot) // row))
+        levels = max(1, min(track.levels, (height - 2 * PADDING - gap_foot) // wish.row))
     room = height - 2 * PADDING - gap_foot
-    pitch = max(min(room / levels, 48 if track.kind in GPU_LANES else 26), 1)
+    pitch = max(min(room / levels, style.highest_row), 1)
     edges = [PADDING + round(level * pitch) for level in range(levels + 1)]
     gap = 1 if levels > 1 and pitch >= 5 else 0
     rows = tuple(
@@ -205,25 +203,3 @@ def _sized(track: Track, arrangement: Arrangement, state: GroupState = GroupStat
         for level in range(levels)
     )
     return Placed(track, 0, height, rows, track.levels - levels, False)
-
-
-def _wishes(track: Track) -> tuple[int, int, int]:
-    """(least height, height of a row, most rows) of a lane that nobody resized."""
-    if track.kind in GPU_LANES:
-        return (GPU_LANE if track.first_of_device else GPU_LANE_BESIDE), 20, 4
-    if track.kind is LaneKind.REGION:
-        return 38 if track.levels == 1 else 30, 22, 4
-    if track.kind is LaneKind.CPU_THREAD:
-        return 30, 15, 6
-    if track.kind is LaneKind.PYTHON:
-        return 30, 14, 12
-    if track.kind is LaneKind.CUDA_API:
-        return 34, 18, 2
-    return 26, 16, 4
-
-
-def _brief_wishes(track: Track) -> tuple[int, int, int]:
-    """The same while its group is brief: few rows, so that all ranks fit on a screen."""
-    if track.kind in GPU_LANES:
-        return (BRIEF_GPU_LANE if track.first_of_device else BRIEF_LANE), 18, 2
-    return BRIEF_LANE, 16, 2

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
 from parsers.model import GPU_LANES, Lane, LaneKind, Trace
-from rules.analysis.facts.gpu_vendor import is_amd
+from viewer.timeline.kinds.base import Place, counter_style_of, style_of
 
 Thread = tuple[int | None, int | None, int | None]  # rank, process, thread
-
-
-class Place(IntEnum):
-    """Where in its group a track belongs; the order on the screen."""
-
-    REGIONS = 0
-    WORKING_THREAD = 1  # launches GPU work
-    GPU = 2
-    COUNTER = 3
-    QUIET_THREAD = 4
-    ASIDE = 5  # the profiler's own work, samples, synchronisation markers
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +52,6 @@ class Group:
     subtitle: str
     devices: tuple[int, ...]
     tracks: tuple[Track, ...]
-
-
-_THREAD_KINDS = (LaneKind.STEPS, LaneKind.REGION, LaneKind.CPU_THREAD, LaneKind.PYTHON, LaneKind.CUDA_API)
-_SMALL = frozenset(
-    {
-        LaneKind.PYTHON,
-        LaneKind.OS_RUNTIME,
-        LaneKind.SAMPLES,
-        LaneKind.OVERHEAD,
-        LaneKind.GPU_REGION,
-        LaneKind.OTHER,
-    }
-)
-_ASIDE = frozenset({LaneKind.OS_RUNTIME, LaneKind.SAMPLES, LaneKind.OVERHEAD, LaneKind.OTHER})
-_SUBTITLES = {
-    LaneKind.REGION: "regions",
-    LaneKind.CPU_THREAD: "CPU operators",
-    LaneKind.PYTHON: "Python frames",
-    LaneKind.CUDA_API: "CUDA API",
-    LaneKind.OS_RUNTIME: "operating system",
-    LaneKind.SAMPLES: "CPU samples",
-    LaneKind.OVERHEAD: "profiler overhead",
-    LaneKind.GPU_REGION: "annotations",
-    LaneKind.NCCL: "communication",
-    LaneKind.COPY: "copies",
-    LaneKind.MEMORY: "memory",
-}
 
 
 def lane_key(lane: Lane) -> str:
@@ -193,8 +153,8 @@ def _group(
             return track.place, 0, track.device, order[track.key]
         if lane.device is not None:
             stream = by_work.get(track.lane, len(streams[lane.device]))
-            return track.place, lane.device, lane.kind is LaneKind.GPU_REGION, lane.kind, stream
-        return track.place, threads.get(_thread(lane), 0), lane.kind, order[track.key]
+            return track.place, lane.device, style_of(lane.kind).order, stream
+        return track.place, threads.get(_thread(lane), 0), style_of(lane.kind).order, order[track.key]
 
     rank = next((trace.lanes[lane].rank for lane in lanes if trace.lanes[lane].rank is not None), None)
     names = sorted({trace.devices[device].name for device in devices if trace.devices[device].name})
@@ -220,7 +180,7 @@ def _streams_by_work(trace: Trace, lanes: Sequence[int], device: int) -> list[in
         where = trace.events.lane_slice(lane)
         return float(np.sum(trace.events.end[where] - trace.events.start[where]))
 
-    return sorted(mine, key=lambda lane: (trace.lanes[lane].kind, -work(lane)))
+    return sorted(mine, key=lambda lane: (style_of(trace.lanes[lane].kind).order, -work(lane)))
 
 
 def _threads_by_work(trace: Trace, lanes: Sequence[int], launching: dict[Thread, int]) -> dict[Thread, int]:
@@ -230,11 +190,9 @@ def _threads_by_work(trace: Trace, lanes: Sequence[int], launching: dict[Thread,
         each = trace.lanes[lane]
         if each.device is None and each.thread is not None:
             thread = _thread(each)
-            worth = 0
-            if each.kind in (LaneKind.REGION, LaneKind.CPU_THREAD, LaneKind.CUDA_API):
-                worth = 3 if each.thread == each.process or "main" in each.name.lower() else 1
-            if each.kind is LaneKind.REGION and worth == 1:
-                worth = 2
+            worth = style_of(each.kind).main_thread
+            if worth and (each.thread == each.process or "main" in each.name.lower()):
+                worth = 3
             score[thread] = max(worth, score.get(thread, (0, 0))[0]), launching.get(thread, 0)
     ranked = sorted(
         score, key=lambda thread: (-score[thread][0] if score[thread][0] == 3 else 0, -score[thread][1])
@@ -250,73 +208,23 @@ def _track(
     threads: dict[Thread, int],
     streams: dict[int, list[int]],
 ) -> Track | None:
-    lane = trace.lanes[index]
-    length = _length(trace, index)
-    if lane.kind is LaneKind.STEPS or not length:
+    lane, length = trace.lanes[index], _length(trace, index)
+    style = style_of(lane.kind)
+    if not style.is_drawn or not length:
         return None
-    levels = len(trace.events.rows(index))
-    title, subtitle = _thread_title(trace, lane)
-    works = launching.get(_thread(lane), 0) > 0 or threads.get(_thread(lane)) == 0
-    first = False
-    if lane.kind in GPU_LANES and lane.device is not None:
-        work = streams[lane.device]
-        first = bool(work) and work[0] == index
-        title, subtitle = _stream_title(trace, lane)
-        place = Place.GPU
-    elif lane.kind in _ASIDE:
-        place = Place.ASIDE
-    elif lane.device is not None:
-        place = Place.GPU
-    elif lane.kind is LaneKind.REGION and works:
-        place = Place.REGIONS if threads.get(_thread(lane)) == 0 else Place.WORKING_THREAD
-    else:
-        place = Place.WORKING_THREAD if works else Place.QUIET_THREAD
+    leads = threads.get(_thread(lane)) == 0
+    place = style.place(lane, leads or launching.get(_thread(lane), 0) > 0, leads)
+    first = lane.is_gpu and lane.device is not None and streams[lane.device][:1] == [index]
     small = (
-        lane.kind in _SMALL
+        style.starts_small
         or place in (Place.QUIET_THREAD, Place.ASIDE)
         or (lane.is_gpu and length <= 4 and not first)
     )
-    brief = first or lane.kind is LaneKind.NCCL or place is Place.REGIONS
     return Track(
-        lane_key(lane), group, title, subtitle, index, -1, lane.kind, levels, place,
-        -1 if lane.device is None else lane.device, first, small, brief,
+        lane_key(lane), group, *style.titles(lane, trace), index, -1, lane.kind, len(trace.events.rows(index)), place,
+        -1 if lane.device is None else lane.device, first, small,
+        brief=first or style.stays_when_brief or place is Place.REGIONS,
     )  # fmt: skip
-
-
-_SUFFIX = re.compile(
-    r" (?:regions|CUDA calls|Python frames|Python|operators|OS runtime|system calls|samples|profiler overhead|overhead"
-    r"|synchronization)$"
-)
-_TITLES = {
-    LaneKind.REGION: "Regions",
-    LaneKind.PYTHON: "Python",
-    LaneKind.CUDA_API: "CUDA API",
-    LaneKind.OS_RUNTIME: "OS calls",
-    LaneKind.SAMPLES: "CPU samples",
-    LaneKind.OVERHEAD: "Profiler",
-    LaneKind.GPU_REGION: "Annotations",
-}
-
-
-def _thread_title(trace: Trace, lane: Lane) -> tuple[str, str]:
-    """What a lane that is not a stream is called, and its second line."""
-    name, title = _SUFFIX.sub("", lane.name), _TITLES.get(lane.kind)
-    if lane.kind is LaneKind.CUDA_API and is_amd(trace):
-        title = "HIP API"
-    if title is None:
-        return name or "Other", _SUBTITLES.get(lane.kind, "")
-    who = f"stream {lane.stream}" if lane.stream is not None else name
-    return title, "" if title.casefold() in (who.casefold(), lane.name.casefold()) else who
-
-
-def _stream_title(trace: Trace, lane: Lane) -> tuple[str, str]:
-    assert lane.device is not None
-    device = trace.devices[lane.device]
-    stream = f" · stream {lane.stream}" if lane.stream is not None else ""
-    where = f"GPU {device.id}{stream}"
-    what = {LaneKind.NCCL: "Communication", LaneKind.COPY: "Copies"}.get(lane.kind)
-    alone = lane.rank is not None or len(trace.devices) == 1
-    return (what, stream.removeprefix(" · ") if alone else where) if what else (where, device.name)
 
 
 def _counters_by_group(trace: Trace, members: dict[str, list[int]]) -> dict[str, list[int]]:
@@ -349,8 +257,9 @@ def _counter_track(trace: Trace, index: int, group: str) -> Track:
     title, _, how = title.partition(" (")
     title = title[:1].upper() + title[1:]
     second_line = ", ".join(part for part in (how.rstrip(")"), where) if part)
-    flat = not len(counter.value) or bool(np.all(counter.value == counter.value[0]))
     key = f"counter/{counter.rank}/{counter.device}/{counter.name}"
     device = -1 if counter.device is None else counter.device
-    place = Place.COUNTER if not flat else Place.ASIDE
-    return Track(key, group, title, second_line, -1, index, None, 1, place, device, small=flat)
+    place = counter_style_of(counter.unit).place(counter)
+    return Track(
+        key, group, title, second_line, -1, index, None, 1, place, device, small=place is Place.ASIDE
+    )

@@ -1,1 +1,1 @@
-"""How each kind of lane looks: one module a kind, found by importing every module of this package."""
+"""How each kind of lane and of counter is placed, folded, coloured and spoken of; found by importing every module."""

@@ -2,36 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from PySide6.QtGui import QColor
-
 from parsers.model import LaneKind
-from rules.analysis.idle.causes import Cause
-from viewer.look.theme import Theme
-from viewer.timeline.geometry.naming import plain_name
-from viewer.timeline.kinds.base import Place, lane_style
+from viewer.timeline.kinds.base import LaneStyle, lane_style
 
 
 @lane_style
-class AsideStyle:
-    """Lanes that explain little by themselves: one quiet colour."""
+class OtherStyle(LaneStyle):
+    """Lanes of no kind that is known: one quiet colour."""
 
-    kinds: ClassVar[tuple[LaneKind, ...]] = (
-        LaneKind.OVERHEAD,
-        LaneKind.OS_RUNTIME,
-        LaneKind.SAMPLES,
-        LaneKind.MEMORY,
-        LaneKind.OTHER,
-    )
-    category: ClassVar[str] = "other"
+    kind: ClassVar[LaneKind] = LaneKind.OTHER
+    order: ClassVar[int] = 130
+    endings: ClassVar[tuple[str, ...]] = ("synchronization",)
+    starts_small: ClassVar[bool] = True
+    stands_aside: ClassVar[bool] = True
 
-    def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
-        return ""
 
-    def color(self, key: str, place: Place, theme: Theme) -> QColor:
-        return QColor("#8b94a7") if place.lane.kind is not LaneKind.OVERHEAD else QColor("#a5886a")
+@lane_style
+class OsRuntimeStyle(OtherStyle):
+    """Calls of the operating system."""
 
-    def shown(self, name: str) -> str:
-        return plain_name(name)
+    kind: ClassVar[LaneKind] = LaneKind.OS_RUNTIME
+    order: ClassVar[int] = 50
+    title: ClassVar[str] = "OS calls"
+    endings: ClassVar[tuple[str, ...]] = ("OS runtime", "system calls")
+
+
+@lane_style
+class SamplesStyle(OtherStyle):
+    """Samples of where a thread was."""
+
+    kind: ClassVar[LaneKind] = LaneKind.SAMPLES
+    order: ClassVar[int] = 60
+    title: ClassVar[str] = "CPU samples"
+    endings: ClassVar[tuple[str, ...]] = ("samples",)
+
+
+@lane_style
+class OverheadStyle(OtherStyle):
+    """The profiler's own work."""
+
+    kind: ClassVar[LaneKind] = LaneKind.OVERHEAD
+    order: ClassVar[int] = 70
+    title: ClassVar[str] = "Profiler"
+    endings: ClassVar[tuple[str, ...]] = ("profiler overhead", "overhead")
+    hue: ClassVar[str] = "#a5886a"
+
+
+@lane_style
+class MemoryStyle(LaneStyle):
+    """Marks of memory."""
+
+    kind: ClassVar[LaneKind] = LaneKind.MEMORY
+    order: ClassVar[int] = 120
+    subtitle: ClassVar[str] = "memory"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtGui import QColor
-
-from parsers.model import LaneKind
+from parsers.model import Lane, LaneKind
 from rules.analysis.idle.causes import Cause
-from viewer.look.theme import Theme
-from viewer.timeline.geometry.naming import plain_name
-from viewer.timeline.kinds.base import Place, lane_style, stable_number
+from viewer.timeline.kinds.base import LaneStyle, Nested, Place, StyledRow, Wish, lane_style, stable_number
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QColor
+
+    from viewer.look.theme import Theme
 
 _CAUSE = "cause "
 _SERIES = "series "
@@ -30,12 +32,9 @@ _WORDS = (
 )
 
 
-@lane_style
-class RegionStyle:
-    """Ranges of record_function and NVTX, on the CPU and projected on a stream."""
-
-    kinds: ClassVar[tuple[LaneKind, ...]] = (LaneKind.REGION, LaneKind.GPU_REGION, LaneKind.STEPS)
+class _Named(LaneStyle):
     category: ClassVar[str] = "regions"
+    endings: ClassVar[tuple[str, ...]] = ("regions",)
 
     def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
         if name in culprits:
@@ -45,12 +44,49 @@ class RegionStyle:
         word = next((word for word, pattern in _WORDS if pattern.search(name)), "")
         return word or f"{_SERIES}{stable_number(_NUMBER.sub('#', name)) % 10}"
 
-    def color(self, key: str, place: Place, theme: Theme) -> QColor:
+    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
         if key.startswith(_CAUSE):
             return theme.cause(int(key.removeprefix(_CAUSE)))
         if key.startswith(_SERIES):
             return theme.named(int(key.removeprefix(_SERIES)))
         return theme.step if key == "step" else theme.regions[key]
 
-    def shown(self, name: str) -> str:
-        return plain_name(name)
+
+@lane_style
+class RegionStyle(_Named):
+    """Ranges of record_function and NVTX of one thread."""
+
+    kind: ClassVar[LaneKind] = LaneKind.REGION
+    order: ClassVar[int] = 10
+    title: ClassVar[str] = "Regions"
+    hue: ClassVar[str] = "#8d80ee"
+    nested: ClassVar[Nested | None] = Nested("Region", "Regions", 2, every=True)
+    main_thread: ClassVar[int] = 2
+    wish: ClassVar[Wish] = Wish(30, 22, 4)
+
+    def place(self, lane: Lane, works: bool, leads: bool) -> Place:
+        return Place.REGIONS if works and leads else super().place(lane, works, leads)
+
+    def wished(self, levels: int, *, brief: bool, first: bool) -> Wish:
+        wish = super().wished(levels, brief=brief, first=first)
+        return wish if brief or levels > 1 else replace(wish, height=38)
+
+
+@lane_style
+class GpuRegionStyle(_Named):
+    """The same ranges projected on a stream."""
+
+    kind: ClassVar[LaneKind] = LaneKind.GPU_REGION
+    order: ClassVar[int] = 140
+    title: ClassVar[str] = "Annotations"
+    hue: ClassVar[str] = "#8d80ee"
+    starts_small: ClassVar[bool] = True
+
+
+@lane_style
+class StepsStyle(_Named):
+    """Steps: the ruler shows them."""
+
+    kind: ClassVar[LaneKind] = LaneKind.STEPS
+    order: ClassVar[int] = 0
+    is_drawn: ClassVar[bool] = False

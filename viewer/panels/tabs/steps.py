@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 from PySide6.QtWidgets import QWidget
 
 from viewer.document import Document
-from viewer.panels.panel import Panel
-from viewer.panels.table_model import Column, Show
-from viewer.panels.table_view import TableView
+from viewer.panels.panel import Panel, tab
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,10 +32,12 @@ COLUMNS = (
 )
 
 
+@tab
 class StepsPanel(Panel):
     """A row selects its step for the whole window."""
 
     title: ClassVar[str] = "Steps"
+    order: ClassVar[int] = 50
     follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:

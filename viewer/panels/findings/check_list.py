@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 from viewer.look import theme
 from viewer.look.labels import Label
-from viewer.panels.finding_card import explained
+from viewer.panels.findings.finding_card import explained
 
 _ABBREVIATIONS = {"gpu": "GPU", "sms": "SMs", "fp64": "FP64"}
 

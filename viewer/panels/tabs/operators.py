@@ -8,9 +8,9 @@ from PySide6.QtWidgets import QWidget
 
 from parsers.model import EventKind, Trace
 from viewer.document import Document
-from viewer.panels.panel import Panel
-from viewer.panels.table_model import Column, Show
-from viewer.panels.table_view import TableView
+from viewer.panels.panel import Panel, tab
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,10 +28,12 @@ COLUMNS = (
 )
 
 
+@tab
 class OperatorsPanel(Panel):
     """Follows the selected area or step; a row selects the longest call on the timeline."""
 
     title: ClassVar[str] = "Operators"
+    order: ClassVar[int] = 30
     follows_area: ClassVar[bool] = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:

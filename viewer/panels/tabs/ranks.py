@@ -8,10 +8,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
 from viewer.document import Document
-from viewer.panels.heat_map import HeatMap
-from viewer.panels.panel import Panel
-from viewer.panels.table_model import Column, Show
-from viewer.panels.table_view import TableView
+from viewer.panels.charts.heat_map import HeatMap
+from viewer.panels.panel import Panel, tab
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
     from viewer.statistics.ranks import RankTables
@@ -27,30 +27,14 @@ RANKS = (
     Column("last", "Last", Show.SHARE, "How many of its collectives it came to after all others", width=110),
     Column("idle", "Idle", Show.TIME, minor=True),
 )
-COLLECTIVES = (
-    Column("collective", "Collective"),
-    Column("group", "Group", width=84),
-    Column("bytes", "Size", Show.SIZE, "Bytes that one rank contributes"),
-    Column("count", "Count", Show.COUNT),
-    Column("ranks", "Ranks", Show.COUNT, minor=True),
-    Column(
-        "transfer_ns", "Transfer", Show.TIME, "Median of the shortest participants: about the transfer itself"
-    ),
-    Column("waiting_ns", "Waiting", Show.TIME, "Mean over the ranks, all instances together"),
-    Column("algorithm_bandwidth", "Algorithm", Show.RATE, "Bytes of the message a second", minor=True),
-    Column(
-        "bus_bandwidth",
-        "Bus",
-        Show.RATE,
-        "What each link carries: that bandwidth times the algorithm's factor",
-    ),
-)
 
 
+@tab
 class RanksPanel(Panel):
     """A row shows the rank's exposed communication on the timeline."""
 
     title: ClassVar[str] = "Ranks"
+    order: ClassVar[int] = 60
     follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
@@ -108,40 +92,3 @@ class RanksPanel(Panel):
         self.document.show_evidence(
             places_of(trace, analysis, device, "communication", "exposed communication", t0, t1)
         )
-
-
-class CollectivesPanel(Panel):
-    """Every kind of collective with its size, waiting and bandwidth."""
-
-    title: ClassVar[str] = "Collectives"
-    follows_step: ClassVar[bool] = False
-
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
-        self.table = TableView(COLLECTIVES, "Collectives")
-        self.tables = (self.table,)
-        self.column.addWidget(self.table)
-
-    def has_data(self) -> bool:
-        trace, analysis = self.document.trace, self.document.analysis
-        return (
-            trace is not None
-            and analysis is not None
-            and len(analysis.active_devices) > 1
-            and len(trace.collective_kernels) > 0
-        )
-
-    def refresh(self) -> None:
-        trace, analysis = self.document.trace, self.document.analysis
-        if trace is None or analysis is None:
-            return
-
-        def work() -> RankTables:
-            from viewer.statistics.ranks import rank_tables
-
-            return rank_tables(trace, analysis)
-
-        self.compute(work, self._show)
-
-    def _show(self, tables: RankTables) -> None:
-        self.table.set_frame(tables.collectives)

@@ -12,8 +12,8 @@ from rules import Diagnosis, Finding, Severity
 from viewer.document import Document, Stage
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label
-from viewer.panels.check_list import CheckList, check_name, counted_checks
-from viewer.panels.finding_card import FindingCard
+from viewer.panels.findings.check_list import CheckList, check_name, counted_checks
+from viewer.panels.findings.finding_card import FindingCard
 
 if TYPE_CHECKING:
     from viewer.capture.request import CaptureRequest

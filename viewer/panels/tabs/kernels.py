@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from viewer.document import Document
-from viewer.panels.panel import Panel
-from viewer.panels.table_model import Column, Show
-from viewer.panels.table_view import TableView
+from viewer.panels.panel import Panel, tab
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,10 +35,12 @@ BY_FAMILY = (
 )
 
 
+@tab
 class KernelsPanel(Panel):
     """Follows the selected area or step; a row selects the longest call on the timeline."""
 
     title: ClassVar[str] = "Kernels"
+    order: ClassVar[int] = 20
     has_families: ClassVar[bool] = True
     follows_area: ClassVar[bool] = True
 

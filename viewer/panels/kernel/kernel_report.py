@@ -10,14 +10,14 @@ from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 from parsers.model import Trace
 from rules import Finding
 from viewer.document import Document
-from viewer.panels.kernel_details import KernelDetails
-from viewer.panels.table_model import Column, Show
-from viewer.panels.table_view import TableView
+from viewer.panels.kernel.kernel_details import KernelDetails
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from viewer.panels.roofline import RooflinePlot
+    from viewer.panels.charts.roofline import RooflinePlot
 
 COLUMNS = (
     Column("short", "Kernel", whole="name"),
@@ -75,7 +75,7 @@ class KernelReport(QWidget):
 
     def _show_roofline(self, trace: Trace) -> None:
         try:
-            from viewer.panels.roofline import RooflinePlot
+            from viewer.panels.charts.roofline import RooflinePlot
         except ImportError:
             return
         if self.roofline is None:

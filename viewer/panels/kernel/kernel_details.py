@@ -25,10 +25,10 @@ from rules.kernels.checks.stalls import LARGE_STALL_SHARE, label_of, stalls
 from rules.kernels.explanations import SECTIONS, STALLS, explain_metric
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label
-from viewer.panels.bar_chart import Bar, BarChart
-from viewer.panels.memory_flow import MemoryDiagram
-from viewer.panels.table_model import Column
-from viewer.panels.table_view import TableView
+from viewer.panels.charts.bar_chart import Bar, BarChart
+from viewer.panels.charts.memory_flow import MemoryDiagram
+from viewer.panels.tables.table_model import Column
+from viewer.panels.tables.table_view import TableView
 from viewer.statistics.kernel_report import VERDICTS, memory_flow
 from viewer.timeline.geometry.naming import kernel_name
 

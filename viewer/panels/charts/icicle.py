@@ -1,26 +1,21 @@
-"""The flame tab: an icicle graph of the selected area, or of the step, with equal calls added up."""
+"""An icicle graph: callers above, callees below, equal calls added up."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 import numpy as np
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QScrollArea, QToolTip, QWidget
+from PySide6.QtWidgets import QToolTip, QWidget
 
-from parsers.model import LaneKind, Trace
+from parsers.model import Trace
 from parsers.model.units import duration, percent
-from viewer.document import Document
 from viewer.look import theme
-from viewer.look.labels import ElidedLabel, tooltip
-from viewer.panels.panel import Panel
-from viewer.statistics.call_tree import ROOT, CallTree, call_tree
+from viewer.look.labels import tooltip
+from viewer.statistics.call_tree import ROOT, CallTree
 from viewer.timeline.geometry.naming import plain_name, python_name
 
 ROW_HEIGHT = 20
 LEAST_WIDTH, LEAST_FOR_TEXT = 0.7, 34
-KINDS = {"Operators": LaneKind.CPU_THREAD, "Python": LaneKind.PYTHON, "Regions": LaneKind.REGION}
 
 
 class IcicleView(QWidget):
@@ -148,75 +143,3 @@ class IcicleView(QWidget):
             self.focus_on(int(self.tree.parent[self.focus_node]))
         else:
             super().keyPressEvent(event)
-
-
-class FlamePanel(Panel):
-    """Follows the selected area, else the selected step; every CPU thread counts."""
-
-    title: ClassVar[str] = "Flame"
-
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
-        self.view = IcicleView()
-        self.view.chosen.connect(document.select_event)
-        self.view.focused.connect(self._say)
-        self.kind = QComboBox()
-        self.kind.setAccessibleName("What to add up")
-        self.kind.currentIndexChanged.connect(lambda _: self.refresh())
-        self._text = ElidedLabel("", "secondary", pixels=12)
-        everything = QPushButton("Show all")
-        everything.clicked.connect(lambda: self.view.focus_on(ROOT))
-        top = QHBoxLayout()
-        top.setContentsMargins(14, 5, 10, 4)
-        top.setSpacing(8)
-        top.addWidget(self._text, 1)
-        top.addWidget(everything)
-        top.addWidget(self.kind)
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
-        scroll.setWidget(self.view)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.column.addLayout(top)
-        self.column.addWidget(scroll, 1)
-        document.area_changed.connect(self.invalidate)
-
-    def _lanes(self, kind: LaneKind) -> list[int]:
-        trace = self.document.trace
-        lanes = (
-            [] if trace is None else [index for index, lane in enumerate(trace.lanes) if lane.kind is kind]
-        )
-        area = self.document.area
-        chosen = [lane for lane in lanes if area is None or not area.lanes or lane in area.lanes]
-        return chosen or lanes
-
-    def has_data(self) -> bool:
-        return any(self._lanes(kind) for kind in (LaneKind.CPU_THREAD, LaneKind.PYTHON))
-
-    def refresh(self) -> None:
-        trace, area = self.document.trace, self.document.area
-        if trace is None:
-            return
-        names = [name for name, kind in KINDS.items() if self._lanes(kind)]
-        if [self.kind.itemText(index) for index in range(self.kind.count())] != names:
-            blocked = self.kind.blockSignals(True)
-            self.kind.clear()
-            self.kind.addItems(names)
-            self.kind.blockSignals(blocked)
-        lanes = self._lanes(KINDS[self.kind.currentText()]) if names else []
-        t0, t1 = (area.start, area.end) if area is not None else self.document.window
-        self.compute(lambda: (trace, call_tree(trace, lanes, t0, t1)), self._show)
-
-    def _show(self, result: tuple[Trace, CallTree]) -> None:
-        self.view.show_tree(*result)
-
-    def _say(self, node: int) -> None:
-        tree = self.view.tree
-        if tree is None or not len(tree):
-            self._text.setText("Nothing ran here.")
-        elif node == ROOT:
-            self._text.setText(
-                f"{duration(tree.whole)} in all. Click a call to widen it, Ctrl-click to see its longest."
-            )
-        else:
-            self._text.setText(self.view.describe(node))

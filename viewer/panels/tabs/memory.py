@@ -12,7 +12,7 @@ from parsers.model.units import percent, size
 from viewer.document import Document
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel
-from viewer.panels.panel import Panel
+from viewer.panels.panel import Panel, tab
 
 MOST_POINTS = 4000
 MOST_CURVES = 10
@@ -52,10 +52,12 @@ def outline(counter: Counter, points: int = MOST_POINTS) -> tuple[np.ndarray, np
     return time, np.column_stack((low, high)).ravel()
 
 
+@tab
 class MemoryPanel(Panel):
     """A step curve for each counter; pyqtgraph is imported when the tab is first shown."""
 
     title: ClassVar[str] = "Memory"
+    order: ClassVar[int] = 80
     follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:

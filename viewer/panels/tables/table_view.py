@@ -34,7 +34,7 @@ from PySide6.QtWidgets import (
 from viewer.kept.whole_file import write_text
 from viewer.look import theme
 from viewer.look.labels import elided_inside
-from viewer.panels.table_model import RAW_ROLE, TEXTS, Column, Index, Show, TableModel
+from viewer.panels.tables.table_model import RAW_ROLE, TEXTS, Column, Index, Show, TableModel
 
 if TYPE_CHECKING:
     import pandas as pd

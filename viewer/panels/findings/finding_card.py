@@ -25,7 +25,7 @@ from rules.base import EXPLANATION_HEADINGS
 from viewer.look import theme
 from viewer.look.category_colors import color_of
 from viewer.look.labels import Label, breakable, unbroken
-from viewer.panels.code_box import CodeBox
+from viewer.panels.findings.code_box import CodeBox
 from viewer.reports.wording import short_ceiling
 
 if TYPE_CHECKING:

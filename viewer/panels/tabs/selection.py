@@ -23,11 +23,11 @@ from parsers.model.units import duration
 from viewer.document import Area, Document
 from viewer.kept.changed_files import changed_files
 from viewer.look.labels import ElidedLabel, Label
-from viewer.panels.facts import FactList
-from viewer.panels.histogram import Histogram
-from viewer.panels.panel import Panel
-from viewer.panels.table_model import Column, Show
-from viewer.panels.table_view import TableView
+from viewer.panels.charts.histogram import Histogram
+from viewer.panels.panel import Panel, tab
+from viewer.panels.tables.facts import FactList
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap
 from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
 from viewer.window.search import Walk
@@ -55,10 +55,12 @@ LONGEST_VALUE = 4000
 NARROW = 760  # pixels: less has no room for facts, arguments and histogram side by side
 
 
+@tab
 class SelectionPanel(Panel):
     """Follows the document's event, gap and area; the last thing selected is the one shown."""
 
     title: ClassVar[str] = "Selection"
+    order: ClassVar[int] = 10
     of_selection: ClassVar[bool] = True
     follows_step: ClassVar[bool] = False
 

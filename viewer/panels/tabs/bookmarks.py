@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QPushButton, QWidget
 from rules.base import Evidence
 from viewer.document import Document
 from viewer.kept.session import Bookmark, Session, SessionError, session_path
-from viewer.panels.panel import Panel
-from viewer.panels.table_model import Column, Show
-from viewer.panels.table_view import TableView
+from viewer.panels.panel import Panel, tab
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
 from viewer.statistics.event_facts import KIND_NAMES
 
 COLUMNS = (
@@ -25,10 +25,12 @@ COLUMNS = (
 )
 
 
+@tab
 class BookmarksPanel(Panel):
     """Reads and writes the session of the open recording; ``changed`` after every change."""
 
     title: ClassVar[str] = "Bookmarks"
+    order: ClassVar[int] = 110
     follows_step: ClassVar[bool] = False
     changed = Signal()
     failed = Signal(str)

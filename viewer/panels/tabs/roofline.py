@@ -1,4 +1,4 @@
-"""The counters tab: what Nsight Compute measured for the selected kernel, where a report was opened as well."""
+"""The roofline tab: profiled launches, else operators as far as their shapes let one estimate."""
 
 from __future__ import annotations
 
@@ -8,69 +8,19 @@ from PySide6.QtWidgets import QWidget
 
 from parsers.model import Attribute
 from viewer.document import Document
-from viewer.look.labels import Label
-from viewer.panels.panel import Panel
+from viewer.panels.panel import Panel, tab
 
 if TYPE_CHECKING:
     from rules.kernels.roofline import Roofline
-    from viewer.panels.kernel_details import KernelDetails
-    from viewer.panels.roofline import RooflinePlot
+    from viewer.panels.charts.roofline import RooflinePlot
 
 
-class CountersPanel(Panel):
-    """Shows the profiled launch that stands for the selected kernel, and how sure that is."""
-
-    title: ClassVar[str] = "Counters"
-    follows_step: ClassVar[bool] = False
-
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(document, parent)
-        self._note = Label("", "secondary", pixels=12, wrap=True)
-        self._note.setContentsMargins(14, 6, 14, 2)
-        self.details: KernelDetails | None = None
-        self.column.addWidget(self._note)
-        self.column.addStretch(0)
-        document.event_changed.connect(self.invalidate)
-
-    def has_data(self) -> bool:
-        trace = self.document.trace
-        return trace is not None and bool(trace.kernels) and len(trace.events) > 0
-
-    def refresh(self) -> None:
-        from rules.kernels.join import kernel_join
-
-        trace, event = self.document.trace, self.document.selected_event
-        if trace is None:
-            return
-        join = kernel_join(trace)
-        found = join.profile_of(event) if event >= 0 else None
-        if found is None:
-            if self.details is not None:
-                self.details.hide()
-            why = "This event has no counters." if event >= 0 else "Select a kernel to see its counters."
-            self._note.setText(
-                f"{why} {join.matched:,} of {len(join.event):,} kernels of the timeline were profiled."
-            )
-            return
-        kernel, certainty = found
-        self._note.setText(f"{certainty.text[:1].upper()}{certainty.text[1:]}.")
-        details = self._made_details()
-        details.show_kernel(kernel)
-        details.show()
-
-    def _made_details(self) -> KernelDetails:
-        if self.details is None:
-            from viewer.panels.kernel_details import KernelDetails
-
-            self.details = KernelDetails()
-            self.column.insertWidget(1, self.details, 1)
-        return self.details
-
-
+@tab
 class RooflinePanel(Panel):
     """The roofline beside a timeline: of profiled launches, else of operators as their shapes let one estimate."""
 
     title: ClassVar[str] = "Roofline"
+    order: ClassVar[int] = 100
     follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
@@ -109,7 +59,7 @@ class RooflinePanel(Panel):
 
     def _made_plot(self) -> RooflinePlot:
         if self.plot is None:
-            from viewer.panels.roofline import RooflinePlot
+            from viewer.panels.charts.roofline import RooflinePlot
 
             self.plot = RooflinePlot(low=True)
             self.plot.chosen.connect(self._select)

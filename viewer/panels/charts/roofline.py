@@ -18,7 +18,7 @@ from parsers.model.units import duration, three_digits
 from rules.kernels.roofline import Point, Roof, Roofline, distance, roofline
 from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
-from viewer.panels.roof_names import NamePlaces
+from viewer.panels.charts.roof_names import NamePlaces
 from viewer.timeline.geometry.naming import kernel_name
 
 LEAST_DOT, MOST_DOT = 7.0, 17.0

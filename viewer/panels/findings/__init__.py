@@ -1,0 +1,1 @@
+"""The diagnosis beside the timeline: cards of findings and the lists of checks."""

@@ -1,0 +1,1 @@
+"""Tables and lists of facts that every tab and dialog uses."""

@@ -1,0 +1,97 @@
+"""The flame tab: an icicle graph of the selected area, or of the step, with equal calls added up."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QScrollArea, QWidget
+
+from parsers.model import LaneKind, Trace
+from parsers.model.units import duration
+from viewer.document import Document
+from viewer.look.labels import ElidedLabel
+from viewer.panels.charts.icicle import IcicleView
+from viewer.panels.panel import Panel, tab
+from viewer.statistics.call_tree import ROOT, CallTree, call_tree
+from viewer.timeline.kinds.base import nested_styles
+
+
+@tab
+class FlamePanel(Panel):
+    """Follows the selected area, else the selected step; every CPU thread counts."""
+
+    title: ClassVar[str] = "Flame"
+    order: ClassVar[int] = 40
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self.view = IcicleView()
+        self.view.chosen.connect(document.select_event)
+        self.view.focused.connect(self._say)
+        self.kind = QComboBox()
+        self.kind.setAccessibleName("What to add up")
+        self.kind.currentIndexChanged.connect(lambda _: self.refresh())
+        self._text = ElidedLabel("", "secondary", pixels=12)
+        everything = QPushButton("Show all")
+        everything.clicked.connect(lambda: self.view.focus_on(ROOT))
+        top = QHBoxLayout()
+        top.setContentsMargins(14, 5, 10, 4)
+        top.setSpacing(8)
+        top.addWidget(self._text, 1)
+        top.addWidget(everything)
+        top.addWidget(self.kind)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        scroll.setWidget(self.view)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.column.addLayout(top)
+        self.column.addWidget(scroll, 1)
+        document.area_changed.connect(self.invalidate)
+
+    def _lanes(self, kind: LaneKind) -> list[int]:
+        trace = self.document.trace
+        lanes = (
+            [] if trace is None else [index for index, lane in enumerate(trace.lanes) if lane.kind is kind]
+        )
+        area = self.document.area
+        chosen = [lane for lane in lanes if area is None or not area.lanes or lane in area.lanes]
+        return chosen or lanes
+
+    def _choices(self) -> dict[str, list[int]]:
+        """The lanes with calls inside calls, by how they are spoken of."""
+        found = {nested.all: self._lanes(style.kind) for style, nested in nested_styles()}
+        return {name: lanes for name, lanes in found.items() if lanes}
+
+    def has_data(self) -> bool:
+        return bool(self._choices())
+
+    def refresh(self) -> None:
+        trace, area = self.document.trace, self.document.area
+        if trace is None:
+            return
+        choices = self._choices()
+        names = list(choices)
+        if [self.kind.itemText(index) for index in range(self.kind.count())] != names:
+            blocked = self.kind.blockSignals(True)
+            self.kind.clear()
+            self.kind.addItems(names)
+            self.kind.blockSignals(blocked)
+        lanes = choices.get(self.kind.currentText(), [])
+        t0, t1 = (area.start, area.end) if area is not None else self.document.window
+        self.compute(lambda: (trace, call_tree(trace, lanes, t0, t1)), self._show)
+
+    def _show(self, result: tuple[Trace, CallTree]) -> None:
+        self.view.show_tree(*result)
+
+    def _say(self, node: int) -> None:
+        tree = self.view.tree
+        if tree is None or not len(tree):
+            self._text.setText("Nothing ran here.")
+        elif node == ROOT:
+            self._text.setText(
+                f"{duration(tree.whole)} in all. Click a call to widen it, Ctrl-click to see its longest."
+            )
+        else:
+            self._text.setText(self.view.describe(node))

@@ -1,0 +1,79 @@
+"""GPU streams: operations coloured by kernel family; streams that mostly communicate or only copy say so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from parsers.model import Lane, LaneKind, Trace
+from rules.analysis.idle.causes import Cause
+from rules.analysis.names.families import classify
+from viewer.timeline.geometry.naming import kernel_name
+from viewer.timeline.kinds.base import LaneStyle, Place, StyledRow, Wish, lane_style
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QColor
+
+    from viewer.look.theme import Theme
+
+
+@lane_style
+class GpuStreamStyle(LaneStyle):
+    """Every operation of one stream."""
+
+    kind: ClassVar[LaneKind] = LaneKind.GPU_STREAM
+    order: ClassVar[int] = 90
+    category: ClassVar[str] = "GPU operations"
+    hue: ClassVar[str] = "#36b3e6"
+    heading: ClassVar[str] = "GPU operations"
+    wish: ClassVar[Wish] = Wish(72, 20, 4)
+    beside: ClassVar[Wish | None] = Wish(36, 20, 4)
+    brief: ClassVar[Wish] = Wish(46, 18, 2)
+    brief_beside: ClassVar[Wish | None] = Wish(28, 18, 2)
+    highest_row: ClassVar[int] = 48
+
+    def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
+        return classify(name).family.label
+
+    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+        return theme.family(key)
+
+    def shown(self, name: str) -> str:
+        return kernel_name(name)
+
+    def told(self, name: str) -> str:
+        return classify(name).family.label
+
+    def titles(self, lane: Lane, trace: Trace) -> tuple[str, str]:
+        if lane.device is None:
+            return super().titles(lane, trace)
+        device = trace.devices[lane.device]
+        stream = f"stream {lane.stream}" if lane.stream is not None else ""
+        where = f"GPU {device.id} · {stream}" if stream else f"GPU {device.id}"
+        if not self.title:
+            return where, device.name
+        return self.title, stream if lane.rank is not None or len(trace.devices) == 1 else where
+
+    def place(self, lane: Lane, works: bool, leads: bool) -> Place:
+        return Place.GPU if lane.device is not None else super().place(lane, works, leads)
+
+
+@lane_style
+class CommunicationStyle(GpuStreamStyle):
+    """A stream that mostly runs collectives."""
+
+    kind: ClassVar[LaneKind] = LaneKind.NCCL
+    order: ClassVar[int] = 100
+    title: ClassVar[str] = "Communication"
+    hue: ClassVar[str] = "#c86fc9"
+    stays_when_brief: ClassVar[bool] = True
+
+
+@lane_style
+class CopyStyle(GpuStreamStyle):
+    """A stream that only copies."""
+
+    kind: ClassVar[LaneKind] = LaneKind.COPY
+    order: ClassVar[int] = 110
+    title: ClassVar[str] = "Copies"
+    hue: ClassVar[str] = "#3aa99f"

@@ -1,0 +1,106 @@
+"""What a CPU thread does: operators, Python frames, and calls of the CUDA runtime and driver."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from parsers.model import Lane, LaneKind, Trace
+from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.idle.causes import Cause
+from viewer.timeline.geometry.naming import python_name
+from viewer.timeline.kinds.base import LaneStyle, Nested, StyledRow, Wish, lane_style, stable_number
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QColor
+
+    from viewer.look.theme import Theme
+
+_THREADS = ("#5f86cf", "#8f84cf", "#5aa39a", "#b07fae", "#8c9a5b", "#6f93b8")
+_CALLS = (
+    ("launch", re.compile(r"launch", re.IGNORECASE)),
+    ("wait", re.compile(r"synchronize|StreamWaitEvent|EventQuery", re.IGNORECASE)),
+    ("copy", re.compile(r"memcpy|memset|prefetch", re.IGNORECASE)),
+    (
+        "memory",
+        re.compile(r"malloc|free|hostalloc|memalloc|hostregister|mempool|memcreate|memmap", re.IGNORECASE),
+    ),
+)
+
+
+@lane_style
+class CpuThreadStyle(LaneStyle):
+    """Operators of one thread: one hue a thread, a lighter shade for each level, small steps between neighbours."""
+
+    kind: ClassVar[LaneKind] = LaneKind.CPU_THREAD
+    order: ClassVar[int] = 20
+    subtitle: ClassVar[str] = "CPU operators"
+    endings: ClassVar[tuple[str, ...]] = ("operators",)
+    category: ClassVar[str] = "CPU operators"
+    hue: ClassVar[str] = "#5f86cf"
+    nested: ClassVar[Nested | None] = Nested("Operator", "Operators", 0)
+    main_thread: ClassVar[int] = 1
+    wish: ClassVar[Wish] = Wish(30, 15, 6)
+
+    def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
+        return str(stable_number(name) % 3)
+
+    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+        hue = theme.plain(_THREADS[row.number % len(_THREADS)])
+        return theme.shaded(hue, int(key) - 1 + min(row.depth, 4))
+
+
+@lane_style
+class PythonStyle(LaneStyle):
+    """Frames of one thread's Python stack: muted colours by file."""
+
+    kind: ClassVar[LaneKind] = LaneKind.PYTHON
+    order: ClassVar[int] = 30
+    title: ClassVar[str] = "Python"
+    endings: ClassVar[tuple[str, ...]] = ("Python frames", "Python")
+    category: ClassVar[str] = "Python frames"
+    hue: ClassVar[str] = "#9cb86a"
+    nested: ClassVar[Nested | None] = Nested("Python frame", "Python", 1)
+    starts_small: ClassVar[bool] = True
+    wish: ClassVar[Wish] = Wish(30, 14, 12)
+
+    def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
+        return str(stable_number(name.split("(")[0]) % 10)
+
+    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+        return theme.muted(theme.named(int(key)), 0.45)
+
+    def shown(self, name: str) -> str:
+        return python_name(super().shown(name))
+
+
+@lane_style
+class CudaApiStyle(LaneStyle):
+    """Runtime and driver calls of one thread: launches, copies, waits and allocations apart."""
+
+    kind: ClassVar[LaneKind] = LaneKind.CUDA_API
+    order: ClassVar[int] = 40
+    title: ClassVar[str] = "CUDA API"
+    endings: ClassVar[tuple[str, ...]] = ("CUDA calls",)
+    category: ClassVar[str] = "CUDA API calls"
+    hue: ClassVar[str] = "#c2a14a"
+    heading: ClassVar[str] = "GPU API calls"
+    main_thread: ClassVar[int] = 1
+    wish: ClassVar[Wish] = Wish(34, 18, 2)
+
+    def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
+        return next((group for group, pattern in _CALLS if pattern.search(name)), "other calls")
+
+    def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+        if key == "wait":
+            return theme.cause(Cause.SYNCHRONIZATION)
+        if key == "memory":
+            return theme.cause(Cause.ALLOCATOR)
+        if key == "copy":
+            return theme.family("copies")
+        return theme.plain(self.hue) if key == "launch" else theme.grey
+
+    def titles(self, lane: Lane, trace: Trace) -> tuple[str, str]:
+        title, second = super().titles(lane, trace)
+        return "HIP API" if is_amd(trace) else title, second
