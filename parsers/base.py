@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
@@ -59,6 +60,17 @@ class Previewing(Protocol):
 
     def preview(self, source: Source, most_events: int, progress: Progress) -> Trace | None:
         """A trace of about the first ``most_events``, made in a second at most; None where that cannot be done."""
+
+
+@runtime_checkable
+class InParts(Protocol):
+    """A parser of recordings that lie in several files, such as a table of kernels and a table of calls."""
+
+    def recording_of(self, source: Source) -> str:
+        """What is the same for all parts of one recording."""
+
+    def read_parts(self, sources: Sequence[Source], progress: Progress) -> Trace:
+        """One trace of all parts; raises ``TraceError`` when none can be used."""
 
 
 P = TypeVar("P", bound=type)

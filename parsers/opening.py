@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from parsers import cache
-from parsers.base import Reopenable, Source, parser_of
-from parsers.containers import contents, holding
+from parsers.base import InParts, Reopenable, Source, parser_of
+from parsers.containers import Contents, contents, holding
 from parsers.file_arguments import with_origin
 from parsers.merge import merge
 from parsers.model import (
@@ -28,27 +28,46 @@ def open_run(paths: Sequence[Path], progress: Progress | None = None) -> Trace:
     """What ``parsers.open_trace`` promises."""
     progress = progress or Progress()
     found = [contents(Path(path), progress.part(0.0, 0.1)) for path in paths]
-    total = sum(len(each.sources) for each in found)
+    recordings = _recordings(found)
+    total = len(recordings)
     traces: list[Trace] = []
-    skipped: list[tuple[str, str]] = []
-    for each in found:
-        for source in each.sources:
-            part = progress.part(0.1 + 0.8 * len(traces) / total, 0.1 + 0.8 * (len(traces) + 1) / total)
-            try:
-                traces.append(holding(_read(source, part, lasting=each.folder is None), each.folder))
-            except TraceError as error:
-                if not each.is_container:
-                    raise
-                skipped.append((source.name, error.problem))
-        skipped += each.skipped
+    skipped = [each for content in found for each in content.skipped]
+    for number, (content, sources) in enumerate(recordings):
+        part = progress.part(0.1 + 0.8 * number / total, 0.1 + 0.8 * (number + 1) / total)
+        try:
+            traces.append(holding(_read(sources, part, lasting=content.folder is None), content.folder))
+        except TraceError as error:
+            if not content.is_container:
+                raise
+            skipped += [(source.name, error.problem) for source in sources]
     if not traces:
         raise _nothing_usable(Path(paths[0]) if paths else Path(), skipped)
     trace = traces[0] if len(traces) == 1 else merge(traces)
     return _with_skipped(trace, skipped)
 
 
-def _read(source: Source, progress: Progress, lasting: bool) -> Trace:
-    """Read one source; ``lasting`` says that its path is the user's own file, which may be in the cache."""
+def _recordings(found: Sequence[Contents]) -> list[tuple[Contents, list[Source]]]:
+    """The sources of each recording: those of one that lies in several files are together."""
+    recordings: list[tuple[Contents, list[Source]]] = []
+    begun: dict[tuple[str, str], list[Source]] = {}
+    for content in found:
+        for source in content.sources:
+            parser = parser_of(source)
+            if parser is not None and isinstance(parser, InParts):
+                key = (parser.format, parser.recording_of(source))
+                if key in begun:
+                    begun[key].append(source)
+                    continue
+                begun[key] = [source]
+                recordings.append((content, begun[key]))
+            else:
+                recordings.append((content, [source]))
+    return recordings
+
+
+def _read(sources: Sequence[Source], progress: Progress, lasting: bool) -> Trace:
+    """Read one recording; ``lasting`` says that its path is the user's own file, which may be in the cache."""
+    source = sources[0]
     parser = parser_of(source)
     if parser is None:
         raise UnknownFormat(
@@ -57,14 +76,28 @@ def _read(source: Source, progress: Progress, lasting: bool) -> Trace:
             "It reads PyTorch profiler and Chrome JSON, Nsight Systems SQLite exports, Nsight Compute reports and CSV, "
             "and nvidia-smi logs.",
         )
+    if len(sources) > 1 and isinstance(parser, InParts):
+        return _with_something(parser.read_parts(sources, progress), source)
     if lasting and isinstance(parser, Reopenable):
         argument_source = partial(parser.argument_source, source)
         if (known := cache.load(source.path, parser.format, argument_source)) is not None:
             return with_origin(known, parser, source, known.inputs[0].state)
     state = cache.state_of(source.path)
-    trace = with_origin(parser.read(source, progress), parser, source, state)
+    trace = with_origin(_with_something(parser.read(source, progress), source), parser, source, state)
     kept = state if lasting else None
     return replace(trace, inputs=tuple(replace(each, state=kept) for each in trace.inputs))
+
+
+def _with_something(trace: Trace, source: Source) -> Trace:
+    """The trace, unless there is nothing in it to show: then ``Malformed``, because silence would look like health."""
+    if len(trace.events) or trace.counters or trace.kernels:
+        return trace
+    lost = trace.quality.quarantined
+    raise Malformed(
+        source.path,
+        f"There is no event in this recording{f', apart from {lost:,} that cannot be used' if lost else ''}.",
+        "Record again, and see what the profiler prints: it may have been given nothing to record.",
+    )
 
 
 def _nothing_usable(path: Path, skipped: list[tuple[str, str]]) -> TraceError:

@@ -27,9 +27,11 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import TraceBuilder
-from parsers.rpd.columns import RpdColumns, arguments_of, place_in, taken
+from parsers.rocm.columns import DatabaseColumns, arguments_of
+from parsers.rocm.timeline import place_in, taken
 from parsers.sqlite.database import ABSENT, Database
-from parsers.sqlite.read_only import SQLITE_MAGIC, read_only_uri
+from parsers.sqlite.listed import tables_of
+from parsers.sqlite.read_only import read_only_uri
 from parsers.sqlite.row_source import RowSource
 from parsers.sqlite.rows import source_rows
 from parsers.sqlite.unpacked import unpacked
@@ -38,6 +40,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Columns = Mapping[str, I64]
 _FARTHEST_NS = -ABSENT // 2
+_TABLES = frozenset({"rocpd_api", "rocpd_op"})
 _MARKER = "UserMarker"
 _IN_WORK_ITEMS = ("hipExt", "hipHcc")  # these calls state the grid in work-items, the others in blocks
 _COPIES = {"HostToDevice": CopyKind.H2D, "DeviceToHost": CopyKind.D2H, "DeviceToDevice": CopyKind.D2D}
@@ -46,13 +49,15 @@ _UNITS = {"sclk": "MHz", "mclk": "MHz", "power": "W", "temp": "C", "vram": "B", 
 
 @parser
 class RocmProfileData:
-    """Recognised as a SQLite database whose tables begin with "rocpd_"."""
+    """Recognised as a SQLite database with a table of calls or operations of rocmProfileData."""
 
     format: ClassVar[str] = "rpd"
+    title: ClassVar[str] = "ROCm Profile Data"
+    suffixes: ClassVar[tuple[str, ...]] = (".rpd",)
     priority: ClassVar[int] = 25
 
     def recognises(self, source: Source) -> bool:
-        return source.head.startswith(SQLITE_MAGIC) and b"rocpd_" in source.head
+        return bool(_TABLES & tables_of(source))
 
     def argument_source(self, source: Source) -> ArgumentSource:
         path = unpacked(source, Progress()) if source.compression else source.path
@@ -63,7 +68,7 @@ class RocmProfileData:
         builder = TraceBuilder()
         database = Database.open(path, read_only_uri(path, builder.quality))
         with contextlib.closing(database):
-            tables = RpdColumns(database, builder.quality, progress)
+            tables = DatabaseColumns(database, builder.quality, progress)
             _Recording(tables, builder).read()
         builder.inputs.append(TraceInput(str(source.path), self.format, "rocmProfileData"))
         builder.sources.append(RowSource.of(path, arguments_of))
@@ -72,7 +77,7 @@ class RocmProfileData:
 
 @dataclass(slots=True)
 class _Recording:
-    tables: RpdColumns
+    tables: DatabaseColumns
     builder: TraceBuilder
 
     def read(self) -> None:

@@ -10,6 +10,14 @@ MetricValue = float | int | str
 Dim3 = tuple[int, int, int]
 
 
+_TIMES = (
+    "gpu__time_duration.sum",
+    "gpu__time_duration.avg",
+    "gpu__time_active.sum",
+    "DurationNs",
+)  # the last: rocprof
+
+
 @dataclass(frozen=True, slots=True)
 class RuleResult:
     """A verdict that the recording tool itself stored beside the metrics."""
@@ -60,7 +68,7 @@ class KernelProfile:
 
         From cycles and clock rate where the time itself was not collected.
         """
-        for metric in ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_active.sum"):
+        for metric in _TIMES:
             if (time := self.number(metric)) is not None:
                 return time
         for unit in ("gpc", "sm", "smsp"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parsers import open_trace
-from parsers.model import Attribute, EventKind, LaneKind, MemoryKind, SyncKind, Trace
+from parsers.model import Attribute, EventKind, LaneKind, MemoryKind, SyncKind, Trace, TraceError
 from tests.parsers.nsys_exports import LOCAL, PROCESS, THREAD, call, copy, export, kernel, nvtx
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -78,9 +78,11 @@ def test_a_kernel_without_a_long_name_has_its_short_one(tmp_path: Path) -> None:
 
 
 def test_rows_without_times_cannot_be_shown_and_are_counted(tmp_path: Path) -> None:
-    rows = [{key: value for key, value in kernel(10, 20).items() if key != "start"}]
-    trace = opened(tmp_path, **{KERNELS: rows})
-    assert (len(trace.events), trace.quality.quarantined, trace.quality.events_read) == (0, 1, 1)
+    timeless = {key: value for key, value in kernel(10, 20).items() if key != "start"}
+    trace = opened(tmp_path, **{KERNELS: [kernel(10, 20), timeless]})
+    assert (len(trace.events), trace.quality.quarantined, trace.quality.events_read) == (1, 1, 2)
+    with pytest.raises(TraceError, match="no event in this recording, apart from 1 that cannot be used"):
+        opened(tmp_path, **{KERNELS: [timeless]})
 
 
 def test_unknown_columns_and_tables_are_no_obstacle(tmp_path: Path) -> None:
@@ -93,8 +95,15 @@ def test_unknown_columns_and_tables_are_no_obstacle(tmp_path: Path) -> None:
 
 
 def test_empty_tables_are_no_obstacle(tmp_path: Path) -> None:
-    trace = opened(tmp_path, **{KERNELS: [], CALLS: [], "NVTX_EVENTS": [], "OSRT_API": [], "GPU_METRICS": []})
-    assert len(trace.events) == 0
+    empty: dict[str, list[dict[str, object]]] = {
+        CALLS: [],
+        "NVTX_EVENTS": [],
+        "OSRT_API": [],
+        "GPU_METRICS": [],
+    }
+    assert len(opened(tmp_path, **{KERNELS: [kernel(1, 2)]}, **empty).events) == 1
+    with pytest.raises(TraceError, match="no event"):
+        opened(tmp_path, **{KERNELS: []}, **empty)
 
 
 def test_values_of_another_type_are_converted(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Whole columns of the tables of a ROCm Profile Data database, and the strings they point to."""
+"""Whole columns of the tables of a ROCm database, and the strings they point to."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,25 +11,31 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Effect, Progress, QualityRecorder
-from parsers.sqlite.database import ABSENT, Database, TableDamaged, quote
+from parsers.sqlite.database import ABSENT, Database, Table, TableDamaged, quote
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 _NAMES_IN_ONE_QUERY = 500
+_OF_ONE_PROCESS = re.compile(r"rocpd_(?:kernel_dispatch|memory_copy|region|sample)(_\w+)")
 
 
 @dataclass(slots=True)
-class RpdColumns:
-    """Reads tables by name; a missing column holds ``ABSENT`` everywhere, a missing table has no rows."""
+class DatabaseColumns:
+    """Reads tables by name and a suffix that all have; a missing column holds ``ABSENT``, a missing table no rows."""
 
     database: Database
     quality: QualityRecorder
     progress: Progress
+    suffix: str = ""
     _strings: dict[int, str] = field(default_factory=dict)
+
+    def table(self, name: str) -> Table | None:
+        """The table of that name; None when there is none."""
+        return self.database.table(name + self.suffix)
 
     def read(self, name: str, *columns: str) -> Mapping[str, I64]:
         """The columns of every row, and its rowid as "row"."""
-        table = self.database.table(name)
+        table = self.table(name)
         parts: dict[str, list[I64]] = {column: [np.empty(0, np.int64)] for column in ("row", *columns)}
         if table is None:
             return {column: values[0] for column, values in parts.items()}
@@ -47,13 +54,13 @@ class RpdColumns:
     def strings(self, ids: Iterable[int]) -> Mapping[int, str]:
         """The texts of these ids of rocpd_string; empty where there is none."""
         missing = sorted(set(ids) - self._strings.keys())
-        if self.database.table("rocpd_string") is not None:
+        if (table := self.table("rocpd_string")) is not None:
             for first in range(0, len(missing), _NAMES_IN_ONE_QUERY):
                 some = missing[first : first + _NAMES_IN_ONE_QUERY]
                 marks = ",".join("?" * len(some))
                 try:
                     rows = self.database.rows(
-                        f"SELECT id, string FROM rocpd_string WHERE id IN ({marks})", some
+                        f"SELECT id, string FROM {quote(table.name)} WHERE id IN ({marks})", some
                     )
                 except sqlite3.Error:
                     break
@@ -62,39 +69,24 @@ class RpdColumns:
 
     def texts(self, name: str, *columns: str) -> list[tuple[object, ...]]:
         """The columns of a small table as they are."""
-        return self.database.few(name, *columns)
+        return self.database.few(name + self.suffix, *columns)
 
     def number_of(self, name: str) -> int:
         """The number of a table for ``source_row``."""
-        table = self.database.table(name)
+        table = self.table(name)
         return self.database.number_of(table) if table else 0
-
-
-def place_in(keys: I64, wanted: I64) -> I64:
-    """For each wanted number the place of the first equal one in ``keys``; -1 without one."""
-    if not len(keys):
-        return np.full(len(wanted), -1, np.int64)
-    order = np.argsort(keys, kind="stable")
-    at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    found = order[at]
-    return np.where(keys[found] == wanted, found, -1)
-
-
-def taken(column: I64, places: I64) -> I64:
-    """The values at these places; ``ABSENT`` where the place is -1."""
-    if not len(column):
-        return np.full(len(places), ABSENT, np.int64)
-    return np.where(places >= 0, column[np.maximum(places, 0)], ABSENT)
 
 
 def arguments_of(connection: sqlite3.Connection, table: str, rowid: int) -> dict[str, object]:
     """One row with the strings that its ``..._id`` columns point to."""
+    suffix = match[1] if (match := _OF_ONE_PROCESS.fullmatch(table)) else ""
+    strings = quote(f"rocpd_string{suffix}")
     cursor = connection.execute(f"SELECT * FROM {quote(table)} WHERE rowid = ?", (rowid,))
     values = cursor.fetchone()
     shown: dict[str, object] = {}
     for column, value in zip((each[0] for each in cursor.description), values or (), strict=False):
         if column.endswith("_id") and isinstance(value, int):
-            text = connection.execute("SELECT string FROM rocpd_string WHERE id = ?", (value,)).fetchone()
+            text = connection.execute(f"SELECT string FROM {strings} WHERE id = ?", (value,)).fetchone()
             if text and text[0]:
                 shown[column.removesuffix("_id")] = text[0]
         elif value is not None and not isinstance(value, bytes):

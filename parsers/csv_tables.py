@@ -1,0 +1,188 @@
+"""Reads a comma-separated table as columns: integers, numbers and texts, however many rows there are."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.base import Source
+from parsers.model import Effect, Progress, QualityRecorder
+from parsers.source import READ_ERRORS, open_bytes
+from parsers.sqlite.database import ABSENT
+from parsers.unpacking_limit import UnpackingLimit
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+_BLOCK_BYTES = 1 << 20
+_ANY_BYTES = "latin-1"  # maps every byte to a character and back, so no cell can be undecodable
+_INTEGER = r"^\s*[-+]?[0-9]{1,18}\s*$"
+_NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
+_OTHER = re.compile(r"[^a-z0-9%]+")
+
+
+def plain(name: str) -> str:
+    """A column's name without case and punctuation: "Start_Timestamp" and "start timestamp" are one."""
+    return _OTHER.sub("", name.lower())
+
+
+def header_of(head: bytes) -> tuple[str, ...]:
+    """The names in the first line; empty where it is no line of a table."""
+    text = head.lstrip(b"\xef\xbb\xbf")
+    line, end, _ = text.partition(b"\n")
+    if not end and len(head) < 2:
+        return ()
+    names = _cells(line.decode("utf-8", "replace").rstrip("\r"))
+    return tuple(names) if len(names) > 1 and all(name.isprintable() for name in names) else ()
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
+    except csv.Error:
+        return []
+
+
+@dataclass(slots=True)
+class CsvTable:
+    """``columns`` maps the plain name of each column to its cells; ``header`` has the names as written."""
+
+    header: tuple[str, ...]
+    columns: dict[str, Any]  # Arrow string arrays, a character for each byte
+    length: int
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.columns
+
+    def first(self, names: Iterable[str]) -> str:
+        """The first of these plain names that is a column; "" without one."""
+        return next((name for name in names if name in self.columns), "")
+
+    def integers(self, *names: str) -> I64:
+        """The first of these columns as int64; ``ABSENT`` where a cell is no integer or no column has such a name."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        name = self.first(names)
+        if not name:
+            return np.full(self.length, ABSENT, np.int64)
+        text = self.columns[name]
+        good = pc.match_substring_regex(text, _INTEGER)
+        numbers = pc.cast(pc.utf8_trim_whitespace(pc.if_else(good, text, pa.scalar("0"))), pa.int64())
+        return np.where(good.to_numpy(zero_copy_only=False), numbers.to_numpy(), ABSENT).astype(np.int64)
+
+    def numbers(self, name: str) -> F64:
+        """A column as float64; nan where a cell is no number."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        text = self.columns[name]
+        good = pc.match_substring_regex(text, _NUMBER)
+        values = pc.cast(pc.utf8_trim_whitespace(pc.if_else(good, text, pa.scalar("0"))), pa.float64())
+        return np.where(good.to_numpy(zero_copy_only=False), values.to_numpy(), np.nan)
+
+    def texts(self, *names: str) -> tuple[list[str], I64]:
+        """The distinct cells of the first of these columns, and for each row the place of its cell among them."""
+        name = self.first(names)
+        if not name:
+            return [""], np.zeros(self.length, np.int64)
+        coded = self.columns[name].dictionary_encode()
+        cells = [_decoded(cell) for cell in coded.dictionary.to_pylist()]
+        return cells, coded.indices.to_numpy().astype(np.int64)
+
+
+def _decoded(cell: str) -> str:
+    return cell.encode(_ANY_BYTES, "replace").decode("utf-8", "replace")
+
+
+class _Watched:
+    """A stream that counts what is read, reports it, and ends where the packed data is damaged."""
+
+    def __init__(self, stream: IO[bytes], source: Source, progress: Progress) -> None:
+        self._stream, self._progress = stream, progress
+        self._limit = UnpackingLimit(source)
+        self._begun = False
+        self.damage = ""
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        self._progress.step(self._limit.share, "reading the table")
+        try:
+            block = self._stream.read(_BLOCK_BYTES if size < 0 else size)
+        except READ_ERRORS as error:
+            self.damage = str(error) or type(error).__name__
+            return b""
+        self._limit.add(len(block))
+        return block
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def read_csv(source: Source, quality: QualityRecorder, progress: Progress) -> CsvTable:
+    """All rows of a table with a header; rows with too many or too few cells are counted as quarantined."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    header = header_of(source.head)
+    names = [f"{number}" for number in range(len(header))]
+    bad = 0
+
+    def skipped(_: Any) -> str:
+        nonlocal bad
+        bad += 1
+        return "skip"
+
+    batches: list[Any] = []
+    with open_bytes(source) as stream:
+        watched = _Watched(stream, source, progress)
+        try:
+            reader = pa_csv.open_csv(
+                pa.PythonFile(cast(Any, watched), mode="r"),
+                read_options=pa_csv.ReadOptions(
+                    block_size=_BLOCK_BYTES, skip_rows=1, column_names=names, encoding=_ANY_BYTES
+                ),
+                parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skipped),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types={name: pa.string() for name in names}, strings_can_be_null=False
+                ),
+            )
+            for batch in reader:
+                progress.step(0.9, "reading the table")
+                batches.append(batch)
+        except pa.ArrowInvalid as error:
+            watched.damage = watched.damage or str(error).splitlines()[0]
+    quality.note(
+        "row-of-another-length", Effect.QUARANTINED, "a row has more or fewer cells than the header", "", bad
+    )
+    quality.read(bad)
+    if watched.damage:
+        quality.note(
+            "cut", Effect.NOTED, "the table is damaged or cut off; what comes before is shown", watched.damage
+        )
+    schema = pa.schema([(name, pa.string()) for name in names])
+    table = pa.Table.from_batches(batches, schema).combine_chunks()
+    columns = {
+        plain(title): _one_array(table.column(place)) for place, title in reversed(list(enumerate(header)))
+    }
+    return CsvTable(header, columns, table.num_rows)
+
+
+def _one_array(column: Any) -> Any:
+    import pyarrow as pa
+
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def has_columns(head: bytes, *wanted: Sequence[str]) -> bool:
+    """Whether the first line names, for each group of plain names, at least one of them."""
+    names = {plain(name) for name in header_of(head)}
+    return bool(names) and all(names.intersection(group) for group in wanted)

@@ -1,0 +1,80 @@
+"""Databases of ROCm's rocprofv3 (.db), written by its rocpd library: HIP calls, dispatches, copies and ranges."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import ClassVar
+
+from parsers.base import Source, parser
+from parsers.memory_limit import require_memory
+from parsers.model import ArgumentSource, Progress, Rank, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.rocm.columns import DatabaseColumns, arguments_of
+from parsers.rocm.rocpd_tables import ProcessTables
+from parsers.rocm.timeline import Timeline
+from parsers.sqlite.database import Database
+from parsers.sqlite.listed import tables_of
+from parsers.sqlite.read_only import read_only_uri
+from parsers.sqlite.row_source import RowSource
+from parsers.sqlite.unpacked import unpacked
+
+_TABLES = re.compile(r"rocpd_(?:info_|kernel_dispatch|(?:metadata|string|region)_[0-9a-f])")
+_EVENTS = ("rocpd_kernel_dispatch", "rocpd_region", "rocpd_memory_copy")
+_BYTES_AN_EVENT = 300
+
+
+@parser
+class Rocpd:
+    """Recognised as a SQLite database with tables such as "rocpd_info_agent"."""
+
+    format: ClassVar[str] = "rocpd"
+    title: ClassVar[str] = "ROCm rocprofv3 databases (rocpd)"
+    suffixes: ClassVar[tuple[str, ...]] = (".db",)
+    priority: ClassVar[int] = 24
+
+    def recognises(self, source: Source) -> bool:
+        return any(_TABLES.match(name) for name in tables_of(source))
+
+    def argument_source(self, source: Source) -> ArgumentSource:
+        path = unpacked(source, Progress()) if source.compression else source.path
+        return RowSource.of(path, arguments_of)
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
+        builder = TraceBuilder()
+        database = Database.open(path, read_only_uri(path, builder.quality))
+        with contextlib.closing(database):
+            suffixes = _processes(database)
+            events = sum(
+                database.size(table)
+                for suffix in suffixes
+                for name in _EVENTS
+                if (table := database.table(name + suffix)) is not None
+            )
+            require_memory(path, events, _BYTES_AN_EVENT, "Record a shorter part of the program.")
+            timeline = Timeline(builder)
+            for number, suffix in enumerate(suffixes):
+                rank = number if len(suffixes) > 1 else None
+                if rank is not None:
+                    builder.ranks.append(Rank(rank, len(suffixes)))
+                timeline.rank = rank
+                tables = DatabaseColumns(database, builder.quality, progress, suffix)
+                ProcessTables(tables, timeline, rank).read()
+            timeline.finish()
+        builder.inputs.append(TraceInput(str(source.path), self.format, "rocprofv3"))
+        builder.sources.append(RowSource.of(path, arguments_of))
+        return builder.build(progress.part(0.8, 1.0))
+
+
+def _processes(database: Database) -> list[str]:
+    """The suffix of each process' tables; those without rows in any of the events' tables are left out."""
+    found = sorted(
+        {
+            name.removeprefix(base)
+            for name, table in database.tables.items()
+            for base in _EVENTS
+            if name.startswith(base) and table.has_rowid and database.size(table)
+        }
+    )
+    return found or [""]

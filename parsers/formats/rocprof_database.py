@@ -1,0 +1,70 @@
+"""Databases of rocprof (results.db): dispatches, copies, HIP and HSA calls and ranges, a table for each."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import ClassVar
+
+from parsers.base import Source, parser
+from parsers.memory_limit import require_memory
+from parsers.model import Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.rocm.database_rows import DatabaseRows
+from parsers.rocm.table_records import TableRecords
+from parsers.rocm.timeline import Timeline
+from parsers.sqlite.database import Database
+from parsers.sqlite.listed import tables_of
+from parsers.sqlite.read_only import read_only_uri
+from parsers.sqlite.unpacked import unpacked
+
+_KERNELS = ("KERN", "A", "OPS")
+_CALLS = {"HIP": "HIP calls", "HSA": "HSA calls", "KFD": "driver calls", "rocTX": "regions"}
+_COPIES = "COPY"
+_BYTES_AN_EVENT = 300
+_CORRELATION = ("index",)
+_NAME = ("name",)
+
+
+@parser
+class RocprofDatabase:
+    """Recognised as a SQLite database with rocprof's table of dispatches, or of operations and HIP calls."""
+
+    format: ClassVar[str] = "rocprof-db"
+    title: ClassVar[str] = "rocprof databases"
+    suffixes: ClassVar[tuple[str, ...]] = (".db",)
+    priority: ClassVar[int] = 26
+
+    def recognises(self, source: Source) -> bool:
+        names = tables_of(source)
+        return "KERN" in names or ("HIP" in names and bool(names & {"OPS", "COPY", "HSA"}))
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
+        builder = TraceBuilder()
+        database = Database.open(path, read_only_uri(path, builder.quality))
+        with contextlib.closing(database):
+            tables = {
+                name: DatabaseRows(database, table, builder.quality, progress)
+                for name in (*_KERNELS, _COPIES, *_CALLS)
+                if (table := database.table(name)) is not None
+            }
+            events = sum(rows.length for rows in tables.values())
+            require_memory(path, events, _BYTES_AN_EVENT, "Record a shorter part of the program.")
+            timeline = Timeline(builder)
+            records = TableRecords(timeline, _CORRELATION)
+            operations = tables.get("OPS")
+            if operations is not None and operations.length:
+                records.kernels(operations, "OPS", _NAME)
+            else:
+                for name in _KERNELS:
+                    if name in tables and "beginns" in tables[name]:
+                        records.kernels(tables[name], name)
+            if _COPIES in tables:
+                records.copies(tables[_COPIES], _COPIES, _NAME)
+            for name, suffix in _CALLS.items():
+                if name in tables:
+                    records.calls(tables[name], name, suffix, _NAME, ranges=name == "rocTX")
+            timeline.finish()
+        builder.inputs.append(TraceInput(str(source.path), self.format, "rocprof"))
+        builder.sources.append(None)
+        return builder.build(progress.part(0.8, 1.0))

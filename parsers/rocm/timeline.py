@@ -1,0 +1,271 @@
+"""The timeline of a ROCm recording: operations on streams, calls and ranges of threads, joined by correlation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, CopyKind, Effect, EventKind, Lane, LaneKind
+from parsers.model.builder import TraceBuilder
+from parsers.sqlite.database import ABSENT
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+FARTHEST_NS = -ABSENT // 2
+MOST_STREAMS = (
+    64  # of one device; a program that makes more goes through them in turn, and its queues tell more
+)
+AMD_GPU = "AMD GPU"  # whose model the recording does not state
+_MARKERS = ("MARKER", "ROCTX")
+_DIRECTIONS = (
+    (("HOST_TO_DEVICE", "HOSTTODEVICE", "HTOD"), CopyKind.H2D, "Memcpy HtoD"),
+    (("DEVICE_TO_HOST", "DEVICETOHOST", "DTOH"), CopyKind.D2H, "Memcpy DtoH"),
+    (("DEVICE_TO_DEVICE", "DEVICETODEVICE", "DTOD"), CopyKind.D2D, "Memcpy DtoD"),
+    (("HOST_TO_HOST", "HOSTTOHOST", "HTOH"), CopyKind.H2H, "Memcpy HtoH"),
+)
+
+
+@dataclass(slots=True)
+class Operations:
+    """Kernels or copies as equal int64 columns; times in ns, ``ABSENT`` where a number is missing.
+
+    ``name`` holds strings of the builder, ``device`` indices into its devices. ``grid`` and ``block`` are (n, 3),
+    the grid in work-items, as ROCm counts it.
+    """
+
+    start: I64
+    end: I64
+    name: I64
+    device: I64
+    stream: I64
+    process: I64
+    correlation: I64
+    row: I64
+    kind: EventKind = EventKind.KERNEL
+    direction: I64 | None = None
+    bytes: I64 | None = None
+    grid: I64 | None = None
+    block: I64 | None = None
+    registers: I64 | None = None
+
+
+@dataclass(slots=True)
+class Calls:
+    """API calls and ranges of threads as equal int64 columns; ``is_range`` tells them apart."""
+
+    start: I64
+    end: I64
+    name: I64
+    process: I64
+    thread: I64
+    correlation: I64
+    row: I64
+    is_range: Mask
+
+
+def direction_of(name: str) -> tuple[str, CopyKind]:
+    """The usual name and the direction of a copy that ROCm calls "MEMORY_COPY_HOST_TO_DEVICE" or the like."""
+    known = name.upper()
+    for words, direction, short in _DIRECTIONS:
+        if any(word in known for word in words):
+            return short, direction
+    return name or "Memcpy", CopyKind.UNKNOWN
+
+
+def is_marker(category: str) -> bool:
+    """Whether calls of a domain such as "MARKER_CORE_RANGE_API" are ranges that the program marked itself."""
+    return any(word in category.upper() for word in _MARKERS)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Adds operations and calls to a builder; ``finish`` joins them by process and correlation number."""
+
+    builder: TraceBuilder
+    rank: int | None = None  # of the process whose events are being added
+    _launches: list[tuple[I64, I64, I64]] = field(default_factory=list)
+    _launched: list[tuple[I64, I64, I64]] = field(default_factory=list)
+
+    def usable(self, start: I64, end: I64, rows: str) -> Mask:
+        """Which rows have times, all of them counted; ``rows`` says where they stand."""
+        good: Mask = (start > -FARTHEST_NS) & (end >= start) & (end < FARTHEST_NS)
+        self.builder.quality.read(len(good))
+        self.builder.quality.note(
+            "impossible time",
+            Effect.QUARANTINED,
+            "Rows without a start, or that end before it, were left out.",
+            "" if good.all() else f"{rows}, row {int(np.flatnonzero(~good)[0]) + 1}",
+            int((~good).sum()),
+        )
+        return good
+
+    def names(self, texts: Iterable[str]) -> I64:
+        """The numbers of these texts in the builder."""
+        return np.array([self.builder.string(text or "(no name)") for text in texts], np.int64)
+
+    def operations(self, each: Operations, rows: str) -> None:
+        """Add kernels or copies; ``rows`` says where they stand, for the quality account."""
+        good = self.usable(each.start, each.end, rows)
+        numbers = self.builder.add(
+            each.start[good],
+            each.end[good],
+            each.name[good],
+            self._stream_lanes(each.device[good], each.stream[good]),
+            each.kind,
+            each.row[good],
+        )
+        self._launched.append((numbers, each.process[good], each.correlation[good]))
+        for which, column in (
+            (Attribute.COPY_KIND, each.direction),
+            (Attribute.BYTES, each.bytes),
+            (Attribute.REGISTERS, each.registers),
+        ):
+            if column is not None:
+                stated = column[good] != ABSENT
+                self.builder.attribute(which, numbers[stated], column[good][stated])
+        if each.grid is not None and each.block is not None:
+            self._shapes(numbers, each.grid[good], each.block[good])
+
+    def _stream_lanes(self, device: I64, stream: I64) -> I32:
+        lanes = np.empty(len(device), np.int32)
+        places, where = np.unique(np.stack([device, stream], axis=1), axis=0, return_inverse=True)
+        made = [self._stream_lane(*place) for place in places.tolist()]
+        if made:
+            lanes[:] = np.array(made, np.int32)[where.reshape(-1)]
+        return lanes
+
+    def _stream_lane(self, device: int, stream: int) -> int:
+        number = self.builder.devices[device].id
+        shown = 0 if stream == ABSENT else stream
+        return self.builder.lane(
+            Lane(LaneKind.GPU_STREAM, f"GPU {number} stream {shown}", self.rank, device=device, stream=shown)
+        )
+
+    def _shapes(self, numbers: I64, grid: I64, block: I64) -> None:
+        stated = (grid[:, 0] > 0) & (block[:, 0] > 0)
+        numbers, block = numbers[stated], np.maximum(block[stated], 1)
+        grid = -(-np.maximum(grid[stated], 1) // block)
+        for shape, size, text in (
+            (grid, Attribute.GRID, Attribute.GRID_SHAPE),
+            (block, Attribute.BLOCK, Attribute.BLOCK_SHAPE),
+        ):
+            if not len(numbers):
+                continue
+            self.builder.attribute(size, numbers, shape.prod(axis=1))
+            distinct, which = np.unique(shape, axis=0, return_inverse=True)
+            written = np.array([self.builder.string(",".join(map(str, row))) for row in distinct.tolist()])
+            self.builder.attribute(text, numbers, written[which.reshape(-1)])
+
+    def calls(self, each: Calls, rows: str, suffix: str = "HIP calls") -> None:
+        """Add calls and ranges of threads."""
+        good = self.usable(each.start, each.end, rows)
+        for chosen, lane_kind, kind, words in (
+            (good & ~each.is_range, LaneKind.CUDA_API, EventKind.API, suffix),
+            (good & each.is_range, LaneKind.REGION, EventKind.REGION, "regions"),
+        ):
+            numbers = self.builder.add(
+                each.start[chosen],
+                each.end[chosen],
+                each.name[chosen],
+                self.thread_lanes(each.process[chosen], each.thread[chosen], lane_kind, words),
+                np.where(
+                    (each.end == each.start)[chosen] & (kind == EventKind.REGION), EventKind.MARK, kind
+                ).astype(np.uint8),
+                each.row[chosen],
+            )
+            if kind is EventKind.API:
+                self._launches.append((numbers, each.process[chosen], each.correlation[chosen]))
+
+    def thread_lanes(self, process: I64, thread: I64, kind: LaneKind, words: str) -> I32:
+        """The lane of each thread, of which the one with its process' number is the main one."""
+        lanes = np.empty(len(process), np.int32)
+        places, where = np.unique(np.stack([process, thread], axis=1), axis=0, return_inverse=True)
+        made = [
+            self.builder.lane(
+                Lane(
+                    kind,
+                    ("Main thread" if its == number else f"Thread {number}") + f" {words}",
+                    self.rank,
+                    process=its,
+                    thread=number,
+                )
+            )
+            for its, number in places.tolist()
+        ]
+        if made:
+            lanes[:] = np.array(made, np.int32)[where.reshape(-1)]
+        return lanes
+
+    def finish(self) -> None:
+        """Join operations to their calls, and state what the recording holds."""
+        operation, process, correlation = _joined(self._launched)
+        call, of_process, number = _joined(self._launches)
+        if not process.any() or not of_process.any():  # one of them states no processes
+            process, of_process = np.zeros_like(process), np.zeros_like(of_process)
+        place = _places_of_pairs(of_process, number, process, correlation)
+        found = (place >= 0) & (correlation > 0)
+        self.builder.link(operation[found], call[place[found]])
+        kinds = {lane.kind for lane in self.builder.lanes}
+        self.builder.capture = replace(
+            self.builder.capture,
+            has_cpu_events=LaneKind.REGION in kinds,
+            has_api_calls=LaneKind.CUDA_API in kinds,
+        )
+
+
+def streams_or_queues(device: I64, stream: I64, queue: I64) -> I64:
+    """The stream of each operation, or its hardware queue where none is stated or a device has very many streams."""
+    chosen = np.where(stream == ABSENT, queue, stream)
+    for each in np.unique(device).tolist():
+        mine = device == each
+        if len(np.unique(chosen[mine])) > MOST_STREAMS and not np.any(queue[mine] == ABSENT):
+            chosen[mine] = queue[mine]
+    return chosen
+
+
+def _joined(parts: Sequence[tuple[I64, I64, I64]]) -> tuple[I64, I64, I64]:
+    empty = np.empty(0, np.int64)
+    first, second, third = (np.concatenate([empty, *(part[column] for part in parts)]) for column in range(3))
+    return first, second, third
+
+
+def _places_of_pairs(process: I64, number: I64, wanted_process: I64, wanted: I64) -> I64:
+    """For each wanted (process, number) the first place that holds it; -1 without one."""
+    processes = np.unique(np.concatenate((process, wanted_process)))
+    place = np.full(len(wanted), -1, np.int64)
+    for each in processes.tolist():
+        mine, asked = np.flatnonzero(process == each), np.flatnonzero(wanted_process == each)
+        place[asked] = _mapped(mine, place_in(number[mine], wanted[asked]))
+    return place
+
+
+def _mapped(to: I64, places: I64) -> I64:
+    return np.where(places >= 0, to[np.maximum(places, 0)], -1) if len(to) else np.full(len(places), -1)
+
+
+def place_in(keys: I64, wanted: I64) -> I64:
+    """For each wanted number the place of the first equal one in ``keys``; -1 without one."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+    found = order[at]
+    return np.where(keys[found] == wanted, found, -1)
+
+
+def taken(column: I64, places: I64) -> I64:
+    """The values at these places; ``ABSENT`` where the place is -1."""
+    if not len(column):
+        return np.full(len(places), ABSENT, np.int64)
+    return np.where(places >= 0, column[np.maximum(places, 0)], ABSENT)
+
+
+def gpu_properties(described: Mapping[str, Any]) -> dict[str, Any]:
+    """What an agent's description says about a GPU, as fields of ``Device``."""
+    units = described.get("cu_count")
+    return {"sm_count": units} if isinstance(units, int) and 0 < units < 1 << 16 else {}

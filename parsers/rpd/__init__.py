@@ -1,1 +1,0 @@
-"""The parts of a ROCm Profile Data (.rpd) database."""
