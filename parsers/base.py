@@ -34,10 +34,15 @@ class Source:
 
 
 class Parser(Protocol):
-    """Reads one format. ``priority``: lower is asked first."""
+    """Reads one format.
+
+    ``priority``: lower is asked first. ``version``: raised whenever the same file gives another trace than before, so
+    that what is kept of earlier readings is read again.
+    """
 
     format: ClassVar[str]
     priority: ClassVar[int]
+    version: ClassVar[int]
 
     def recognises(self, source: Source) -> bool:
         """Whether the head bytes are of this format; must be quick and never raise."""
@@ -47,7 +52,7 @@ class Parser(Protocol):
 
 
 @runtime_checkable
-class Reopenable(Protocol):
+class Reopenable(Parser, Protocol):
     """A parser whose traces may be kept in a cache: it can fetch arguments without reading the file again."""
 
     def argument_source(self, source: Source) -> ArgumentSource:
@@ -91,6 +96,12 @@ def parsers() -> list[Parser]:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return sorted(_PARSERS.values(), key=lambda each: (each.priority, each.format))
+
+
+def reopenable_parser(format: str) -> Reopenable | None:
+    """The parser of a format whose traces may be kept in a cache; None where there is no such parser."""
+    found = (each for each in parsers() if each.format == format and isinstance(each, Reopenable))
+    return next(found, None)
 
 
 def parser_of(source: Source) -> Parser | None:

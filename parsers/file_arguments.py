@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from parsers.base import Parser, Reopenable, Source, parsers
-from parsers.cache import state_of
+from parsers.base import Parser, Reopenable, Source, reopenable_parser
 from parsers.model import ArgumentSource, Trace, TraceError
+from parsers.stored.cache import state_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,5 @@ def with_origin(trace: Trace, parser: Parser, source: Source, state: tuple[int, 
 
 def _asked(origin: FileOrigin) -> ArgumentSource | None:
     source = Source(Path(origin.path), b"", origin.compression, origin.shown)
-    for parser in parsers():
-        if parser.format == origin.format and isinstance(parser, Reopenable):
-            return parser.argument_source(source)
-    return None
+    parser = reopenable_parser(origin.format)
+    return None if parser is None else parser.argument_source(source)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from parsers import cache
 from parsers.base import InParts, Reopenable, Source, parser_of
 from parsers.containers import Contents, contents, holding
 from parsers.file_arguments import with_origin
@@ -22,6 +21,7 @@ from parsers.model import (
     TraceError,
     UnknownFormat,
 )
+from parsers.stored import cache
 
 
 def open_run(paths: Sequence[Path], progress: Progress | None = None) -> Trace:
@@ -80,12 +80,22 @@ def _read(sources: Sequence[Source], progress: Progress, lasting: bool) -> Trace
         return _with_something(parser.read_parts(sources, progress), source)
     if lasting and isinstance(parser, Reopenable):
         argument_source = partial(parser.argument_source, source)
-        if (known := cache.load(source.path, parser.format, argument_source)) is not None:
-            return with_origin(known, parser, source, known.inputs[0].state)
+        if (known := cache.load(source.path, parser, argument_source, progress)) is not None:
+            state = known.inputs[0].state
+            return with_origin(_called(known, source, state), parser, source, state)
     state = cache.state_of(source.path)
-    trace = with_origin(_with_something(parser.read(source, progress), source), parser, source, state)
-    kept = state if lasting else None
-    return replace(trace, inputs=tuple(replace(each, state=kept) for each in trace.inputs))
+    trace = _with_something(parser.read(source, progress), source)
+    trace = _called(trace, source, state if lasting else None)
+    cache.store(trace)
+    return with_origin(trace, parser, source, state)
+
+
+def _called(trace: Trace, source: Source, state: tuple[int, int] | None) -> Trace:
+    """The trace, which says what its file is called, and where it lies and how it was if it stays there."""
+    path, file = source.shown or str(source.path), "" if state is None else str(source.path)
+    return replace(
+        trace, inputs=tuple(replace(each, path=path, file=file, state=state) for each in trace.inputs)
+    )
 
 
 def _with_something(trace: Trace, source: Source) -> Trace:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from parsers import cache
 from parsers.base import Previewing, Source, parser_of
 from parsers.file_arguments import with_origin
 from parsers.model import Effect, EventTable, Links, Progress, Quality, QualityRecorder, Trace, TraceError
 from parsers.model.attributes import AttributeColumn
+from parsers.model.events import COLUMNS
 from parsers.model.quality import PREVIEW
 from parsers.source import identify
+from parsers.stored import cache
 
 PREVIEW_EVENTS = 150_000
-_EVENT_COLUMNS = ("start", "end", "name", "lane", "depth", "kind", "source_row")
 _NUMEROUS = 4  # a kind with at least a fourth of the events of the largest was probably cut off
 
 
@@ -33,7 +33,7 @@ def open_preview(
     for path in paths:
         for source in _sources(Path(path)):
             parser = parser_of(source)
-            if parser is None or cache.holds(source.path, parser.format):
+            if parser is None or cache.holds(source.path, parser):
                 continue
             if isinstance(parser, Previewing):
                 try:
@@ -95,7 +95,7 @@ def _until(trace: Trace, end: int) -> Trace:
     )
     return replace(
         trace,
-        events=EventTable(**{name: getattr(events, name)[kept] for name in _EVENT_COLUMNS}),
+        events=EventTable(**{name: getattr(events, name)[kept] for name in COLUMNS}),
         links=Links(place[links.operation[linked]], place[links.launch[linked]]),
         attributes=attributes,
         counters=tuple(each for each in counters if len(each.time)),

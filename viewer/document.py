@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 LOADING = "open"
 ANALYSING = "analyse"
-KEEPING = "keep"
 BETWEEN_MS = 20  # between showing the analysis and the diagnosis
 
 
@@ -132,7 +131,7 @@ class Document(QObject):
 
     def _analyse(self, read: Opened) -> None:
         self._enter(Stage.ANALYSING)
-        kept, thresholds = read.process is not None, self.thresholds
+        thresholds = self.thresholds
 
         def work(progress: Progress) -> tuple[Analysis, Diagnosis]:
             from viewer.loading.imports import load_ahead
@@ -143,7 +142,7 @@ class Document(QObject):
         self.jobs.ask(
             ANALYSING,
             work,
-            answer=lambda result: self._on_analysed(result, kept),
+            answer=self._on_analysed,
             failed=self._on_analysis_failure,
             stopped=self._ready,
         )
@@ -257,7 +256,7 @@ class Document(QObject):
                 self.diagnosis_changed.emit(self.diagnosis)
         self._enter(Stage.EMPTY if self.trace is None else Stage.READY)
 
-    def _on_analysed(self, result: tuple[Analysis, Diagnosis], kept: bool) -> None:
+    def _on_analysed(self, result: tuple[Analysis, Diagnosis]) -> None:
         analysis, diagnosis = result
         if analysis.trace is not self.trace:  # meanwhile another one is being read
             if analysis.trace is self._before.trace:
@@ -274,21 +273,6 @@ class Document(QObject):
                 self._ready()
 
         QTimer.singleShot(BETWEEN_MS, self, show_diagnosis)
-        if not kept:
-            self._keep_for_reopening()
-
-    def _keep_for_reopening(self) -> None:
-        """Large recordings go to the cache once everything is on the screen."""
-        trace = self.trace
-        if trace is None:
-            return
-
-        def keep(_: Progress) -> None:
-            from parsers import cache
-
-            cache.store(trace)
-
-        self.jobs.ask(KEEPING, keep, answer=lambda _: None, in_turn=True)
 
     def _on_failure(self, error: Exception, paths: tuple[Path, ...]) -> None:
         self._back()

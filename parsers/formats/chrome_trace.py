@@ -37,6 +37,7 @@ class ChromeTrace:
 
     format: ClassVar[str] = "chrome"
     priority: ClassVar[int] = 80
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         return _JSON_START.match(source.head) is not None

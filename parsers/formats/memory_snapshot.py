@@ -17,6 +17,7 @@ class MemorySnapshot:
 
     format: ClassVar[str] = "memory-snapshot"
     priority: ClassVar[int] = 30
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         return _PICKLE.match(source.head) is not None

@@ -34,6 +34,7 @@ class NsightComputeCsv:
 
     format: ClassVar[str] = "ncu-csv"
     priority: ClassVar[int] = 60
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         try:

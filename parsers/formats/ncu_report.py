@@ -41,6 +41,7 @@ class NsightComputeReport:
 
     format: ClassVar[str] = "ncu-report"
     priority: ClassVar[int] = 20
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(MAGIC)

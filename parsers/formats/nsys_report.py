@@ -22,6 +22,7 @@ class NsightSystemsReport:
 
     format: ClassVar[str] = "nsys-report"
     priority: ClassVar[int] = 20
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(_MAGIC) or (

@@ -21,6 +21,7 @@ class NsightSystemsSqlite:
 
     format: ClassVar[str] = "nsys-sqlite"
     priority: ClassVar[int] = 30
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(SQLITE_MAGIC)

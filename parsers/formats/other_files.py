@@ -59,6 +59,7 @@ class OtherFiles:
 
     format: ClassVar[str] = "no-recording"
     priority: ClassVar[int] = 99
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         return _about(source.head) is not None

@@ -32,6 +32,7 @@ class Rocpd:
     title: ClassVar[str] = "ROCm rocprofv3 databases (rocpd)"
     suffixes: ClassVar[tuple[str, ...]] = (".db",)
     priority: ClassVar[int] = 24
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         return any(_TABLES.match(name) for name in tables_of(source))

@@ -33,6 +33,7 @@ class RocprofDatabase:
     title: ClassVar[str] = "rocprof databases"
     suffixes: ClassVar[tuple[str, ...]] = (".db",)
     priority: ClassVar[int] = 26
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         names = tables_of(source)

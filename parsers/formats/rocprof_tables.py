@@ -45,6 +45,7 @@ class RocprofTables:
     title: ClassVar[str] = "ROCm rocprof and rocprofv3 tables"
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     priority: ClassVar[int] = 55
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         head = source.head

@@ -55,6 +55,7 @@ class RocmProfileData:
     title: ClassVar[str] = "ROCm Profile Data"
     suffixes: ClassVar[tuple[str, ...]] = (".rpd",)
     priority: ClassVar[int] = 25
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         return bool(_TABLES & tables_of(source))

@@ -37,6 +37,7 @@ class DeviceLog:
 
     format: ClassVar[str] = "smi-log"
     priority: ClassVar[int] = 70
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         return any(_kind_of(line) for line in _decoded(source.head).splitlines()[:200])

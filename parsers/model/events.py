@@ -11,6 +11,16 @@ I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
 
+COLUMNS: dict[str, type[np.integer]] = {
+    "start": np.int64,
+    "end": np.int64,
+    "name": np.int32,
+    "lane": np.int32,
+    "depth": np.int32,
+    "kind": np.uint8,
+    "source_row": np.int64,
+}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventTable:

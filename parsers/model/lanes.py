@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 
-class LaneKind(IntEnum):
-    """What a lane shows; the order is the order of lanes inside one process or device."""
+class LaneKind(Enum):
+    """What a lane shows; the order is the order of lanes inside one process or device.
 
-    STEPS = 0
-    REGION = 1  # record_function / NVTX ranges of one thread
-    CPU_THREAD = 2  # operators of one thread
-    PYTHON = 3  # Python frames of one thread
-    CUDA_API = 4  # runtime and driver calls of one thread
-    OS_RUNTIME = 5
-    SAMPLES = 6  # CPU samples
-    OVERHEAD = 7  # the profiler's own work
-    GPU_REGION = 8  # annotations projected on a stream
-    GPU_STREAM = 9  # every operation of one stream
-    NCCL = 10  # a stream that mostly runs collectives
-    COPY = 11  # a stream that only copies
-    MEMORY = 12
-    OTHER = 13
+    A kind is its name wherever it is stored, so that a new one can be put where it belongs.
+    """
+
+    STEPS = "steps"
+    REGION = "region"  # record_function / NVTX ranges of one thread
+    CPU_THREAD = "cpu_thread"  # operators of one thread
+    PYTHON = "python"  # Python frames of one thread
+    CUDA_API = "cuda_api"  # runtime and driver calls of one thread
+    OS_RUNTIME = "os_runtime"
+    SAMPLES = "samples"  # CPU samples
+    OVERHEAD = "overhead"  # the profiler's own work
+    GPU_REGION = "gpu_region"  # annotations projected on a stream
+    GPU_STREAM = "gpu_stream"  # every operation of one stream
+    NCCL = "nccl"  # a stream that mostly runs collectives
+    COPY = "copy"  # a stream that only copies
+    MEMORY = "memory"
+    OTHER = "other"
+
+    def __init__(self, _: str) -> None:
+        self._rank = len(type(self).__members__)
+
+    def __lt__(self, other: LaneKind) -> bool:
+        return self._rank < other._rank
 
 
 GPU_LANES = frozenset({LaneKind.GPU_STREAM, LaneKind.NCCL, LaneKind.COPY})
@@ -112,13 +121,15 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class TraceInput:
-    """One file that went into the trace.
+    """One file that went into the trace; ``path`` is what to call it.
 
-    ``state`` is its size in bytes and modification time in ns when it was read; None for a member of an archive.
+    ``file`` is where it lies, ``state`` its size in bytes and modification time in ns when it was read; empty and None
+    for a member of an archive.
     """
 
     path: str
     format: str
     producer: str
     rank: int | None = None
+    file: str = ""
     state: tuple[int, int] | None = None

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import platformdirs
 
-from parsers import cache, open_trace
+from parsers import open_trace
+from parsers.stored import cache
 from rules import diagnose
 from tests.benchmarks import floor, kineto_like
 

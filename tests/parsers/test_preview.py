@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers import cache, open_trace
+from parsers import open_trace
 from parsers.model import Attribute, Counter, Device, Effect, EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.preview import open_preview, with_common_end
+from parsers.stored import cache
 from tests.benchmarks import kineto_like
 from tests.benchmarks.generate_nsys import write_export
 

@@ -310,7 +310,7 @@ def test_a_load_that_is_killed_leaves_nothing_that_hurts_the_next_one(
 def test_the_cache_of_a_reader_in_a_folder_that_may_not_be_written_is_no_obstacle(
     empty_window: MainWindow, qtbot: QtBot, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from parsers import cache
+    from parsers.stored import cache
 
     monkeypatch.setattr(cache, "LEAST_EVENTS", 1)
     monkeypatch.setattr(cache, "folder", lambda: Path("/proc/no such folder"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from parsers.handover import Handover
 from parsers.model import Malformed, TraceError, UnknownFormat
+from parsers.stored.handover import Handover
 from rules.handover import FoundOut
 
 
@@ -44,7 +44,7 @@ class Read(msgspec.Struct, tag=True, frozen=True):
 
 
 class Analysed(msgspec.Struct, tag=True, frozen=True):
-    """The diagnosis is there; ``columns`` is a file of ``columns_file``."""
+    """The diagnosis is there; ``columns`` is a file of ``parsers.stored.columns``."""
 
     plain: FoundOut
     columns: str

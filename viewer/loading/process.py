@@ -18,14 +18,14 @@ from typing import IO
 import msgspec
 
 from parsers.containers import PrivateFolder
-from parsers.handover import Handover, take_over
 from parsers.model import Progress, Trace, TraceError
 from parsers.preview import PREVIEW_EVENTS
+from parsers.stored import columns as stored_columns
+from parsers.stored.handover import Handover, take_over
 from rules import Diagnosis
 from rules.analysis.analysis import Analysis
 from rules.handover import known
 from rules.thresholds import DEFAULTS, Thresholds
-from viewer.loading import columns_file
 from viewer.loading.messages import (
     Analysed,
     Failed,
@@ -124,7 +124,7 @@ class LoadingProcess:
         message = self._next(Analysed, progress, lambda _: None)
         assert isinstance(message, Analysed)
         try:
-            columns = columns_file.read(Path(message.columns))
+            _, columns = stored_columns.read(Path(message.columns))
             return known(trace, message.plain, columns, self.thresholds)
         except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
             raise CannotLoadThere(str(error)) from error

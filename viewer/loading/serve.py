@@ -13,7 +13,6 @@ import traceback
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from viewer.loading import columns_file
 from viewer.loading.messages import (
     Analysed,
     Failed,
@@ -30,8 +29,8 @@ from viewer.loading.messages import (
 )
 
 if TYPE_CHECKING:
-    from parsers.handover import Handover
     from parsers.model import Progress, Trace
+    from parsers.stored.handover import Handover
 
 _LOG = logging.getLogger(__name__)
 _SAY_EVERY_S = 0.05
@@ -99,8 +98,8 @@ def _serve(wanted: Wanted, speaker: Speaker) -> None:
 
 def _work(wanted: Wanted, speaker: Speaker) -> None:
     from parsers import open_trace
-    from parsers.handover import CannotHandOver, hand_over, take_over
     from parsers.model import Progress
+    from parsers.stored.handover import CannotHandOver, hand_over, take_over
 
     if wanted.handed is not None:
         _analyse_again(wanted.handed, wanted, speaker)
@@ -125,8 +124,8 @@ def _analyse_again(handed: Handover, wanted: Wanted, speaker: Speaker) -> None:
     """Columns that were removed meanwhile are no mistake: the window still has them mapped."""
     import msgspec
 
-    from parsers.handover import take_over
     from parsers.model import Progress
+    from parsers.stored.handover import take_over
 
     try:
         trace = take_over(handed)
@@ -138,8 +137,8 @@ def _analyse_again(handed: Handover, wanted: Wanted, speaker: Speaker) -> None:
 
 def _show_first(paths: list[Path], folder: Path, events: int, speaker: Speaker) -> None:
     """A preview that cannot be made is left out; the complete reading tells what is wrong."""
-    from parsers.handover import hand_over
     from parsers.preview import open_preview
+    from parsers.stored.handover import hand_over
 
     try:
         first = open_preview(paths, most_events=events)
@@ -152,6 +151,7 @@ def _show_first(paths: list[Path], folder: Path, events: int, speaker: Speaker) 
 
 
 def _analyse(trace: Trace, wanted: Wanted, progress: Progress, speaker: Speaker) -> None:
+    from parsers.stored import columns as stored_columns
     from rules.handover import found_out
     from rules.thresholds import Thresholds
     from viewer.loading.analysing import analysed
@@ -159,7 +159,7 @@ def _analyse(trace: Trace, wanted: Wanted, progress: Progress, speaker: Speaker)
     plain, columns = found_out(*analysed(trace, progress, Thresholds(wanted.thresholds)))
     path = Path(wanted.folder) / "analysis.columns"
     try:
-        columns_file.write(path, columns)
+        stored_columns.write(path, columns)
     except OSError as error:
         speaker.say(NoRoom(f"the analysis could not be written ({error})"))
         return

@@ -22,7 +22,7 @@ class Parcel(msgspec.Struct):
     """One process's share; arrays are native-endian bytes, because both processes run on one machine."""
 
     names: list[str]
-    tracks: list[tuple[int, int, Any, Any]]
+    tracks: list[tuple[int, str, Any, Any]]
     start: bytes
     duration: bytes
     good: bytes
@@ -140,7 +140,7 @@ def _add_quality(quality: QualityRecorder, parcel: Parcel) -> None:
         quality.note(note.kind, note.effect, note.reason, note.example, note.count)
 
 
-def _track(where: int, lane: int, first: Any, second: Any) -> Track:
+def _track(where: int, lane: str, first: Any, second: Any) -> Track:
     return Where(where), LaneKind(lane), first, second
 
 

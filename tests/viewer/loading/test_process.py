@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from parsers import cache, open_trace
+from parsers import open_trace
 from parsers.model import Cancelled, Malformed, Progress, Trace, TraceError, UnknownFormat
+from parsers.stored import cache
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.thresholds import LEAST_SHARE, Thresholds
@@ -96,7 +96,7 @@ def test_what_was_read_is_analysed_again_by_other_thresholds_without_reading_it_
 def test_columns_that_are_gone_cannot_be_analysed_again_there(loading: LoadingProcess) -> None:
     trace = loading.trace(Progress(), ignore)
     assert loading.handed is not None
-    shutil.rmtree(loading.handed.folder)
+    Path(loading.handed.file).unlink()
     another = loading.again(Thresholds({LEAST_SHARE.key: 0.5}))
     with pytest.raises(CannotLoadThere, match="gone"):
         another.analysis(trace, Progress())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import resource
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -310,7 +309,7 @@ def test_columns_that_were_removed_meanwhile_are_analysed_in_the_window(
     window.open([recording])
     wait_until_ready(qtbot, window)
     assert started[0].handed is not None
-    shutil.rmtree(started[0].handed.folder)
+    Path(started[0].handed.file).unlink()
     chosen = Thresholds({LEAST_SHARE.key: 0.5})
     with caplog.at_level(logging.WARNING):
         window.document.use_thresholds(chosen)

@@ -1,4 +1,4 @@
-"""Hands a trace from the process that read it to another one: its columns lie in files, the rest is a few words."""
+"""Hands a trace from the process that read it to another one, as a file of columns."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from parsers import cache
 from parsers.containers import PrivateFolder, Unpacked, holding
 from parsers.file_arguments import FileArguments, FileOrigin
 from parsers.model import ArgumentSource, Trace
+from parsers.stored import cache, traces
 
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """Where the columns are, and where each source of arguments comes from."""
+    """In which file the trace is, and where each source of arguments comes from."""
 
-    folder: str
+    file: str
     origins: tuple[FileOrigin | None, ...]
 
 
@@ -33,9 +33,9 @@ def hand_over(trace: Trace, folder: Path, keep: bool = True) -> Handover:
     entry = cache.store(trace) if keep else None
     if entry is None:
         try:
-            entry = Path(tempfile.mkdtemp(prefix="trace-", dir=folder))
-            cache.write(entry, trace)
-        except OSError as error:
+            entry = Path(tempfile.mkdtemp(prefix="trace-", dir=folder)) / "trace.columns"
+            traces.write(entry, trace)
+        except (OSError, ValueError) as error:
             raise CannotHandOver(f"the columns could not be written ({error})") from error
     return Handover(str(entry), origins)
 
@@ -48,7 +48,7 @@ def take_over(handed: Handover, folder: PrivateFolder | None = None) -> Trace:
     sources: tuple[ArgumentSource | None, ...] = tuple(
         None if origin is None else FileArguments(origin) for origin in handed.origins
     )
-    return holding(cache.read(Path(handed.folder), sources), folder)
+    return holding(traces.read(Path(handed.file), sources), folder)
 
 
 def _origin(source: ArgumentSource | None) -> FileOrigin | None:

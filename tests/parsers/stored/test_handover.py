@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from parsers import cache, open_trace
-from parsers.handover import CannotHandOver, hand_over, take_over
+from parsers import open_trace
 from parsers.model import Trace
+from parsers.stored import cache
+from parsers.stored.handover import CannotHandOver, hand_over, take_over
 from tests.parsers.traces import assert_same
 
 RECORDINGS = (
@@ -37,7 +38,7 @@ def test_a_large_trace_comes_over_through_the_cache(
     monkeypatch.setattr(cache, "LEAST_EVENTS", 1)
     path = fixtures / RECORDINGS[0]
     handed = hand_over(open_trace([path]), tmp_path)
-    assert Path(handed.folder).parent == cache.folder()
+    assert Path(handed.file).parent == cache.folder()
     assert not list(tmp_path.iterdir())
     assert_same(open_trace([path]), take_over(handed))
 
@@ -78,7 +79,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     folder.mkdir()
     trace = open_trace([path])
     handed = hand_over(trace, folder)
-    assert Path(handed.folder).parent == folder
+    assert Path(handed.file).parent.parent == folder
     assert_same(trace, take_over(handed))
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+from enum import Enum
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import resources
-from parsers import cache, open_trace
+from parsers import open_trace
+from parsers.formats.chrome_trace import ChromeTrace
 from parsers.model import Attribute, Counter, Device, EventKind, Lane, LaneKind, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.stored import cache, columns, traces
+from tests.parsers.traces import assert_same
+from viewer.cli import main
+from viewer.kept.changed_files import changed_files
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +39,17 @@ class NoArguments:
         return {"row": source_row}
 
 
+def _must_not_read(*_: object) -> None:
+    raise AssertionError("the recording was read again")
+
+
 def _load(path: Path) -> Trace | None:
-    return cache.load(path, "chrome", NoArguments)
+    return cache.load(path, ChromeTrace(), NoArguments)
 
 
 def _trace(path: Path) -> Trace:
     builder = TraceBuilder(epoch_ns=1_700_000_000_000_000_000)
-    builder.inputs.append(TraceInput(str(path), "chrome", "test", state=cache.state_of(path)))
+    builder.inputs.append(TraceInput(str(path), "chrome", "test", file=str(path), state=cache.state_of(path)))
     device = builder.device(Device(0, "GPU"))
     api = builder.lane(Lane(LaneKind.CUDA_API, "CUDA API", process=1, thread=1))
     stream = builder.lane(Lane(LaneKind.GPU_STREAM, "stream 7", device=device, stream=7))
@@ -78,7 +88,7 @@ def test_a_trace_larger_than_the_whole_cache_is_not_kept(
 ) -> None:
     monkeypatch.setattr(cache, "MOST_BYTES", 100)
     assert cache.store(_trace(recording)) is None
-    assert not cache.holds(recording, "chrome")
+    assert not cache.holds(recording, ChromeTrace())
 
 
 def test_a_replaced_file_is_not_answered_from_the_cache(recording: Path) -> None:
@@ -93,19 +103,55 @@ def test_a_touched_file_of_the_same_size_is_not_answered_from_the_cache(recordin
     assert _load(recording) is None
 
 
-def test_a_damaged_entry_is_a_miss(recording: Path) -> None:
+def test_what_another_version_of_the_parser_made_is_not_an_answer(
+    recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache.store(_trace(recording))
-    (entry,) = cache.folder().iterdir()
-    (entry / "event.start.npy").write_bytes(b"nonsense")
+    monkeypatch.setattr(ChromeTrace, "version", ChromeTrace.version + 1)
     assert _load(recording) is None
 
 
-def test_an_entry_whose_columns_break_the_order_promise_is_a_miss(recording: Path) -> None:
+@pytest.mark.parametrize("what", ["FORMAT", "_NUMBERED"])
+def test_what_was_stored_with_another_meaning_is_not_an_answer(
+    recording: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
     cache.store(_trace(recording))
+    changed = {"FORMAT": traces.FORMAT + 1, "_NUMBERED": (*traces._NUMBERED, Enum("New", "ONE"))}
+    monkeypatch.setattr(traces, what, changed[what])
+    traces.meaning.cache_clear()
+    try:
+        assert _load(recording) is None
+    finally:
+        traces.meaning.cache_clear()
+
+
+def test_a_damaged_entry_is_read_again_from_the_recording(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    shutil.copy(resources.path("samples/elementwise_chain.pt.trace.json.gz"), path)
+    first = open_trace([path])
     (entry,) = cache.folder().iterdir()
-    start = np.load(entry / "event.start.npy")
-    np.save(entry / "event.start.npy", start[::-1])
-    assert _load(recording) is None
+    entry.write_bytes(entry.read_bytes()[:-100])
+    assert_same(first, open_trace([path]))
+
+
+def test_only_their_owner_may_look_at_entries(recording: Path) -> None:
+    cache.folder().mkdir(parents=True)
+    cache.folder().chmod(0o755)
+    before = os.umask(0)
+    try:
+        entry = cache.store(_trace(recording))
+    finally:
+        os.umask(before)
+    assert entry is not None
+    assert (cache.folder().stat().st_mode & 0o777, entry.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_entries_of_an_earlier_layout_are_cleared_away(recording: Path) -> None:
+    old = cache.folder() / "0123456789abcdef"
+    old.mkdir(parents=True)
+    (old / "event.start.npy").write_bytes(b"")
+    entry = cache.store(_trace(recording))
+    assert list(cache.folder().iterdir()) == [entry]
 
 
 def test_what_a_killed_writer_left_is_not_an_entry_and_goes_away(recording: Path) -> None:
@@ -125,7 +171,7 @@ def test_the_entries_used_longest_ago_make_room(recording: Path, tmp_path: Path)
         cache.store(_trace(path))
         newest = max(cache.folder().iterdir(), key=lambda entry: entry.stat().st_mtime)
         os.utime(newest, (age, age))
-    size = sum(file.stat().st_size for file in newest.iterdir())
+    size = newest.stat().st_size
     cache.trim(most_bytes=size)
     assert _load(recording) is None
     assert _load(other) is not None
@@ -135,21 +181,30 @@ def test_a_full_disk_leaves_no_entry_and_no_error(recording: Path, monkeypatch: 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(columns, "_append", full)
     cache.store(_trace(recording))
     assert list(cache.folder().iterdir()) == []
 
 
-def test_a_recording_reopened_from_the_cache_is_the_one_that_was_read(tmp_path: Path) -> None:
+def test_a_recording_reopened_from_the_cache_is_the_one_that_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.json.gz"
     shutil.copy(resources.path("samples/elementwise_chain.pt.trace.json.gz"), path)
     first = open_trace([path])
-    cache.store(first)
+    monkeypatch.setattr(ChromeTrace, "read", _must_not_read)
     again = open_trace([path])
-    assert isinstance(again.events.start.base, np.memmap)
-    np.testing.assert_array_equal(first.events.start, again.events.start)
+    assert_same(first, again)
     kernel = int(again.gpu_operations[0])
     assert again.arguments(kernel) == first.arguments(kernel) != {}
+
+
+def test_ranks_that_were_read_once_are_each_reopened(
+    fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = open_trace([fixtures / "ddp"])
+    monkeypatch.setattr(ChromeTrace, "read", _must_not_read)
+    assert_same(first, open_trace([fixtures / "ddp"]))
 
 
 def test_what_was_read_is_never_kept_as_the_file_that_replaced_it(tmp_path: Path) -> None:
@@ -159,3 +214,38 @@ def test_what_was_read_is_never_kept_as_the_file_that_replaced_it(tmp_path: Path
     shutil.copy(resources.path("samples/cpu_python.pt.trace.json.gz"), path)
     cache.store(old)
     assert len(open_trace([path]).events) != len(old.events)
+
+
+def test_the_command_line_answers_from_what_it_read_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.json.gz"
+    shutil.copy(resources.path("samples/elementwise_chain.pt.trace.json.gz"), path)
+    assert main(["diagnose", "--json", str(path)]) == 0
+    first = capsys.readouterr().out
+    monkeypatch.setattr(ChromeTrace, "read", _must_not_read)
+    assert main(["diagnose", "--json", str(path)]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_a_name_that_no_file_of_columns_can_hold_is_no_obstacle(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"run \xff.json.gz")
+    shutil.copy(resources.path("samples/elementwise_chain.pt.trace.json.gz"), path)
+    assert len(open_trace([path]).events)
+
+
+def test_a_file_is_called_what_it_was_opened_as(fixtures: Path) -> None:
+    one = open_trace([fixtures / "ddp" / "no_overlap.rank0.pt.trace.json.gz"])
+    run = open_trace([fixtures / "ddp"])
+    assert one.inputs[0].path == one.inputs[0].file
+    assert run.inputs[0].path == "no_overlap.rank0.pt.trace.json.gz"
+    assert run.inputs[0].file == one.inputs[0].file
+
+
+def test_the_files_of_a_folder_are_not_taken_for_changed(fixtures: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(fixtures / "ddp", folder)
+    trace = open_trace([folder])
+    assert changed_files(trace) == []
+    os.utime(folder / "no_overlap.rank1.pt.trace.json.gz", ns=(1, 1))
+    assert changed_files(trace) == ["no_overlap.rank1.pt.trace.json.gz"]

@@ -1,0 +1,1 @@
+"""Traces outside of memory: files of columns, the cache that reopens recordings, the hand-over between processes."""

@@ -1,0 +1,115 @@
+"""Named columns and a few words in one file: mapped when they are read back, refused when a byte of them changed.
+
+The columns lie one after the other, aligned; a directory follows them, and then its length and checksum, so that a file
+that was cut has no directory.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from isal.isal_zlib import crc32
+
+from parsers.model import Progress
+
+Columns = Mapping[str, npt.NDArray[Any]]
+_MAGIC = b"STALLCOL"
+_END = struct.Struct("<QI8s")  # length of the directory, its checksum, what the file is
+_ALIGNMENT = 64
+_CHECKED_AT_ONCE = 4 << 20  # bytes; some milliseconds
+_NUMBERS = "biuf"
+
+
+class NotAsWritten(ValueError):
+    """The file was cut or changed, or is something else."""
+
+
+class _Place(msgspec.Struct, array_like=True, frozen=True):
+    dtype: str
+    count: int
+    offset: int
+    checksum: int
+
+
+class _Directory(msgspec.Struct, array_like=True, frozen=True):
+    columns: dict[str, _Place]
+    words: bytes
+
+
+def write(path: Path, columns: Columns, words: bytes = b"") -> None:
+    """Write one-dimensional columns of numbers to a new file of its owner's alone; raises ``OSError``.
+
+    An array that stands under several names is written once.
+    """
+    places: dict[int, _Place] = {}
+    named: dict[str, _Place] = {}
+    with open(path, "xb", opener=_of_owner_alone) as file:
+        for name, column in columns.items():
+            if id(column) not in places:
+                places[id(column)] = _append(file, column)
+            named[name] = places[id(column)]
+        directory = msgspec.msgpack.encode(_Directory(named, words))
+        file.write(directory)
+        file.write(_END.pack(len(directory), crc32(directory), _MAGIC))
+
+
+def read(path: Path, progress: Progress | None = None) -> tuple[bytes, dict[str, npt.NDArray[Any]]]:
+    """The words and the columns of a file; the columns are mapped and read-only.
+
+    Raises ``NotAsWritten``, ``OSError`` and ``msgspec.MsgspecError``.
+    """
+    progress = progress or Progress()
+    if path.stat().st_size < _END.size:
+        raise NotAsWritten(f"{path} is too short")
+    whole = np.memmap(path, np.uint8, "r").view(np.ndarray)
+    length, checksum, magic = _END.unpack(whole[-_END.size :].tobytes())
+    first = len(whole) - _END.size - length
+    if magic != _MAGIC or first < 0:
+        raise NotAsWritten(f"{path} ends in something else than a directory of columns")
+    listed = whole[first : first + length].tobytes()
+    if crc32(listed) != checksum:
+        raise NotAsWritten(f"the directory of {path} has changed")
+    directory = msgspec.msgpack.decode(listed, type=_Directory)
+    mapped: dict[_Place, npt.NDArray[Any]] = {}
+    for name, place in directory.columns.items():
+        if place not in mapped:
+            mapped[place] = _mapped(whole[:first], place, name, progress)
+    return directory.words, {name: mapped[place] for name, place in directory.columns.items()}
+
+
+def _of_owner_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _append(file: BinaryIO, column: npt.NDArray[Any]) -> _Place:
+    file.write(b"\0" * (-file.tell() % _ALIGNMENT))
+    data = np.ascontiguousarray(column)
+    place = _Place(data.dtype.str, len(data), file.tell(), _checksum(data.view(np.uint8), Progress()))
+    file.write(data.view(np.uint8).data)
+    return place
+
+
+def _mapped(whole: npt.NDArray[np.uint8], place: _Place, name: str, progress: Progress) -> npt.NDArray[Any]:
+    dtype = np.dtype(place.dtype)
+    end = place.offset + place.count * dtype.itemsize
+    if dtype.kind not in _NUMBERS or min(place.offset, place.count) < 0 or end > len(whole):
+        raise NotAsWritten(f"there is no room for the column {name}")
+    data = whole[place.offset : end]
+    if _checksum(data, progress) != place.checksum:
+        raise NotAsWritten(f"the column {name} has changed")
+    return data.view(dtype)
+
+
+def _checksum(data: npt.NDArray[np.uint8], progress: Progress) -> int:
+    checksum = 0
+    for first in range(0, len(data), _CHECKED_AT_ONCE):
+        progress.stop_if_wanted()
+        checksum = crc32(data[first : first + _CHECKED_AT_ONCE], checksum)
+    return checksum
