@@ -6,19 +6,11 @@ import sys
 
 
 def main() -> int:
-    """The command line, or one of the processes that read large recordings.
+    """The command line, or a helper process, whose word is that of ``parsers.helper_process``."""
+    if sys.argv[1:2] == ["--helper-process"]:
+        from parsers.helper_process import serve
 
-    Their words are those of ``parsers.chrome.decode.second_process`` and ``viewer.loading.process``.
-    """
-    if sys.argv[1:2] == ["--second-process"]:
-        from parsers.chrome.decode.second_process import serve
-
-        serve(sys.argv[2:])
-        return 0
-    if sys.argv[1:2] == ["--loading-process"]:
-        from viewer.loading.serve import main as serve_window
-
-        return serve_window()
+        serve(sys.argv[2])
     from viewer.__main__ import main as program
 
     return program()

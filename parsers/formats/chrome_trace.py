@@ -118,7 +118,9 @@ def _read(
     with open_bytes(source) as file:
         stream = EventStream(file, most_bytes=most_bytes)
         reading.read(
-            stream, (lambda _: True) if second is None else (lambda chunk: not second.takes(chunk)), step
+            stream,
+            (lambda _: True) if second is None else (lambda chunk: not second.share.holds(chunk)),
+            step,
         )
     if second is None:
         return reading, stream

@@ -97,8 +97,8 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def line_of(message: Message | Wanted) -> bytes:
-    """One line, with its end."""
-    return _ENCODER.encode(message) + b"\n"
+    """One line, without its end."""
+    return _ENCODER.encode(message)
 
 
 def message_of(line: bytes) -> Message:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import queue
 import signal
-import subprocess
-import sys
-import threading
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
 from parsers.containers import PrivateFolder
+from parsers.helper_process import HelperProcess
 from parsers.model import Progress, Trace, TraceError
 from parsers.preview import PREVIEW_EVENTS
 from parsers.stored import columns as stored_columns
@@ -41,14 +35,6 @@ from viewer.loading.messages import (
     message_of,
 )
 
-FROZEN_WORD = (
-    "--loading-process"  # the frozen program has no interpreter to run: it starts itself with this word
-)
-_CODE = """import sys
-sys.path.insert(0, sys.argv[1])
-from viewer.loading.serve import main
-main()
-"""
 _LOOK_EVERY_S = 0.03
 
 
@@ -75,7 +61,6 @@ class LoadingProcess:
         self.handed = handed  # where the columns are
         self.folder = PrivateFolder()
         self._asked = False
-        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         wanted = Wanted(
             tuple(str(path) for path in self.paths),
             str(self.folder.path),
@@ -84,29 +69,14 @@ class LoadingProcess:
             handed,
         )
         try:
-            self._process = subprocess.Popen(
-                _command(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # so that its own helpers end with it
-            )
-            assert self._process.stdin is not None
-            self._process.stdin.write(line_of(wanted))
-            self._process.stdin.flush()
-        except OSError as error:
+            self._helper = HelperProcess("viewer.loading.serve", line_of(wanted), own_group=True)
+        except (OSError, ValueError) as error:
             raise CannotLoadThere(str(error)) from error
-        weakref.finalize(self, _end, self._process)
-        assert self._process.stdout is not None
-        self._listener = threading.Thread(
-            target=_listen, args=(self._process.stdout, self._lines), name="loading process", daemon=True
-        )
-        self._listener.start()
 
     @property
     def number(self) -> int:
         """The id of the process."""
-        return self._process.pid
+        return self._helper.process.pid
 
     def trace(self, progress: Progress, preview: Callable[[Trace], None]) -> Trace:
         """Wait until everything is read; ``preview`` gets the first events before that, where there are any.
@@ -145,8 +115,7 @@ class LoadingProcess:
 
     def close(self) -> None:
         """End the process and its helpers."""
-        _end(self._process)
-        self._listener.join()
+        self._helper.end()
 
     def _mapped(self, message: Preview | Read) -> Trace:
         try:
@@ -162,7 +131,7 @@ class LoadingProcess:
         while True:
             progress.step(said.fraction, said.doing)
             try:
-                line = self._lines.get(timeout=_LOOK_EVERY_S)
+                line = self._helper.next(_LOOK_EVERY_S)
             except queue.Empty:
                 continue
             if line is None:
@@ -179,7 +148,7 @@ class LoadingProcess:
                 raise _error_of(message)
 
     def _death(self) -> TraceError:
-        code = self._process.wait()
+        code = self._helper.process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         memory = ", most likely for lack of memory" if code == -getattr(signal, "SIGKILL", 9) else ""
         return TraceError(
@@ -187,34 +156,6 @@ class LoadingProcess:
             f"The process that read it was ended from outside ({how}{memory}).",
             "Close other programs and try again, or open a shorter recording or fewer ranks.",
         )
-
-
-def _command() -> list[str]:
-    if getattr(sys, "frozen", False):
-        return [sys.executable, FROZEN_WORD]
-    if not sys.executable:
-        raise OSError(errno.ENOENT, "there is no interpreter to start")
-    return [sys.executable, "-I", "-c", _CODE, str(Path(__file__).resolve().parents[2])]
-
-
-def _listen(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
-    with pipe:
-        for line in pipe:
-            lines.put(line)
-    lines.put(None)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        if sys.platform == "win32":
-            process.kill()
-        else:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if process.stdin is not None:
-        with contextlib.suppress(OSError):
-            process.stdin.close()
 
 
 def _error_of(message: Message) -> Exception:

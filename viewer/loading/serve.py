@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import sys
 import tempfile
-import threading
 import time
 import traceback
 from pathlib import Path
@@ -34,7 +30,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _SAY_EVERY_S = 0.05
-_FIRST_TO_END_WITHOUT_MEMORY = "800"  # of 1000: rather this process than the window
 
 
 class Speaker:
@@ -46,7 +41,7 @@ class Speaker:
 
     def say(self, message: Message) -> None:
         """One line, at once."""
-        self._pipe.write(line_of(message))
+        self._pipe.write(line_of(message) + b"\n")
         self._pipe.flush()
 
     def step(self, fraction: float, doing: str) -> None:
@@ -57,31 +52,12 @@ class Speaker:
             self.say(Step(fraction, doing))
 
 
-def main() -> int:
-    """Serve one request, which is the first line of the standard input; its end means that nobody listens."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_END_WITHOUT_MEMORY)
-    pipe = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # nothing that a library prints may get between the messages
-    speaker = Speaker(pipe)
-    wanted = wanted_of(sys.stdin.buffer.readline())
-    threading.Thread(target=_end_with_the_listener, daemon=True).start()
-    tempfile.tempdir = wanted.folder  # what is unpacked stays for the window
-    with contextlib.suppress(BrokenPipeError):
-        _serve(wanted, speaker)
-    pipe.close()
-    os._exit(0)  # without clearing away what the window still needs
-
-
-def _end_with_the_listener() -> None:
-    while sys.stdin.buffer.read(1 << 12):
-        pass
-    os._exit(1)
-
-
-def _serve(wanted: Wanted, speaker: Speaker) -> None:
+def serve(request: bytes, pipe: IO[bytes]) -> None:
+    """Serve one request of the window."""
     from parsers.model import TraceError
 
+    wanted, speaker = wanted_of(request), Speaker(pipe)
+    tempfile.tempdir = wanted.folder  # what is unpacked stays for the window
     try:
         _work(wanted, speaker)
     except TraceError as error:

@@ -3,106 +3,84 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import threading
-from dataclasses import dataclass, field
+import queue
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
+
+import msgspec
 
 from parsers.base import Source
 from parsers.chrome.decode.exchange import packed
 from parsers.chrome.decode.reading import Reading
 from parsers.chrome.decode.stream import Chunk, EventStream
+from parsers.helper_process import HelperProcess
 from parsers.model import Progress
 from parsers.signatures import USUAL_GROWTH
 from parsers.source import open_bytes
 
 LEAST_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
 HEAD_START = 16  # chunks that the first process reads while the second one starts
-FROZEN_WORD = (
-    "--second-process"  # the frozen program has no interpreter to run: it starts itself with this word
-)
 _POLL_S = 0.05
-_CODE = """import sys
-sys.path.insert(0, sys.argv[1])
-from parsers.chrome.decode.second_process import serve
-serve(sys.argv[2:])
-"""
 
 
-def is_for_second(chunk: Chunk, head_start: int) -> bool:
-    """Which chunks the second process reads."""
-    return chunk.number >= head_start and chunk.number % 2 == 1 and not chunk.last
+class Share(msgspec.Struct, frozen=True):
+    """Which chunks of which file the second process reads."""
+
+    path: str
+    compression: str
+    most_bytes: int
+    head_start: int
+
+    def holds(self, chunk: Chunk) -> bool:
+        """Whether a chunk belongs to it."""
+        return chunk.number >= self.head_start and chunk.number % 2 == 1 and not chunk.last
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SecondProcess:
     """A running second process; ``result`` waits for its share."""
 
-    process: subprocess.Popen[bytes]
-    head_start: int
-    _answer: list[bytes] = field(default_factory=list)
-    _reader: threading.Thread = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._reader = threading.Thread(target=self._collect, daemon=True)
-        self._reader.start()
-
-    def takes(self, chunk: Chunk) -> bool:
-        """Whether this process reads a chunk."""
-        return is_for_second(chunk, self.head_start)
+    share: Share
+    helper: HelperProcess
 
     def result(self, progress: Progress, fraction: float) -> bytes | None:
         """The packed share; None when the process failed, or met the end of the list before the end of the file."""
-        while self._reader.is_alive():
-            self._reader.join(_POLL_S)
+        while True:
             progress.step(fraction, "reading events")
-        code = self.process.wait()
-        return self._answer[0] if code == 0 and self._answer and self._answer[0] else None
+            try:
+                answer = self.helper.next(_POLL_S)
+            except queue.Empty:
+                continue
+            return answer if answer and self.helper.process.wait() == 0 else None
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self._reader.join()
-        self.process.wait()
-
-    def _collect(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as pipe:
-            self._answer.append(pipe.read())
+        self.helper.end()
 
 
 def start(source: Source, most_bytes: int) -> SecondProcess | None:
     """Start one where the file is large enough and there is a processor for it; None otherwise."""
     expected = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
-    if expected < LEAST_BYTES or not _has_free_processor() or not sys.executable:
+    if expected < LEAST_BYTES or not _has_free_processor():
         return None
-    stated = [str(source.path), source.compression, str(most_bytes), str(HEAD_START)]
-    if getattr(sys, "frozen", False):
-        command = [sys.executable, FROZEN_WORD, *stated]
-    else:
-        command = [sys.executable, "-I", "-c", _CODE, str(Path(__file__).resolve().parents[3]), *stated]
+    share = Share(str(source.path), source.compression, most_bytes, HEAD_START)
     try:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-    except OSError:
+        helper = HelperProcess(__name__, msgspec.json.encode(share), pieces=lambda pipe: [pipe.read()])
+    except (OSError, ValueError):  # no process, or a name that no message can hold
         return None
-    return SecondProcess(process, HEAD_START)
+    return SecondProcess(share, helper)
 
 
-def serve(arguments: list[str]) -> None:
-    """What the second process does: read its share and write it to the standard output."""
-    path, compression, most_bytes, head_start = arguments
-    first = int(head_start)
+def serve(request: bytes, answer: IO[bytes]) -> None:
+    """What the second process does: read its share and hand it over."""
+    share = msgspec.json.decode(request, type=Share)
     reading = Reading()
-    with open_bytes(Source(Path(path), b"", compression)) as file:
-        stream = EventStream(file, most_bytes=int(most_bytes))
-        reading.read(stream, lambda chunk: is_for_second(chunk, first), lambda _: None)
+    with open_bytes(Source(Path(share.path), b"", share.compression)) as file:
+        stream = EventStream(file, most_bytes=share.most_bytes)
+        reading.read(stream, share.holds, lambda _: None)
     if not reading.ended_early:
-        sys.stdout.buffer.write(packed(reading.columns, reading.series))
-        sys.stdout.buffer.flush()
+        answer.write(packed(reading.columns, reading.series))
 
 
 def _has_free_processor() -> bool:

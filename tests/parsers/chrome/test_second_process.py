@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers import open_trace
+from parsers import helper_process, open_trace
 from parsers.chrome.decode import second_process
 from parsers.chrome.decode.stream import CHUNK_BYTES
 from parsers.model import Cancelled, Progress, Trace
@@ -110,7 +110,7 @@ def test_a_trailer_that_looks_like_events_is_not_read(tmp_path: Path) -> None:
 def test_a_second_process_that_fails_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    monkeypatch.setattr(second_process, "_CODE", code)
+    monkeypatch.setattr(helper_process, "CODE", code)
     path = written(tmp_path, large_text())
     assert content_of(open_trace([path])) == content_of(opened_alone(path))
 
@@ -118,14 +118,14 @@ def test_a_second_process_that_fails_loses_nothing(
 @pytest.mark.usefixtures("always")
 def test_cancelling_ends_the_second_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[bytes]] = []
-    monkeypatch.setattr(second_process, "_CODE", "import time; time.sleep(60)")
+    monkeypatch.setattr(helper_process, "CODE", "import time; time.sleep(60)")
     run = subprocess.Popen
 
     def remembered(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
         started.append(run(*arguments, **options))  # type: ignore[call-overload]
         return started[-1]
 
-    monkeypatch.setattr(second_process.subprocess, "Popen", remembered)
+    monkeypatch.setattr(helper_process.subprocess, "Popen", remembered)
     progress = Progress(lambda fraction, doing: progress.cancel() if fraction > 0.2 else None)
     with pytest.raises(Cancelled):
         open_trace([written(tmp_path, large_text())], progress)
@@ -134,7 +134,7 @@ def test_cancelling_ends_the_second_process(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_small_file_starts_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        second_process.subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started")
+        helper_process.subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started")
     )
     open_trace([written(tmp_path, large_text())])
 
@@ -157,7 +157,7 @@ def test_the_frozen_program_starts_itself(
         started.append(start(command, **options))  # type: ignore[call-overload]
         return started[-1]
 
-    monkeypatch.setattr(second_process.subprocess, "Popen", remembered)
+    monkeypatch.setattr(helper_process.subprocess, "Popen", remembered)
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setattr(sys, "executable", str(frozen))
     assert content_of(open_trace([path])) == alone

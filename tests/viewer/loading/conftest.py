@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from parsers import helper_process
 from tests.benchmarks import kineto_like
 from viewer.loading import expected_size, process
 from viewer.loading.process import LoadingProcess
@@ -69,8 +70,8 @@ def before_it_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Makes later loading processes run some code first."""
 
     def do(code: str) -> None:
-        first, last = process._CODE.split("from viewer", 1)
-        monkeypatch.setattr(process, "_CODE", f"{first}{code}from viewer{last}")
+        first, last = helper_process.CODE.split("from parsers", 1)
+        monkeypatch.setattr(helper_process, "CODE", f"{first}{code}from parsers{last}")
 
     return do
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +17,6 @@ from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.thresholds import LEAST_SHARE, Thresholds
 from tests.parsers.traces import assert_same
-from viewer.loading import process
 from viewer.loading.process import CannotLoadThere, LoadingFailed, LoadingProcess
 
 from .conftest import MISTAKEN, RUNNING_OUT, STUCK, is_alive
@@ -179,7 +176,7 @@ def test_the_process_ends_when_its_window_is_gone(
 ) -> None:
     before_it_reads(STUCK)
     made = read([recording])
-    process_of_it = made._process
+    process_of_it = made._helper.process
     assert process_of_it.stdin is not None
     process_of_it.stdin.close()
     assert process_of_it.wait(timeout=20) == 1
@@ -216,16 +213,3 @@ def test_what_a_library_prints_does_not_get_between_the_messages(
     made = read([recording])
     assert len(made.trace(Progress(), ignore).events) > 10_000
     made.close()
-
-
-def test_the_frozen_program_starts_itself(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    command = process._command()
-    assert command == [sys.executable, process.FROZEN_WORD]
-    entry = subprocess.run(
-        [sys.executable, str(repository / "packaging" / "entry.py"), *command[1:]],
-        input=b"not what a window says\n",
-        capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(repository)},
-    )
-    assert b"DecodeError" in entry.stderr

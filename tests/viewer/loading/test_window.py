@@ -245,7 +245,7 @@ def test_a_preview_that_fails_is_left_out(
 def test_a_process_that_cannot_be_started_is_no_reason_to_fail(
     window: MainWindow, qtbot: QtBot, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("viewer.loading.process._command", lambda: ["/nowhere/python"])
+    monkeypatch.setattr("parsers.helper_process._command", lambda _: ["/nowhere/python"])
     shown = follow(window)
     window.open([recording])
     wait_until_ready(qtbot, window)
