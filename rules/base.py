@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import ClassVar, Protocol, TypeVar
 
 from rules.analysis.analysis import Analysis
+from rules.catalog import import_all
 from rules.category import Category as Category
 
 
@@ -129,8 +128,5 @@ def rule(cls: R) -> R:
 
 def rules() -> list[Rule]:
     """Every rule of ``rules.catalog``, by id."""
-    import rules.catalog as package
-
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
+    import_all()
     return [_RULES[name] for name in sorted(_RULES)]

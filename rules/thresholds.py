@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from parsers.model.units import duration, parse_duration, size, three_digits
+from rules.catalog import import_all
 
 
 class Unit(Enum):
@@ -78,9 +79,7 @@ def threshold(
 
 def known_thresholds() -> tuple[Threshold, ...]:
     """Every threshold that rules and their analyses declare, by key."""
-    from rules.base import rules
-
-    rules()
+    import_all()
     return tuple(_KNOWN[key] for key in sorted(_KNOWN))
 
 

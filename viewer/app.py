@@ -45,6 +45,7 @@ def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow
 
     window = MainWindow()
     _windows[:] = [each for each in _windows if each.isVisible()] + [window]
+    window.new_window_wanted.connect(open_window)
     window.show()
     if len(_windows) == 1:
         gc.freeze()  # so that no collection has to look at what never goes away
@@ -56,7 +57,6 @@ def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow
 def answer(request: Request) -> MainWindow:
     """Show what a later start of the program asks for, in a window that has nothing open or in a new one."""
     from viewer.desktop.single_instance import with_tokens
-    from viewer.dialogs.second_recording import offer
     from viewer.document import Stage
 
     _windows[:] = [each for each in _windows if each.isVisible()]
@@ -71,8 +71,40 @@ def answer(request: Request) -> MainWindow:
     if request.paths and window is not known:
         window.open(request.paths, request.at)
         if earlier is not None and earlier is not window:
-            offer(window, earlier)
+            _offer_both(window, earlier)
     return window
+
+
+def _offer_both(window: MainWindow, earlier: MainWindow) -> None:
+    """Let ``window`` offer to join what it opens with the recording of another window, or to compare the two."""
+    from viewer.dialogs.comparing import compare_with
+    from viewer.dialogs.second_recording import SecondRecordingOffer
+
+    about = earlier.document.paths
+    offer = SecondRecordingOffer(window.document, about[0].name)
+
+    def is_open() -> bool:
+        return earlier.isVisible() and earlier.document.paths == about
+
+    def come_forward() -> None:
+        earlier.raise_()
+        earlier.activateWindow()
+
+    def join() -> None:
+        if is_open():
+            earlier.open([*about, *window.document.paths])
+            come_forward()
+            window.close()
+
+    def compare() -> None:
+        if is_open():
+            come_forward()
+            compare_with(earlier.document, window.document.paths, earlier)
+
+    offer.join_wanted.connect(join)
+    offer.compare_wanted.connect(compare)
+    earlier.destroyed.connect(offer.leave)
+    window.show_offer(offer)
 
 
 def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) -> int:

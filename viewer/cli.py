@@ -111,7 +111,7 @@ def _declare_convert(commands: Commands) -> None:
 def _declare_capture(commands: Commands) -> None:
     from viewer.capture.command_line import add_parser
 
-    add_parser(commands)
+    add_parser(commands, lambda paths: main(["diagnose", *map(str, paths)]))
 
 
 def _declare_self_check(commands: Commands) -> None:
@@ -296,7 +296,7 @@ def _from_standard_input() -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    from viewer.kept.whole_file import write_text
+    from viewer.kept.storage import write_text
 
     try:
         write_text(path, text)

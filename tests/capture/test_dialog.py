@@ -18,7 +18,7 @@ from parsers import open_trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from tests.capture.pretend import PretendTools, alive, script_request
-from viewer.capture.dialog import CaptureDialog
+from viewer.capture.form.dialog import CaptureDialog
 from viewer.capture.request import (
     CaptureRequest,
     NcuOptions,

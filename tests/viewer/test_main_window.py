@@ -18,10 +18,10 @@ from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.dialogs.problem import ProblemDialog, report_of
 from viewer.document import Stage
 from viewer.kept.preferences import Preferences
+from viewer.kept.storage import data_folder
 from viewer.look import theme
 from viewer.look.category_colors import color_of_part
 from viewer.panels.tabs.selection import SelectionPanel
-from viewer.start.opening import data_folder
 from viewer.window.main_window import LEAST_SIZE, MainWindow
 
 from .conftest import KERNELS, MS, STEPS, training_run, wait_until_ready

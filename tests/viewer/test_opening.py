@@ -10,17 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from viewer.start.opening import (
-    RECENT_LIMIT,
-    OpenNote,
-    data_folder,
-    forget_recent,
-    has_display,
-    left_open,
-    recent_files,
-    remember,
-    samples,
-)
+from viewer.kept.recent import RECENT_LIMIT, OpenNote, forget_recent, left_open, recent_files, remember
+from viewer.kept.storage import data_folder
+from viewer.start.opening import has_display, samples
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
-from viewer.kept.recent_summary import COLUMNS, Summary, when
-from viewer.start.opening import forget, recent_files, remember
+from viewer.kept.recent import COLUMNS, Summary, forget, recent_files, remember, when
 from viewer.start.recent_tile import RecentTile, RunPicture, shares
 from viewer.statistics.run_summary import summarise
 from viewer.window.main_window import MainWindow

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Trace
-from viewer.window.search import Walk, events_named, fuzzy_score, matching_names
+from viewer.statistics.event_search import Walk, events_named, fuzzy_score, matching_names
 
 from .conftest import KERNELS, STEPS
 

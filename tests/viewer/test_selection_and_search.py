@@ -219,7 +219,7 @@ def test_evidence_outside_any_lane_is_no_problem(window: MainWindow) -> None:
 
 
 def test_two_recordings_are_compared_in_a_window_of_their_own(window: MainWindow, qtbot: QtBot) -> None:
-    compare_with(window, [resources.path("samples/elementwise_chain.pt.trace.json.gz")])
+    compare_with(window.document, [resources.path("samples/elementwise_chain.pt.trace.json.gz")], window)
     qtbot.waitUntil(lambda: not window.jobs.busy, timeout=20_000)
     dialog = next(iter(window.findChildren(ComparisonDialog)))
     assert [dialog.tabs.tabText(index) for index in range(dialog.tabs.count())] == [
@@ -234,7 +234,7 @@ def test_two_recordings_are_compared_in_a_window_of_their_own(window: MainWindow
 
 
 def test_before_and_after_can_be_swapped(window: MainWindow, qtbot: QtBot) -> None:
-    compare_with(window, [resources.path("samples/elementwise_chain.pt.trace.json.gz")])
+    compare_with(window.document, [resources.path("samples/elementwise_chain.pt.trace.json.gz")], window)
     qtbot.waitUntil(lambda: bool(window.findChildren(ComparisonDialog)), timeout=20_000)
     (dialog,) = window.findChildren(ComparisonDialog)
     before = dialog.result_shown
@@ -256,7 +256,7 @@ def test_before_and_after_can_be_swapped(window: MainWindow, qtbot: QtBot) -> No
 
 
 def test_recordings_that_have_nothing_in_common_give_a_banner(window: MainWindow, qtbot: QtBot) -> None:
-    compare_with(window, [resources.path("samples/kernels.raw.csv.gz")])
+    compare_with(window.document, [resources.path("samples/kernels.raw.csv.gz")], window)
     qtbot.waitUntil(window.banner.isVisible, timeout=20_000)
     assert "cannot be compared" in window.banner.problem.text()
     assert not window.findChildren(ComparisonDialog)
@@ -265,7 +265,7 @@ def test_recordings_that_have_nothing_in_common_give_a_banner(window: MainWindow
 def test_a_recording_that_cannot_be_compared_gives_a_banner(
     window: MainWindow, qtbot: QtBot, tmp_path: Path
 ) -> None:
-    compare_with(window, [tmp_path / "absent.json"])
+    compare_with(window.document, [tmp_path / "absent.json"], window)
     qtbot.waitUntil(window.banner.isVisible)
     assert window.banner.problem.text()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from viewer.kept.session import Session, SessionError, is_session, session_path
-from viewer.start.opening import data_folder
+from viewer.kept.storage import data_folder
 
 
 @pytest.fixture

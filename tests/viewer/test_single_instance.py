@@ -281,9 +281,10 @@ def test_the_offer_reads_both_as_one_run(windows: list[MainWindow], qtbot: QtBot
 def test_the_offer_compares_in_the_earlier_window(
     windows: list[MainWindow], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared: list[tuple[MainWindow, tuple[Path, ...]]] = []
+    compared: list[tuple[object, tuple[Path, ...]]] = []
     monkeypatch.setattr(
-        "viewer.dialogs.comparing.compare_with", lambda window, paths: compared.append((window, tuple(paths)))
+        "viewer.dialogs.comparing.compare_with",
+        lambda document, paths, parent: compared.append((parent, tuple(paths))),
     )
     viewer.app.answer(Request((ONE,)))
     read(windows[0], qtbot)

@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,8 +33,8 @@ EPILOG = """examples:
 Ctrl+C once finishes the recording now and keeps it; twice kills the program."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """Declare the command under ``stallscope``."""
+def add_parser(commands: Any, diagnose: Callable[[Sequence[Path]], int]) -> argparse.ArgumentParser:
+    """Declare the command under ``stallscope``; ``diagnose`` prints what is wrong in files and gives an exit code."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "capture",
         help="record a script and diagnose the recording",
@@ -43,6 +44,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     tools = parser.add_subparsers(dest="tool", required=True, metavar="torch|nsys|ncu")
     for tool in Tool:
         _add_tool(tools, tool)
+    parser.set_defaults(diagnose=diagnose)
     return parser
 
 
@@ -210,7 +212,7 @@ def run(options: argparse.Namespace) -> int:
     except CaptureProblem as error:
         print(f"stallscope: {error}", file=sys.stderr)
         return BAD_USE
-    return _report(outcome, diagnose=not options.no_diagnosis)
+    return _report(outcome, None if options.no_diagnosis else options.diagnose)
 
 
 def _record(request: CaptureRequest) -> Outcome:
@@ -252,7 +254,7 @@ def _show_event(event: Event) -> None:
     print(f"stallscope: {event.sentence}{rank}", file=sys.stderr, flush=True)
 
 
-def _report(outcome: Outcome, diagnose: bool) -> int:
+def _report(outcome: Outcome, diagnose: Callable[[Sequence[Path]], int] | None) -> int:
     if outcome.killed:
         print(f"stallscope: {outcome.problem}", file=sys.stderr)
         return INTERRUPTED
@@ -266,9 +268,7 @@ def _report(outcome: Outcome, diagnose: bool) -> int:
         last = outcome.traceback.strip().splitlines()[-1]
         print(f"stallscope: the script failed ({last}); what was recorded before is kept", file=sys.stderr)
     sys.stdout.flush()
-    if not diagnose:
+    if diagnose is None:
         return FAILED if outcome.traceback else DONE
-    from viewer.cli import main
-
-    code = main(["diagnose", *(str(path) for path in outcome.recordings)])
+    code = diagnose(outcome.recordings)
     return FAILED if outcome.traceback and code == DONE else code

@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QDialog, QVBoxLayout, QWidget
 
+from viewer.kept.storage import data_folder
 from viewer.look.labels import Label
-from viewer.start.opening import data_folder
 
 
 class AboutDialog(QDialog):

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTabWidget, QVB
 from shiboken6 import isValid
 
 from parsers.model import Progress, Trace, TraceError
+from viewer.document import Document
 from viewer.look.labels import ElidedLabel, Label, tooltip
 from viewer.look.separator import HorizontalLine
 from viewer.panels.tables.table_model import Column, Show
@@ -23,7 +24,6 @@ from viewer.timeline.geometry.naming import kernel_name
 if TYPE_CHECKING:
     from rules.comparison.compare import Comparison, KernelChange
     from rules.thresholds import Thresholds
-    from viewer.window.main_window import MainWindow
 
 MEASURES = (
     Column("name", "What"),
@@ -55,13 +55,13 @@ COUNTERS = (
 )
 
 
-def compare_with(window: MainWindow, paths: Sequence[Path]) -> None:
+def compare_with(document: Document, paths: Sequence[Path], parent: QWidget) -> None:
     """Read the other recording in the background, then show how it differs from the open one, which came before."""
-    trace = window.document.trace
+    trace = document.trace
     if trace is None:
         return
 
-    thresholds = window.document.thresholds
+    thresholds = document.thresholds
 
     def work(progress: Progress) -> _Compared:
         from parsers import open_trace
@@ -71,7 +71,7 @@ def compare_with(window: MainWindow, paths: Sequence[Path]) -> None:
         progress.step(0.7, "comparing")
         return _Compared(trace, other, compare(trace, other, thresholds), thresholds)
 
-    _ask(window, work)
+    _ask(document, parent, work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,17 @@ class _Compared:
 
 
 def _ask(
-    window: MainWindow, work: Callable[[Progress], _Compared], replaced: ComparisonDialog | None = None
+    document: Document,
+    parent: QWidget,
+    work: Callable[[Progress], _Compared],
+    replaced: ComparisonDialog | None = None,
 ) -> None:
     """Compare in the background, then show it, in place of ``replaced`` if there is one."""
 
     def answer(compared: _Compared) -> None:
-        dialog = ComparisonDialog(compared.result, window)
+        dialog = ComparisonDialog(compared.result, parent)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.swap_wanted.connect(lambda: _ask(window, compared.the_other_way_round, dialog))
+        dialog.swap_wanted.connect(lambda: _ask(document, parent, compared.the_other_way_round, dialog))
         if replaced is not None and isValid(replaced):
             dialog.setGeometry(replaced.geometry())
             dialog.tabs.setCurrentIndex(replaced.tabs.currentIndex())
@@ -106,11 +109,11 @@ def _ask(
 
     def failed(error: Exception) -> None:
         if isinstance(error, TraceError):
-            window.banner.say(error.problem, error.hint)
+            document.failed.emit(error.problem, error.hint)
         else:
             raise error
 
-    window.jobs.ask("compare", work, answer, failed)
+    document.jobs.ask("compare", work, answer, failed)
 
 
 class ComparisonDialog(QDialog):

@@ -90,6 +90,6 @@ def _choice(options: dict[str, str], current: str) -> QComboBox:
 
 
 def _forget_recent() -> None:
-    from viewer.start.opening import forget_recent
+    from viewer.kept.recent import forget_recent
 
     forget_recent()

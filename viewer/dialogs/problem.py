@@ -55,7 +55,7 @@ class ProblemDialog(QDialog):
 
 def install() -> None:
     """Log to a file, and show unexpected exceptions instead of ending the program."""
-    from viewer.start.opening import data_folder
+    from viewer.kept.storage import data_folder
 
     try:
         handler: logging.Handler = logging.FileHandler(

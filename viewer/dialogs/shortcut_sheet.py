@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
@@ -15,7 +17,6 @@ from PySide6.QtWidgets import (
 )
 
 from viewer.look.labels import Label
-from viewer.window.commands import MENUS, Commands, all_keys
 
 TIMELINE_KEYS = (
     ("W  S", "zoom in, out at the cursor"),
@@ -42,26 +43,17 @@ PANEL_KEYS = (
     ("Ctrl+Shift+C", "in a table: copy the rows as CSV"),
 )
 
+Keys = tuple[str, Sequence[tuple[str, str]]]  # a heading, and (keys, what they do)
+
 
 class ShortcutSheet(QDialog):
-    """All keys at a glance."""
+    """All keys at a glance; ``commands`` are the menus with the (keys, text) of their commands."""
 
-    def __init__(self, commands: Commands, parent: QWidget | None = None) -> None:
+    def __init__(self, commands: Sequence[Keys], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("Keyboard and mouse")
         self.resize(1000, 800)
-        groups: list[tuple[str, list[tuple[str, str]]]] = [
-            ("Timeline", list(TIMELINE_KEYS)),
-            ("Panels", list(PANEL_KEYS)),
-        ]
-        for menu in MENUS:
-            rows = [
-                (all_keys(commands[command.id]), command.text.rstrip(" ."))
-                for command in commands.all
-                if command.menu == menu and command.keys
-            ]
-            if rows:
-                groups.append((menu, rows))
+        groups = [("Timeline", TIMELINE_KEYS), ("Panels", PANEL_KEYS), *commands]
         groups[1:] = sorted(groups[1:], key=lambda group: -len(group[1]))  # so that both halves get as long
         body = QWidget()
         columns = QHBoxLayout(body)

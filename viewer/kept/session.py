@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viewer.kept.whole_file import in_one_piece
-from viewer.start.opening import data_folder
+from viewer.kept.storage import data_folder, in_one_piece
 
 FORMAT = 1
 SUFFIX = ".stallscope"

@@ -8,6 +8,8 @@ from rules.analysis.idle.causes import Cause
 from rules.base import Category
 from viewer.look.theme import Theme
 
+HATCHED = frozenset({"dependency", "unknown", "residual"})  # parts of the budget that nobody can act on
+
 
 def color_of(category: Category, theme: Theme) -> QColor:
     """The colour of a category in this theme."""

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import EventKind, LaneKind, Progress, Trace
-from viewer.kept.whole_file import in_one_piece
+from viewer.kept.storage import in_one_piece
 
 CHUNK = 100_000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -10,13 +10,11 @@ from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QPainter, QPaint
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QToolButton, QWidget
 
 from parsers.model.units import duration
-from viewer.kept.recent_summary import COLUMNS, WHOLE, Row, Summary, when
+from viewer.kept.recent import COLUMNS, WHOLE, Recent, Row, Summary, when
 from viewer.look import theme
-from viewer.look.category_colors import color_of_part
+from viewer.look.category_colors import HATCHED, color_of_part
 from viewer.look.labels import ElidedLabel, tooltip
-from viewer.start.opening import Recent
 from viewer.start.tile import Tile
-from viewer.window.budget_bar import HATCHED
 
 BAR_HEIGHT = 5
 STRIP_HEIGHT = 26

@@ -10,8 +10,9 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
+from viewer.kept.recent import Recent, forget, left_open, recent_files
 from viewer.look.labels import ElidedLabel, Label
-from viewer.start.opening import FORMATS, Recent, Sample, forget, left_open, recent_files, samples
+from viewer.start.opening import FORMATS, Sample, samples
 from viewer.start.recent_tile import RecentTile
 from viewer.start.tile import Tile
 

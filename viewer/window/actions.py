@@ -5,34 +5,40 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QBuffer, Qt
+from PySide6.QtCore import QBuffer, QObject, Qt, Signal
 from PySide6.QtGui import QActionGroup, QGuiApplication
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit, QMenu
 
 from parsers.model.units import parse_duration
-from rules.base import Evidence
 from viewer.kept.preferences import COLOR_MODES, THEMES
-from viewer.kept.whole_file import write_bytes
+from viewer.kept.recent import recent_files
+from viewer.kept.storage import write_bytes
 from viewer.look import theme
 from viewer.look.labels import tooltip
-from viewer.start.opening import FILE_FILTER, recent_files, samples
+from viewer.start.opening import FILE_FILTER, samples
 from viewer.window.commands import Commands
 from viewer.window.palette import Mode
 
 if TYPE_CHECKING:
     from viewer.capture.request import CaptureRequest
-    from viewer.window.main_window import MainWindow
+    from viewer.window.parts import Parts
 
 
-class WindowActions:
-    """Bound to one window."""
+class WindowActions(QObject):
+    """Bound to the parts of one window."""
 
-    def __init__(self, window: MainWindow) -> None:
-        self._window = window
-        self._sheet: object = None
+    open_wanted = Signal(object)  # list of Path
+    new_window_wanted = Signal()
+    layout_wanted = Signal()  # the designed one
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts.window)
+        self._parts = parts
+        self._commands: Commands | None = None
 
     def fill_menus(self, commands: Commands) -> None:
         """Add what is no plain command: recent files, samples, themes, colours."""
+        self._commands = commands
         file_menu = commands.menus["File"]
         self._recent = QMenu("Open recent", file_menu)
         file_menu.insertMenu(commands["record"], self._recent)
@@ -40,18 +46,18 @@ class WindowActions:
         file_menu.insertMenu(commands["record"], sample_menu)
         for sample in samples():
             action = sample_menu.addAction(sample.title)
-            action.triggered.connect(lambda _=False, path=sample.path: self._window.open([path]))
-        self.fill_recent(commands)
+            action.triggered.connect(lambda _=False, path=sample.path: self.open_wanted.emit([path]))
+        self.fill_recent()
         view = commands.menus["View"]
         view.addSeparator()
-        self._choices(view.addMenu("Theme"), THEMES, self._window.preferences.theme, self.set_theme)
+        self._choices(view.addMenu("Theme"), THEMES, self._parts.preferences.theme, self.set_theme)
         self._choices(
             view.addMenu("Colours tell"),
             COLOR_MODES,
-            self._window.preferences.color_mode,
+            self._parts.preferences.color_mode,
             self.set_color_mode,
         )
-        self.set_color_mode(self._window.preferences.color_mode)
+        self.set_color_mode(self._parts.preferences.color_mode)
 
     def _choices(self, menu: QMenu, options: dict[str, str], current: str, choose: object) -> None:
         group = QActionGroup(menu)
@@ -63,7 +69,7 @@ class WindowActions:
             group.addAction(action)
         group.triggered.connect(lambda action: choose(str(action.data())))  # type: ignore[operator]
 
-    def fill_recent(self, commands: Commands) -> None:
+    def fill_recent(self) -> None:
         """List the recent files anew."""
         self._recent.clear()
         known = recent_files()
@@ -72,93 +78,77 @@ class WindowActions:
             action.setToolTip(tooltip(recent.name))
             action.setEnabled(recent.exists)
             paths = [Path(path) for path in recent.paths]
-            action.triggered.connect(lambda _=False, paths=paths: self._window.open(paths))
+            action.triggered.connect(lambda _=False, paths=paths: self.open_wanted.emit(paths))
         self._recent.setEnabled(bool(known))
 
     def open_files(self) -> None:
         """Ask for files; several are ranks of one run."""
         names, _ = QFileDialog.getOpenFileNames(
-            self._window, "Open recordings of one run", self._folder(), FILE_FILTER
+            self._parts.window, "Open recordings of one run", self._folder(), FILE_FILTER
         )
-        self._window.open([Path(name) for name in names])
+        self.open_wanted.emit([Path(name) for name in names])
 
     def open_folder(self) -> None:
         """Ask for a folder with the ranks of one run."""
-        name = QFileDialog.getExistingDirectory(self._window, "Open a folder of ranks", self._folder())
+        name = QFileDialog.getExistingDirectory(self._parts.window, "Open a folder of ranks", self._folder())
         if name:
-            self._window.open([Path(name)])
+            self.open_wanted.emit([Path(name)])
 
     def _folder(self) -> str:
-        paths = self._window.document.paths
+        paths = self._parts.document.paths
         known = recent_files()
         return str(paths[0].parent) if paths else known[0].folder if known else ""
 
     def record(self, request: CaptureRequest | None = None) -> None:
         """Open the dialog that runs a script under a profiler, set up for ``request``."""
         try:
-            from viewer.capture.dialog import CaptureDialog
+            from viewer.capture.form.dialog import CaptureDialog
         except ImportError as error:
-            self._window.banner.say("Recording is not part of this installation.", str(error))
+            self._parts.banner.say("Recording is not part of this installation.", str(error))
             return
-        dialog = CaptureDialog(self._window, request)
+        dialog = CaptureDialog(self._parts.window, request)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.captured.connect(self._window.open)
+        dialog.captured.connect(self.open_wanted)
         dialog.open()
 
     def compare(self) -> None:
         """Ask for another recording and say what changed."""
         from viewer.dialogs.comparing import compare_with
 
-        names, _ = QFileDialog.getOpenFileNames(self._window, "Compare with", self._folder(), FILE_FILTER)
+        names, _ = QFileDialog.getOpenFileNames(
+            self._parts.window, "Compare with", self._folder(), FILE_FILTER
+        )
         if names:
-            compare_with(self._window, [Path(name) for name in names])
-
-    def new_window(self) -> None:
-        """Open another, empty window."""
-        from viewer.app import open_window
-
-        open_window()
+            compare_with(self._parts.document, [Path(name) for name in names], self._parts.window)
 
     def search(self, mode: Mode) -> None:
         """Put the cursor into the search field."""
-        self._window.toolbar.search.start(mode)
+        self._parts.toolbar.search.start(mode)
 
     def filter_lanes(self) -> None:
         """Ask for a text; only lanes that contain it stay."""
-        text, accepted = QInputDialog.getText(self._window, "Filter lanes", "Show lanes that contain")
+        text, accepted = QInputDialog.getText(self._parts.window, "Filter lanes", "Show lanes that contain")
         if accepted:
-            self._window.timeline.set_lane_filter(text)
-
-    def show_lane(self, lane: int) -> None:
-        """Unfold a lane, scroll to it and mark it."""
-        trace = self._window.document.trace
-        if trace is not None:
-            t0, t1 = self._window.timeline.visible_interval
-            self._window.timeline.highlight([Evidence(lane, t0, t1, trace.lanes[lane].name)])
-
-    def middle_of_view(self) -> int:
-        """The time in the middle of the timeline, ns."""
-        t0, t1 = self._window.timeline.visible_interval
-        return int(t0 + t1) // 2
+            self._parts.timeline.set_lane_filter(text)
 
     def go_to_time(self) -> None:
         """Ask for a time and show it."""
         text, accepted = QInputDialog.getText(
-            self._window, "Go to time", "Time from the start, such as 31.2ms", QLineEdit.EchoMode.Normal
+            self._parts.window, "Go to time", "Time from the start, such as 31.2ms", QLineEdit.EchoMode.Normal
         )
         when = parse_duration(text) if accepted else None
         if when is not None:
-            self._window.link.show_moment(when)
+            self._parts.link.show_moment(when)
         elif accepted and text.strip():
-            self._window.banner.say(f"{text!r} is not a time.", "Write it like 31.2ms or 1.5 s.")
+            self._parts.banner.say(f"{text!r} is not a time.", "Write it like 31.2ms or 1.5 s.")
 
     def deselect(self) -> None:
         """Select nothing and clear the marks."""
-        self._window.banner.hide()
-        self._window.timeline.clear_selection()
-        self._window.document.select_area(None)
-        self._window.document.select_gap(-1)
-        self._window.document.select_event(-1)
+        self._parts.banner.hide()
+        self._parts.timeline.clear_selection()
+        self._parts.document.select_area(None)
+        self._parts.document.select_gap(-1)
+        self._parts.document.select_event(-1)
 
     def toggle(self, dock: object) -> None:
         """Show or hide a dock."""
@@ -166,20 +156,22 @@ class WindowActions:
 
     def set_theme(self, name: str) -> None:
         """Switch between dark, light and the system's choice."""
-        self._window.preferences.theme = name
+        self._parts.preferences.theme = name
         application = QApplication.instance()
         if isinstance(application, QApplication):
             theme.apply(application, name)
 
     def set_color_mode(self, mode: str) -> None:
         """What the colours of events tell."""
-        self._window.preferences.color_mode = mode
-        self._window.timeline.set_colour_mode(mode)
+        self._parts.preferences.color_mode = mode
+        self._parts.timeline.set_colour_mode(mode)
 
     def export_picture(self) -> None:
         """Ask for a file and write the window as PNG, or the timeline as SVG."""
         kinds = "Window as PNG (*.png);;Timeline as SVG (*.svg)"
-        name, kind = QFileDialog.getSaveFileName(self._window, "Export picture", "stallscope.png", kinds)
+        name, kind = QFileDialog.getSaveFileName(
+            self._parts.window, "Export picture", "stallscope.png", kinds
+        )
         if name:
             self.write_picture(Path(name), as_svg="SVG" in kind or name.lower().endswith(".svg"))
 
@@ -190,12 +182,12 @@ class WindowActions:
         if as_svg:
             self._draw_svg(drawn)
         else:
-            self._window.grab().save(drawn, "PNG")
+            self._parts.window.grab().save(drawn, "PNG")
         try:
             write_bytes(path, bytes(drawn.data().data()))
         except OSError as error:
             problem = f"{path.name} could not be written: {error.strerror or error}."
-            self._window.banner.say(problem, "Choose another place.")
+            self._parts.banner.say(problem, "Choose another place.")
             return False
         return True
 
@@ -204,7 +196,7 @@ class WindowActions:
         from PySide6.QtGui import QPainter
         from PySide6.QtSvg import QSvgGenerator
 
-        timeline = self._window.timeline
+        timeline = self._parts.timeline
         generator = QSvgGenerator()
         generator.setOutputDevice(target)
         generator.setSize(timeline.size())
@@ -215,43 +207,43 @@ class WindowActions:
 
     def export_table(self) -> None:
         """Ask for a file and write the shown table into it."""
-        self._window.panels.export_table()
+        self._parts.panels.export_table()
 
     def bookmark(self) -> None:
         """Keep what is selected, or what is visible."""
-        self._window.bookmarks.add(self._window.timeline.visible_interval)
-        self._window.panels.show_panel("Bookmarks")
+        self._parts.bookmarks.add(self._parts.timeline.visible_interval)
+        self._parts.panels.show_panel("Bookmarks")
 
     def save_session(self) -> None:
         """Ask for a place and go on keeping bookmarks and notes there."""
         from viewer.kept.session import SUFFIX, SessionError
 
-        session = self._window.bookmarks.session
+        session = self._parts.bookmarks.session
         if session is None:
             return
         kinds = f"Stallscope session (*{SUFFIX})"
         name, _ = QFileDialog.getSaveFileName(
-            self._window, "Save bookmarks and notes", f"notes{SUFFIX}", kinds
+            self._parts.window, "Save bookmarks and notes", f"notes{SUFFIX}", kinds
         )
         if name:
             try:
-                self._window.bookmarks.use(session.copy_to(Path(name)))
+                self._parts.bookmarks.use(session.copy_to(Path(name)))
             except SessionError as error:
-                self._window.banner.say(str(error), "Choose another place.")
+                self._parts.banner.say(str(error), "Choose another place.")
 
     def copy_link(self) -> None:
         """Put the command that shows this moment on the clipboard."""
         import shlex
 
-        names = " ".join(shlex.quote(str(path)) for path in self._window.document.paths)
-        moment = f"{self.middle_of_view() / 1e6:.3f}ms"
+        names = " ".join(shlex.quote(str(path)) for path in self._parts.document.paths)
+        moment = f"{self._parts.link.middle_of_view() / 1e6:.3f}ms"
         QGuiApplication.clipboard().setText(f"stallscope {names} --at {moment}")
 
     def copy_diagnosis(self) -> None:
         """Put the diagnosis on the clipboard as text."""
         from viewer.reports.text_report import as_text
 
-        document = self._window.document
+        document = self._parts.document
         if document.trace is not None and document.diagnosis is not None and document.analysis is not None:
             QGuiApplication.clipboard().setText(
                 as_text(document.trace, document.diagnosis, document.analysis)
@@ -259,43 +251,44 @@ class WindowActions:
 
     def copy_picture(self) -> None:
         """Put the window on the clipboard as a picture."""
-        QGuiApplication.clipboard().setPixmap(self._window.grab())
+        QGuiApplication.clipboard().setPixmap(self._parts.window.grab())
 
     def show_preferences(self) -> None:
         """Open the preferences and apply what was changed."""
         from viewer.dialogs.preferences_dialog import PreferencesDialog
 
-        dialog = PreferencesDialog(self._window.preferences, self._window)
+        dialog = PreferencesDialog(self._parts.preferences, self._parts.window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.accepted.connect(self._apply_preferences)
         dialog.open()
 
     def _apply_preferences(self) -> None:
-        self.set_theme(self._window.preferences.theme)
-        self._window.timeline.set_animated(self._window.preferences.animate)
-        self.set_color_mode(self._window.preferences.color_mode)
-        self._window.document.use_thresholds(self._window.preferences.thresholds)
-        self.fill_recent(self._window.commands)
+        self.set_theme(self._parts.preferences.theme)
+        self._parts.timeline.set_animated(self._parts.preferences.animate)
+        self.set_color_mode(self._parts.preferences.color_mode)
+        self._parts.document.use_thresholds(self._parts.preferences.thresholds)
+        self.fill_recent()
 
     def show_shortcuts(self) -> None:
         """Open the sheet of keys."""
         from viewer.dialogs.shortcut_sheet import ShortcutSheet
 
-        self._show(ShortcutSheet(self._window.commands, self._window))
+        if self._commands is not None:
+            self._show(ShortcutSheet(self._commands.with_keys(), self._parts.window))
 
     def show_quality(self) -> None:
         """Open the account of what was read."""
         from viewer.dialogs.quality_dialog import QualityDialog
 
-        trace = self._window.document.trace
+        trace = self._parts.document.trace
         if trace is not None:
-            self._show(QualityDialog(trace, self._window))
+            self._show(QualityDialog(trace, self._parts.window))
 
     def show_about(self) -> None:
         """Say which version this is."""
         from viewer.dialogs.about import AboutDialog
 
-        self._show(AboutDialog(self._window))
+        self._show(AboutDialog(self._parts.window))
 
     def _show(self, dialog: object) -> None:
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)  # type: ignore[attr-defined]
@@ -303,5 +296,5 @@ class WindowActions:
 
     def show_start_page(self) -> None:
         """Close the recording and show the start page."""
-        self._window.document.clear()
-        self._window.start_page.refresh()
+        self._parts.document.clear()
+        self._parts.start_page.refresh()

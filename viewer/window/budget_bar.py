@@ -22,10 +22,9 @@ from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from parsers.model.units import duration, percent
 from viewer.look import theme
-from viewer.look.category_colors import color_of_part
+from viewer.look.category_colors import HATCHED, color_of_part
 from viewer.look.labels import tooltip
 
-HATCHED = frozenset({"dependency", "unknown", "residual"})
 BAR_HEIGHT, THIN_HEIGHT = 22, 15
 LEAST_WIDTH = 3
 SHORT_NAMES = {

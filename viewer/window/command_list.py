@@ -11,12 +11,12 @@ from viewer.window.palette import Mode
 
 if TYPE_CHECKING:
     from viewer.window.actions import WindowActions
-    from viewer.window.main_window import MainWindow
+    from viewer.window.parts import Parts
 
 
-def window_commands(window: MainWindow, acts: WindowActions) -> list[Command]:
+def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
     """All commands in the order of the menus."""
-    w, t = window, window.timeline
+    w, t = parts, parts.timeline
     steps, diagnosis = w.toolbar.steps, w.diagnosis
     return [
         Command("open", "File", "Open ...", acts.open_files, ("Ctrl+O",)),
@@ -30,7 +30,7 @@ def window_commands(window: MainWindow, acts: WindowActions) -> list[Command]:
             ("Ctrl+D",),
             needs_trace=True,
         ),
-        Command("new-window", "File", "New window", acts.new_window, ("Ctrl+N",), separated=True),
+        Command("new-window", "File", "New window", acts.new_window_wanted.emit, ("Ctrl+N",), separated=True),
         Command(
             "export-picture",
             "File",
@@ -42,7 +42,7 @@ def window_commands(window: MainWindow, acts: WindowActions) -> list[Command]:
         Command(
             "save-session", "File", "Save bookmarks and notes as ...", acts.save_session, (), needs_trace=True
         ),
-        Command("close", "File", "Close window", w.close, ("Ctrl+W",), separated=True),
+        Command("close", "File", "Close window", w.window.close, ("Ctrl+W",), separated=True),
         Command("quit", "File", "Quit", QApplication.quit, ("Ctrl+Q",)),
         Command("palette", "Edit", "Search everything", lambda: acts.search(Mode.ALL), ("Ctrl+P",)),
         Command(
@@ -105,7 +105,7 @@ def window_commands(window: MainWindow, acts: WindowActions) -> list[Command]:
             separated=True,
         ),
         Command("toggle-panels", "View", "Panels", lambda: acts.toggle(w.panels_dock), ("F7",)),
-        Command("reset-layout", "View", "Reset the layout", w.reset_layout),
+        Command("reset-layout", "View", "Reset the layout", acts.layout_wanted.emit),
         Command("next-event", "Go", "Next event on the lane", t.next_event, (".",), needs_trace=True),
         Command(
             "previous-event",

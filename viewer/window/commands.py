@@ -62,11 +62,15 @@ class Commands:
             if command.needs_trace:
                 self.actions[command.id].setEnabled(is_open)
 
-
-def all_keys(action: QAction) -> str:
-    """Every shortcut as the platform writes it."""
-    native = QKeySequence.SequenceFormat.NativeText
-    return "   ".join(sequence.toString(native) for sequence in action.shortcuts())
+    def with_keys(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """The menus with the keys, as the platform writes them, and the text of each command that has any."""
+        native = QKeySequence.SequenceFormat.NativeText
+        found: dict[str, list[tuple[str, str]]] = {}
+        for command in self.all:
+            keys = "   ".join(each.toString(native) for each in self[command.id].shortcuts())
+            if keys:
+                found.setdefault(command.menu, []).append((keys, command.text.rstrip(" .")))
+        return [(menu, found[menu]) for menu in MENUS if menu in found]
 
 
 def keys_text(action: QAction) -> str:

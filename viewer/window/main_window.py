@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtCore import QByteArray, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -23,20 +23,20 @@ from rules import Diagnosis
 from viewer.document import Document, Stage
 from viewer.jobs import Jobs
 from viewer.kept.preferences import Preferences
-from viewer.kept.recent_summary import Summary
+from viewer.kept.recent import OpenNote, Summary, remember
 from viewer.kept.session import Session, SessionError, is_session
 from viewer.look.separator import HorizontalLine
 from viewer.panels.dock import BottomPanels
 from viewer.panels.findings.diagnosis import DiagnosisPanel
 from viewer.panels.tabs.bookmarks import BookmarksPanel
 from viewer.reports.wording import verdict
-from viewer.start.opening import OpenNote, remember
 from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
 from viewer.window.actions import WindowActions
 from viewer.window.banner import Banner
 from viewer.window.command_list import window_commands
 from viewer.window.commands import Commands
+from viewer.window.parts import Parts
 from viewer.window.searching import Searching
 from viewer.window.status import StatusBar
 from viewer.window.tab_order import TabOrder
@@ -59,6 +59,8 @@ ARRANGED_BY_HAND = ("pinned", "hidden", "heights", "order")
 
 class MainWindow(QMainWindow):
     """One recording and everything around it."""
+
+    new_window_wanted = Signal()
 
     def __init__(self, preferences: Preferences | None = None) -> None:
         super().__init__()
@@ -88,6 +90,7 @@ class MainWindow(QMainWindow):
         column.setSpacing(0)
         column.addWidget(self.banner)
         column.addWidget(self.pages, 1)
+        self._middle = column
         self.setCentralWidget(middle)
         self.menu_bar = QMenuBar()
         self.setMenuWidget(self._top())
@@ -99,12 +102,30 @@ class MainWindow(QMainWindow):
         self.status = StatusBar(self.document)
         self.setStatusBar(self.status)
         self.link = TimelineLink(self.document, self.timeline, self.status, self.preferences)
-        self.acts = WindowActions(self)
-        self.commands = Commands(self, self.menu_bar, window_commands(self, self.acts))
-        self.acts.fill_menus(self.commands)
         self.searching = Searching(
-            self.toolbar.search, self.document, self.commands, self.acts.show_lane, self.acts.middle_of_view
+            self.toolbar.search, self.document, self.link.show_lane, self.link.middle_of_view
         )
+        parts = Parts(
+            window=self,
+            preferences=self.preferences,
+            document=self.document,
+            toolbar=self.toolbar,
+            banner=self.banner,
+            timeline=self.timeline,
+            start_page=self.start_page,
+            diagnosis=self.diagnosis,
+            bookmarks=self.bookmarks,
+            panels=self.panels,
+            diagnosis_dock=self.diagnosis_dock,
+            panels_dock=self.panels_dock,
+            link=self.link,
+            searching=self.searching,
+        )
+        self.acts = WindowActions(parts)
+        self.commands = self.searching.commands = Commands(
+            self, self.menu_bar, window_commands(parts, self.acts)
+        )
+        self.acts.fill_menus(self.commands)
         self.tab_order = TabOrder(self)
         self._connect()
         self._restore_layout()
@@ -133,10 +154,13 @@ class MainWindow(QMainWindow):
         for source in (self.toolbar, self.start_page):
             source.open_wanted.connect(acts.open_files)
             source.record_wanted.connect(acts.record)
+        acts.open_wanted.connect(self.open)
+        acts.new_window_wanted.connect(self.new_window_wanted)
+        acts.layout_wanted.connect(self.reset_layout)
         self.toolbar.compare_wanted.connect(acts.compare)
         self.start_page.folder_wanted.connect(acts.open_folder)
         self.start_page.paths_wanted.connect(self.open)
-        self.start_page.recent_removed.connect(lambda: self.acts.fill_recent(self.commands))
+        self.start_page.recent_removed.connect(acts.fill_recent)
         self.status.quality_wanted.connect(acts.show_quality)
         self.bookmarks.changed.connect(lambda: self.panels.update_tabs())
         self.bookmarks.changed.connect(lambda: self.timeline.set_bookmarks(self.bookmarks.bookmarks))
@@ -165,6 +189,10 @@ class MainWindow(QMainWindow):
             self._open_session(paths[0])
         else:
             self.document.open(paths)
+
+    def show_offer(self, offer: QWidget) -> None:
+        """Put an offer above what is open."""
+        self._middle.insertWidget(0, offer)
 
     def _keep_arrangement(self) -> None:
         arrangement = self.timeline.arrangement() if self.document.trace is not None else {}
@@ -247,7 +275,7 @@ class MainWindow(QMainWindow):
         """Put the recording on the list of recent files, and its small picture as soon as that is made."""
         paths, analysis = self.document.paths, self.document.analysis
         remember(paths, said)
-        self.acts.fill_recent(self.commands)
+        self.acts.fill_recent()
         if analysis is None:
             return
 

@@ -11,9 +11,9 @@ from PySide6.QtCore import QObject
 from parsers.model import Progress
 from viewer.document import Document
 from viewer.reports.wording import short_ceiling
+from viewer.statistics.event_search import NameMatch, Walk, events_named, fuzzy_score, matching_names
 from viewer.window.commands import Commands, keys_text
 from viewer.window.palette import Hit, Mode, SearchField
-from viewer.window.search import NameMatch, Walk, events_named, fuzzy_score, matching_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +29,13 @@ class Searching(QObject):
         self,
         field: SearchField,
         document: Document,
-        commands: Commands,
         show_lane: Callable[[int], object],
         now: Callable[[], int],
     ) -> None:
         super().__init__(field)
-        self._field, self._document, self._commands = field, document, commands
+        self._field, self._document = field, document
         self._show_lane, self._now = show_lane, now
+        self.commands: Commands | None = None
         self.walk: Walk | None = None
         field.asked.connect(self.answer)
         field.walk_wanted.connect(self.move)
@@ -86,8 +86,8 @@ class Searching(QObject):
 
     def _actions(self, query: str) -> list[tuple[float, Hit]]:
         found = []
-        for command in self._commands.all:
-            action = self._commands[command.id]
+        for command in self.commands.all if self.commands is not None else ():
+            action = self.commands[command.id]  # type: ignore[index]
             score = fuzzy_score(query.lower(), command.text)
             if score > 0 and action.isEnabled():
                 title = command.text.rstrip(" .")

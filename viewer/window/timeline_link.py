@@ -134,6 +134,18 @@ class TimelineLink(QObject):
             half = max(min(trace.duration // 20, 1_000_000), 1_000)
             self._timeline.show_interval(when - half, when + half, animate=False)
 
+    def middle_of_view(self) -> int:
+        """The time in the middle of the timeline, ns."""
+        t0, t1 = self._timeline.visible_interval
+        return int(t0 + t1) // 2
+
+    def show_lane(self, lane: int) -> None:
+        """Unfold a lane, scroll to it and mark it."""
+        trace = self._document.trace
+        if trace is not None:
+            t0, t1 = self._timeline.visible_interval
+            self._timeline.highlight([Evidence(lane, t0, t1, trace.lanes[lane].name)])
+
     def fly_to(self, evidence: Sequence[Evidence], which: int) -> None:
         """Mark places and show one of them."""
         self._timeline.highlight(list(evidence))

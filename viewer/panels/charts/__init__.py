@@ -1,1 +1,1 @@
-"""Drawings: bars, heat map, histogram, icicle, roofline and the flow of memory; they know numbers, not documents."""
+"""Drawings: bars, heat map, histogram, icicle, roofline and the flow of memory; they follow no document."""

@@ -31,7 +31,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from viewer.kept.whole_file import write_text
+from viewer.kept.storage import write_text
 from viewer.look import theme
 from viewer.look.labels import elided_inside
 from viewer.panels.tables.table_model import RAW_ROLE, TEXTS, Column, Index, Show, TableModel

@@ -29,8 +29,8 @@ from viewer.panels.tables.facts import FactList
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap
+from viewer.statistics.event_search import Walk
 from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
-from viewer.window.search import Walk
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,7 @@
-"""Writes a file in one piece or not at all, so that a full disk never costs the file that was there before; no Qt."""
+"""Where the program keeps things, and how a file is written in one piece or not at all; no Qt.
+
+A full disk never costs the file that was there before.
+"""
 
 from __future__ import annotations
 
@@ -36,3 +39,10 @@ def write_bytes(target: Path, data: bytes) -> None:
     """Write bytes; raises ``OSError``."""
     with in_one_piece(target) as part:
         part.write_bytes(data)
+
+
+def data_folder() -> Path:
+    """Where the program keeps what it remembers; made when missing."""
+    import platformdirs
+
+    return platformdirs.user_data_path("stallscope", appauthor=False, ensure_exists=True)

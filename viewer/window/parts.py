@@ -1,0 +1,39 @@
+"""The parts of one window that its commands work on, put together by the window itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtWidgets import QDockWidget, QMainWindow
+
+from viewer.document import Document
+from viewer.kept.preferences import Preferences
+from viewer.panels.dock import BottomPanels
+from viewer.panels.findings.diagnosis import DiagnosisPanel
+from viewer.panels.tabs.bookmarks import BookmarksPanel
+from viewer.start.start_page import StartPage
+from viewer.timeline.view import TimelineView
+from viewer.window.banner import Banner
+from viewer.window.searching import Searching
+from viewer.window.timeline_link import TimelineLink
+from viewer.window.toolbar import ToolBar
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """``window`` is what dialogs lie above; whatever concerns the window as a whole is asked for by signals."""
+
+    window: QMainWindow
+    preferences: Preferences
+    document: Document
+    toolbar: ToolBar
+    banner: Banner
+    timeline: TimelineView
+    start_page: StartPage
+    diagnosis: DiagnosisPanel
+    bookmarks: BookmarksPanel
+    panels: BottomPanels
+    diagnosis_dock: QDockWidget
+    panels_dock: QDockWidget
+    link: TimelineLink
+    searching: Searching
