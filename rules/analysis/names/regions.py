@@ -49,7 +49,8 @@ _NUMBERED = re.compile(r"^(.*?)[\s_#:.\-/=(\[]*(\d+)[)\]]*$")
 _FRAMEWORK = re.compile(
     r"^(Optimizer\.(step|zero_grad)#|DistributedDataParallel\.|FSDP::|FullyShardedDataParallel|DDP|"
     r"torch/|torch\.|Torch-Compiled|##? ?Call |PyTorch|autograd::|aten::|async_compile|compile_fx|inductor|dynamo|"
-    r"triton|pass\.|_?Torch|nn\.Module|## )|\.<locals>|_data: compile_id|compile_id=",
+    r"triton|pass\.|_?Torch|nn\.Module|## |cub::|thrust::|rocprim::|cublas[A-Z]|cudnn[A-Z]|TensorRT:)|"
+    r"\.<locals>|_data: compile_id|compile_id=",
 )
 _COMMUNICATION = re.compile(
     r"^(nccl|rccl|c10d|gloo|record_param_comms|ncclx|mpi|MPI_)[:_A-Z]|^nccl\w+$", re.IGNORECASE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -11,10 +10,13 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.names.calls import Call, calls_of
 from rules.analysis.names.per_name import distinct
 from rules.analysis.names.regions import numbered
-from rules.analysis.steps.repetition import cycles_of_regions, repetitions
+from rules.analysis.steps.marks import Mark, follow_on, mark_of
+from rules.analysis.steps.region_cycles import cycles_of_regions
+from rules.analysis.steps.repetition import repetitions
 from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
 
 I64 = npt.NDArray[np.int64]
@@ -33,20 +35,10 @@ LEAST_RAN = (
     0.9  # of a step's launches: where the GPU ran fewer before the end of the recording, the step is cut off
 )
 LEAST_COVERAGE = 0.5  # regions are steps when they hold this share of the launches between first and last
-STEP_WORD = re.compile(
-    r"(?<![a-z])(step|iter|iteration|batch|request|inference|token|decode|prefill|generate|generation|sample|frame|"
-    r"epoch|train|training|trainstep|microbatch|query|episode)s?(?![a-z])",
-    re.IGNORECASE,
-)
-NEVER_STEPS = re.compile(
-    r"layer|block|module|stage|head|bucket|expert|fsdp|ddp|nccl|conv|attn|attention|mlp|level|chunk|## |"
-    r"aten::|rank|worker|"
-    r"pass\.|compile",
-    re.IGNORECASE,
-)
 BEFORE_RECORDING = -1
 NEVER = np.iinfo(np.int64).max
-COARSE = re.compile(r"epoch|episode", re.IGNORECASE)
+MOSTLY_OUTSIDE = 0.5  # of the GPU's work: what repeats beside it is not what the run does
+SIDE_BY_SIDE = 0.1  # of the time of threads' regions that may overlap before they are requests served at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +77,19 @@ def _rank_of(trace: Trace, lane: int) -> int:
     return -1 if rank is None else rank
 
 
+def _lanes_of(trace: Trace, rank: int) -> npt.NDArray[np.bool_]:
+    return np.array([_rank_of(trace, lane) == rank for lane in range(len(trace.lanes))], bool)
+
+
 def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
-    lanes = np.array([_rank_of(trace, lane) == rank for lane in range(len(trace.lanes))], bool)
-    operations, launched = _operations_by_launch(trace, lanes)
+    lanes = _lanes_of(trace, rank)
+    operations, launched = launched_operations(trace, rank)
     label = None if rank < 0 else rank
     annotations, found_by = _annotations(trace, lanes, operations, launched)
     if annotations is not None:
         starts, ends = trace.events.start[annotations], trace.events.end[annotations]
         names = [trace.name(event) for event in annotations.tolist()]
-        windows = _as_the_gpu_ran_them(trace, starts, ends, _follow_on(names), operations, launched)
+        windows = _as_the_gpu_ran_them(trace, starts, ends, follow_on(names), operations, launched)
         steps = [
             Step(name, label, start, end, True, found_by, event)
             for name, event, (start, end) in zip(names, annotations.tolist(), windows, strict=True)
@@ -105,6 +101,9 @@ def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
             for index, (start, end) in enumerate(cycles)
         ]
     steps = [step for step in steps if step.end > step.start]
+    outside = 1 - _share_within(trace, steps, operations) if steps and found_by != "ProfilerStep" else 0.0
+    if outside > MOSTLY_OUTSIDE:
+        return []
     has_work = np.array(_has_work(trace, steps, operations), bool) & ~_cut_off(trace, steps, lanes)
     return _with_warm_up_marked(steps, has_work.tolist(), warm_up_ratio)
 
@@ -141,13 +140,13 @@ def _has_work(trace: Trace, steps: list[Step], operations: I64) -> list[bool]:
     return [count > 0 for count in counts] if any(counts) else [True] * len(steps)
 
 
-def _operations_by_launch(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
-    """GPU operations of a rank in order of their launch, and when each was launched.
+def launched_operations(trace: Trace, rank: int) -> tuple[I64, I64]:
+    """GPU operations of a rank (-1: those of none) in order of their launch, and when each was launched.
 
     Operations without a launch row that precede every launched one of their stream were launched before the
     recording began.
     """
-    operations = trace.gpu_operations[lanes[trace.events.lane[trace.gpu_operations]]]
+    operations = trace.gpu_operations[_lanes_of(trace, rank)[trace.events.lane[trace.gpu_operations]]]
     launch = trace.links.launch_of(operations)
     start = trace.events.start[operations]
     linked = launch >= 0
@@ -163,22 +162,14 @@ def _operations_by_launch(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I
     return operations[order], launched[order]
 
 
-def _follow_on(names: list[str]) -> npt.NDArray[np.bool_]:
-    """Whether each step is directly followed by the next one: unless their numbers say that some are missing."""
-    counts = [numbered(name) for name in names]
-    return np.array(
-        [one is None or other is None or other[1] == one[1] + 1 for one, other in pairwise(counts)], bool
-    )
-
-
 def _cycles(
     trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64
 ) -> tuple[list[tuple[int, int]], str]:
     """Iterations without an annotation of their own: regions that repeat in turn, else kernels that do."""
-    regions = cycles_of_regions(trace, lanes)
-    if regions is None:
+    cycles = cycles_of_regions(trace, lanes)
+    if cycles is None or _coverage(trace, cycles[2], launched) < LEAST_COVERAGE:
         return repetitions(trace, operations), "repetition"
-    starts, ends = regions
+    starts, ends, _ = cycles
     follows = np.ones(len(starts) - 1, bool)
     return _as_the_gpu_ran_them(trace, starts, ends, follows, operations, launched), "region"
 
@@ -237,45 +228,56 @@ def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, l
     time = np.concatenate(([0], np.cumsum(durations(trace, operations)))) if len(operations) else np.zeros(1)
     regions = trace.events.of_kind(EventKind.REGION)
     regions = regions[lanes[trace.events.lane[regions]]]
-    stems = {
-        name: shared
+    marks = {
+        name: mark
         for name in distinct(trace.events.name[regions]).tolist()
-        if (shared := _stem(trace.strings[name])) is not None
+        if (mark := mark_of(trace.strings[name])) is not None
     }
     may_be = np.zeros(len(trace.strings), bool)
-    may_be[list(stems)] = True
+    may_be[list(marks)] = True
     regions = regions[may_be[trace.events.name[regions]]]
-    groups: dict[tuple[int, str, bool], list[int]] = {}
+    groups: dict[Mark, dict[int, list[int]]] = {}
     for event, lane, name in zip(
         regions.tolist(),
         trace.events.lane[regions].tolist(),
         trace.events.name[regions].tolist(),
         strict=True,
     ):
-        groups.setdefault((lane, *stems[name]), []).append(event)
+        groups.setdefault(marks[name], {}).setdefault(lane, []).append(event)
     scored = []
-    for (_, stem, is_numbered), members in groups.items():
-        events = np.array(members, np.int64)
-        if len(events) < 2 or (is_numbered and not _counts_up(trace, events)):
+    for mark, of_lanes in groups.items():
+        if _side_by_side(trace, [np.array(members, np.int64) for members in of_lanes.values()]):
             continue
-        chosen = _disjoint(trace, events)
-        if len(chosen) < len(events) or _coverage(trace, chosen, launched) < LEAST_COVERAGE:
-            continue
-        starts, ends = trace.events.start[chosen], trace.events.end[chosen]
-        work = int((time[np.searchsorted(launched, ends)] - time[np.searchsorted(launched, starts)]).sum())
-        mean = float((ends - starts).mean())
-        scored.append((not COARSE.search(stem), bool(STEP_WORD.search(stem)), work, mean, chosen))
+        for members in of_lanes.values():
+            events = np.array(members, np.int64)
+            if (len(events) < 2 and not mark.stated) or (mark.numbered and not _counts_up(trace, events)):
+                continue
+            chosen = _disjoint(trace, events)
+            if len(chosen) < len(events) or _coverage(trace, chosen, launched) < LEAST_COVERAGE:
+                continue
+            starts, ends = trace.events.start[chosen], trace.events.end[chosen]
+            work = int(
+                (time[np.searchsorted(launched, ends)] - time[np.searchsorted(launched, starts)]).sum()
+            )
+            scored.append((not mark.is_coarse, mark.says_step, work, float((ends - starts).mean()), chosen))
     return max(scored, key=lambda each: each[:4])[4] if scored else None
 
 
-def _stem(name: str) -> tuple[str, bool] | None:
-    """What regions that may be the same steps have in common, and whether they are numbered; None for others."""
-    if NEVER_STEPS.search(name):
-        return None
-    parts = numbered(name)
-    if parts is not None:
-        return parts[0], True
-    return (name, False) if STEP_WORD.search(name) else None
+def _share_within(trace: Trace, steps: list[Step], operations: I64) -> float:
+    """The share of the operations' time between the first and the last step; 1 without operations."""
+    starts, times = trace.events.start[operations], durations(trace, operations)
+    inside = (starts >= steps[0].start) & (starts < max(step.end for step in steps))
+    return float(times[inside].sum() / max(times.sum(), 1)) if len(operations) else 1.0
+
+
+def _side_by_side(trace: Trace, groups: list[I64]) -> bool:
+    """Whether regions of one sort run on several threads at the same time: requests that are served at once."""
+    if len(groups) < 2:
+        return False
+    joined = [union(trace.events.start[events], trace.events.end[events]) for events in groups]
+    apart = sum(length(each) for each in joined)
+    together = length(union(*(np.concatenate(edges) for edges in zip(*joined, strict=True))))
+    return together < (1 - SIDE_BY_SIDE) * apart
 
 
 def _counts_up(trace: Trace, events: I64) -> bool:

@@ -1,0 +1,72 @@
+"""Which regions may mark steps, by their names: known software's, numbered ones, ones with a word for a step."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from rules.analysis.names.regions import numbered
+
+_WORD = re.compile(
+    r"(?<![a-z])(step|iter|iteration|batch|request|inference|token|decode|prefill|generate|generation|sample|frame|"
+    r"epoch|train|training|trainstep|microbatch|query|episode)s?(?![a-z])",
+    re.IGNORECASE,
+)
+_NEVER = re.compile(
+    r"layer|block|module|stage|head|bucket|expert|fsdp|ddp|nccl|conv|attn|attention|mlp|level|chunk|## |"
+    r"aten::|rank|worker|"
+    r"pass\.|compile",
+    re.IGNORECASE,
+)
+_COARSE = re.compile(r"epoch|episode", re.IGNORECASE)
+# How serving engines and trainers name one iteration: the same for all sizes of a batch.
+_STATED = (
+    ("engine step", re.compile(r"^execute_(\w*_)?context_\d+\(.*\)_generation_\d+\(")),  # vLLM, SGLang
+    ("scheduler step", re.compile(r"^step\[[A-Z_]+ bs=\d+")),  # SGLang
+    ("executor step", re.compile(r"^\[Executor\] _forward_step \d+")),  # TensorRT-LLM
+    ("training batch", re.compile(r"^\[pl\]\[profile\]run_training_batch")),  # Lightning
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What regions that may be the same steps have in common; ``stated`` ones are steps also when there is but one."""
+
+    stem: str
+    numbered: bool = False
+    stated: bool = False
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether it marks something that holds many steps."""
+        return bool(_COARSE.search(self.stem))
+
+    @property
+    def says_step(self) -> bool:
+        """Whether a word for a step is part of it."""
+        return self.stated or bool(_WORD.search(self.stem))
+
+
+def mark_of(name: str) -> Mark | None:
+    """The mark of a region by its name; None for regions that are no steps."""
+    for stem, pattern in _STATED:
+        if pattern.search(name):
+            return Mark(stem, stated=True)
+    if _NEVER.search(name):
+        return None
+    parts = numbered(name)
+    if parts is not None:
+        return Mark(parts[0], numbered=True)
+    return Mark(name) if _WORD.search(name) else None
+
+
+def follow_on(names: list[str]) -> npt.NDArray[np.bool_]:
+    """Whether each step is directly followed by the next one: unless their numbers say that some are missing."""
+    counts = [None if (mark := mark_of(name)) and mark.stated else numbered(name) for name in names]
+    return np.array(
+        [one is None or other is None or other[1] == one[1] + 1 for one, other in pairwise(counts)], bool
+    )
