@@ -15,7 +15,6 @@ from parsers.rocm.rocpd_tables import ProcessTables
 from parsers.rocm.timeline import Timeline
 from parsers.sqlite.database import Database
 from parsers.sqlite.listed import tables_of
-from parsers.sqlite.read_only import read_only_uri
 from parsers.sqlite.row_source import RowSource
 from parsers.sqlite.unpacked import unpacked
 
@@ -44,7 +43,7 @@ class Rocpd:
     def read(self, source: Source, progress: Progress) -> Trace:
         path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
         builder = TraceBuilder()
-        database = Database.open(path, read_only_uri(path, builder.quality))
+        database = Database.open(path, builder.quality, progress=progress)
         with contextlib.closing(database):
             suffixes = _processes(database)
             events = sum(

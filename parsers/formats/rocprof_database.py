@@ -14,7 +14,6 @@ from parsers.rocm.table_records import TableRecords
 from parsers.rocm.timeline import Timeline
 from parsers.sqlite.database import Database
 from parsers.sqlite.listed import tables_of
-from parsers.sqlite.read_only import read_only_uri
 from parsers.sqlite.unpacked import unpacked
 
 _KERNELS = ("KERN", "A", "OPS")
@@ -42,7 +41,7 @@ class RocprofDatabase:
     def read(self, source: Source, progress: Progress) -> Trace:
         path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
         builder = TraceBuilder()
-        database = Database.open(path, read_only_uri(path, builder.quality))
+        database = Database.open(path, builder.quality, progress=progress)
         with contextlib.closing(database):
             tables = {
                 name: DatabaseRows(database, table, builder.quality, progress)

@@ -31,7 +31,6 @@ from parsers.rocm.columns import DatabaseColumns, arguments_of
 from parsers.rocm.timeline import place_in, taken
 from parsers.sqlite.database import ABSENT, Database
 from parsers.sqlite.listed import tables_of
-from parsers.sqlite.read_only import read_only_uri
 from parsers.sqlite.row_source import RowSource
 from parsers.sqlite.rows import source_rows
 from parsers.sqlite.unpacked import unpacked
@@ -67,7 +66,7 @@ class RocmProfileData:
     def read(self, source: Source, progress: Progress) -> Trace:
         path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
         builder = TraceBuilder()
-        database = Database.open(path, read_only_uri(path, builder.quality))
+        database = Database.open(path, builder.quality, progress=progress)
         with contextlib.closing(database):
             tables = DatabaseColumns(database, builder.quality, progress)
             _Recording(tables, builder).read()

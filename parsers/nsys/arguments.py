@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from parsers.nsys.identifiers import process_id, thread_id
-from parsers.sqlite.database import quote
+from parsers.sqlite.guarded import GuardedConnection
 from parsers.sqlite.row_source import RowSource
 
 _TEXT_COLUMNS = frozenset(
@@ -36,25 +37,16 @@ _DEEPEST_CHAIN = 200
 
 def arguments_in(path: Path) -> RowSource:
     """Column names and values of rows of the database at ``path``, with names and labels in place of numbers."""
-    return RowSource.of(path, _row)
+    return RowSource.of(path, _shown)
 
 
-def _row(connection: sqlite3.Connection, table: str, rowid: int) -> dict[str, Any]:
-    cursor = connection.execute(f"SELECT * FROM {quote(table)} WHERE rowid = ?", (rowid,))
-    values = cursor.fetchone()
-    if values is None:
-        return {}
-    row = {
-        column[0]: value
-        for column, value in zip(cursor.description, values, strict=True)
-        if value is not None and not isinstance(value, bytes)
-    }
+def _shown(database: GuardedConnection, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for column, value in row.items():
         if column in _TEXT_COLUMNS:
-            shown[column] = _lookup(connection, "StringIds", "value", value) or value
+            shown[column] = _lookup(database, "StringIds", "value", value) or value
         elif column in _LABELS:
-            shown[column] = _lookup(connection, _LABELS[column], "label", value) or value
+            shown[column] = _lookup(database, _LABELS[column], "label", value) or value
         elif column == "globalTid" and isinstance(value, int):
             shown["process"], shown["thread"] = process_id(value), thread_id(value)
         elif column == "globalPid" and isinstance(value, int):
@@ -63,28 +55,28 @@ def _row(connection: sqlite3.Connection, table: str, rowid: int) -> dict[str, An
             shown[column] = value
     chain = _CHAINS.get(table)
     if chain and chain[0] in row:
-        calls = _call_chain(connection, chain[1], row[chain[0]])
+        calls = _call_chain(database, chain[1], row[chain[0]])
         if calls:
             shown["call chain"] = calls
     return shown
 
 
-def _lookup(connection: sqlite3.Connection, table: str, column: str, key: Any) -> str | None:
+def _lookup(database: GuardedConnection, table: str, column: str, key: Any) -> str | None:
     try:
-        found = connection.execute(f"SELECT {column} FROM {table} WHERE id = ?", (key,)).fetchone()
+        found = database.named(f"SELECT {column} AS text FROM {table} WHERE id = ?", (key,))
     except sqlite3.Error:
         return None
-    return str(found[0]) if found and found[0] is not None else None
+    return str(found["text"]) if found and found["text"] is not None else None
 
 
-def _call_chain(connection: sqlite3.Connection, table: str, key: Any) -> list[str]:
+def _call_chain(database: GuardedConnection, table: str, key: Any) -> list[str]:
     """Functions from the innermost outwards."""
     sql = (
         f"SELECT s.value, m.value FROM {table} c LEFT JOIN StringIds s ON s.id = c.symbol "
         f"LEFT JOIN StringIds m ON m.id = c.module WHERE c.id = ? ORDER BY c.stackDepth LIMIT {_DEEPEST_CHAIN}"
     )
     try:
-        rows = connection.execute(sql, (key,)).fetchall()
+        rows = database.rows(sql, (key,))
     except sqlite3.Error:
         return []
     return [

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from parsers.nsys.reading import Reading
-from parsers.sqlite.database import Table, quote
+from parsers.sqlite.database import Table
+from parsers.sqlite.guarded import quote
 
 _HEADER = struct.Struct("<QQQQ")
 _INTEGERS = {

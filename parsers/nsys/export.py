@@ -17,7 +17,6 @@ from parsers.nsys.reading import Reading
 from parsers.nsys.samples import read_samples
 from parsers.nsys.scheduling import read_scheduling
 from parsers.sqlite.database import Database
-from parsers.sqlite.read_only import read_only_uri
 
 _OF_NSYS = re.compile(
     r"CUPTI_ACTIVITY_KIND_|TARGET_INFO_|(NVTX|COMPOSITE|SCHED|CUDNN|CUBLAS|MPI\w*|UC[PX]\w*)_EVENTS|OSRT_API|GPU_METRICS|"
@@ -50,7 +49,7 @@ def read_export(
     With ``most_rows``, about so many of each table.
     """
     builder = TraceBuilder()
-    database = Database.open(path, read_only_uri(path, builder.quality), most_rows)
+    database = Database.open(path, builder.quality, most_rows, progress)
     with contextlib.closing(database):
         if not any(_OF_NSYS.match(name) for name in database.tables):
             raise UnknownFormat(

@@ -13,7 +13,8 @@ from parsers.model.collectives import collective_of, is_collective_kernel
 from parsers.nsys.enumerations import COPY_KINDS, copy_text, memory_kinds, memory_text
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes
 from parsers.nsys.reading import LaneKey, Mask, Reading, taken
-from parsers.sqlite.database import Batch, Table, quote
+from parsers.sqlite.database import Batch, Table
+from parsers.sqlite.guarded import quote
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

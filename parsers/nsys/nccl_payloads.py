@@ -14,7 +14,8 @@ from parsers.model import Effect
 from parsers.nsys.binary_payloads import DOING, binary_payloads
 from parsers.nsys.identifiers import global_process
 from parsers.nsys.reading import Reading
-from parsers.sqlite.database import Table, quote
+from parsers.sqlite.database import Table
+from parsers.sqlite.guarded import quote
 
 I64 = npt.NDArray[np.int64]
 

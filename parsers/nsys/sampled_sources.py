@@ -16,7 +16,8 @@ from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN, is_possible
 from parsers.nsys.metrics import HERTZ_FROM, add_counter, gpu_known_as, metric_name
 from parsers.nsys.reading import Reading
 from parsers.nsys.targets import Machine
-from parsers.sqlite.database import TableDamaged, quote
+from parsers.sqlite.database import TableDamaged
+from parsers.sqlite.guarded import quote
 
 I64 = npt.NDArray[np.int64]
 Decode = Callable[[str], dict[str, float | int | str | None]]

@@ -10,7 +10,8 @@ from typing import Any
 from parsers.model import Device, Effect, Lane, LaneKind, Rank, TraceInput
 from parsers.nsys.identifiers import UNKNOWN, process_id, thread_id
 from parsers.nsys.reading import LaneKey, Reading
-from parsers.sqlite.database import Database, quote
+from parsers.sqlite.database import Database
+from parsers.sqlite.guarded import quote
 
 _ALL_STREAMS = 0xFFFFFFFF
 _MPI_RANK = re.compile(r"^MPI Rank (\d+)$")

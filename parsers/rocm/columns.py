@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Effect, Progress, QualityRecorder
-from parsers.sqlite.database import ABSENT, Database, Table, TableDamaged, quote
+from parsers.sqlite.database import ABSENT, Database, Table, TableDamaged
+from parsers.sqlite.guarded import GuardedConnection, quote
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -77,18 +78,16 @@ class DatabaseColumns:
         return self.database.number_of(table) if table else 0
 
 
-def arguments_of(connection: sqlite3.Connection, table: str, rowid: int) -> dict[str, object]:
+def arguments_of(database: GuardedConnection, table: str, row: Mapping[str, object]) -> dict[str, object]:
     """One row with the strings that its ``..._id`` columns point to."""
     suffix = match[1] if (match := _OF_ONE_PROCESS.fullmatch(table)) else ""
     strings = quote(f"rocpd_string{suffix}")
-    cursor = connection.execute(f"SELECT * FROM {quote(table)} WHERE rowid = ?", (rowid,))
-    values = cursor.fetchone()
     shown: dict[str, object] = {}
-    for column, value in zip((each[0] for each in cursor.description), values or (), strict=False):
+    for column, value in row.items():
         if column.endswith("_id") and isinstance(value, int):
-            text = connection.execute(f"SELECT string FROM {strings} WHERE id = ?", (value,)).fetchone()
-            if text and text[0]:
-                shown[column.removesuffix("_id")] = text[0]
-        elif value is not None and not isinstance(value, bytes):
+            text = database.named(f"SELECT string FROM {strings} WHERE id = ?", (value,))
+            if text.get("string"):
+                shown[column.removesuffix("_id")] = text["string"]
+        else:
             shown[column] = value
     return shown

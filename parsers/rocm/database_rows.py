@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from parsers.csv_tables import plain
 from parsers.model import Effect, Progress, QualityRecorder
-from parsers.sqlite.database import ABSENT, Database, Table, TableDamaged, quote
+from parsers.sqlite.database import ABSENT, Database, Table, TableDamaged
+from parsers.sqlite.guarded import quote
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]

@@ -6,10 +6,10 @@ import contextlib
 import re
 import sqlite3
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as StillReading
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Malformed
+from parsers.model import Malformed, Progress, QualityRecorder
 from parsers.sqlite.driver import connect
+from parsers.sqlite.guarded import BELIEVE_DAMAGED, LONGEST_QUERY_S, GuardedConnection, Watch, quote
+from parsers.sqlite.read_only import read_only_uri
 
 I64 = npt.NDArray[np.int64]
 BATCH_ROWS = 1 << 16
@@ -27,11 +29,15 @@ ABSENT = -(1 << 62)  # stands for a number that is not there
 READERS = 2
 _SALVAGE_ROWS = 1024
 _DAMAGE = re.compile(r"malformed|not a database|I/O error|disk image|out of memory|unable to open|corrupt")
-LISTED_TABLES = "FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
-BELIEVE_DAMAGED = "PRAGMA writable_schema = ON"  # SQLite then reads what is left of a cut file
-_PAUSE_FOR_LOCK_S = 2.0
 _PREVIEW_S = 0.3  # what each query of a preview may take
-_STEPS_BETWEEN_LOOKS = 20_000  # of SQLite's virtual machine, well below a millisecond
+_LOOK_EVERY_S = 0.05
+_LEAST_ROW_BYTES = 4  # what a row takes in a file at least: its place, its length and its number
+_TEXT_GROWTH = 2  # UTF-16 in the file, UTF-8 here
+_BYTES_OF_A_NUMBER = (
+    4  # with fewer bytes of the file for each number between the rowids, most numbers have no row
+)
+_MOST_SMALL_ROWS = 1 << 20
+_NUMBERED = re.compile(r"(.+)_V(\d{1,9})")
 
 
 class TableDamaged(Exception):
@@ -62,11 +68,6 @@ class Table:
         return "rowid" if self.has_rowid else "-1"
 
 
-def quote(name: str) -> str:
-    """A name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 @dataclass(slots=True)
 class Database:
     """``uri`` opens the file without ever writing to it or beside it.
@@ -79,16 +80,27 @@ class Database:
     tables: dict[str, Table] = field(default_factory=dict)
     damaged: bool = False  # shorter than its first page says, or the like
     most_rows: int | None = None
-    _deadline: float = 0.0
-    _small: sqlite3.Connection | None = None
+    progress: Progress = field(default_factory=Progress)
+    _newest: dict[str, Table] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _small: GuardedConnection | None = None
 
     @staticmethod
-    def open(path: Path, uri: str, most_rows: int | None = None) -> Database:
+    def open(
+        path: Path,
+        quality: QualityRecorder | None = None,
+        most_rows: int | None = None,
+        progress: Progress | None = None,
+    ) -> Database:
         """Raises ``Malformed`` when the list of tables cannot be read, in spite of all damage."""
-        database = Database(path, uri, most_rows=most_rows)
+        database = Database(
+            path, read_only_uri(path, quality), most_rows=most_rows, progress=progress or Progress()
+        )
         try:
             try:
                 database._connect()
+            except sqlite3.DataError:
+                raise
             except sqlite3.DatabaseError:
                 database.close()
                 database.damaged = True
@@ -101,25 +113,16 @@ class Database:
         return database
 
     def _connect(self) -> None:
-        self._small = sqlite3.connect(self.uri, uri=True, timeout=_PAUSE_FOR_LOCK_S, check_same_thread=False)
-        self._small.text_factory = lambda data: data.decode("utf-8", "replace")
-        self._small.execute("PRAGMA query_only = ON")
-        self._small.execute("PRAGMA trusted_schema = OFF")
-        if self.damaged:
-            self._small.execute(BELIEVE_DAMAGED)
-        if self.most_rows is not None:
-            self._small.set_progress_handler(lambda: time.monotonic() > self._deadline, _STEPS_BETWEEN_LOOKS)
-        self._read_schema()
-
-    def _read_schema(self) -> None:
-        for name, kind, sql in self.rows(f"SELECT name, type, sql {LISTED_TABLES}"):
-            try:
-                listed = self.rows(f"PRAGMA table_info({quote(name)})")
-            except sqlite3.Error:
-                continue
-            columns = {str(row[1]): not row[3] for row in listed}
-            without_rowid = kind == "view" or re.search(r"without\s+rowid\W*$", str(sql), re.IGNORECASE)
-            self.tables[name] = Table(name, columns, not without_rowid)
+        preview = self.most_rows is not None
+        watch = Watch(self.progress, _PREVIEW_S if preview else LONGEST_QUERY_S, whole=preview)
+        self._small = GuardedConnection(self.uri, watch, damaged=self.damaged)
+        versions: dict[str, int] = {}
+        for name, stored in sorted(self._small.tables.items()):
+            table = self.tables[name] = Table(name, stored.columns, stored.has_rowid)
+            self._numbers[name] = len(self._numbers)
+            if (numbered := _NUMBERED.fullmatch(name)) and int(numbered[2]) > versions.get(numbered[1], -1):
+                versions[numbered[1]] = int(numbered[2])
+                self._newest[numbered[1]] = table
 
     def close(self) -> None:
         if self._small is not None:
@@ -128,18 +131,11 @@ class Database:
 
     def table(self, name: str) -> Table | None:
         """The table of that name, or its newest numbered version (``NAME_V3``); None when it is absent."""
-        if name in self.tables:
-            return self.tables[name]
-        versions = [
-            (int(match[1]), table)
-            for each, table in self.tables.items()
-            if (match := re.fullmatch(re.escape(name) + r"_V(\d+)", each))
-        ]
-        return max(versions, key=lambda each: each[0])[1] if versions else None
+        return self.tables.get(name) or self._newest.get(name)
 
     def number_of(self, table: Table) -> int:
         """The number that ``source_row`` holds for a table: its place among all names in order."""
-        return sorted(self.tables).index(table.name)
+        return self._numbers[table.name]
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a small query; raises ``sqlite3.Error``."""
@@ -149,11 +145,7 @@ class Database:
         """The rows of a large query, one by one; raises ``sqlite3.Error``."""
         if self._small is None:
             raise sqlite3.ProgrammingError("the database is closed")
-        self._deadline = time.monotonic() + _PREVIEW_S
-        try:
-            yield from islice(self._small.execute(sql, parameters), self.most_rows)
-        except UnicodeDecodeError as error:
-            raise sqlite3.DatabaseError("a name in it is not text") from error
+        yield from self._small.stream(sql, parameters, self.most_rows)
 
     def few(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
         """The columns of a small table, None where a column is missing; empty when the table is absent or damaged."""
@@ -162,7 +154,7 @@ class Database:
             return []
         chosen = ", ".join(quote(column) if column in table else "NULL" for column in columns)
         try:
-            return self.rows(f"SELECT {chosen} FROM {quote(table.name)}")
+            return self.rows(f"SELECT {chosen} FROM {quote(table.name)} LIMIT {_MOST_SMALL_ROWS}")
         except sqlite3.Error:
             return []
 
@@ -174,7 +166,8 @@ class Database:
             )
         except sqlite3.Error:
             return 0
-        return int(counted[0][0] or 0) if counted else 0
+        stated = int(counted[0][0] or 0) if counted else 0
+        return min(stated, self.path.stat().st_size // _LEAST_ROW_BYTES)  # rowids may be far apart
 
     def batches(self, table: Table, columns: Mapping[str, str], where: str = "") -> Iterator[Batch]:
         """The expressions in ``columns`` for every row, in row order, read ahead by two threads.
@@ -191,34 +184,52 @@ class Database:
                 stretches = (each for each in islice(stretches, -(-self.most_rows // BATCH_ROWS)) if each)
             ahead = deque(readers.submit(query.fetch, each) for each in islice(stretches, READERS + 1))
             while ahead:
-                fetched = ahead.popleft().result()
+                fetched = self._awaited(ahead.popleft())
                 ahead.extend(readers.submit(query.fetch, each) for each in islice(stretches, 1))
                 yield from fetched.batches
                 damage = damage or fetched.damage
         finally:
+            query.stop()
             readers.shutdown(wait=True, cancel_futures=True)
             query.close()
         if damage is not None:
             raise damage
 
+    def _awaited(self, reading: Future[_Fetched]) -> _Fetched:
+        """What a reader fetched; raises ``Cancelled`` when the user stops it meanwhile."""
+        while True:
+            try:
+                return reading.result(_LOOK_EVERY_S)
+            except StillReading:
+                self.progress.stop_if_wanted()
+
     def _stretches(self, table: Table) -> Iterator[tuple[int, int] | None]:
-        """Ranges of rowids, last included, that cover a table; each begins at a row. None for all of it at once."""
+        """Ranges of rowids, last included, that cover a table; each begins at a row. None for all of it at once.
+
+        Where rowids are so far apart that equal ranges would hold next to nothing, the rows themselves are counted out.
+        """
         edge = f"SELECT {{}}(rowid) FROM {quote(table.name)}"
         try:
             low, high = (self.rows(edge.format(which))[0][0] for which in ("min", "max"))
         except sqlite3.Error:
             low = high = None
-        if not isinstance(low, int) or not isinstance(high, int):
+        if not table.has_rowid or not isinstance(low, int) or not isinstance(high, int):
             yield None
             return
+        sparse = high - low > max(self.path.stat().st_size // _BYTES_OF_A_NUMBER, BATCH_ROWS)
+        place = f"SELECT rowid FROM {quote(table.name)} WHERE rowid >= ? ORDER BY rowid LIMIT 1 OFFSET ?"
         first: int | None = low
         while isinstance(first, int):
             last = min(first + BATCH_ROWS - 1, high)
-            yield first, last
             try:
-                first = (
-                    self.rows(f"{edge.format('min')} WHERE rowid > ?", (last,))[0][0] if last < high else None
+                if sparse:
+                    ends = self.rows(place, (first, BATCH_ROWS - 1))
+                    last = int(ends[0][0]) if ends else high
+                yield first, last
+                after = (
+                    self.rows(f"{edge.format('min')} WHERE rowid > ?", (last,)) if last < high else [(None,)]
                 )
+                first = after[0][0]
             except sqlite3.Error:
                 yield last + 1, high
                 return
@@ -245,8 +256,14 @@ class _Query:
         self._table = table
         self._columns = columns
         self._where = where
+        self._file_bytes = database.path.stat().st_size
+        self._stopped = False
         self._of_thread = threading.local()
         self._connections: list[Any] = []
+
+    def stop(self) -> None:
+        """Let readers end before their next batch."""
+        self._stopped = True
 
     def close(self) -> None:
         """Close the connections; no thread may still be reading."""
@@ -275,16 +292,18 @@ class _Query:
         import pyarrow as pa
         from adbc_driver_manager import Error
 
+        room = _Room.of(self._file_bytes, stretch)
         try:
             with self._connection().cursor() as cursor:
                 cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": batch_rows})
                 cursor.execute(self._statement(stretch, convert))
                 with contextlib.closing(cursor.fetch_record_batch()) as reader:
-                    while True:
+                    while not self._stopped:
                         try:
                             part = reader.read_next_batch()
                         except StopIteration:
                             return
+                        room.take(part)
                         yield Batch.of(part, convert)
         except (Error, pa.ArrowException, OSError) as error:
             if not convert and not _DAMAGE.search(str(error)):
@@ -314,6 +333,32 @@ class _Query:
                 with connection.cursor() as cursor:
                     cursor.executescript(BELIEVE_DAMAGED)
         return connection
+
+
+@dataclass(slots=True)
+class _Room:
+    """What a stretch of a sound table can hold at most: pages that are used twice make more of a file than is in it."""
+
+    rows: int
+    text_bytes: int
+
+    @staticmethod
+    def of(file_bytes: int, stretch: tuple[int, int] | None) -> _Room:
+        rows = file_bytes // _LEAST_ROW_BYTES
+        if stretch is not None:
+            rows = min(rows, stretch[1] - stretch[0] + 1)
+        return _Room(rows, file_bytes * _TEXT_GROWTH)
+
+    def take(self, part: Any) -> None:
+        """Count an Arrow record batch; raises ``TableDamaged`` when there is more than can be."""
+        self.rows -= part.num_rows
+        self.text_bytes -= sum(
+            column.nbytes - 4 * (part.num_rows + 1)
+            for name, column in zip(part.schema.names, part.columns, strict=True)
+            if name.startswith("text")
+        )
+        if self.rows < 0 or self.text_bytes < 0:
+            raise TableDamaged("its pages contain more than the file holds")
 
 
 @dataclass(frozen=True, slots=True)

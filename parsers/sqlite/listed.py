@@ -10,15 +10,15 @@ from pathlib import Path
 
 from parsers.base import Source
 from parsers.model import TraceError
-from parsers.sqlite.database import BELIEVE_DAMAGED, LISTED_TABLES
+from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import SQLITE_MAGIC, read_only_uri
 
-_IN_SCHEMA = re.compile(rb"CREATE (?:TABLE|VIEW)\s+(?:IF NOT EXISTS\s+)?[\"'`\[]?(\w{1,200})", re.IGNORECASE)
-_MOST_TABLES = 20_000
+_IN_SCHEMA = re.compile(rb"CREATE TABLE\s+(?:IF NOT EXISTS\s+)?[\"'`\[]?(\w{1,200})", re.IGNORECASE)
+_LONGEST_S = 2.0
 
 
 def tables_of(source: Source) -> frozenset[str]:
-    """The names of all tables and views; what the first bytes tell where the file is packed or damaged.
+    """The names of all tables; what the first bytes tell where the file is packed or damaged.
 
     Empty for what is no SQLite file. Never raises.
     """
@@ -37,12 +37,8 @@ def tables_of(source: Source) -> frozenset[str]:
 @lru_cache(maxsize=8)
 def _listed(path: Path, size: int, modified_ns: int) -> frozenset[str]:
     try:
-        connection = sqlite3.connect(read_only_uri(path), uri=True, timeout=1.0)
+        watch = Watch(longest_s=_LONGEST_S, whole=True)
+        with contextlib.closing(GuardedConnection(read_only_uri(path), watch, damaged=True)) as database:
+            return frozenset(database.tables)
     except (sqlite3.Error, TraceError, OSError):
         return frozenset()
-    with contextlib.closing(connection), contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
-        connection.text_factory = lambda data: data.decode("utf-8", "replace")
-        connection.execute(BELIEVE_DAMAGED)
-        rows = connection.execute(f"SELECT name {LISTED_TABLES}").fetchmany(_MOST_TABLES)
-        return frozenset(str(name) for (name,) in rows)
-    return frozenset()

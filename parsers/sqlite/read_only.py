@@ -7,39 +7,48 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from parsers.model import Malformed, QualityRecorder, TraceError
-from parsers.model.quality import Effect
+from parsers.model import Effect, Malformed, QualityRecorder, TraceError
 from parsers.sqlite.private_copy import private_copy
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 _WAL_VERSION = 2
 _SIDECARS = ("-wal", "-journal")
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 
 
 def read_only_uri(path: Path, quality: QualityRecorder | None = None) -> str:
-    """The URI to open; raises ``TraceError`` when the file is cut too short to be a database.
+    """The URI to open; raises ``TraceError`` when the file is no regular file, or too short to be a database.
 
-    Changes that another program left in a ``-wal`` or ``-journal`` are read from a private copy. A file in
-    write-ahead mode without one is opened as unchangeable, because SQLite would create files beside it.
+    The file is opened as unchangeable, because SQLite would create files beside it otherwise. Changes that another
+    program left in a ``-wal`` or ``-journal`` are read from a private copy; where none can be made, a note says so.
     """
+    if not path.is_file():
+        raise Malformed(path, "This is not a regular file.", "Save the recording to a file first.")
     with path.open("rb") as file:
         header = file.read(100)
     if len(header) < 100 or not header.startswith(SQLITE_MAGIC):
         raise Malformed(path, "The file is cut off or is not a SQLite database.", "Export or copy it again.")
-    if any(_size(Path(f"{path}{suffix}")) for suffix in _SIDECARS):
-        return _plain(_with_pending_changes(path))
-    if header[18] == _WAL_VERSION or header[19] == _WAL_VERSION:
-        return _plain(path) + "?mode=ro&immutable=1"
-    uri = _plain(path) + "?mode=ro"
-    if _is_locked(uri):
-        if quality is not None:
-            quality.note(
-                "database in use",
-                Effect.NOTED,
-                "Another program has the database locked: read as it is on disk.",
+    if has_pending_changes(path):
+        try:
+            return _unchangeable(_with_pending_changes(path))
+        except TraceError as error:
+            _note(
+                quality,
+                "changes left out",
+                f"Changes that lie beside the file are not shown: {error.problem}",
             )
-        return uri + "&immutable=1"
-    return uri
+    elif header[18] != _WAL_VERSION and header[19] != _WAL_VERSION and _is_locked(_plain(path) + "?mode=ro"):
+        _note(quality, "database in use", "Another program has the database locked: read as it is on disk.")
+    return _unchangeable(path)
+
+
+def _note(quality: QualityRecorder | None, kind: str, reason: str) -> None:
+    if quality is not None:
+        quality.note(kind, Effect.NOTED, reason)
+
+
+def _unchangeable(path: Path) -> str:
+    return _plain(path) + "?mode=ro&immutable=1"
 
 
 def _plain(path: Path) -> str:
@@ -70,6 +79,9 @@ def _is_locked(uri: str) -> bool:
 def _with_pending_changes(path: Path) -> Path:
     """A private copy of the database with the changes applied that lie beside it."""
 
+    if _names_another_file(Path(f"{path}-journal")):
+        raise TraceError(path, "They are part of a change of several databases at once.", "Export it again.")
+
     def fill(target: Path) -> None:
         shutil.copyfile(path, target)
         for suffix in _SIDECARS:
@@ -91,3 +103,17 @@ def _with_pending_changes(path: Path) -> Path:
 
     stamps = [f"{_size(Path(f'{path}{suffix}'))}" for suffix in _SIDECARS]
     return private_copy(path, "with-changes-" + "-".join(stamps), fill)
+
+
+def has_pending_changes(path: Path) -> bool:
+    """Whether another program left changes beside the database that are not in it."""
+    return any(_size(Path(f"{path}{suffix}")) for suffix in _SIDECARS)
+
+
+def _names_another_file(journal: Path) -> bool:
+    """Whether a journal ends with the name of a file, which SQLite deletes once the changes are rolled back."""
+    if _size(journal) < len(_JOURNAL_MAGIC):
+        return False
+    with journal.open("rb") as file:
+        file.seek(-len(_JOURNAL_MAGIC), os.SEEK_END)
+        return file.read() == _JOURNAL_MAGIC

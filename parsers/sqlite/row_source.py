@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from parsers.model import TraceError
-from parsers.sqlite.database import BELIEVE_DAMAGED, LISTED_TABLES
+from parsers.sqlite.guarded import GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
 from parsers.sqlite.rows import place_of
 
-Show = Callable[[sqlite3.Connection, str, int], Mapping[str, Any]]
+_LONGEST_S = 1.0  # somebody waits for it
+Show = Callable[[GuardedConnection, str, Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """Rows of the file as it was when it was read; ``show`` turns (table, rowid) into what a person reads."""
+    """Rows of the file as it was when it was read; ``show`` turns a table's name and a row into what a person reads."""
 
     path: Path
     show: Show
@@ -38,11 +39,22 @@ class RowSource:
             state = self.path.stat()
             if (state.st_size, state.st_mtime_ns) != (self.size, self.modified_ns):
                 return {}
-            uri = read_only_uri(self.path)
-            with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=1.0)) as connection:
-                connection.text_factory = lambda data: data.decode("utf-8", "replace")
-                connection.execute(BELIEVE_DAMAGED)
-                names = sorted(name for (name,) in connection.execute(f"SELECT name {LISTED_TABLES}"))
-                return self.show(connection, names[number], rowid) if 0 <= number < len(names) else {}
-        except (sqlite3.Error, UnicodeDecodeError, OSError, TraceError):
+            watch = Watch(longest_s=_LONGEST_S, whole=True)
+            with contextlib.closing(
+                GuardedConnection(read_only_uri(self.path), watch, damaged=True)
+            ) as database:
+                names = sorted(database.tables)
+                if not 0 <= number < len(names):
+                    return {}
+                return self.show(database, names[number], _row(database, names[number], rowid))
+        except (sqlite3.Error, OSError, TraceError):
             return {}
+
+
+def _row(database: GuardedConnection, table: str, rowid: int) -> dict[str, Any]:
+    """What is stored in a row and can be shown; empty without it."""
+    columns = ", ".join(map(quote, database.tables[table].columns))
+    row = database.named(f"SELECT {columns} FROM {quote(table)} WHERE rowid = ?", (rowid,)) if columns else {}
+    return {
+        column: value for column, value in row.items() if value is not None and not isinstance(value, bytes)
+    }

@@ -15,13 +15,23 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtGui import Qt as GuiQt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractItemView, QApplication, QLabel, QListView, QTextEdit, QToolTip, QWidget
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QApplication,
+    QInputDialog,
+    QLabel,
+    QListView,
+    QTextEdit,
+    QToolTip,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.test_ncu_csv import raw_page
 from viewer.cli import main
 from viewer.dialogs.quality_dialog import QualityDialog
+from viewer.kept.session import Session
 from viewer.panels.tables.table_view import TableView
 from viewer.window.main_window import MainWindow
 from viewer.window.palette import Mode
@@ -268,3 +278,27 @@ def test_half_a_character_in_a_name_can_be_shown_and_written(
     for to in ("csv", "chrome", "parquet"):
         assert main(["convert", str(path), "--to", to, str(tmp_path / f"out.{to}")]) == 0
     capsys.readouterr().out.encode("utf-8")
+
+
+def test_the_title_of_a_strangers_bookmark_is_plain_text_where_its_note_is_edited(
+    make_window: Callable[..., MainWindow], qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    title = "<img src='/etc/passwd'><b>bold</b>"
+    recording = tmp_path / "run.json"
+    recording.write_text(text_of(events()))
+    session = Session(tmp_path / "theirs.stallscope", [recording])
+    session.add(0, 5, title)
+    session.close()
+    window = make_window()
+    window.open([session.path])
+    qtbot.waitUntil(lambda: bool(window.bookmarks.bookmarks))
+    shown: list[tuple[str, Qt.TextFormat]] = []
+
+    def looked_at(dialog: QInputDialog) -> int:
+        shown.extend((label.text(), label.textFormat()) for label in dialog.findChildren(QLabel))
+        return 0
+
+    monkeypatch.setattr(QInputDialog, "exec", looked_at)
+    monkeypatch.setattr(window.bookmarks, "_current", lambda: window.bookmarks.bookmarks[0])
+    window.bookmarks.edit_note()
+    assert (title, Qt.TextFormat.PlainText) in shown

@@ -143,7 +143,7 @@ def full(recording: Path) -> Iterator[Session]:
     """A session whose database may not grow, as on a full disk."""
     session = Session(session_path([recording]), [recording])
     session.add(1, 2, "kept before")
-    connection = session._open(make=True).conn
+    connection = session._writable().conn
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {pages}")
     yield session
@@ -327,7 +327,7 @@ def test_a_session_locked_by_another_program_is_said(
     window.bookmarks.add((0, 5))
     session = window.bookmarks.session
     assert session is not None
-    session._open(make=True).conn.execute("PRAGMA busy_timeout = 50")
+    session._writable().conn.execute("PRAGMA busy_timeout = 50")
     other = sqlite3.connect(session.path)
     other.execute("BEGIN EXCLUSIVE")
     window.bookmarks.add((10, 15))

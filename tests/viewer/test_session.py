@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,103 @@ def test_a_damaged_session_is_one_plain_sentence(recording: Path) -> None:
     path.write_bytes(b"this is no database, and long enough to be looked at" * 40)
     with pytest.raises(SessionError, match="cannot be used as a session"):
         Session(path, [recording]).bookmarks()
+
+
+def strangers(path: Path, recording: Path, *statements: str) -> Path:
+    """A session with a bookmark, to which somebody did something."""
+    session = Session(path, [recording])
+    session.add(1, 2, "theirs")
+    session.keep("lanes", {"compact": True})
+    session.close()
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    return path
+
+
+ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)"
+
+
+def test_bookmarks_that_are_a_view_are_never_asked(recording: Path, tmp_path: Path) -> None:
+    path = strangers(
+        tmp_path / "x.stallscope",
+        recording,
+        "DROP TABLE bookmarks",
+        f"CREATE VIEW bookmarks AS {ENDLESS} SELECT n AS id, n AS start, n AS end, n AS title FROM r",
+    )
+    session = Session(path)
+    assert session.recordings == (recording,)
+    assert session.bookmarks() == []
+    assert session.kept("lanes") == {"compact": True}
+
+
+def test_what_a_stranger_defined_is_gone_once_something_is_kept(recording: Path, tmp_path: Path) -> None:
+    path = strangers(
+        tmp_path / "x.stallscope",
+        recording,
+        "CREATE TRIGGER t AFTER INSERT ON bookmarks BEGIN DELETE FROM bookmarks; END",
+    )
+    session = Session(path)
+    session.add(3, 4, "mine")
+    assert [mark.title for mark in session.bookmarks()] == ["theirs", "mine"]
+    assert session.recordings == (recording,)
+    assert session.kept("lanes") == {"compact": True}
+    session.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["run.json", "x.stallscope"]
+
+
+@pytest.mark.parametrize(
+    "values", ["'a', 2, 'x', '', -1", "1, NULL, 'x', '', -1", "1, 2, 7, '', -1", "1, 2, 'x', '', 'y'"]
+)
+def test_a_row_that_is_no_bookmark_is_left_out_and_counted(
+    recording: Path, tmp_path: Path, values: str
+) -> None:
+    path = strangers(
+        tmp_path / "x.stallscope",
+        recording,
+        "DROP TABLE bookmarks",
+        "CREATE TABLE bookmarks (id INTEGER PRIMARY KEY, start, end, title, note, event)",
+        "INSERT INTO bookmarks VALUES (1, 1, 2, 'theirs', '', -1)",
+        f"INSERT INTO bookmarks VALUES (2, {values})",
+    )
+    session = Session(path)
+    assert [mark.title for mark in session.bookmarks()] == ["theirs"]
+    assert session.left_out == 1
+
+
+@pytest.mark.parametrize(
+    "stated",
+    ["'" + "[" * 100_000 + "'", "'{}'", "'[1]'", "NULL", "x'ff'"],
+    ids=["deep", "other", "numbers", "none", "bytes"],
+)
+def test_a_session_that_names_no_recording_is_one_plain_sentence(
+    recording: Path, tmp_path: Path, stated: str
+) -> None:
+    path = strangers(
+        tmp_path / "x.stallscope", recording, f"UPDATE stallscope_session SET recordings = {stated}"
+    )
+    with pytest.raises(SessionError, match="does not say which recording"):
+        _ = Session(path).recordings
+
+
+@pytest.mark.parametrize("stated", ["'" + "[" * 100_000 + "'", "'[]'", "3"], ids=["deep", "list", "number"])
+def test_an_arrangement_that_is_none_is_ignored(recording: Path, tmp_path: Path, stated: str) -> None:
+    path = strangers(tmp_path / "x.stallscope", recording, f"UPDATE settings SET value = {stated}")
+    assert Session(path).kept("lanes") == {}
+
+
+def test_a_pipe_is_no_session(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.stallscope")
+    assert not is_session(tmp_path / "x.stallscope")
+
+
+def test_asking_whether_a_file_is_a_session_writes_nothing_beside_it(recording: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    path = strangers(folder / "x.stallscope", recording, "PRAGMA journal_mode = WAL")
+    os.utime(folder, ns=(0, 0))
+    assert is_session(path)
+    assert Session(path).bookmarks()
+    assert folder.stat().st_mtime_ns == 0

@@ -1,7 +1,8 @@
 """What the user adds to a recording: bookmarks, notes and the arrangement of lanes, in a `.stallscope` file; no Qt.
 
 The file is an SQLite database. It lies in the user's data folder, one for each recording, or where the user asked for
-it; never beside the recording unasked. Every change is written at once, so that a crash loses nothing.
+it; never beside the recording unasked. Every change is written at once, so that a crash loses nothing. It may come from
+a stranger: it is read like a recording, and a file with anything but our tables in it is written anew before a change.
 """
 
 from __future__ import annotations
@@ -10,55 +11,80 @@ import hashlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+
+from parsers.model import TraceError
+from parsers.sqlite.guarded import GuardedConnection, Watch
+from parsers.sqlite.read_only import SQLITE_MAGIC, has_pending_changes, read_only_uri
 from viewer.kept.storage import data_folder, in_one_piece
 
 FORMAT = 1
 SUFFIX = ".stallscope"
-_MAGIC = b"SQLite format 3\x00"
+MOST_BOOKMARKS = 10_000
+MOST_RECORDINGS = 4_096
+_LONGEST_SETTING = 8 << 20
+_LONGEST_READING_S = 2.0  # the window waits for it
+_SESSION, _BOOKMARKS, _SETTINGS = "stallscope_session", "bookmarks", "settings"
 
 
 class SessionError(Exception):
     """A session that cannot be read or written; the message is one plain sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bookmark:
+class Bookmark(msgspec.Struct, frozen=True):
     """A span of time (ns from the trace start) with a title and a note; ``event`` is an index or -1."""
 
     id: int
     start: int
     end: int
-    title: str
-    note: str = ""
+    title: Annotated[str, msgspec.Meta(max_length=100_000)]
+    note: Annotated[str, msgspec.Meta(max_length=1_000_000)] = ""
     event: int = -1
+
+
+class _Recordings(msgspec.Struct):
+    """The one row of ``stallscope_session``."""
+
+    format: int
+    recordings: str
+
+
+_Paths = Annotated[
+    list[Annotated[str, msgspec.Meta(max_length=8_192)]], msgspec.Meta(max_length=MOST_RECORDINGS)
+]
 
 
 def session_path(paths: Sequence[Path]) -> Path:
     """Where the session of these files lies: the same files in any order have the same one."""
     names = "\n".join(sorted(str(Path(path).absolute()) for path in paths))
-    folder = data_folder() / "sessions"
-    return folder / f"{hashlib.sha256(names.encode()).hexdigest()[:24]}{SUFFIX}"
+    name = hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:24]
+    return data_folder() / "sessions" / f"{name}{SUFFIX}"
 
 
 def is_session(path: Path) -> bool:
     """Whether a file is a session of this program, by its content."""
     try:
+        if not path.is_file():
+            return False
         with path.open("rb") as file:
-            if file.read(16) != _MAGIC:
+            if file.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
                 return False
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            rows = database.execute(
-                "SELECT name FROM sqlite_master WHERE name = 'stallscope_session'"
-            ).fetchall()
-        return bool(rows)
-    except (OSError, sqlite3.Error):
+        with _reading(path) as database:
+            return _SESSION in database.tables
+    except (OSError, sqlite3.Error, TraceError):
         return False
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[GuardedConnection]:
+    watch = Watch(longest_s=_LONGEST_READING_S, whole=True)
+    with closing(GuardedConnection(read_only_uri(path), watch)) as database:
+        yield database
 
 
 class Session:
@@ -66,99 +92,92 @@ class Session:
 
     def __init__(self, path: Path, recordings: Sequence[Path] = ()) -> None:
         self.path = path
+        self.left_out = 0  # bookmarks of the last reading that are none
         self._recordings = tuple(str(Path(each).absolute()) for each in recordings)
         self._database: Any = None
-
-    def _open(self, *, make: bool) -> Any:
-        if self._database is not None:
-            return self._database
-        if not make and not self.path.exists():
-            return None
-        import sqlite_utils
-
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            database = sqlite_utils.Database(self.path)
-            if "stallscope_session" not in database.table_names():
-                database.table("stallscope_session").insert(
-                    {"format": FORMAT, "recordings": json.dumps(self._recordings)}
-                )
-                database.table("bookmarks").create(
-                    {"id": int, "start": int, "end": int, "title": str, "note": str, "event": int}, pk="id"
-                )
-                database.table("settings").create({"key": str, "value": str}, pk="key")
-        except (sqlite3.Error, OSError) as error:
-            raise SessionError(f"{self.path.name} cannot be used as a session: {error}.") from error
-        self._database = database
-        return database
 
     @property
     def recordings(self) -> tuple[Path, ...]:
         """The files this session belongs to; raises ``SessionError`` when the session is damaged."""
-        database = self._open(make=False)
-        if database is None:
+        if not self.path.exists():
             return tuple(Path(each) for each in self._recordings)
         try:
-            stored = next(iter(database["stallscope_session"].rows))
-            return tuple(Path(str(each)) for each in json.loads(stored["recordings"]))
-        except (sqlite3.Error, StopIteration, KeyError, ValueError, TypeError) as error:
+            stored = msgspec.convert(next(iter(self._rows(_SESSION, _Recordings, 1)), {}), _Recordings)
+            return tuple(Path(each) for each in msgspec.convert(json.loads(stored.recordings), _Paths))
+        except (ValueError, RecursionError) as error:
             raise SessionError(
                 f"{self.path.name} does not say which recording it belongs to: {error}."
             ) from error
 
     def bookmarks(self) -> list[Bookmark]:
-        """All bookmarks, by time."""
-        database = self._open(make=False)
-        if database is None:
-            return []
+        """All bookmarks, by time; ``left_out`` says how many rows are no bookmarks. Raises ``SessionError``."""
+        found: list[Bookmark] = []
+        self.left_out = 0
+        for row in self._rows(_BOOKMARKS, Bookmark, MOST_BOOKMARKS):
+            try:
+                mark = msgspec.convert(row, Bookmark)
+            except msgspec.ValidationError:
+                self.left_out += 1
+                continue
+            found.append(mark)
+        return sorted(found, key=lambda mark: (mark.start, mark.id))
+
+    def kept(self, key: str) -> dict[str, Any]:
+        """Plain data stored before; empty when there is none or it is damaged."""
         try:
-            return [Bookmark(**row) for row in database["bookmarks"].rows_where(order_by="start, id")]
-        except (sqlite3.Error, TypeError) as error:
-            raise SessionError(f"The bookmarks of {self.path.name} cannot be read: {error}.") from error
+            return next((value for name, value in self._settings() if name == key), {})
+        except SessionError:
+            return {}
+
+    def _settings(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        for row in self._rows(_SETTINGS, None, MOST_BOOKMARKS):
+            key, value = row.get("key"), row.get("value")
+            if isinstance(key, str) and isinstance(value, str) and len(value) <= _LONGEST_SETTING:
+                try:
+                    yield key, msgspec.convert(json.loads(value), dict[str, Any])
+                except (ValueError, RecursionError):
+                    continue
+
+    def _rows(self, table: str, fields: type[msgspec.Struct] | None, most: int) -> list[dict[str, Any]]:
+        """At most ``most`` rows of one of our tables, by the names of its columns; none where it is no table."""
+        if not self.path.exists():
+            return []
+        wanted = ("key", "value") if fields is None else fields.__struct_fields__
+        try:
+            with _reading(self.path) as database:
+                stored = database.tables.get(table)
+                columns = [name for name in wanted if stored is not None and name in stored.columns]
+                if not columns:
+                    return []
+                chosen = ", ".join(f'"{name}"' for name in columns)
+                sql = f"SELECT {chosen} FROM {table} LIMIT {most}"
+                return [dict(zip(columns, row, strict=True)) for row in database.rows(sql)]
+        except (sqlite3.Error, OSError, TraceError) as error:
+            raise _unusable(self.path, error) from error
 
     def add(self, start: int, end: int, title: str, note: str = "", event: int = -1) -> Bookmark:
         """Keep a place; returns it with its number."""
         row = {"start": start, "end": end, "title": title, "note": note, "event": event}
-        number = self._write(lambda database: database["bookmarks"].insert(row).last_pk)
+        number = self._write(lambda database: database[_BOOKMARKS].insert(row).last_pk)
         return Bookmark(int(number), start, end, title, note, event)
 
     def change(self, bookmark: int, *, title: str | None = None, note: str | None = None) -> None:
         """Change the title or the note of a bookmark."""
         changes = {key: value for key, value in (("title", title), ("note", note)) if value is not None}
-        self._write(lambda database: database["bookmarks"].update(bookmark, changes))
+        self._write(lambda database: database[_BOOKMARKS].update(bookmark, changes))
 
     def remove(self, bookmark: int) -> None:
         """Forget a bookmark."""
-        self._write(lambda database: database["bookmarks"].delete(bookmark))
+        self._write(lambda database: database[_BOOKMARKS].delete(bookmark))
 
     def keep(self, key: str, value: Mapping[str, Any]) -> None:
         """Store plain data, such as the arrangement of lanes."""
         text = json.dumps(value)
-        self._write(lambda database: database["settings"].upsert({"key": key, "value": text}, pk="key"))
-
-    def kept(self, key: str) -> dict[str, Any]:
-        """Plain data stored before; empty when there is none or it is damaged."""
-        database = self._open(make=False)
-        if database is None:
-            return {}
-        try:
-            rows = list(database["settings"].rows_where("key = ?", [key]))
-            value = json.loads(rows[0]["value"]) if rows else {}
-        except (sqlite3.Error, ValueError):
-            return {}
-        return value if isinstance(value, dict) else {}
-
-    def _write(self, change: Any) -> Any:
-        database = self._open(make=True)
-        try:
-            with database.conn:
-                return change(database)
-        except (sqlite3.Error, OSError) as error:
-            raise SessionError(f"{self.path.name} could not be written: {error}.") from error
+        self._write(lambda database: database[_SETTINGS].upsert({"key": key, "value": text}, pk="key"))
 
     def copy_to(self, path: Path) -> Session:
         """Write the session to another place and go on there."""
-        self._open(make=True)
+        self._writable()
         self.close()
         try:
             with in_one_piece(path) as part:
@@ -172,3 +191,73 @@ class Session:
         if self._database is not None:
             self._database.conn.close()
             self._database = None
+
+    def _write(self, change: Any) -> Any:
+        database = self._writable()
+        try:
+            with database.conn:
+                return change(database)
+        except (sqlite3.Error, OSError, UnicodeError) as error:
+            raise SessionError(f"{self.path.name} could not be written: {error}.") from error
+
+    def _writable(self) -> Any:
+        """The database with exactly our tables in it."""
+        if self._database is not None:
+            return self._database
+        import sqlite_utils
+
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.exists() and not self._is_ours():
+                if has_pending_changes(self.path):
+                    raise SessionError(f"Another program has not finished writing {self.path.name}.")
+                self._write_anew()
+            self._database = sqlite_utils.Database(self.path)
+            if _SESSION not in self._database.table_names():
+                _make_tables(self._database, self._recordings)
+        except (sqlite3.Error, OSError, TraceError) as error:
+            self.close()
+            raise _unusable(self.path, error) from error
+        return self._database
+
+    def _is_ours(self) -> bool:
+        """Whether the file holds what ``_make_tables`` makes and nothing else."""
+        import sqlite_utils
+
+        own = sqlite_utils.Database(memory=True)
+        _make_tables(own, ())
+        listed = "SELECT type, name, sql FROM sqlite_master ORDER BY name"
+        with closing(own.conn), _reading(self.path) as database:
+            stored = database.rows(listed)
+            return not stored or stored == own.conn.execute(listed).fetchall()
+
+    def _write_anew(self) -> None:
+        """What can be read of a file that is not quite ours, in a new file in its place."""
+        import sqlite_utils
+
+        recordings, bookmarks, settings = self.recordings, self.bookmarks(), list(self._settings())
+        with in_one_piece(self.path) as part:
+            fresh = sqlite_utils.Database(part)
+            with closing(fresh.conn):
+                _make_tables(fresh, [str(each) for each in recordings])
+                fresh.table(_BOOKMARKS).insert_all(
+                    [msgspec.structs.asdict(mark) for mark in bookmarks], ignore=True
+                )
+                fresh.table(_SETTINGS).insert_all(
+                    [{"key": key, "value": json.dumps(value)} for key, value in settings],
+                    ignore=True,
+                )
+
+
+def _unusable(path: Path, error: Exception) -> SessionError:
+    problem = error.problem if isinstance(error, TraceError) else f"{error}."
+    return SessionError(f"{path.name} cannot be used as a session: {problem}")
+
+
+def _make_tables(database: Any, recordings: Sequence[str]) -> None:
+    stated = {"format": FORMAT, "recordings": json.dumps(list(recordings))}
+    database.table(_SESSION).insert(stated)
+    database.table(_BOOKMARKS).create(
+        {"id": int, "start": int, "end": int, "title": str, "note": str, "event": int}, pk="id"
+    )
+    database.table(_SETTINGS).create({"key": str, "value": str}, pk="key")

@@ -199,6 +199,21 @@ def test_an_arrangement_of_another_version_is_read_as_far_as_it_goes() -> None:
     assert read == Arrangement(heights={"b": 40})
 
 
+def test_an_arrangement_of_other_types_is_read_as_far_as_it_goes() -> None:
+    read = Arrangement.from_data(
+        {
+            "pinned": 3,
+            "hidden": ["a", 1],
+            "heights": {"a": 10**30, "b": -1, "c": 40},
+            "order": "abc",
+            "collapsed": ["a"],
+            "groups": {"rank 0": ["FULL"]},
+            "compact": "yes",
+        }
+    )
+    assert read == Arrangement(hidden={"a"}, heights={"c": 40})
+
+
 def test_a_counter_of_a_device_stands_in_the_group_of_its_rank() -> None:
     trace = several_ranks(2)
     counter = Counter("power", "W", np.array([0], np.int64), np.array([300.0]), device=1)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QLabel, QPushButton, QWidget
 
 from rules.base import Evidence
 from viewer.document import Document
@@ -23,6 +23,9 @@ COLUMNS = (
     Column("length", "Length", Show.TIME),
     Column("note", "Note", width=360),
 )
+
+
+_LONGEST_LABEL = 200
 
 
 @tab
@@ -90,6 +93,10 @@ class BookmarksPanel(Panel):
     def _read(self) -> None:
         try:
             self.bookmarks = self.session.bookmarks() if self.session is not None else []
+            if self.session is not None and self.session.left_out:
+                self.failed.emit(
+                    f"{self.session.left_out:,} rows of {self.session.path.name} are no bookmarks."
+                )
         except SessionError as error:
             self.bookmarks = []
             self.failed.emit(str(error))
@@ -135,9 +142,15 @@ class BookmarksPanel(Panel):
         """Ask for the note of the current bookmark."""
         mark = self._current()
         if mark is not None:
-            text, accepted = QInputDialog.getMultiLineText(self, "Note", mark.title, mark.note)
-            if accepted:
-                self._do(lambda session: session.change(mark.id, note=text))
+            dialog = QInputDialog(self)
+            dialog.setWindowTitle("Note")
+            dialog.setOption(QInputDialog.InputDialogOption.UsePlainTextEditForTextInput)
+            dialog.setLabelText(mark.title[:_LONGEST_LABEL])
+            dialog.setTextValue(mark.note)
+            for label in dialog.findChildren(QLabel):  # a title may come from a stranger's file
+                label.setTextFormat(Qt.TextFormat.PlainText)
+            if dialog.exec() == QInputDialog.DialogCode.Accepted:
+                self._do(lambda session: session.change(mark.id, note=dialog.textValue()))
 
     def rename(self) -> None:
         """Ask for the title of the current bookmark."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from itertools import islice
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+import msgspec
 
 
 class GroupState(IntEnum):
@@ -14,6 +18,13 @@ class GroupState(IntEnum):
     STRIP = 0
     BRIEF = 1
     FULL = 2
+
+
+MOST_KEYS = 100_000
+TALLEST_KEPT = 10_000  # px
+_States = Literal["STRIP", "BRIEF", "FULL"]
+_Height = Annotated[int, msgspec.Meta(ge=0, le=TALLEST_KEPT)]
+V = TypeVar("V")
 
 
 @dataclass(slots=True)
@@ -42,18 +53,28 @@ class Arrangement:
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Arrangement:
-        """From ``to_data``; what cannot be understood is left out."""
-        states = {state.name: state for state in GroupState}
+        """From ``to_data``, whatever it holds; what cannot be understood is left out."""
+        states = _entries(data, "groups", cast("type[str]", _States))
         return Arrangement(
-            [str(key) for key in data.get("pinned", ())],
-            {str(key) for key in data.get("hidden", ())},
-            {str(key): bool(value) for key, value in dict(data.get("collapsed", {})).items()},
-            {
-                str(key): int(value)
-                for key, value in dict(data.get("heights", {})).items()
-                if isinstance(value, int)
-            },
-            [str(key) for key in data.get("order", ())],
-            {str(key): states[name] for key, name in dict(data.get("groups", {})).items() if name in states},
-            bool(data.get("compact", False)),
+            pinned=_texts(data, "pinned"),
+            hidden=set(_texts(data, "hidden")),
+            collapsed=_entries(data, "collapsed", bool),
+            heights=_entries(data, "heights", _Height),
+            order=_texts(data, "order"),
+            groups={key: GroupState[state] for key, state in states.items()},
+            compact=data.get("compact") is True,
         )
+
+
+def _texts(data: Mapping[str, Any], part: str) -> list[str]:
+    stated = data.get(part)
+    return [each for each in stated[:MOST_KEYS] if isinstance(each, str)] if isinstance(stated, list) else []
+
+
+def _entries(data: Mapping[str, Any], part: str, kind: type[V]) -> dict[str, V]:
+    stated = data.get(part)
+    entries: dict[str, V] = {}
+    for key, value in islice(stated.items(), MOST_KEYS) if isinstance(stated, dict) else ():
+        with contextlib.suppress(msgspec.ValidationError):
+            entries[key] = msgspec.convert(value, kind)
+    return entries
