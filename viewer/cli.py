@@ -204,7 +204,7 @@ def _diagnose(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from parsers import open_trace
     from rules.comparison.compare import compare
-    from viewer.reports.comparison_report import as_html, as_json, as_text
+    from viewer.reports.comparison_report import as_json, as_text
 
     progress = _terminal_progress()
     before = open_trace(_inputs([options.before]), progress.part(0.0, 0.5))
@@ -212,7 +212,9 @@ def _compare(options: argparse.Namespace) -> int:
     progress.step(1.0, "")
     result = compare(before, after)
     if options.html:
-        _write(options.html, as_html(result))
+        from viewer.reports.html_report import comparison_as_html
+
+        _write(options.html, comparison_as_html(result))
     if options.json:
         json.dump(as_json(result), sys.stdout, allow_nan=False)
         print()

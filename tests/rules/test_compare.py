@@ -13,7 +13,8 @@ from rules.comparison.compare import compare
 from rules.comparison.findings import Change, compare_findings
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import kernel, trace_of
-from viewer.reports.comparison_report import as_html, as_json, as_text
+from viewer.reports.comparison_report import as_json, as_text
+from viewer.reports.html_report import comparison_as_html
 
 GEMM = "void cutlass_80_tensorop_bf16_gemm"
 
@@ -139,7 +140,7 @@ def test_families_add_up_the_kernels_that_one_side_calls_otherwise() -> None:
     assert len(result.kernels) == 2
     assert as_json(result)["families"][0]["name"] == "matrix product"
     assert "matrix product" in as_text(result)
-    assert "matrix product" in as_html(result)
+    assert "matrix product" in comparison_as_html(result)
 
 
 def test_one_kernel_in_the_spellings_of_two_tools_is_one_kernel() -> None:

@@ -20,7 +20,6 @@ from viewer.document import Stage
 from viewer.kept.preferences import Preferences
 from viewer.kept.storage import data_folder
 from viewer.look import theme
-from viewer.look.category_colors import color_of_part
 from viewer.panels.tabs.selection import SelectionPanel
 from viewer.window.main_window import LEAST_SIZE, MainWindow
 
@@ -324,7 +323,7 @@ def test_every_text_of_the_budget_can_be_read_in_both_themes(window: MainWindow,
         "input-bound",
         "synchronization",
     ):
-        fill = color_of_part(key, colors)
+        fill = colors.part(key)
         assert theme.contrast(theme.text_on(fill), fill) >= 4.5
 
 

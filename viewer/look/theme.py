@@ -11,7 +11,8 @@ from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication, QStyleFactory
 
 from rules.analysis.idle.causes import Cause
-from rules.base import Severity
+from rules.base import Category, Severity
+from viewer.look import palette
 from viewer.look.stylesheet import stylesheet
 
 BODY_PX = 13
@@ -60,6 +61,17 @@ class Theme:
     def named(self, index: int) -> QColor:
         """One of the series colours, for things told apart only by their number."""
         return self.series[index % len(self.series)]
+
+    def category(self, category: Category) -> QColor:
+        """The colour of a finding: that of the cause or kernel family it speaks of."""
+        if isinstance(category.about, Cause):
+            return self.cause(category.about)
+        return self.family("other" if category.about is None else category.about.label)
+
+    def part(self, key: str) -> QColor:
+        """The colour of a part of the budget, by the key of ``budget_parts``."""
+        cause = next((cause for cause in Cause if cause.key == key), None)
+        return self.cause(cause) if cause is not None else self.family(palette.PARTS.get(key, "other"))
 
     @property
     def grey(self) -> QColor:
@@ -111,76 +123,6 @@ def mixed(color: QColor, ground: QColor, share: float) -> QColor:
     )
 
 
-_FAMILIES = {
-    "gemm": "#4c8dff",
-    "convolution": "#6d7ff0",
-    "attention": "#36b3e6",
-    "normalisation": "#4fc3a1",
-    "elementwise": "#7aa6c8",
-    "reduction": "#8fb0a3",
-    "softmax": "#5ec8d0",
-    "embedding": "#9cb86a",
-    "cast": "#6f9fb0",
-    "layout": "#c9a06b",
-    "sort": "#b5a45c",
-    "random": "#8fa3d9",
-    "compiled": "#6fb3e0",
-    "optimizer": "#a98bd9",
-    "communication": "#c86fc9",
-    "copies": "#3aa99f",
-    "other": "#8b94a7",
-}
-_FAMILY_ALIASES = {
-    "normalization": "normalisation",
-    "norm": "normalisation",
-    "copy": "copies",
-    "memcpy": "copies",
-    "memset": "copies",
-    "conv": "convolution",
-    "pointwise": "elementwise",
-    "nccl": "communication",
-    "optimiser": "optimizer",
-    "matrix product": "gemm",
-    "memory copy": "copies",
-    "copy or cast": "cast",
-    "layout conversion": "layout",
-    "embedding, gather, scatter": "embedding",
-    "sort and select": "sort",
-    "random numbers": "random",
-    "compiled (triton)": "compiled",
-}
-_CAUSES = {
-    Cause.LAUNCH: "#e9b44c",
-    Cause.INPUT: "#f08a24",
-    Cause.HOST: "#e4572e",
-    Cause.SYNCHRONIZATION: "#d64550",
-    Cause.ALLOCATOR: "#b0713a",
-    Cause.DEPENDENCY: "#7c8396",
-    Cause.UNKNOWN: "#a3abbd",
-}
-_REGIONS = {
-    "forward": "#4c8dff",
-    "backward": "#8d80ee",
-    "optimizer": "#a98bd9",
-    "loss": "#5ec8d0",
-    "input": "#f08a24",
-    "communication": "#c86fc9",
-    "other": "#8b94a7",
-}
-_SERIES = (
-    "#4c8dff",
-    "#e9b44c",
-    "#4fc3a1",
-    "#c86fc9",
-    "#36b3e6",
-    "#f08a24",
-    "#9b8cf0",
-    "#9cb86a",
-    "#d97b8c",
-    "#8b94a7",
-)
-
-
 def _colors(table: Mapping[str, str], aliases: Mapping[str, str] | None = None) -> dict[str, QColor]:
     colors = {name: QColor(value) for name, value in table.items()}
     for alias, name in (aliases or {}).items():
@@ -204,16 +146,16 @@ DARK = Theme(
     accent=QColor("#5b9dff"),
     accent_fill=QColor("#2f6fdb"),
     step=QColor("#3a4150"),
-    families=_colors(_FAMILIES, _FAMILY_ALIASES),
-    causes={cause: QColor(value) for cause, value in _CAUSES.items()},
+    families=_colors(palette.FAMILIES, palette.FAMILY_ALIASES),
+    causes={cause: QColor(value) for cause, value in palette.CAUSES.items()},
     severities={
         Severity.HIGH: QColor("#e4572e"),
         Severity.MEDIUM: QColor("#e9b44c"),
         Severity.LOW: QColor("#5b9dff"),
         Severity.INFO: QColor("#8b94a7"),
     },
-    regions=_colors(_REGIONS),
-    series=tuple(QColor(value) for value in _SERIES),
+    regions=_colors(palette.REGIONS),
+    series=tuple(QColor(value) for value in palette.SERIES),
     good=QColor("#4fc3a1"),
     warning=QColor("#e9b44c"),
     error=QColor("#ff6b5e"),
@@ -234,16 +176,17 @@ LIGHT = Theme(
     accent=QColor("#1f5fd0"),
     accent_fill=QColor("#1f5fd0"),
     step=QColor("#cfd6e2"),
-    families=_colors(_FAMILIES, _FAMILY_ALIASES),
-    causes={cause: QColor(value) for cause, value in _CAUSES.items()} | {Cause.UNKNOWN: QColor("#8b94a7")},
+    families=_colors(palette.FAMILIES, palette.FAMILY_ALIASES),
+    causes={cause: QColor(value) for cause, value in palette.CAUSES.items()}
+    | {Cause.UNKNOWN: QColor("#8b94a7")},
     severities={
         Severity.HIGH: QColor("#e4572e"),
         Severity.MEDIUM: QColor("#e9b44c"),
         Severity.LOW: QColor("#1f5fd0"),
         Severity.INFO: QColor("#8b94a7"),
     },
-    regions=_colors(_REGIONS),
-    series=tuple(QColor(value) for value in _SERIES),
+    regions=_colors(palette.REGIONS),
+    series=tuple(QColor(value) for value in palette.SERIES),
     good=QColor("#1f8a68"),
     warning=QColor("#9a6a00"),
     error=QColor("#c0362b"),
@@ -342,13 +285,13 @@ def _follow_system(app: QApplication) -> None:
 def _switch(app: QApplication, theme: Theme) -> Theme:
     global _current
     _current = theme
-    app.setPalette(palette(theme))
+    app.setPalette(qt_palette(theme))
     app.setStyleSheet(stylesheet(_sheet_colors(theme)))
     changed.emit(theme)
     return theme
 
 
-def palette(theme: Theme) -> QPalette:
+def qt_palette(theme: Theme) -> QPalette:
     """The Qt palette of a theme, for everything that the style sheet does not name."""
     roles = QPalette.ColorRole
     made = QPalette()

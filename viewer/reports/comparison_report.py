@@ -1,11 +1,10 @@
-"""A comparison of two recordings as text, JSON and HTML."""
+"""A comparison of two recordings as text and JSON."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Any
 
 from parsers.model.units import duration, percent, three_digits
@@ -86,9 +85,9 @@ def as_text(result: Comparison) -> str:
             lines.append(
                 f"  {each.change.value:<12}{cost[0]:>18} -> {cost[1]:<18}{without_share(each.finding.title)}"
             )
-    lines += _kernels_as_text("Families of kernels that changed" + _each_step(result), result.families, str)
+    lines += _kernels_as_text("Families of kernels that changed" + each_step(result), result.families, str)
     lines += _kernels_as_text(
-        "Kernels that changed most" + _each_step(result), result.kernels[:TEXT_KERNELS], kernel_name
+        "Kernels that changed most" + each_step(result), result.kernels[:TEXT_KERNELS], kernel_name
     )
     if not result.kernels and not result.profiles:
         lines += ["", "No kernel took noticeably more or less time."]
@@ -99,17 +98,19 @@ def as_text(result: Comparison) -> str:
 def _kernels_as_text(title: str, kernels: Sequence[KernelChange], shown: Callable[[str], str]) -> list[str]:
     lines = []
     for kernel in kernels:
-        times = f"{_or_dash(kernel.ns_before, duration):>10} -> {_or_dash(kernel.ns_after, duration):>10}"
-        calls = f"{_or_dash(kernel.calls_before, three_digits):>7} -> {_or_dash(kernel.calls_after, three_digits):>7}"
+        times = f"{or_dash(kernel.ns_before, duration):>10} -> {or_dash(kernel.ns_after, duration):>10}"
+        calls = f"{or_dash(kernel.calls_before, three_digits):>7} -> {or_dash(kernel.calls_after, three_digits):>7}"
         lines.append(f"  {times} {calls} calls  {shown(kernel.name)[:60]}")
     return ["", f"{title}:", *lines] if lines else []
 
 
-def _each_step(result: Comparison) -> str:
+def each_step(result: Comparison) -> str:
+    """What follows a heading where the numbers are those of one step."""
     return ", a step" if result.by_step else ""
 
 
-def _or_dash(value: float, write: Callable[[float], str]) -> str:
+def or_dash(value: float, write: Callable[[float], str]) -> str:
+    """A number as ``write`` writes it; a dash for none."""
     return write(value) if value else "-"
 
 
@@ -189,55 +190,3 @@ def as_json(result: Comparison) -> dict[str, Any]:
             for profile in result.profiles
         ],
     }
-
-
-def as_html(result: Comparison) -> str:
-    """A page that stands alone; every text is escaped."""
-    rows = "".join(
-        f"<tr><td>{escape(measure.name)}<td>{'<td>'.join(sides(measure, result))}<td>{change(measure, result)}"
-        for measure in (result.step, *result.measures)
-    )
-    findings = "".join(
-        f"<tr><td>{each.change.value}<td>{escape(without_share(each.finding.title))}"
-        + "".join(f"<td>{cost}" for cost in finding_sides(each, result))
-        for each in result.findings
-    )
-    kernels, families = (
-        "".join(
-            f"<tr><td>{escape(kernel.name)}<td>{_or_dash(kernel.ns_before, duration)}"
-            f"<td>{_or_dash(kernel.ns_after, duration)}"
-            f"<td>{_or_dash(kernel.calls_before, three_digits)} -> {_or_dash(kernel.calls_after, three_digits)}"
-            for kernel in kernels
-        )
-        for kernels in (result.kernels, result.families)
-    )
-    profiles = "".join(
-        f"<h3>{escape(profile.after.name)}</h3><p>{escape(profile.why)}</p><table>"
-        + "".join(
-            f"<tr><td>{escape(row.label)}<td>{escape(row.before_text)}<td>{escape(row.after_text)}"
-            for row in profile.rows
-            if row.is_noticeable
-        )
-        + "</table>"
-        for profile in result.profiles
-    )
-    notes = "".join(f"<li>Careful: {escape(caution)}" for caution in result.cautions)
-    head = "<tr><th><th>before<th>after"
-    tables = "".join(
-        f"<h2>{title}</h2><table>{columns}{body}</table>"
-        for title, columns, body in (
-            ("Findings, and what each costs at most", "<tr><th><th><th>before<th>after", findings),
-            ("Families of kernels that changed" + _each_step(result), f"{head}<th>calls", families),
-            ("Kernels that changed most" + _each_step(result), f"{head}<th>calls", kernels),
-        )
-        if body
-    )
-    return safe(
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        "<title>Comparison</title><style>:root{color-scheme:light dark;font:15px/1.5 system-ui}"
-        "body{max-width:70rem;margin:2rem auto;padding:0 1rem}td{padding:.15rem 1rem .15rem 0;overflow-wrap:anywhere}"
-        f"</style></head><body><h1>{escape(result.verdict)}</h1><p>{escape(result.before)}<br>{escape(result.after)}"
-        f"</p><ul>{notes}</ul><table>{head}<th>change{rows}</table>{tables}"
-        f"{'<h2>Profiled kernels</h2>' if profiles else ''}{profiles}</body></html>\n"
-    )

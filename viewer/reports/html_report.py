@@ -1,94 +1,144 @@
-"""The diagnosis as one self-contained HTML page; every text from a recording is escaped."""
+"""The diagnosis, and the comparison of two recordings, as self-contained pages; every text is escaped; no Qt.
+
+The pages need no network and run no script. Their templates lie in ``resources/reports``.
+"""
 
 from __future__ import annotations
 
-from html import escape
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+import resources
 from parsers.model import Trace
-from parsers.model.units import duration
+from parsers.model.units import duration, three_digits
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
+from rules.comparison.compare import Comparison, KernelChange
+from viewer.look import palette
+from viewer.reports.comparison_report import change, each_step, finding_sides, or_dash, sides, without_share
 from viewer.reports.plain_text import safe
 from viewer.reports.wording import budget_parts, ceiling, place_name, share_of, verdict
 
-_COLOURS = {
-    "compute": "#4c8dff",
-    "communication": "#c86fc9",
-    "copy": "#3aa99f",
-    "other": "#8b94a7",
-    "launch-bound": "#e9b44c",
-    "input-bound": "#f08a24",
-    "host-bound": "#e4572e",
-    "synchronization": "#d64550",
-    "allocator": "#b0713a",
-    "dependency": "#7c8396",
-    "unknown": "#b9bfca",
-    "residual": "#555b68",
-}
-_STYLE = """
-:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.05rem; margin: 0; }
-.quiet { color: #767d8c; }
-.bar { display: flex; height: 1.6rem; border-radius: 4px; overflow: hidden; margin: .4rem 0; }
-.bar span { overflow: hidden; white-space: nowrap; padding: 0 .5rem;
-  font-size: .8rem; line-height: 1.6rem; color: #10131a; }
-article { border-left: 4px solid #8b94a7; padding: .2rem 0 .2rem 1rem; margin: 1.4rem 0; }
-article.high { border-color: #d64550; } article.medium { border-color: #e9b44c; }
-pre { background: #8b94a722; padding: .7rem; border-radius: 4px; overflow-x: auto; }
-.gain { float: right; color: #767d8c; } li { margin: .2rem 0; }
-"""
+MOST_PLACES = 5
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(resources.path("reports")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _page(template: str, title: str, **values: object) -> str:
+    colors = {"grey": palette.GREY, "severities": palette.SEVERITIES}
+    return safe(_templates().get_template(template).render(title=title, **colors, **values)) + "\n"
 
 
 def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
-    """A page that needs no network and runs no script."""
-    title = escape(verdict(analysis, diagnosis))
-    files = escape(", ".join(f"{each.path} ({each.producer})" for each in trace.inputs))
-    budgets = "".join(_budget(trace, analysis, index) for index in range(len(trace.devices)))
-    cards = "".join(_card(trace, finding) for finding in diagnosis.findings)
-    skipped = "".join(
-        f"<li>{escape(rule)}: {escape(reason)}</li>" for rule, reason in sorted(diagnosis.skipped.items())
-    )
-    return safe(
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{title}</title><style>{_STYLE}</style></head><body>"
-        f'<h1>{title}</h1><p class="quiet">{files}</p>{budgets}{cards}'
-        f'<h2>Not checked</h2><ul class="quiet">{skipped}</ul>{_changed_thresholds(diagnosis)}</body></html>\n'
+    """The whole diagnosis as a page."""
+    return _page(
+        "diagnosis.html",
+        verdict(analysis, diagnosis),
+        files=", ".join(f"{each.path} ({each.producer})" for each in trace.inputs),
+        budgets=[
+            budget for index in range(len(trace.devices)) if (budget := _budget(trace, analysis, index))
+        ],
+        cards=[_card(finding) for finding in diagnosis.findings],
+        skipped=[f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())],
+        changed_thresholds=diagnosis.thresholds.changed(),
     )
 
 
-def _changed_thresholds(diagnosis: Diagnosis) -> str:
-    changed = "".join(f"<li>{escape(phrase)}</li>" for phrase in diagnosis.thresholds.changed())
-    return f'<h2>Thresholds that were changed</h2><ul class="quiet">{changed}</ul>' if changed else ""
-
-
-def _budget(trace: Trace, analysis: Analysis, index: int) -> str:
+def _budget(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
     budget = analysis.budget(index, *analysis.window)
     if not budget.window_ns:
-        return ""
+        return {}
     device = trace.devices[index]
-    name = escape(
-        (f"rank {device.rank}, " if device.rank is not None else "") + f"GPU {device.id} {device.name}"
-    )
-    spans = "".join(
-        f'<span style="width:{100 * ns / budget.window_ns:.3f}%;background:{_COLOURS[key]}" '
-        f'title="{escape(label)}: {duration(ns)}">{escape(label)} {share_of(ns, budget.window_ns)}</span>'
-        for key, label, ns in budget_parts(budget, analysis.idle)
-    )
-    return f'<div class="quiet">{name}, {duration(budget.window_ns)}</div><div class="bar">{spans}</div>'
+    rank = f"rank {device.rank}, " if device.rank is not None else ""
+    return {
+        "name": f"{rank}GPU {device.id} {device.name}",
+        "length": duration(budget.window_ns),
+        "parts": [
+            {
+                "percent": 100 * ns / budget.window_ns,
+                "color": palette.part(key),
+                "label": label,
+                "length": duration(ns),
+                "share": share_of(ns, budget.window_ns),
+            }
+            for key, label, ns in budget_parts(budget, analysis.idle)
+        ],
+    }
 
 
-def _card(trace: Trace, finding: Finding) -> str:
-    advice = "".join(f"<li>{escape(each)}</li>" for each in finding.advice)
-    code = f"<pre>{escape(finding.code)}</pre>" if finding.code else ""
-    places = "".join(
-        f"<li>{escape(place_name(each))} at {duration(each.start)}, {duration(each.end - each.start)}</li>"
-        for each in finding.evidence[:5]
+def _card(finding: Finding) -> dict[str, Any]:
+    return {
+        "severity": finding.severity.value,
+        "gain": ceiling(finding),
+        "title": finding.title,
+        "explanation": finding.explanation,
+        "advice": finding.advice,
+        "code": finding.code,
+        "cannot_tell": finding.cannot_tell,
+        "places": [
+            f"{place_name(each)} at {duration(each.start)}, {duration(each.end - each.start)}"
+            for each in finding.evidence[:MOST_PLACES]
+        ],
+    }
+
+
+def comparison_as_html(result: Comparison) -> str:
+    """A comparison as a page."""
+    findings = [
+        (without_share(each.finding.title), each.change.value, *finding_sides(each, result))
+        for each in result.findings
+    ]
+    measures = [
+        (each.name, *sides(each, result), change(each, result)) for each in (result.step, *result.measures)
+    ]
+    tables = (
+        ("Time", ("", "before", "after", "change"), measures),
+        ("Findings, and what each costs at most", ("", "now", "before", "after"), findings),
+        (f"Families of kernels that changed{each_step(result)}", *_kernels(result.families)),
+        (f"Kernels that changed most{each_step(result)}", *_kernels(result.kernels)),
     )
-    limits = f"<p><em>Cannot tell: {escape(finding.cannot_tell)}</em></p>" if finding.cannot_tell else ""
-    return (
-        f'<article class="{finding.severity.value}"><span class="gain">{escape(ceiling(finding))}</span>'
-        f"<h2>{escape(finding.title)}</h2><p>{escape(finding.explanation)}</p><ul>{advice}</ul>{code}{limits}"
-        f'<ul class="quiet">{places}</ul></article>'
+    return _page(
+        "comparison.html",
+        result.verdict,
+        before=result.before,
+        after=result.after,
+        cautions=result.cautions,
+        tables=[{"heading": heading, "columns": columns, "rows": rows} for heading, columns, rows in tables],
+        profiles=[
+            {
+                "name": profile.after.name,
+                "why": profile.why,
+                "rows": [
+                    (row.label, row.before_text, row.after_text) for row in profile.rows if row.is_noticeable
+                ],
+            }
+            for profile in result.profiles
+        ],
     )
+
+
+def _kernels(kernels: Sequence[KernelChange]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    def pair(before: float, after: float, write: Callable[[float], str]) -> tuple[str, str]:
+        return or_dash(before, write), or_dash(after, write)
+
+    rows: list[tuple[str, ...]] = [
+        (
+            each.name,
+            *pair(each.ns_before, each.ns_after, duration),
+            *pair(each.calls_before, each.calls_after, three_digits),
+        )
+        for each in kernels
+    ]
+    return ("", "before", "after", "calls before", "calls after"), rows

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QToolButton, QWid
 from parsers.model.units import duration
 from viewer.kept.recent import COLUMNS, WHOLE, Recent, Row, Summary, when
 from viewer.look import theme
-from viewer.look.category_colors import HATCHED, color_of_part
 from viewer.look.labels import ElidedLabel, tooltip
+from viewer.look.palette import HATCHED
 from viewer.start.tile import Tile
 
 BAR_HEIGHT = 5
@@ -70,7 +70,7 @@ def shares(row: Row) -> Mapping[str, float]:
 
 def _fill(key: str) -> QColor:
     colors = theme.current()
-    fill = color_of_part(key, colors)
+    fill = colors.part(key)
     return theme.mixed(fill, colors.panel, HATCHED_SHARE) if key in HATCHED else fill
 
 

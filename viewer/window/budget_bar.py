@@ -22,8 +22,8 @@ from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from parsers.model.units import duration, percent
 from viewer.look import theme
-from viewer.look.category_colors import HATCHED, color_of_part
 from viewer.look.labels import tooltip
+from viewer.look.palette import HATCHED
 
 BAR_HEIGHT, THIN_HEIGHT = 22, 15
 LEAST_WIDTH = 3
@@ -85,7 +85,7 @@ class PartButton(QAbstractButton):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         colors = theme.current()
-        fill = color_of_part(self.part.key, colors)
+        fill = colors.part(self.part.key)
         lifted = self.underMouse() or self.hasFocus()
         hatched = self.part.key in HATCHED
         ground = theme.mixed(fill, colors.panel, 0.35) if hatched else fill

@@ -23,7 +23,6 @@ from parsers.model.units import duration, percent
 from rules import Finding
 from rules.base import EXPLANATION_HEADINGS
 from viewer.look import theme
-from viewer.look.category_colors import color_of
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.findings.code_box import CodeBox
 from viewer.reports.wording import short_ceiling
@@ -137,7 +136,7 @@ class FindingCard(QFrame):
         self._next_recording = next_recording
         self._rule_explanation = rule_explanation
         self._current = False
-        self._color = color_of(finding.category, theme.current())
+        self._color = theme.current().category(finding.category)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setAccessibleName(f"{finding.title}. {self.ceiling}")
@@ -321,7 +320,7 @@ class FindingCard(QFrame):
         painter.setBrush(colors.window)
         painter.drawRoundedRect(body, 6, 6)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color_of(self.finding.category, colors))
+        painter.setBrush(colors.category(self.finding.category))
         painter.drawRoundedRect(QRectF(1, 8, 4, self.height() - 16), 2, 2)
 
 

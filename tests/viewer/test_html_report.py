@@ -1,0 +1,96 @@
+"""Both pages say what the text says, show names as they are, and need nothing from outside."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import resources
+from parsers import open_trace
+from parsers.model import EventKind, Trace
+from rules import diagnosis_of
+from rules.analysis.analysis import Analysis
+from rules.comparison.compare import compare
+from viewer.look import palette, theme
+from viewer.reports.html_report import as_html, comparison_as_html
+from viewer.reports.wording import BUDGET_LABELS, verdict
+
+NASTY = "<script>alert(1)</script>{{ 7 * 7 }}{% raw %}"
+
+
+class Read(HTMLParser):
+    """The tags of a page and its visible text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+
+
+@pytest.fixture
+def nasty() -> Trace:
+    """The sample that waits for data, in which every region and kernel has a name that looks like markup."""
+    trace = open_trace([resources.path("samples/dataloader_starved.pt.trace.json.gz")])
+    kinds = np.isin(trace.events.kind, (EventKind.REGION, EventKind.KERNEL))
+    named = np.isin(np.arange(len(trace.strings)), trace.events.name[kinds])
+    return replace(
+        trace,
+        strings=tuple(
+            f"{text} {NASTY}" if is_named else text
+            for text, is_named in zip(trace.strings, named.tolist(), strict=True)
+        ),
+    )
+
+
+def test_a_page_of_the_diagnosis_is_whole_and_shows_names_as_they_are(nasty: Trace) -> None:
+    analysis = Analysis(nasty)
+    diagnosis = diagnosis_of(analysis)
+    page = as_html(nasty, diagnosis, analysis)
+    read = Read(page)
+    assert read.open == []
+    assert "script" not in read.tags
+    assert not set(read.tags) & {"img", "link", "iframe", "a"}
+    assert verdict(analysis, diagnosis) in read.text
+    for finding in diagnosis.findings:
+        assert finding.title in read.text
+        assert all(advice in read.text for advice in finding.advice)
+    assert NASTY in read.text
+
+
+def test_a_page_of_a_comparison_is_whole_and_breaks_no_number(nasty: Trace) -> None:
+    other = open_trace([resources.path("samples/healthy.pt.trace.json.gz")])
+    result = compare(nasty, other)
+    page = comparison_as_html(result)
+    read = Read(page)
+    assert read.open == []
+    assert "script" not in read.tags
+    assert result.verdict in read.text
+    assert all(kernel.name in read.text for kernel in result.kernels)
+    assert "td.number, th.number { text-align: right; white-space: nowrap" in page
+    cells = re.findall(r'<td class="(\w+)">([^<]*)</td>', page)
+    assert {kind for kind, text in cells if re.fullmatch(r"[-+]?[\d.,]+ (?:ms|us|s|ns).*", text)} == {
+        "number"
+    }
+
+
+def test_pages_and_window_have_one_palette() -> None:
+    keys = [*BUDGET_LABELS, *(cause.key for cause in palette.CAUSES)]
+    assert {key: palette.part(key) for key in keys} == {key: theme.DARK.part(key).name() for key in keys}
