@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from parsers.base import Source
-from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError
+from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError, refused_by_system
 from parsers.signatures import ZIP
 from parsers.source import READ_ERRORS, identify, open_bytes
 
@@ -150,13 +150,16 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
 
 def _copied(path: Path, name: str, file: IO[bytes], copy: Path, budget: int, progress: Progress) -> int:
     total = 0
-    with copy.open("wb") as target:
+    with copy.open("wb", buffering=0) as target:
         while block := file.read(_COPY_BYTES):
             progress.step(0.0, f"unpacking {name}")
             total += len(block)
             if total > budget:
                 raise _too_large(path)
-            target.write(block)
+            try:
+                target.write(block)
+            except OSError as error:
+                raise refused_by_system(error, path) from error
     return total
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from parsers.model import Cancelled, Progress, TraceError
+from parsers.model import SYSTEM_ERRORS, Cancelled, Progress, TraceError, refused_by_system
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-DONE, GATE_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, GATE_FAILED, BAD_INPUT, BROKEN, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,17 +27,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser(arguments).parse_args(arguments)
         run: Callable[[argparse.Namespace], int] = options.run
-        return run(options)
-    except TraceError as error:
-        from viewer.reports.plain_text import safe
-
-        print(safe(f"stallscope: {error}").replace("\n", " "), file=sys.stderr)
-        return BAD_INPUT
+        _write_any_text()
+        code = run(options)
+        sys.stdout.flush()  # here, because a full disk at the end of the process would be its exit code
+        return code
     except (KeyboardInterrupt, Cancelled):
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return DONE
+    except (TraceError, *SYSTEM_ERRORS) as error:
+        _give_up_output()
+        _complain(error if isinstance(error, TraceError) else refused_by_system(error, _subject(arguments)))
+        return BAD_INPUT
+    except Exception:
+        _give_up_output()
+        traceback.print_exc()
+        print("stallscope: this is a mistake in Stallscope itself. Please report it.", file=sys.stderr)
+        return BROKEN
+
+
+def _complain(error: TraceError) -> None:
+    from viewer.reports.plain_text import safe
+
+    with contextlib.suppress(OSError):
+        print(safe(f"stallscope: {error}").replace("\n", " "), file=sys.stderr)
+
+
+def _subject(arguments: Sequence[str]) -> str:
+    """What an error is about that names no file itself."""
+    return next((word for word in arguments[1:] if not word.startswith("-")), "output")
+
+
+def _write_any_text() -> None:
+    """Names need not be text: what the terminal cannot show is replaced."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _give_up_output() -> None:
+    """Where the output cannot be written, let nothing try again when the process ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from parsers.model import Progress, Trace, TraceError
+from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by_system
 from rules.thresholds import DEFAULTS, Thresholds
 from viewer.jobs import Jobs
 from viewer.loading.loader import Opened, analysis_of, opened
@@ -276,20 +276,13 @@ class Document(QObject):
 
     def _on_failure(self, error: Exception, paths: tuple[Path, ...]) -> None:
         self._back()
-        if isinstance(error, TraceError):
-            name = error.path.name
-            problem = error.problem if name in error.problem else f"{name}: {error.problem}"
-            self.failed.emit(problem, error.hint)
-        elif isinstance(error, OSError):
-            self.failed.emit(
-                f"{paths[0].name}: {error.strerror or error}.", "Check that the file is there and readable."
-            )
-        elif isinstance(error, MemoryError):
-            self.failed.emit(
-                f"{paths[0].name} does not fit into memory.", "Open a shorter recording, or fewer ranks."
-            )
-        else:
+        if isinstance(error, SYSTEM_ERRORS):
+            error = refused_by_system(error, paths[0])
+        if not isinstance(error, TraceError):
             raise error
+        name = error.path.name
+        problem = error.problem if name in error.problem else f"{name}: {error.problem}"
+        self.failed.emit(problem, error.hint)
 
     def _on_analysis_failure(self, error: Exception) -> None:
         self._ready()

@@ -3,7 +3,14 @@
 from parsers.model.attributes import Attribute, AttributeColumn, CopyKind, MemoryKind, SyncKind
 from parsers.model.counters import Counter
 from parsers.model.derived import DerivedValues, derived
-from parsers.model.errors import Cancelled, Malformed, TraceError, UnknownFormat
+from parsers.model.errors import (
+    SYSTEM_ERRORS,
+    Cancelled,
+    Malformed,
+    TraceError,
+    UnknownFormat,
+    refused_by_system,
+)
 from parsers.model.events import EventTable
 from parsers.model.kernels import KernelProfile, RuleResult
 from parsers.model.lanes import (
@@ -26,6 +33,7 @@ __all__ = [
     "GPU_LANES",
     "GPU_WORK",
     "SOURCE_BITS",
+    "SYSTEM_ERRORS",
     "ArgumentSource",
     "Attribute",
     "AttributeColumn",
@@ -56,4 +64,5 @@ __all__ = [
     "TraceInput",
     "UnknownFormat",
     "derived",
+    "refused_by_system",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 
@@ -31,3 +32,31 @@ class Malformed(TraceError):
 
 class Cancelled(Exception):
     """The user stopped the work; nothing is wrong."""
+
+
+NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+SYSTEM_ERRORS = (OSError, UnicodeError, MemoryError, RecursionError)
+
+
+def refused_by_system(error: BaseException, path: Path | str) -> TraceError:
+    """What one of ``SYSTEM_ERRORS`` means to the owner of ``path``; an ``OSError`` names its own file if it can."""
+    if isinstance(error, MemoryError):
+        return TraceError(
+            path, "There is not enough memory for it.", "Open a shorter recording, or fewer ranks."
+        )
+    if isinstance(error, RecursionError):
+        return TraceError(
+            path, "Its contents are nested too deeply to be read.", "Record or export it again."
+        )
+    if isinstance(error, UnicodeError):
+        return TraceError(path, f"Its name or contents are not text ({error}).", "Rename or export it.")
+    if not isinstance(error, OSError):
+        raise error
+    where = error.filename if isinstance(error.filename, (str, Path)) else path
+    if error.errno in NO_ROOM:
+        return TraceError(
+            where,
+            "There is no room left on the disk.",
+            "Free some space, or set TMPDIR to a folder with room.",
+        )
+    return TraceError(where, f"{error.strerror or error}.", "Check that it is there and may be used.")

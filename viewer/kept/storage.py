@@ -30,9 +30,9 @@ def in_one_piece(target: Path) -> Iterator[Path]:
 
 
 def write_text(target: Path, text: str) -> None:
-    """Write text as UTF-8; raises ``OSError``."""
+    """Write text as UTF-8, without what is no text, such as bytes of a file's name; raises ``OSError``."""
     with in_one_piece(target) as part:
-        part.write_text(text, "utf-8")
+        part.write_text(text, "utf-8", "replace")
 
 
 def write_bytes(target: Path, data: bytes) -> None:

@@ -34,8 +34,8 @@ def opened(
 ) -> Opened:
     """Read files as one run; ``preview`` gets the first events of a large one long before.
 
-    The process that reads a large one goes on to analyse it with these thresholds. Raises ``TraceError``, ``OSError``
-    and ``MemoryError`` whichever process reads.
+    The process that reads a large one goes on to analyse it with these thresholds. Raises ``TraceError``; where this
+    process reads, also one of ``SYSTEM_ERRORS``.
     """
     if is_large(paths):
         from viewer.loading.process import CannotLoadThere

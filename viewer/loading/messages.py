@@ -51,7 +51,7 @@ class Analysed(msgspec.Struct, tag=True, frozen=True):
 
 
 class Refused(msgspec.Struct, tag=True, frozen=True):
-    """The files cannot be used, and their owner can do something about it."""
+    """The files cannot be used, or the system refused, and their owner can do something about it."""
 
     kind: str
     path: str
@@ -69,14 +69,6 @@ class Refused(msgspec.Struct, tag=True, frozen=True):
         return kinds.get(self.kind, TraceError)(Path(self.path), self.problem, self.hint)
 
 
-class NotReadable(msgspec.Struct, tag=True, frozen=True):
-    """The operating system refused, or there is not enough memory."""
-
-    number: int | None  # errno; None: no memory
-    problem: str
-    path: str
-
-
 class NoRoom(msgspec.Struct, tag=True, frozen=True):
     """All is well, but what was read cannot be handed over."""
 
@@ -90,7 +82,7 @@ class Failed(msgspec.Struct, tag=True, frozen=True):
     report: str
 
 
-Message = Step | Preview | Read | Analysed | Refused | NotReadable | NoRoom | Failed
+Message = Step | Preview | Read | Analysed | Refused | NoRoom | Failed
 
 _DECODER = msgspec.json.Decoder(Message)
 _ENCODER = msgspec.json.Encoder()

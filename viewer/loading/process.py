@@ -25,7 +25,6 @@ from viewer.loading.messages import (
     Failed,
     Message,
     NoRoom,
-    NotReadable,
     Preview,
     Read,
     Refused,
@@ -161,10 +160,6 @@ class LoadingProcess:
 def _error_of(message: Message) -> Exception:
     if isinstance(message, Refused):
         return message.error()
-    if isinstance(message, NotReadable):
-        if message.number is None:
-            return MemoryError()
-        return OSError(message.number, message.problem, message.path or None)
     if isinstance(message, NoRoom):
         return CannotLoadThere(message.reason)
     if isinstance(message, Failed):

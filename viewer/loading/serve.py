@@ -14,7 +14,6 @@ from viewer.loading.messages import (
     Failed,
     Message,
     NoRoom,
-    NotReadable,
     Preview,
     Read,
     Refused,
@@ -54,7 +53,7 @@ class Speaker:
 
 def serve(request: bytes, pipe: IO[bytes]) -> None:
     """Serve one request of the window."""
-    from parsers.model import TraceError
+    from parsers.model import SYSTEM_ERRORS, TraceError, refused_by_system
 
     wanted, speaker = wanted_of(request), Speaker(pipe)
     tempfile.tempdir = wanted.folder  # what is unpacked stays for the window
@@ -64,10 +63,8 @@ def serve(request: bytes, pipe: IO[bytes]) -> None:
         speaker.say(Refused.of(error))
     except BrokenPipeError:
         raise
-    except OSError as error:
-        speaker.say(NotReadable(error.errno or 0, error.strerror or str(error), str(error.filename or "")))
-    except MemoryError:
-        speaker.say(NotReadable(None, "", ""))
+    except SYSTEM_ERRORS as error:
+        speaker.say(Refused.of(refused_by_system(error, wanted.paths[0])))
     except Exception as error:
         speaker.say(Failed(type(error).__name__, traceback.format_exc()))
 
