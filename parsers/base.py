@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
@@ -36,11 +36,16 @@ class Source:
 class Parser(Protocol):
     """Reads one format.
 
-    ``priority``: lower is asked first. ``version``: raised whenever the same file gives another trace than before, so
-    that what is kept of earlier readings is read again.
+    ``title`` is the recorder as users call it, ``files`` what of its files is read in a few words, ``suffixes`` how
+    their names usually end when they are not packed; all are empty for what is only refused. ``priority``: lower is
+    asked first. ``version``: raised whenever the same file gives another trace than before, so that what is kept of
+    earlier readings is read again.
     """
 
     format: ClassVar[str]
+    title: ClassVar[str]
+    files: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
     priority: ClassVar[int]
     version: ClassVar[int]
 
@@ -57,6 +62,13 @@ class Reopenable(Parser, Protocol):
 
     def argument_source(self, source: Source) -> ArgumentSource:
         """Where ``source_row`` of a trace of this source leads."""
+
+
+@runtime_checkable
+class OwnSuffixes(Protocol):
+    """A parser of files whose names end like no other program's: a desktop opens them with this one."""
+
+    media_types: ClassVar[Mapping[str, str]]  # by the ending
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from pathlib import Path
 from parsers.base import InParts, Reopenable, Source, parser_of
 from parsers.containers import Contents, contents, holding
 from parsers.file_arguments import with_origin
+from parsers.known_formats import what_is_read
 from parsers.merge import merge
 from parsers.model import (
     Effect,
@@ -73,8 +74,7 @@ def _read(sources: Sequence[Source], progress: Progress, lasting: bool) -> Trace
         raise UnknownFormat(
             source.path,
             "This is not a recording that Stallscope knows.",
-            "It reads PyTorch profiler and Chrome JSON, Nsight Systems SQLite exports, Nsight Compute reports and CSV, "
-            "and nvidia-smi logs.",
+            what_is_read(),
         )
     if len(sources) > 1 and isinstance(parser, InParts):
         return _with_something(parser.read_parts(sources, progress), source)

@@ -39,13 +39,16 @@ Root: HKA; Subkey: "{#Types}\Stallscope.Recording"; ValueType: string; ValueData
 Root: HKA; Subkey: "{#Types}\Stallscope.Recording\DefaultIcon"; ValueType: string; ValueData: "{app}\Stallscope-window.exe,0"
 Root: HKA; Subkey: "{#Types}\Stallscope.Recording\shell\open\command"; ValueType: string; ValueData: """{app}\Stallscope-window.exe"" ""%1"""
 ; Windows knows the last suffix of a name only, so .pt.trace.json cannot be told from .json: it is offered like that.
-Root: HKA; Subkey: "{#Types}\.nsys-rep\OpenWithProgids"; ValueType: string; ValueName: "Stallscope.Recording"; Flags: uninsdeletevalue
+; BEGIN file types: written by python -m viewer.desktop.file_types
 Root: HKA; Subkey: "{#Types}\.ncu-rep\OpenWithProgids"; ValueType: string; ValueName: "Stallscope.Recording"; Flags: uninsdeletevalue
-Root: HKA; Subkey: "{#Types}\.stallscope"; ValueType: string; ValueData: "Stallscope.Recording"; Flags: uninsdeletevalue
+Root: HKA; Subkey: "{#Types}\.nsys-rep\OpenWithProgids"; ValueType: string; ValueName: "Stallscope.Recording"; Flags: uninsdeletevalue
+Root: HKA; Subkey: "{#Types}\.rpd\OpenWithProgids"; ValueType: string; ValueName: "Stallscope.Recording"; Flags: uninsdeletevalue
 Root: HKA; Subkey: "{#Types}\.json\OpenWithProgids"; ValueType: string; ValueName: "Stallscope.Recording"; Flags: uninsdeletevalue
-Root: HKA; Subkey: "{#Types}\.gz\OpenWithProgids"; ValueType: string; ValueName: "Stallscope.Recording"; Flags: uninsdeletevalue
 Root: HKA; Subkey: "{#Types}\.sqlite\OpenWithProgids"; ValueType: string; ValueName: "Stallscope.Recording"; Flags: uninsdeletevalue
 Root: HKA; Subkey: "{#Types}\.csv\OpenWithProgids"; ValueType: string; ValueName: "Stallscope.Recording"; Flags: uninsdeletevalue
+Root: HKA; Subkey: "{#Types}\.gz\OpenWithProgids"; ValueType: string; ValueName: "Stallscope.Recording"; Flags: uninsdeletevalue
+; END file types
+Root: HKA; Subkey: "{#Types}\.stallscope"; ValueType: string; ValueData: "Stallscope.Recording"; Flags: uninsdeletevalue
 
 [Run]
 Filename: "{app}\Stallscope-window.exe"; Description: "Start Stallscope"; Flags: nowait postinstall skipifsilent

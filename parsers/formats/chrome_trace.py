@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Mapping
 from typing import ClassVar
 
 from parsers.base import Source, parser
@@ -36,6 +37,13 @@ class ChromeTrace:
     """Reads ``traceEvents`` in chunks, straight into columns."""
 
     format: ClassVar[str] = "chrome"
+    title: ClassVar[str] = "PyTorch profiler"
+    files: ClassVar[str] = "Kineto and any other Chrome trace as JSON, several ranks as one run"
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    media_types: ClassVar[Mapping[str, str]] = {
+        ".pt.trace.json": "application/x-pytorch-trace",
+        ".pt.trace.json.gz": "application/x-pytorch-trace-gzip",
+    }
     priority: ClassVar[int] = 80
     version: ClassVar[int] = 1
 

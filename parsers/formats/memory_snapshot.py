@@ -16,6 +16,9 @@ class MemorySnapshot:
     """Recognised by the first bytes of a pickle of protocol 2 or later."""
 
     format: ClassVar[str] = "memory-snapshot"
+    title: ClassVar[str] = ""
+    files: ClassVar[str] = ""
+    suffixes: ClassVar[tuple[str, ...]] = ()
     priority: ClassVar[int] = 30
     version: ClassVar[int] = 1
 

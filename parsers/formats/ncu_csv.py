@@ -33,6 +33,9 @@ class NsightComputeCsv:
     """Recognised by its header row or by the tool's own ==PROF== lines."""
 
     format: ClassVar[str] = "ncu-csv"
+    title: ClassVar[str] = "Nsight Compute"
+    files: ClassVar[str] = "pages as CSV or as printed text"
+    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 60
     version: ClassVar[int] = 1
 

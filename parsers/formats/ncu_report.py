@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import IO, ClassVar
 
 from parsers.base import Source, parser
@@ -40,6 +41,10 @@ class NsightComputeReport:
     """Recognised by its first four bytes."""
 
     format: ClassVar[str] = "ncu-report"
+    title: ClassVar[str] = "Nsight Compute"
+    files: ClassVar[str] = "reports (.ncu-rep)"
+    suffixes: ClassVar[tuple[str, ...]] = (".ncu-rep",)
+    media_types: ClassVar[Mapping[str, str]] = {".ncu-rep": "application/x-nsight-compute-report"}
     priority: ClassVar[int] = 20
     version: ClassVar[int] = 1
 

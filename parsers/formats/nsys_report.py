@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import ClassVar
 
 from parsers.base import Source, parser
@@ -21,6 +22,10 @@ class NsightSystemsReport:
     """Recognised by the words at the start of a report; a raw .qdstrm has none and goes by its name."""
 
     format: ClassVar[str] = "nsys-report"
+    title: ClassVar[str] = "Nsight Systems"
+    files: ClassVar[str] = "reports (.nsys-rep) where nsys is installed"
+    suffixes: ClassVar[tuple[str, ...]] = (".nsys-rep", ".qdrep")
+    media_types: ClassVar[Mapping[str, str]] = {".nsys-rep": "application/x-nsight-systems-report"}
     priority: ClassVar[int] = 20
     version: ClassVar[int] = 1
 

@@ -20,6 +20,9 @@ class NsightSystemsSqlite:
     """Recognised as a SQLite database; which one it is shows when its tables are read."""
 
     format: ClassVar[str] = "nsys-sqlite"
+    title: ClassVar[str] = "Nsight Systems"
+    files: ClassVar[str] = "SQLite exports"
+    suffixes: ClassVar[tuple[str, ...]] = (".sqlite", ".sqlite3", ".db")
     priority: ClassVar[int] = 30
     version: ClassVar[int] = 1
 

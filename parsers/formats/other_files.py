@@ -58,6 +58,9 @@ class OtherFiles:
     """Recognised by their first bytes, after every recording."""
 
     format: ClassVar[str] = "no-recording"
+    title: ClassVar[str] = ""
+    files: ClassVar[str] = ""
+    suffixes: ClassVar[tuple[str, ...]] = ()
     priority: ClassVar[int] = 99
     version: ClassVar[int] = 1
 

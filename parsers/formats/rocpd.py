@@ -28,7 +28,8 @@ class Rocpd:
     """Recognised as a SQLite database with tables such as "rocpd_info_agent"."""
 
     format: ClassVar[str] = "rocpd"
-    title: ClassVar[str] = "ROCm rocprofv3 databases (rocpd)"
+    title: ClassVar[str] = "ROCm"
+    files: ClassVar[str] = "databases of rocprofv3 (rocpd)"
     suffixes: ClassVar[tuple[str, ...]] = (".db",)
     priority: ClassVar[int] = 24
     version: ClassVar[int] = 1

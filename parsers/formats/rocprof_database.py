@@ -29,7 +29,8 @@ class RocprofDatabase:
     """Recognised as a SQLite database with rocprof's table of dispatches, or of operations and HIP calls."""
 
     format: ClassVar[str] = "rocprof-db"
-    title: ClassVar[str] = "rocprof databases"
+    title: ClassVar[str] = "ROCm"
+    files: ClassVar[str] = "databases of rocprof"
     suffixes: ClassVar[tuple[str, ...]] = (".db",)
     priority: ClassVar[int] = 26
     version: ClassVar[int] = 1

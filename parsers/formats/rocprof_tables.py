@@ -42,7 +42,8 @@ class RocprofTables:
     """Recognised by the names of its columns."""
 
     format: ClassVar[str] = "rocprof-csv"
-    title: ClassVar[str] = "ROCm rocprof and rocprofv3 tables"
+    title: ClassVar[str] = "ROCm"
+    files: ClassVar[str] = "tables of rocprof, rocprofv3 and rocprofiler-compute"
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     priority: ClassVar[int] = 55
     version: ClassVar[int] = 1

@@ -51,8 +51,10 @@ class RocmProfileData:
     """Recognised as a SQLite database with a table of calls or operations of rocmProfileData."""
 
     format: ClassVar[str] = "rpd"
-    title: ClassVar[str] = "ROCm Profile Data"
+    title: ClassVar[str] = "ROCm"
+    files: ClassVar[str] = "databases of rocmProfileData"
     suffixes: ClassVar[tuple[str, ...]] = (".rpd",)
+    media_types: ClassVar[Mapping[str, str]] = {".rpd": "application/x-rocm-profile-data"}
     priority: ClassVar[int] = 25
     version: ClassVar[int] = 1
 

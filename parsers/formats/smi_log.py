@@ -36,6 +36,9 @@ class DeviceLog:
     """Recognised by the header line of one of the three."""
 
     format: ClassVar[str] = "smi-log"
+    title: ClassVar[str] = "nvidia-smi and dcgmi"
+    files: ClassVar[str] = "dmon and query logs, as counters"
+    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 70
     version: ClassVar[int] = 1
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import resources
 from parsers.model import TraceError
+from viewer.desktop.file_types import offered_suffixes, opened_suffixes
 
 ICON_SIZES = (16, 22, 24, 32, 48, 64, 128, 256, 512)
 _REFRESH_SECONDS = 60.0
@@ -35,8 +36,8 @@ def install(launcher: Path | None = None) -> list[str]:
         raise _not_written(data, error) from error
     return [
         f"Stallscope is in the menu of your desktop and starts {launcher}.",
-        "Recordings (*.pt.trace.json, *.pt.trace.json.gz, *.nsys-rep, *.ncu-rep, *.stallscope) open with it; "
-        "for plain .json, .sqlite and .csv files it is offered, and what opened them before still does.",
+        f"Recordings ({', '.join(f'*{suffix}' for suffix in opened_suffixes())}) open with it; "
+        f"for plain {', '.join(offered_suffixes())} files it is offered, and what opened them before still does.",
         f"The files are in {data}; stallscope --remove-desktop-files takes them away.",
         *_refresh(data),
     ]

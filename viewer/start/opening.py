@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tomllib
@@ -11,17 +12,6 @@ from pathlib import Path
 
 import resources
 
-FORMATS = (
-    ("PyTorch profiler", "Kineto or Chrome JSON, plain, .gz, .zst or .zip; several ranks as one run"),
-    ("Nsight Systems", "SQLite exports; .nsys-rep where nsys is installed"),
-    ("Nsight Compute", "CSV of the raw or details page, and .ncu-rep reports"),
-    ("nvidia-smi", "dmon and query logs, as counters"),
-)
-FILE_FILTER = (
-    "Recordings (*.json *.json.gz *.json.zst *.gz *.zip *.zst *.tar *.tgz *.sqlite *.sqlite3 *.db *.csv *.csv.gz "
-    "*.ncu-rep *.ncu-rep.gz *.nsys-rep *.txt *.log);;All files (*)"
-)
-
 
 def has_display(environment: Mapping[str, str] | None = None, platform: str = sys.platform) -> bool:
     """Whether a window can be opened: on Linux, a display server or an explicit Qt platform is named."""
@@ -29,6 +19,12 @@ def has_display(environment: Mapping[str, str] | None = None, platform: str = sy
     if not platform.startswith("linux"):
         return True
     return any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))
+
+
+def formats() -> list[tuple[str, str]]:
+    """Each recorder whose files are read, and which of them; as the parsers said when the program was built."""
+    listed = json.loads(resources.path("formats.json").read_text("utf-8"))
+    return [(each["recorder"], each["files"]) for each in listed]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QScrollArea
 
 from viewer.kept.recent import Recent, forget, left_open, recent_files
 from viewer.look.labels import ElidedLabel, Label
-from viewer.start.opening import FORMATS, Sample, samples
+from viewer.start.opening import Sample, formats, samples
 from viewer.start.recent_tile import RecentTile
 from viewer.start.tile import Tile
 
@@ -85,14 +85,14 @@ class StartPage(QScrollArea):
         self.sample_tiles = self._tiles(column, samples(), self._sample_tile, columns=3)
         column.addSpacing(12)
         column.addWidget(Label("It reads", pixels=14, weight=QFont.Weight.DemiBold))
-        formats = QGridLayout()
-        formats.setHorizontalSpacing(18)
-        formats.setVerticalSpacing(4)
-        for row, (name, text) in enumerate(FORMATS):
-            formats.addWidget(Label(name), row, 0)
-            formats.addWidget(ElidedLabel(text, "secondary"), row, 1)
-        formats.setColumnStretch(1, 1)
-        column.addLayout(formats)
+        table = QGridLayout()
+        table.setHorizontalSpacing(18)
+        table.setVerticalSpacing(4)
+        for row, (name, text) in enumerate(formats()):
+            table.addWidget(Label(name), row, 0)
+            table.addWidget(ElidedLabel(text, "secondary"), row, 1)
+        table.setColumnStretch(1, 1)
+        column.addLayout(table)
         column.addStretch(1)
         self.setWidget(body)
 

@@ -10,12 +10,13 @@ from PySide6.QtGui import QActionGroup, QGuiApplication
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit, QMenu
 
 from parsers.model.units import parse_duration
+from viewer.desktop.file_types import file_filter
 from viewer.kept.preferences import COLOR_MODES, THEMES
 from viewer.kept.recent import recent_files
 from viewer.kept.storage import write_bytes
 from viewer.look import theme
 from viewer.look.labels import tooltip
-from viewer.start.opening import FILE_FILTER, samples
+from viewer.start.opening import samples
 from viewer.window.commands import Commands
 from viewer.window.palette import Mode
 
@@ -84,7 +85,7 @@ class WindowActions(QObject):
     def open_files(self) -> None:
         """Ask for files; several are ranks of one run."""
         names, _ = QFileDialog.getOpenFileNames(
-            self._parts.window, "Open recordings of one run", self._folder(), FILE_FILTER
+            self._parts.window, "Open recordings of one run", self._folder(), file_filter()
         )
         self.open_wanted.emit([Path(name) for name in names])
 
@@ -116,7 +117,7 @@ class WindowActions(QObject):
         from viewer.dialogs.comparing import compare_with
 
         names, _ = QFileDialog.getOpenFileNames(
-            self._parts.window, "Compare with", self._folder(), FILE_FILTER
+            self._parts.window, "Compare with", self._folder(), file_filter()
         )
         if names:
             compare_with(self._parts.document, [Path(name) for name in names], self._parts.window)

@@ -19,7 +19,7 @@ from parsers.source import identify
 RECORDED = Path(__file__).with_name("readings.json")
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 NO_RECORDINGS = (".json", ".py", ".toml", ".md")
-OTHER_SUBJECTS = ("rules", "pairs", "variants", "ddp")  # more of the same formats
+OTHER_SUBJECTS = ("rules", "refused", "pairs", "variants", "ddp")  # the last three: more of the same formats
 _PLAIN = ("strings", "devices", "ranks", "capture", "epoch_ns")
 
 Readings = dict[str, tuple[int, dict[str, str]]]  # format -> version, and digests of files
