@@ -5,17 +5,39 @@ from __future__ import annotations
 import re
 
 _LIBRARY = re.compile(
-    r"nccl(dev)?kernel|ncclsymk|^nccl|rccl|nvshmem|deep_ep|::dispatch<|cross_device_reduce|one_?shot_?all_?reduce|"
-    r"two_?shot_?all_?reduce|multimem_all_?reduce|symm_mem|trtllm_allreduce|allreduce_fusion|oneccl",
+    r"nccl(dev)?kernel|ncclsymk|^nccl|rccl|nvshmem|deep_?ep|(^|::)ep::|inter_?node(_ll)?::|intra_?node::|::dispatch<|"
+    r"cached_notify|notify_dispatch|cross_device_reduce|(one|two)_?shot_?\w*(all_?)?reduce|multimem_\w*(reduce|gather)|"
+    r"symm_mem|trtllm_allreduce|all_?reduce_fusion|oneccl|quick_?(all_?)?reduce|userbuffers|mscclpp|"
+    r"(^|[:_ ])all_?(reduce|gather|to_?all)_?(kernel|v_?kernel|one|two)|moe_?all_?to_?all",
     re.IGNORECASE,
 )
 # Each alternative holds one of these, and looking for a text is ten times faster than for a pattern.
-_IN_LIBRARY = ("ccl", "reduce", "nvshmem", "deep_ep", "::dispatch<", "symm_mem")
+_IN_LIBRARY = (
+    "ccl",
+    "reduce",
+    "nvshmem",
+    "deep_ep",
+    "deepep",
+    "ep::",
+    "node::",
+    "dispatch",
+    "cached_notify",
+    "symm_mem",
+    "multimem_",
+    "userbuffers",
+    "gather",
+    "alltoall",
+    "all_to_all",
+    "node_ll::",
+)
 _NAMES = (
     ("reducescatter", re.compile(r"reduce_?scatter", re.IGNORECASE)),
     ("allreduce", re.compile(r"all_?reduce|cross_device_reduce", re.IGNORECASE)),
     ("allgather", re.compile(r"all_?gather", re.IGNORECASE)),
-    ("alltoall", re.compile(r"all_?to_?all|deep_ep|::dispatch<|::combine<", re.IGNORECASE)),
+    (
+        "alltoall",
+        re.compile(r"all_?to_?all|deep_?ep|(^|::)ep::|dispatch|::combine<|cached_notify", re.IGNORECASE),
+    ),
     ("sendrecv", re.compile(r"send_?recv|_send|_recv", re.IGNORECASE)),
     ("broadcast", re.compile(r"broadcast", re.IGNORECASE)),
     ("reduce", re.compile(r"reduce", re.IGNORECASE)),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import pytest
 
+from parsers import open_trace
+from parsers.model import Progress, TraceError
 from rules.analysis.names.families import Family, classify
 
 NAMES = [
@@ -144,7 +149,7 @@ NAMES = [
         "fp32",
     ),
     ("batched_transpose_32x32_half", Family.LAYOUT, None, "fp16"),
-    ("SubTensorOpWithCastTensor1d", Family.LAYOUT, None, None),
+    ("SubTensorOpWithCastTensor1d", Family.COPY_CAST, None, None),
     (
         "void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16, long>(args)",
         Family.EMBEDDING,
@@ -196,6 +201,146 @@ def test_a_kernel_s_name_tells_what_it_is(
     assert known.tensor_core is tensor_core
     if dtype is not None:
         assert known.dtype == dtype
+
+
+OWN_NAMES = list(
+    csv.DictReader((Path(__file__).parent.parent / "fixtures" / "kernel_names.csv").read_text().splitlines())
+)
+
+
+@pytest.mark.parametrize(
+    "row", OWN_NAMES, ids=[f"{number}-{row['name'][:50]}" for number, row in enumerate(OWN_NAMES)]
+)
+def test_each_kernel_of_our_own_recordings_is_known(row: dict[str, str]) -> None:
+    known = classify(row["name"])
+    tensor_core = {True: "yes", False: "no", None: ""}[known.tensor_core]
+    assert (known.family.name.lower(), tensor_core, known.dtype or "") == (
+        row["family"],
+        row["tensor_core"],
+        row["dtype"],
+    )
+
+
+# Parts of names in other people's recordings, and the family of every kernel that has them.
+IN_PUBLIC = [
+    ("SubTensorOpWithCast", Family.COPY_CAST),
+    ("SubTensorOpWithScalar", Family.ELEMENTWISE),
+    ("transpose_NCHW2CNHW", Family.LAYOUT),
+    ("batched_transpose_", Family.LAYOUT),
+    ("fbgemm_gpu::permute", Family.EMBEDDING),
+    ("permute_pooled_embs", Family.EMBEDDING),
+    ("split_embedding_", Family.EMBEDDING),
+    ("bucketize_sparse", Family.EMBEDDING),
+    ("triton_poi_fused_addmm", Family.TRITON),
+    ("rotary_embedding_kernel", Family.ELEMENTWISE),
+    ("reshape_and_cache_flash", Family.COPY_CAST),
+    ("store_kvcache", Family.COPY_CAST),
+    ("quantize_with_block_size", Family.ELEMENTWISE),
+    ("routingIndices", Family.SORT),
+    ("moe::dev::finalize", Family.EMBEDDING),
+    ("matmul_ogs", Family.GEMM),
+    ("bmm_MxE4m3", Family.GEMM),
+    ("Cijk_", Family.GEMM),
+    ("fmhaSm100a", Family.ATTENTION),
+    ("kernel_unified_attention", Family.ATTENTION),
+    ("igemm_wrw", Family.CONVOLUTION),
+    ("Im2d2Col", Family.CONVOLUTION),
+    ("multimem_all_reduce", Family.COLLECTIVE),
+    ("ncclKernel", Family.COLLECTIVE),
+    ("ncclDevKernel", Family.COLLECTIVE),
+    ("cupy_multiply", Family.ELEMENTWISE),
+    ("cupy_copy", Family.COPY_CAST),
+    ("groupnorm_kernel", Family.NORMALISATION),
+    ("fused_add_rms_norm", Family.NORMALISATION),
+    ("act_and_mul", Family.ELEMENTWISE),
+]
+
+
+@pytest.fixture(scope="module")
+def public_names(shared_data: Path) -> set[str]:
+    """The names of GPU operations in all recordings of other people."""
+    names: set[str] = set()
+    for path in sorted((shared_data / "public").glob("*/*")):
+        if path.suffix not in (".gz", ".sqlite", ".rpd"):
+            continue
+        try:
+            trace = open_trace([path], Progress())
+        except TraceError:
+            continue
+        names |= {trace.strings[name] for name in set(trace.events.name[trace.gpu_operations].tolist())}
+    return names
+
+
+def test_kernels_of_other_people_s_recordings_belong_where_an_expert_puts_them(
+    public_names: set[str],
+) -> None:
+    wrong = {
+        (part, classify(name).family.name)
+        for part, family in IN_PUBLIC
+        for name in public_names
+        if part in name and classify(name).family is not family
+    }
+    assert not wrong
+    assert all(any(part in name for name in public_names) for part, _ in IN_PUBLIC)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void dpsk::ep::internode::combine<4, nv_bfloat16>(int4*, float*)",
+        "void dpsk::ep::internode::dispatch<false, 4, false>(int4*)",
+        "void deep_ep::intranode::cached_notify_combine<8>(void**)",
+        "void dpsk::ep::internode::cached_notify<false>(int)",
+        "nvshmemi_transfer_rma",
+        "void vllm::cross_device_reduce_2stage<nv_bfloat16, 8>(vllm::RankData*)",
+        "void aiter::allreduce_fusion_kernel_1stage<bf16, 8>(int)",
+        "void quickreduce::allreduce_prototype_twoshot<bf16>(int)",
+        "void tensorrt_llm::kernels::mnnvl::twoshot_allreduce_kernel<8, bf16>(int)",
+        "void userbuffers_fp16_sum_inplace_gpu_rr_rs<4>(int)",
+        "one_shot_all_reduce_kernel",
+    ],
+)
+def test_libraries_of_experts_and_custom_all_reduces_communicate(name: str) -> None:
+    assert classify(name).family is Family.COLLECTIVE
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        (
+            "void cutlass::Kernel2<cutlass::gemm::kernel::Gemm<cutlass::layout::NoPermute, half>>(int)",
+            Family.GEMM,
+        ),
+        ("void transformer_engine::transpose_optimized_kernel<fp8e4m3, 8>(int)", Family.COPY_CAST),
+        ("void cast_transpose_fused_kernel<__nv_fp8_e4m3>(int)", Family.COPY_CAST),
+        ("void moe_permute_kernel<bf16>(int)", Family.EMBEDDING),
+        ("void permute_kernel<float>(int)", Family.LAYOUT),
+        (
+            "std::enable_if<(((8)>(0)))&&ok, void>::type vllm::fused_add_rms_norm_kernel<half>(int)",
+            Family.NORMALISATION,
+        ),
+        ("void groupnorm_kernel_dispatch_down<__hip_bfloat16>(int)", Family.NORMALISATION),
+        ("void my::deep_dispatch_epilogue<float>(int)", Family.OTHER),
+        ("void sum(multi_tensor_apply_kernel_arguments)", Family.OTHER),
+    ],
+)
+def test_words_of_arguments_and_of_other_libraries_do_not_mislead(name: str, family: Family) -> None:
+    assert classify(name).family is family
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("void multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>, double, double>(int)", "fp32"),
+        ("void gemv2T_kernel_val<int, int, double, double, float>(int)", "fp64"),
+        ("cupy_multiply__float64_float64_float64", "fp64"),
+        ("transpose_NCHW2CNHW_V2_2D_WG_off64", None),
+        ("_ZN7cutlass6KernelINS_9GemmShapeILi8ELi8EEE", None),
+        ("sm80_xmma_gemm_i8i8_i8i32_f32_tn_n", "int8"),
+    ],
+)
+def test_the_type_is_that_of_the_data(name: str, dtype: str | None) -> None:
+    assert classify(name).dtype == dtype
 
 
 def test_every_family_has_a_label_of_its_own() -> None:

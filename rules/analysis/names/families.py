@@ -70,16 +70,33 @@ class KernelClass:
 
 
 _FAMILIES = (
-    (Family.MEMSET, r"^(gpu )?memset|^\[cuda memset\]|fillbufferaligned|^hipMemset"),
+    (Family.MEMSET, r"^(gpu )?memset|^\[cuda memset\]|fillbuffer|^hipMemset"),
     (
         Family.COPY,
         r"^(gpu )?memcpy|^\[cuda memcpy|^copy(host|device)to|__amd_rocclr_copybuffer|^hipMemcpy",
     ),
-    (Family.CONVOLUTION, r"implicitgemmconv"),
+    (
+        Family.TRITON,
+        r"^triton_(poi|red|per|for|spl)_|^triton__|^triton_(?!.*(mm|gemm|matmul|attention|attn))",
+    ),
+    (Family.CONVOLUTION, r"implicitgemmconv|im2col|im2d2col|col2im|col2im2d"),
+    (Family.RANDOM, r"philox"),
+    (
+        Family.EMBEDDING,
+        r"fbgemm|split_embedding|permute_(1d|2d|pooled|tokens|multi)|(moe|expert|token)\w*permute|permute\w*(moe|expert|token)|"
+        r"bucketize|linearize_|jagged|krn_partial|compute_grad_weight|num_of_partial_segments|moe::dev::finalize",
+    ),
+    (
+        Family.COPY_CAST,
+        r"subtensorop\w*cast|reshape_and_cache|store_?kv_?cache|concat_and_cache|(copy|swap)_blocks|"
+        r"cast_transpose|(fp8|float8|e4m3)\w*transpose|transpose\w*(fp8|float8|e4m3)|transformer_engine::\w*transpose|"
+        r"addpaddingkernel",
+    ),
+    (Family.ELEMENTWISE, r"subtensorop|rotary|quantize_with"),
     (
         Family.LAYOUT,
-        r"nchw_?to_?nhwc|nhwc_?to_?nchw|batched_transpose|tensortransform|converttensor|transpose_(kernel|readwrite)|"
-        r"permute|im2col|col2im|subtensorop|nhwc2nchw|nchw2nhwc|cudnn.*transpose|miopen.*transpose|"
+        r"nchw_?(to|2)_?\w*nhwc|nhwc_?(to|2)_?\w*nchw|cnhw2nchw|nchw2cnhw|batched_transpose|tensortransform|converttensor|"
+        r"transpose_(kernel|readwrite)|(?<!no)permute|nhwc2nchw|nchw2nhwc|cudnn.*transpose|miopen.*transpose|"
         r"transpose_packed",
     ),
     (
@@ -100,12 +117,12 @@ _FAMILIES = (
     (
         Family.CONVOLUTION,
         r"conv(?!ert)|fprop|dgrad|wgrad|winograd|scudnn|hcudnn|implicit_?gemm|_cudnn(_|$)|igemm_(fwd|bwd|wrw)|miopen_?sp3|"
-        r"cudnn_(infer|train)|gemm_fwd_fft|fft2d_",
+        r"cudnn_(infer|train)|gemm_fwd_fft|fft2d_|cask_",
     ),
-    (Family.TRITON, r"^triton_(?!.*(mm|gemm|matmul|attention|attn))"),
     (
         Family.SORT,
-        r"sort|radix|top_?k|bitonic|deviceselect|devicescan|sampling|unique_|histogram|find_seg|scan_by_key",
+        r"sort|radix|top_?k|bitonic|deviceselect|devicescan|sampling|unique_|histogram|find_seg|scan_by_key|"
+        r"devicecompact|lookback_scan|partition_kernel|::partition|routing",
     ),
     (
         Family.EMBEDDING,
@@ -118,11 +135,12 @@ _FAMILIES = (
         r"^triton_.*(mm|gemm|matmul)|tinygemm|marlin|machete|ampere_\w*gemm|deep_?gemm|trsm|syrk|grouped_mm|moe_kernel|"
         r"fused_moe|matmul_ogs",
     ),
-    (Family.RANDOM, r"distribution_|philox|curand|hiprand|rocrand|random|bernoulli|multinomial|randperm"),
+    (Family.RANDOM, r"distribution_|curand|hiprand|rocrand|random|bernoulli|multinomial|randperm"),
     (
         Family.COPY_CAST,
         r"direct_copy|(bfloat16|float8|float16|half)\w*_copy|copy_kernel|catarray|concat|split_with_sizes_copy|"
-        r"chunk_cat|cast_kernel|convert_kernel|copyplanar|fusedcopy|stack_kernel|devicememcpy",
+        r"chunk_cat|cast_kernel|convert_kernel|copyplanar|fusedcopy|stack_kernel|devicememcpy|cupy_copy|"
+        r"^(loop|wrapped)_(copy|convert|transpose|concatenate)",
     ),
     (
         Family.REDUCTION,
@@ -131,8 +149,8 @@ _FAMILIES = (
     (
         Family.ELEMENTWISE,
         r"element_?wise|pointwise|dropout|functor|unaryop|binaryop|scale|gelu|silu|relu|sigmoid|tanh|act_and_mul|swiglu|"
-        r"rotary|rope|masked_fill|threshold|tril|triu|arange|add_kernel|mul_kernel|fill_kernel|where_kernel|pool|"
-        r"upsample|optensor|cudnn::ops|quantize",
+        r"rope|masked_fill|threshold|tril|triu|arange|add_kernel|mul_kernel|fill_kernel|where_kernel|pool|"
+        r"upsample|optensor|cudnn::ops|quantize|^cupy_|^(loop|wrapped)_\w*fusion",
     ),
 )
 _TENSOR_CORE = (
@@ -155,13 +173,16 @@ _DTYPES = (
         "fp16",
         r"f16|fp16|[hH]alf|nvjet_(?:sm\d+_)?h[a-z]{2}_|hgemm|h884|h1688|s16816gemm_f16|hcudnn|Cijk_\w+_HHS",
     ),
-    ("int8", r"i8|int8|imma|s8"),
-    ("fp64", r"double|dgemm|d884|f64|nvjet_(?:sm\d+_)?d[a-z]{2}_|Cijk_\w+_DB"),
+    ("int8", r"(?<![A-Za-z])i8(?!\d)|i8i8|int8|imma|(?<![A-Za-z])s8(?!\d)"),
+    ("fp64", r"double|float64|dgemm|d884|(?<![a-z])f64|nvjet_(?:sm\d+_)?d[a-z]{2}_|Cijk_\w+_DB"),
     ("fp32", r"f32|float|sgemm|scudnn|fp32|Cijk_\w+_SB|s_nn|s_nt|s_tn"),
 )
+_SINGLE = re.compile(r"\bfloat\b")
+_DOUBLE = re.compile(r"double|f64", re.IGNORECASE)
 _BARE_TF32 = r"tensorop_(?!\w*(bf16|f16|i8|s8))s1688"
 _VECTOR_PRODUCT = r"gemv|dot_kernel|splitk_?reduce|gemmSN|gemmk1"
-_BRACKET = re.compile(r"[<>(]")
+_BRACKET = re.compile(r"[<>()]")
+_NO_ARGUMENTS = ("(anonymous", "(int", "(bool")
 _MATRIX = (Family.GEMM, Family.CONVOLUTION)
 _BY_NUMBER = NamePatterns(
     [
@@ -182,8 +203,7 @@ def classify(name: str) -> KernelClass:
     found = _BY_NUMBER.read(name)
     if is_collective_kernel(name):
         return KernelClass(Family.COLLECTIVE, None, _dtype(found))
-    essence = _essence(name)
-    family = (_family(_BY_NUMBER.read(essence)) if essence != name else Family.OTHER) or _family(found)
+    family = _family(_BY_NUMBER.read(_essence(name)))
     return KernelClass(family, _tensor_core(found) if family in _MATRIX else None, _dtype(found))
 
 
@@ -196,15 +216,17 @@ def _essence(name: str) -> str:
     """The name without its argument list, whose types would mislead; templates stay, they say what it computes."""
     if name.startswith(("Memcpy", "Memset", "[CUDA")):
         return name
-    depth = 0
+    templates = parentheses = 0
     for bracket in _BRACKET.finditer(name):
         place, letter = bracket.start(), bracket[0]
-        if letter == "<":
-            depth += 1
-        elif letter == ">":
-            depth -= 1
-        elif depth == 0 and place and not name.startswith(("(anonymous", "(int", "(bool"), place):
-            return name[:place]
+        if letter == "(":
+            if not templates + parentheses and place and not name.startswith(_NO_ARGUMENTS, place):
+                return name[:place]
+            parentheses += 1
+        elif letter == ")":
+            parentheses -= 1
+        elif not parentheses:  # else it compares two numbers
+            templates += 1 if letter == "<" else -1
     return name
 
 
@@ -218,4 +240,11 @@ def _tensor_core(found: Found) -> bool | None:
 
 def _dtype(found: Found) -> str | None:
     number = found.first(_OF_DTYPES)
-    return _DTYPE_NAMES[number - _OF_DTYPES.start] if number >= 0 else None
+    if number < 0:
+        return None
+    dtype = _DTYPE_NAMES[number - _OF_DTYPES.start]
+    if dtype == "fp64":  # a step size or a scale may be double; what a kernel works on is named first
+        single, double = _SINGLE.search(found.name), _DOUBLE.search(found.name)
+        if single and double and single.start() < double.start():
+            return "fp32"
+    return dtype
