@@ -19,8 +19,8 @@ from parsers.model import (
 )
 from parsers.model.builder import TraceBuilder
 from parsers.ncu.blocks import MAGIC, UNPACKING_ERRORS, Block, Session, read_blocks
-from parsers.ncu.protobuf import Damaged
 from parsers.ncu.results import Result, read_group, read_result
+from parsers.protobuf.wire import Damaged
 from parsers.source import open_bytes
 from parsers.unpacking_limit import UnpackingLimit
 

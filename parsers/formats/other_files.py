@@ -39,11 +39,6 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
             "This JSON is written in UTF-16, and JSON is UTF-8.",
             "Save it as UTF-8, or let the profiler write the file itself instead of redirecting its output.",
         ),
-        (
-            rb"\x0a.*/(?:host|device):",
-            "This is a profile of XProf in binary form (.xplane.pb).",
-            "Open the trace.json.gz that JAX or TensorFlow wrote beside it.",
-        ),
     )
 )  # fmt: skip
 _PERFETTO = (

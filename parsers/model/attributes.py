@@ -40,6 +40,7 @@ class Attribute(Enum):
     GROUP_SIZE = "group_size"
     COLLECTIVE_SEQUENCE = "collective_sequence"
     NVTX_DOMAIN = "nvtx_domain"  # TEXT
+    STEP_NUMBER = "step_number"  # of an annotation that says so
 
 
 TEXT_ATTRIBUTES = frozenset(

@@ -10,7 +10,7 @@ from typing import IO, cast
 import zstandard
 from isal import isal_zlib
 
-from parsers.ncu.protobuf import Damaged, fields, integer, message, text
+from parsers.protobuf.wire import Damaged, fields, integer, message, text
 
 MAGIC = b"NVR\0"
 _ISAL_ERROR = cast(type[Exception], isal_zlib.IsalError)

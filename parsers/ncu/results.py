@@ -11,8 +11,8 @@ from math import isfinite
 from parsers.model import KernelProfile, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
 from parsers.ncu.numbers import Instances, whole_number
-from parsers.ncu.protobuf import Damaged, fields, float32, float64, integer, message, text
 from parsers.ncu.units import unit_of_metric
+from parsers.protobuf.wire import Damaged, fields, float32, float64, integer, message, text
 
 MOST_INSTANCES = 200_000
 _MESSAGE_KINDS = {0: "info", 1: "info", 2: "warning", 3: "error", 4: "optimization"}

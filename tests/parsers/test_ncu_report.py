@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from parsers import open_trace
 from parsers.model import Malformed, Trace, TraceError
-from parsers.ncu.protobuf import Damaged, fields, float32, float64, text
 from parsers.ncu.results import plain_text
+from parsers.protobuf.wire import Damaged, fields, float32, float64, text
 
 SCALED_DIGITS = {"byte": 1e9, "byte/s": 1e12, "byte/cycle": 1e3, "sector/s": 1e9, "hz": 1e9, "ns": 1e6}
 

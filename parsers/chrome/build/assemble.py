@@ -19,10 +19,11 @@ from parsers.chrome.build.lanes import LaneMaker, Names
 from parsers.chrome.build.launches import link_launches
 from parsers.chrome.build.memory import memory_counters
 from parsers.chrome.build.quarantine import Table, usable_events
+from parsers.chrome.build.xprof_threads import claim_host_events
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.counters import Series
-from parsers.chrome.decode.header import Header
+from parsers.chrome.decode.header import XPROF, Header
 from parsers.model import (
     GPU_WORK,
     ArgumentSource,
@@ -60,14 +61,17 @@ def assemble(
     progress.step(0.1, "naming lanes")
     names = Names.of(columns.metadata)
     streams = claim_streams(columns, names, strings, table)
-    if not header.is_kineto:
+    is_xprof = header.is_xprof or names.of_xprof
+    if is_xprof:
+        claim_host_events(columns, names, strings, table)
+    elif not header.is_kineto:
         claim_calls(columns, strings, table)
     _steps_to_their_lane(columns, strings, table)
 
     builder = TraceBuilder(quality=quality)
     builder.strings = strings
     path = source.shown or str(source.path)
-    builder.inputs.append(TraceInput(path, "chrome", header.producer, header.rank))
+    builder.inputs.append(TraceInput(path, "chrome", XPROF if is_xprof else header.producer, header.rank))
     builder.sources.append(arguments)
     if header.rank is not None:
         builder.ranks.append(Rank(header.rank, header.world_size, header.host))

@@ -11,7 +11,7 @@ from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
 from parsers.model.builder import TraceBuilder
 
 _DIRECTION = re.compile(
-    r"([HDPA])to([HDPA])|CopyHostToDevice|CopyDeviceToHost|CopyDeviceToDevice", re.IGNORECASE
+    r"([HDPA])(?:to|2)([HDPA])|CopyHostToDevice|CopyDeviceToHost|CopyDeviceToDevice", re.IGNORECASE
 )
 _ENDS = re.compile(r"\((\w+)\s*->\s*(\w+)\)")
 _DIRECTIONS = {
@@ -41,7 +41,9 @@ _MEMORIES = {
 def copy_kind(name: str) -> CopyKind:
     """The direction that a copy's name states."""
     found = _DIRECTION.search(name)
-    return _DIRECTIONS.get(found[0].lower(), CopyKind.UNKNOWN) if found else CopyKind.UNKNOWN
+    return (
+        _DIRECTIONS.get(found[0].lower().replace("2", "to"), CopyKind.UNKNOWN) if found else CopyKind.UNKNOWN
+    )
 
 
 def memory_kinds(name: str) -> tuple[MemoryKind, MemoryKind]:

@@ -31,6 +31,11 @@ class Names:
     labels: dict[Any, str] = field(default_factory=dict)
     threads: dict[tuple[Any, Any], str] = field(default_factory=dict)
 
+    @property
+    def of_xprof(self) -> bool:
+        """Whether the processes are called as JAX and TensorFlow call the machine's parts."""
+        return "/host:CPU" in self.processes.values()
+
     @staticmethod
     def of(metadata: Iterable[Naming]) -> Names:
         names = Names()

@@ -11,6 +11,7 @@ import msgspec
 from parsers.model import Capture, Device
 
 _KINETO_KEYS = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "distributedInfo", "trace_id")
+XPROF = "XProf"
 _EPOCH_2000_US = 946_684_800_000_000
 
 
@@ -25,6 +26,12 @@ class Header:
         return any(key in self.keys for key in _KINETO_KEYS)
 
     @property
+    def is_xprof(self) -> bool:
+        """Whether JAX or TensorFlow recorded it."""
+        metadata = self.keys.get("metadata")
+        return isinstance(metadata, dict) and "highres-ticks" in metadata
+
+    @property
     def producer(self) -> str:
         """Who wrote the file, as far as it says."""
         keys = self.keys
@@ -33,8 +40,8 @@ class Header:
             return f"PyTorch {version} profiler" if isinstance(version, str) else "PyTorch profiler (Kineto)"
         if "viztracer_metadata" in keys:
             return "VizTracer"
-        if isinstance(metadata := keys.get("metadata"), dict) and "highres-ticks" in metadata:
-            return "XProf"
+        if self.is_xprof:
+            return XPROF
         return "Chrome trace"
 
     @property

@@ -16,8 +16,8 @@ from parsers.chrome.decode.messages import collective_name, message_bytes
 from parsers.chrome.decode.records import NO_TEXT, Arguments, CollectiveArguments, OperatorArguments
 from parsers.chrome.decode.synchronisation import sync_kind
 from parsers.chrome.decode.usual_records import CallArguments, OperationArguments
-from parsers.chrome.decode.xprof import NO_DETAILS, details_of
 from parsers.model import Attribute
+from parsers.xprof.details import NO_DETAILS, details_of
 
 I64 = npt.NDArray[np.int64]
 K = TypeVar("K", bound=Hashable)
@@ -78,10 +78,13 @@ class Stated:
     def in_words_of_xprof(self, numbers: I64, arguments: list[Arguments]) -> None:
         """Of events of XProf, which says the same in other words."""
         self._integers(Attribute.CORRELATION, numbers, [each.correlation_id for each in arguments])
+        self._integers(Attribute.STEP_NUMBER, numbers, [each.step_num for each in arguments])
         details = [details_of(each.kernel_details, each.memcpy_details) for each in arguments]
         if any(each is not NO_DETAILS for each in details):
             self._integers(Attribute.REGISTERS, numbers, [each.registers for each in details])
             self._integers(Attribute.BYTES, numbers, [each.size for each in details])
+            self._integers(Attribute.SOURCE_MEMORY, numbers, [each.source for each in details])
+            self._integers(Attribute.TARGET_MEMORY, numbers, [each.target for each in details])
             self._shape(Attribute.GRID, Attribute.GRID_SHAPE, numbers, [each.grid for each in details])
             self._shape(Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [each.block for each in details])
 

@@ -32,7 +32,8 @@ _ENDING = r"(_ptsz|_ptds|_v\d+|_spt)*$"
 _PATTERNS = (
     (
         Call.SYNCHRONIZE,
-        r"(cuda|hip)(Device|Stream|Event|Thread)Synchronize|cu(Ctx|Stream|Event)Synchronize|hipCtxSynchronize",
+        r"(cuda|hip)(Device|Stream|Event|Thread)Synchronize|cu(Ctx|Stream|Event)Synchronize|hipCtxSynchronize|"
+        r"np\.(asarray|array)\(jax\.Array\)|(.*::)?Await\w*|.*Block(Host)?Until(Done|Ready)\w*|block_until_ready",
     ),
     (
         Call.ALLOCATE,
@@ -63,6 +64,13 @@ _PATTERNS = (
 )
 _COMPILED = tuple((call, re.compile(f"(?:{pattern}){_ENDING}")) for call, pattern in _PATTERNS)
 
+_STARTED = {
+    EventKind.MEMSET: Call.MEMSET,
+    EventKind.MEMCPY: Call.COPY,
+    EventKind.GRAPH: Call.GRAPH_LAUNCH,
+    EventKind.KERNEL: Call.LAUNCH,
+}
+
 BLOCKING = (Call.SYNCHRONIZE, Call.ALLOCATE)
 WORK_CALLS = (Call.GRAPH_LAUNCH, Call.MEMSET, Call.COPY, Call.BLOCKING_COPY, Call.LAUNCH)
 
@@ -73,9 +81,16 @@ def call_of(name: str) -> Call:
 
 
 def calls_of(trace: Trace) -> npt.NDArray[np.uint8]:
-    """``Call`` for each string of the trace; OTHER for strings that name no API call."""
+    """``Call`` for each string of the trace; OTHER for strings that name no API call.
+
+    A call that bears another name, as XProf gives it that of its kernel, is known by what it started.
+    """
     api = trace.events.of_kind(EventKind.API)
     table = np.zeros(len(trace.strings), np.uint8)
     for name in distinct(trace.events.name[api]).tolist():
         table[name] = call_of(trace.strings[name])
+    started, by = trace.events.kind[trace.links.operation], trace.events.name[trace.links.launch]
+    unnamed = (table[by] == Call.OTHER) & (trace.events.kind[trace.links.launch] == EventKind.API)
+    for kind, call in _STARTED.items():
+        table[by[unnamed & (started == kind)]] = call
     return table

@@ -1,0 +1,97 @@
+"""Profiles of XProf in binary form (.xplane.pb): JAX, TensorFlow and PyTorch/XLA, on GPUs and TPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from parsers.base import Source, parser
+from parsers.memory_limit import require_memory
+from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.source import READ_ERRORS, open_bytes
+from parsers.unpacking_limit import UnpackingLimit
+from parsers.xprof.planes import arguments_at, planes_of
+from parsers.xprof.timeline import PlaneTimeline
+
+_SPACE = re.compile(
+    rb"\x0a.{1,6}?(?:\x08.{1,10}?)?\x12.{1,2}(?:/(?:host|device):|Task Environment)", re.DOTALL
+)
+_READ_BYTES = 4 << 20
+_BYTES_AN_EVENT_BYTE = 12  # memory for each byte of the file: columns of events and of their statistics
+
+
+@parser
+class XPlane:
+    """Recognised by its first plane, whose name says which part of the machine it is of."""
+
+    format: ClassVar[str] = "xplane"
+    title: ClassVar[str] = "XProf (JAX, TensorFlow)"
+    suffixes: ClassVar[tuple[str, ...]] = (".xplane.pb",)
+    priority: ClassVar[int] = 35
+
+    def recognises(self, source: Source) -> bool:
+        return _SPACE.match(source.head) is not None
+
+    def argument_source(self, source: Source) -> ArgumentSource:
+        return XPlaneArguments(source.path, source.compression)
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        builder = TraceBuilder()
+        content, damage = _content(source, progress.part(0.0, 0.1))
+        require_memory(source.path, len(content), _BYTES_AN_EVENT_BYTE, "Record fewer steps.")
+        timeline = PlaneTimeline(builder)
+        cut = bool(damage)
+        for plane, whole in planes_of(content, progress.part(0.1, 0.8)):
+            timeline.add(plane)
+            cut = cut or not whole
+        timeline.finish()
+        if cut:
+            builder.quality.note(
+                "cut", Effect.NOTED, "the file is cut off or damaged; what comes before is shown", damage
+            )
+        if not builder.lanes:
+            raise Malformed(
+                source.path,
+                "This profile holds no event of a device or a thread.",
+                "Record again, with the profiler running while the program works.",
+            )
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "XProf"))
+        builder.sources.append(XPlaneArguments(source.path, source.compression))
+        return builder.build(progress.part(0.8, 1.0))
+
+
+def _content(source: Source, progress: Progress) -> tuple[bytes, str]:
+    """All bytes, and why they end early if they do."""
+    limit = UnpackingLimit(source)
+    parts: list[bytes] = []
+    with open_bytes(source) as stream:
+        try:
+            while block := stream.read(_READ_BYTES):
+                limit.add(len(block))
+                progress.step(limit.share, "reading the profile")
+                parts.append(block)
+        except READ_ERRORS as error:
+            return b"".join(parts), str(error) or type(error).__name__
+    return b"".join(parts), ""
+
+
+@dataclass(slots=True)
+class XPlaneArguments:
+    """Finds an event's message again by its place in the file."""
+
+    path: Path
+    compression: str
+    _content: bytes = field(default=b"", repr=False)
+
+    def arguments(self, source_row: int) -> Mapping[str, Any]:
+        """Every statistic of the event; empty when the file is gone."""
+        try:
+            if not self._content:
+                self._content, _ = _content(Source(self.path, b"", self.compression), Progress())
+        except (*READ_ERRORS, Malformed):
+            return {}
+        return arguments_at(self._content, source_row)

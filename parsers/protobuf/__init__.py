@@ -1,0 +1,1 @@
+"""Protocol buffers without descriptions: one message at a time, or very many as columns."""

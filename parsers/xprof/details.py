@@ -1,0 +1,74 @@
+"""What XProf (JAX, TensorFlow) writes about a GPU operation: one text such as "regs:16 grid:2,1,1 block:128,1,1"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from parsers.model import CopyKind, EventKind, MemoryKind
+
+_PART = re.compile(r"(\w+):([\w.,]+)")
+_NONE = b""
+_COPY = re.compile(r"(?:cu|hip)?(?:Memcpy|Copy)", re.IGNORECASE)
+_FILL = re.compile(r"(?:cu|hip)?(?:Memset|Fill)", re.IGNORECASE)
+_DIRECTION = re.compile(r"([HDP])(?:to|2)([HDP])", re.IGNORECASE)
+_DIRECTIONS = {
+    "hd": CopyKind.H2D,
+    "dh": CopyKind.D2H,
+    "dd": CopyKind.D2D,
+    "hh": CopyKind.H2H,
+    "pp": CopyKind.P2P,
+}
+_MEMORIES = {
+    "pageable": MemoryKind.PAGEABLE,
+    "pinned": MemoryKind.PINNED,
+    "device": MemoryKind.DEVICE,
+    "managed": MemoryKind.MANAGED,
+    "array": MemoryKind.ARRAY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OperationDetails:
+    """Registers of a thread, grid and block as JSON text, bytes copied and between what; empty where not stated."""
+
+    registers: str | None = None
+    grid: bytes = _NONE
+    block: bytes = _NONE
+    size: str | None = None
+    source: int | None = None  # MemoryKind value
+    target: int | None = None
+
+
+NO_DETAILS = OperationDetails()
+
+
+def details_of(kernel: Any, copy: Any) -> OperationDetails:
+    """From the arguments ``kernel_details`` and ``memcpy_details``, whatever they hold."""
+    if not isinstance(kernel, str) and not isinstance(copy, str):
+        return NO_DETAILS
+    launched = dict(_PART.findall(kernel)) if isinstance(kernel, str) else {}
+    copied = dict(_PART.findall(copy)) if isinstance(copy, str) else {}
+    source, target = (_MEMORIES.get(copied.get(f"kind_{side}", "")) for side in ("src", "dst"))
+    return OperationDetails(
+        launched.get("regs"),
+        launched.get("grid", "").encode(),
+        launched.get("block", "").encode(),
+        copied.get("size"),
+        source.value if source else None,
+        target.value if target else None,
+    )
+
+
+def kind_of(name: str) -> EventKind:
+    """Whether an operation of this name is a copy, a fill or a kernel."""
+    if _COPY.match(name):
+        return EventKind.MEMCPY
+    return EventKind.MEMSET if _FILL.match(name) else EventKind.KERNEL
+
+
+def direction_of(name: str) -> CopyKind:
+    """The direction of a copy such as "MemcpyD2H"."""
+    found = _DIRECTION.search(name)
+    return _DIRECTIONS.get((found[1] + found[2]).lower(), CopyKind.UNKNOWN) if found else CopyKind.UNKNOWN

@@ -1,0 +1,342 @@
+"""Planes of XProf as a trace: streams and devices, host threads, steps, XLA modules, and launches by correlation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import (
+    GPU_WORK,
+    Attribute,
+    CopyKind,
+    Device,
+    Effect,
+    EventKind,
+    Lane,
+    LaneKind,
+)
+from parsers.model.builder import TraceBuilder
+from parsers.model.collectives import collective_of
+from parsers.xprof.call_threads import owners_of_calls
+from parsers.xprof.details import details_of, direction_of, kind_of
+from parsers.xprof.host_events import PLACES, HostEvent, frame_name, host_events
+from parsers.xprof.planes import Line, Plane
+
+I64 = npt.NDArray[np.int64]
+_DEVICE = re.compile(r"/device:(GPU|TPU)[^:]*:(\d+)$", re.IGNORECASE)
+_HOST = "/host:CPU"
+_STREAM = re.compile(r"Stream #(\d+)", re.IGNORECASE)
+_STEPS, _OPS, _ASYNC_OPS = "Steps", "XLA Ops", "Async XLA Ops"
+_FARTHEST_NS = 1 << 61
+
+
+@dataclass(slots=True)
+class PlaneTimeline:
+    """Adds planes one by one to a builder; ``finish`` joins what they say about each other."""
+
+    builder: TraceBuilder
+    _operations: set[str] = field(default_factory=set)
+    _host: list[Plane] = field(default_factory=list)
+    _correlated: list[tuple[I64, I64, npt.NDArray[np.bool_]]] = field(default_factory=list)
+
+    def add(self, plane: Plane) -> None:
+        """Take over a plane; the host's wait until the names of all GPU operations are known."""
+        if plane.damaged:
+            self.builder.quality.note(
+                "damaged",
+                Effect.NOTED,
+                "parts of a plane are cut or garbled; what comes before is shown",
+                plane.name,
+                plane.damaged,
+            )
+        if found := _DEVICE.search(plane.name):
+            if len(plane.start):
+                self._device_plane(plane, found[1].upper(), int(found[2]))
+        elif plane.name == _HOST:
+            self._host.append(plane)
+        elif plane.name == "Task Environment":
+            begun = plane.properties.get("profile_start_time")
+            if isinstance(begun, int) and 0 < begun < _FARTHEST_NS:
+                self.builder.epoch_ns = begun
+
+    def finish(self) -> None:
+        """Add the host's planes, link operations to their calls, and say what the recording holds."""
+        for plane in self._host:
+            self._host_plane(plane)
+        events, numbers, is_work = (
+            np.concatenate([np.empty(0, kind), *(part[column] for part in self._correlated)])
+            for column, kind in enumerate((np.int64, np.int64, bool))
+        )
+        is_work = is_work.astype(bool)
+        calls, of_call = events[~is_work], numbers[~is_work]
+        if len(calls):
+            order = np.argsort(of_call, kind="stable")
+            place = np.minimum(np.searchsorted(of_call[order], numbers[is_work]), len(calls) - 1)
+            found = (of_call[order][place] == numbers[is_work]) & (numbers[is_work] > 0)
+            self.builder.link(events[is_work][found], calls[order][place[found]])
+        kinds = {lane.kind for lane in self.builder.lanes}
+        self.builder.capture = replace(
+            self.builder.capture,
+            with_stack=LaneKind.PYTHON in kinds,
+            has_cpu_events=bool(kinds & {LaneKind.REGION, LaneKind.CPU_THREAD, LaneKind.PYTHON}),
+            has_api_calls=LaneKind.CUDA_API in kinds,
+        )
+
+    def _usable(self, plane: Plane) -> npt.NDArray[np.bool_]:
+        good = (np.abs(plane.start) < _FARTHEST_NS) & (plane.duration >= 0) & (plane.duration < _FARTHEST_NS)
+        good &= np.isin(plane.kind, list(plane.event_names))
+        self.builder.quality.read(len(good))
+        self.builder.quality.note(
+            "impossible time",
+            Effect.QUARANTINED,
+            "an event with a time, a duration or a kind that cannot be",
+            plane.name,
+            int((~good).sum()),
+        )
+        return np.asarray(good)
+
+    def _names(self, plane: Plane, events: I64, shown: dict[int, str]) -> I64:
+        kinds, which = np.unique(plane.kind[events], return_inverse=True)
+        strings = [self.builder.string(shown.get(kind, "") or "(no name)") for kind in kinds.tolist()]
+        return np.array(strings, np.int64)[which.reshape(-1)] if strings else np.empty(0, np.int64)
+
+    # --- devices
+
+    def _device_plane(self, plane: Plane, family: str, number: int) -> None:
+        device = self.builder.device(_device(plane, family, number))
+        good = self._usable(plane)
+        streams = any(_STREAM.match(line.name) for line in plane.lines)
+        added = np.full(len(plane.start), -1, np.int64)
+        kinds = np.zeros(len(plane.start), np.uint8)
+        for place, line in enumerate(plane.lines):
+            mine = line.first + np.flatnonzero(good[line.first : line.last])
+            lane, kind = self._device_lane(line, place, device, number, streams)
+            if lane.kind is LaneKind.GPU_STREAM:
+                kinds[mine] = _work_kinds(plane, mine)
+                self._operations.update(
+                    plane.event_names.get(each, "") for each in np.unique(plane.kind[mine])
+                )
+            else:
+                kinds[mine] = kind
+            shown = _step_names(plane) if kind is EventKind.STEP else plane.event_names
+            added[mine] = self.builder.add(
+                plane.start[mine],
+                plane.start[mine] + plane.duration[mine],
+                self._names(plane, mine, shown),
+                self.builder.lane(lane),
+                kinds[mine],
+                plane.place[mine],
+            )
+            if line.name == _OPS:
+                self._categories(plane, mine, device, number)
+        self._describe(plane, added, kinds)
+        self._correlate(plane, added, np.isin(kinds, GPU_WORK))
+
+    def _device_lane(
+        self, line: Line, place: int, device: int, number: int, streams: bool
+    ) -> tuple[Lane, EventKind]:
+        stream = _STREAM.match(line.name)
+        if stream or (not streams and line.name in (_OPS, _ASYNC_OPS)):
+            queue = int(stream[1]) if stream else int(line.name == _ASYNC_OPS)
+            name = f"GPU {number} stream {queue}" if stream else line.name
+            return Lane(LaneKind.GPU_STREAM, name, device=device, stream=queue), EventKind.KERNEL
+        if line.name == _STEPS:
+            return Lane(LaneKind.STEPS, f"steps of device {number}", process=number), EventKind.STEP
+        name = line.name or f"line {line.id}"
+        return Lane(LaneKind.GPU_REGION, name, device=device, stream=place), EventKind.GPU_REGION
+
+    def _categories(self, plane: Plane, events: I64, device: int, number: int) -> None:
+        """The HLO category of each operation, where the recording states it."""
+        categories = {
+            kind: str(stated["hlo_category"])
+            for kind, stated in plane.event_statistics.items()
+            if stated.get("hlo_category")
+        }
+        mine = events[np.isin(plane.kind[events], list(categories))]
+        if not len(mine):
+            return
+        lane = self.builder.lane(
+            Lane(LaneKind.GPU_REGION, "HLO categories", device=device, stream=len(plane.lines))
+        )
+        self.builder.quality.read(len(mine))
+        self.builder.add(
+            plane.start[mine],
+            plane.start[mine] + plane.duration[mine],
+            self._names(plane, mine, categories),
+            lane,
+            EventKind.GPU_REGION,
+            plane.place[mine],
+        )
+
+    def _describe(self, plane: Plane, added: I64, kinds: npt.NDArray[np.uint8]) -> None:
+        """Shapes of kernels, sizes and directions of copies, nodes of graphs, and collectives."""
+        builder = self.builder
+        for statistic in ("kernel_details", "memcpy_details"):
+            owners, texts, which = plane.texts(statistic)
+            details = [
+                details_of(text, None) if statistic[0] == "k" else details_of(None, text) for text in texts
+            ]
+            for attribute, values in (
+                (Attribute.REGISTERS, [_number(each.registers) for each in details]),
+                (Attribute.BYTES, [_number(each.size) for each in details]),
+                (Attribute.SOURCE_MEMORY, [each.source for each in details]),
+                (Attribute.TARGET_MEMORY, [each.target for each in details]),
+                (Attribute.GRID, [_product(each.grid) for each in details]),
+                (Attribute.BLOCK, [_product(each.block) for each in details]),
+                (Attribute.GRID_SHAPE, [_shape(builder, each.grid) for each in details]),
+                (Attribute.BLOCK_SHAPE, [_shape(builder, each.block) for each in details]),
+            ):
+                stated = np.array([value is not None for value in values], bool)
+                column = np.array([value or 0 for value in values], np.int64)
+                if stated.any():
+                    chosen = stated[which] & (added[owners] >= 0)
+                    builder.attribute(attribute, added[owners[chosen]], column[which[chosen]])
+        owners, numbers = plane.numbers("cuda_graph_node_id")
+        chosen = (added[owners] >= 0) & (numbers != 0)
+        builder.attribute(Attribute.GRAPH_NODE, added[owners[chosen]], numbers[chosen])
+        copies = np.flatnonzero((kinds == EventKind.MEMCPY) & (added >= 0))
+        for kind in np.unique(plane.kind[copies]).tolist():
+            direction = direction_of(plane.event_names.get(kind, ""))
+            if direction is not CopyKind.UNKNOWN:
+                mine = copies[plane.kind[copies] == kind]
+                builder.attribute(Attribute.COPY_KIND, added[mine], direction.value)
+        for kind, shared in plane.event_statistics.items():
+            category = str(shared.get("hlo_category", "")).replace("-", "_")
+            if collective := collective_of(category):
+                mine = np.flatnonzero((plane.kind == kind) & (kinds == EventKind.KERNEL) & (added >= 0))
+                builder.attribute(Attribute.COLLECTIVE, added[mine], builder.string(collective))
+
+    def _correlate(self, plane: Plane, added: I64, is_work: npt.NDArray[np.bool_]) -> None:
+        owners, numbers = plane.numbers("correlation_id")
+        known = added[owners] >= 0
+        owners, numbers = owners[known], numbers[known]
+        self._correlated.append((added[owners], numbers, is_work[owners]))
+
+    # --- the host
+
+    def _host_plane(self, plane: Plane) -> None:
+        good = self._usable(plane)
+        kinds = self._host_kinds(plane)
+        thread = np.zeros(len(plane.start), np.int64)
+        for place, line in enumerate(plane.lines):
+            thread[line.first : line.last] = place
+        is_call = np.zeros(len(good), bool)
+        is_call[plane.numbers("correlation_id")[0]] = True
+        is_call &= good
+        is_work = np.isin(kinds, (HostEvent.RUNTIME, HostEvent.OPERATOR)) & good
+        end = plane.start + np.where(good, plane.duration, 0)
+        for calls, owner in owners_of_calls(plane.start, end, thread, is_call, is_work).items():
+            thread[(thread == calls) & is_call] = owner
+        shown = {key: frame_name(name) for key, name in plane.event_names.items()}
+        added = np.full(len(plane.start), -1, np.int64)
+        steps = self._add_steps(plane, good, added)
+        for kind, (lane_kind, event_kind) in PLACES.items():
+            of_kind = good & (kinds == kind) & ~steps
+            for place in np.unique(thread[of_kind]).tolist():
+                mine = np.flatnonzero(of_kind & (thread == place))
+                added[mine] = self.builder.add(
+                    plane.start[mine],
+                    end[mine],
+                    self._names(plane, mine, shown),
+                    self.builder.lane(_thread_lane(plane.lines[place], lane_kind)),
+                    event_kind,
+                    plane.place[mine],
+                )
+        self._correlate(plane, added, np.zeros(len(added), bool))
+
+    def _host_kinds(self, plane: Plane) -> npt.NDArray[np.uint8]:
+        keys = sorted(plane.event_names)
+        table = host_events([plane.event_names[key] for key in keys], self._operations)
+        place = np.minimum(np.searchsorted(keys, plane.kind), max(len(keys) - 1, 0))
+        kinds = table[place] if len(keys) else np.zeros(len(plane.kind), np.uint8)
+        kinds[plane.numbers("correlation_id")[0]] = HostEvent.CALL
+        return kinds
+
+    def _add_steps(self, plane: Plane, good: npt.NDArray[np.bool_], added: I64) -> npt.NDArray[np.bool_]:
+        """Annotations that state the number of a step, named with it."""
+        owners, numbers = plane.numbers("step_num")
+        owners, firsts = np.unique(owners, return_index=True)
+        numbers = numbers[firsts]
+        owners, numbers = owners[good[owners]], numbers[good[owners]]
+        names = [
+            self.builder.string(f"{plane.event_names.get(kind, 'step')} {number}")
+            for kind, number in zip(plane.kind[owners].tolist(), numbers.tolist(), strict=True)
+        ]
+        steps = np.zeros(len(plane.start), bool)
+        steps[owners] = True
+        if len(owners):
+            added[owners] = self.builder.add(
+                plane.start[owners],
+                plane.start[owners] + plane.duration[owners],
+                np.array(names),
+                self.builder.lane(Lane(LaneKind.STEPS, "steps")),
+                EventKind.STEP,
+                plane.place[owners],
+            )
+        return steps
+
+
+def _device(plane: Plane, family: str, number: int) -> Device:
+    stated = plane.properties
+
+    def whole(name: str) -> int | None:
+        value = stated.get(name)
+        return value if isinstance(value, int) and 0 < value < 1 << 62 else None
+
+    vendor = str(stated.get("device_vendor", ""))
+    model = stated.get("gpu_device_name") or stated.get("device_type_string")
+    major, minor = stated.get("compute_cap_major"), stated.get("compute_cap_minor")
+    of_nvidia = isinstance(major, int) and isinstance(minor, int) and vendor.lower() == "nvidia"
+    bandwidth = whole("memory_bandwidth")
+    return Device(
+        number,
+        str(model) if model else f"{vendor} {family}".strip() if vendor or family != "GPU" else "",
+        memory_bytes=whole("memory_size"),
+        sm_count=whole("core_count"),
+        compute_capability=(int(major or 0), int(minor or 0)) if of_nvidia else None,
+        memory_bandwidth=float(bandwidth) if bandwidth else None,
+    )
+
+
+def _work_kinds(plane: Plane, events: I64) -> npt.NDArray[np.uint8]:
+    kinds, which = np.unique(plane.kind[events], return_inverse=True)
+    found = np.array([kind_of(plane.event_names.get(kind, "")) for kind in kinds.tolist()], np.uint8)
+    return found[which.reshape(-1)] if len(found) else np.empty(0, np.uint8)
+
+
+def _step_names(plane: Plane) -> dict[int, str]:
+    return {key: f"step {name}" if name.isdigit() else name for key, name in plane.event_names.items()}
+
+
+def _thread_lane(line: Line, kind: LaneKind) -> Lane:
+    thread = re.search(r"/(\d{1,7})$", line.name)
+    number = int(thread[1]) if thread else line.id
+    suffix = {LaneKind.PYTHON: " Python", LaneKind.CUDA_API: " calls", LaneKind.REGION: " regions"}.get(
+        kind, ""
+    )
+    if kind is LaneKind.OTHER:
+        suffix = " runtime"
+    return Lane(kind, f"{line.name or f'thread {number}'}{suffix}", process=0, thread=number)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() and len(text) < 19 else None
+
+
+def _sides(text: bytes) -> list[int]:
+    sides = text.decode("ascii", "replace").split(",")
+    good = len(sides) == 3 and all(side.isdigit() and len(side) < 7 for side in sides)
+    return [int(side) for side in sides] if good else []
+
+
+def _product(text: bytes) -> int | None:
+    sides = _sides(text)
+    return sides[0] * sides[1] * sides[2] if sides else None
+
+
+def _shape(builder: TraceBuilder, text: bytes) -> int | None:
+    sides = _sides(text)
+    return builder.string(",".join(map(str, sides))) if sides else None
