@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from parsers.model.units import duration, parse_duration, size, three_digits
+from parsers.model.units import duration, parse_duration, parse_size, size, three_digits
 from rules.catalog import import_all
 
 
@@ -52,7 +52,6 @@ class Threshold:
 _FACTORS = {
     Unit.SHARE: {"%": 0.01, "": 1.0},
     Unit.TIMES: {"x": 1.0, "": 1.0},
-    Unit.BYTES: {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "": 1.0},
     Unit.COUNT: {"": 1.0},
 }
 _WRITTEN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z%]*)", re.IGNORECASE)
@@ -61,6 +60,8 @@ _WRITTEN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z%]*)", re.IGNORECASE)
 def _number(text: str, unit: Unit) -> float | None:
     if unit is Unit.TIME:
         return parse_duration(text)
+    if unit is Unit.BYTES:
+        return parse_size(text)
     found = _WRITTEN.fullmatch(text)
     factor = _FACTORS[unit].get(found[2].lower()) if found is not None else None
     return round(float(found[1]) * factor, 9) if found is not None and factor is not None else None

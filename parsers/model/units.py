@@ -1,11 +1,30 @@
-"""Quantities as people read them: a space before the unit and three significant digits."""
+"""Units: quantities as people read and write them, and the base unit of what a recording states."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 
-_TIME = ((1, "ns"), (1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s"))
-_BYTES = ((1, "B"), (1_000, "KB"), (1_000_000, "MB"), (1_000_000_000, "GB"), (1_000_000_000_000, "TB"))
+TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}  # ns
+_LONGER_WORDS = {
+    "µs": 1e3, "nsecond": 1.0, "usecond": 1e3, "msecond": 1e6, "sec": 1e9, "second": 1e9, "minute": 60e9
+}  # fmt: skip
+_DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_PREFIXES = _DECIMAL | _BINARY
+_COUNTED = r"byte|bytes|B|hz|Hz|cycle|cycles|inst|sector|sectors|request|requests|warp|thread|block|flop"
+_SCALED = re.compile(rf"(?P<prefix>[kKMGTP]?|Ki|Mi|Gi|Ti)(?P<unit>{_COUNTED})")
+_SAME = {
+    "bytes": "byte",
+    "B": "byte",
+    "Hz": "hz",
+    "cycles": "cycle",
+    "sectors": "sector",
+    "requests": "request",
+}
+_BYTES = {f"{prefix}B": _DECIMAL[prefix] for prefix in ("", "K", "M", "G", "T")}
+_OPERATIONS = {f"{prefix}flop/s": _DECIMAL[prefix] for prefix in ("", "M", "G", "T", "P")}
 
 
 def three_digits(value: float) -> str:
@@ -20,17 +39,15 @@ def three_digits(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _scaled(value: float, scale: tuple[tuple[int, str], ...]) -> str:
-    factor, unit = scale[0]
-    for candidate, name in scale:
-        if abs(value) >= candidate * 0.9995:
-            factor, unit = candidate, name
-    return f"{three_digits(value / factor)} {unit}"
+def _scaled(value: float, scale: Mapping[str, float]) -> str:
+    fitting = [unit for unit, factor in scale.items() if abs(value) >= factor * 0.9995]
+    unit = fitting[-1] if fitting else next(iter(scale))
+    return f"{three_digits(value / scale[unit])} {unit}"
 
 
 def duration(ns: float) -> str:
     """Nanoseconds as "9.20 us", "26.5 ms" or "1.24 s"."""
-    return _scaled(ns, _TIME)
+    return _scaled(ns, TIMES)
 
 
 def size(byte_count: float) -> str:
@@ -43,14 +60,32 @@ def rate(bytes_per_second: float) -> str:
     return f"{size(bytes_per_second)}/s"
 
 
+def operations(per_second: float) -> str:
+    """Arithmetic in decimal units, as "66.9 Tflop/s"."""
+    return _scaled(per_second, _OPERATIONS)
+
+
 def percent(fraction: float) -> str:
     """A fraction of one as "57 %", with a decimal below ten percent."""
     value = fraction * 100
     return f"{value:.1f} %" if abs(value) < 9.95 and value != 0 else f"{value:.0f} %"
 
 
+def quantity(value: float | None, unit: str) -> str:
+    """A value in a base unit as people read it, as time, size or rate where it is one; a dash for None."""
+    if value is None:
+        return "–"
+    written = _QUANTITIES.get(unit)
+    return f"{three_digits(value)} {unit}".strip() if written is None else written(value)
+
+
+_QUANTITIES: dict[str, Callable[[float], str]] = {
+    "ns": duration,
+    "B": size, "byte": size, "bytes": size,
+    "B/s": rate, "byte/s": rate, "bytes/s": rate, "byte/second": rate,
+}  # fmt: skip
 _WRITTEN = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)?\s*", re.IGNORECASE)
-_FACTOR = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_WRITTEN_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)b?\s*", re.IGNORECASE)
 
 
 def parse_duration(text: str) -> int | None:
@@ -58,4 +93,41 @@ def parse_duration(text: str) -> int | None:
     match = _WRITTEN.fullmatch(text)
     if match is None:
         return None
-    return round(float(match[1]) * _FACTOR[(match[2] or "ms").lower()])
+    return round(float(match[1]) * base_unit((match[2] or "ms").lower())[0])
+
+
+def parse_size(text: str) -> float | None:
+    """ "2 MB" as bytes, in decimal units; None when it is no size."""
+    match = _WRITTEN_SIZE.fullmatch(text)
+    return None if match is None else float(match[1]) * _DECIMAL[match[2].upper()]
+
+
+@lru_cache(maxsize=4096)
+def base_unit(unit: str) -> tuple[float, str]:
+    """Factor and name of the base unit: ("Kbyte/block") -> (1000, "byte/block"), ("ms") -> (1e6, "ns").
+
+    Times become ns, rates become per second, amounts lose their prefix; unknown units stay as they are.
+    """
+    unit = unit.strip()
+    numerator, slash, denominator = unit.partition("/")
+    factor, name = _amount(numerator)
+    if not slash:
+        return factor, name
+    if (time := _time(denominator)) is not None:
+        return factor * 1e9 / time, f"{name}/s"
+    below, below_name = _amount(denominator)
+    if numerator == "%":  # the tool multiplies here, so that its own reports and its pages agree
+        below = 1.0 / below
+    return factor / below, f"{name}/{below_name}"
+
+
+def _amount(unit: str) -> tuple[float, str]:
+    if (time := _time(unit)) is not None:
+        return time, "ns"
+    if scaled := _SCALED.fullmatch(unit):
+        return _PREFIXES[scaled["prefix"]], _SAME.get(scaled["unit"], scaled["unit"])
+    return 1.0, unit
+
+
+def _time(unit: str) -> float | None:
+    return TIMES.get(unit, _LONGER_WORDS.get(unit))

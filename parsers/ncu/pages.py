@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from parsers.model import Effect, KernelProfile, QualityRecorder, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
+from parsers.model.units import base_unit
 from parsers.ncu.labels import SECTION_IDENTIFIERS, derived_metrics, metric_of_label
 from parsers.ncu.numbers import Instances, NumberStyle, is_missing, metric_value, style_of, whole_number
 from parsers.ncu.tables import IDENTITY_COLUMNS
-from parsers.ncu.units import base_unit
 
 ROWS_THAT_SHOW_THE_STYLE = 300
 RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "OK": "ok", "INF": "info"}

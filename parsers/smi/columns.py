@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from parsers.model.units import base_unit
+
 MEGA = 1e6
 MEBI = 1024.0**2
 MILLI = 1e-3
@@ -104,14 +106,8 @@ _QUERY_UNITS = {
     "memory": "MiB",
     "fan": "%",
 }
-_UNIT_FACTORS = {
-    "MiB": ("B", MEBI),
-    "GiB": ("B", 1024.0**3),
-    "KiB": ("B", 1024.0),
-    "MB": ("B", MEBI),
-    "MB/s": ("B/s", MEGA),
-    "KB/s": ("B/s", 1e3),
-}
+_NO_UNITS = {"-", "errs", "bool", "Idx"}
+_AS_COUNTERS = {"byte": "B", "byte/s": "B/s"}
 _UNIT_IN_HEADER = re.compile(r"^(.*?)\s*\[([^\]]*)\]$")
 
 
@@ -120,8 +116,7 @@ def dmon_quantity(column: str, unit: str) -> Quantity:
     known = _DMON.get(column.lower())
     if known is not None:
         return known
-    plain, factor = _UNIT_FACTORS.get(unit, ("" if unit in {"-", "errs", "bool", "Idx"} else unit, 1.0))
-    return Quantity(column, plain, factor)
+    return Quantity(column, *_plain("" if unit in _NO_UNITS else unit))
 
 
 def dcgm_quantity(column: str) -> Quantity:
@@ -135,5 +130,10 @@ def query_quantity(column: str) -> Quantity:
     field, unit = (match[1], match[2]) if match else (column, "")
     if not unit and field != "clocks_event_reasons.active" and not field.startswith("clocks_"):
         unit = _QUERY_UNITS.get(field.split(".")[0], "") if field in _QUERY else ""
-    plain, factor = _UNIT_FACTORS.get(unit, (unit, 1.0))
-    return Quantity(_QUERY.get(field, field.replace(".", " ").replace("_", " ")), plain, factor)
+    return Quantity(_QUERY.get(field, field.replace(".", " ").replace("_", " ")), *_plain(unit))
+
+
+def _plain(unit: str) -> tuple[str, float]:
+    """The unit of a counter that is kept, and the factor to it."""
+    factor, base = base_unit("MiB" if unit == "MB" else unit)  # the tool's megabytes are binary
+    return (_AS_COUNTERS[base], factor) if base in _AS_COUNTERS else (unit, 1.0)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from parsers.model import KernelProfile
-from parsers.model.units import duration, rate, three_digits
+from parsers.model.units import duration, quantity
 from rules.analysis.names.kernels import base_name, similarity
 from rules.kernels.checks.occupancy import ACHIEVED
 from rules.kernels.checks.speed_of_light import COMPUTE, DRAM, L1, L2, MEMORY, speed_of_light
@@ -30,11 +30,11 @@ class Row:
 
     @property
     def before_text(self) -> str:
-        return shown(self.before, self.unit)
+        return quantity(self.before, self.unit)
 
     @property
     def after_text(self) -> str:
-        return shown(self.after, self.unit)
+        return quantity(self.after, self.unit)
 
     @property
     def change(self) -> float | None:
@@ -224,14 +224,3 @@ def _other_conditions(before: KernelProfile, after: KernelProfile) -> str:
 
 def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def shown(value: float | None, unit: str) -> str:
-    """A value with its unit as people read it; a dash where there is none."""
-    if value is None:
-        return "–"
-    if unit == "ns":
-        return duration(value)
-    if unit == "byte/s":
-        return rate(value)
-    return f"{three_digits(value)} {unit}".strip()

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.model.units import duration, parse_duration, percent, rate, size, three_digits
+from parsers.model.units import (
+    duration,
+    operations,
+    parse_duration,
+    parse_size,
+    percent,
+    quantity,
+    rate,
+    size,
+    three_digits,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,3 +63,31 @@ def test_three_digits_are_shown(value: float, text: str) -> None:
 )
 def test_quantities_have_a_space_before_their_unit(written: str, text: str) -> None:
     assert written == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "ns", "–"),
+        (1500.0, "ns", "1.50 us"),
+        (2e9, "byte", "2.00 GB"),
+        (2e9, "B", "2.00 GB"),
+        (3.35e12, "byte/s", "3.35 TB/s"),
+        (57.34, "%", "57.3 %"),
+        (3.0, "", "3.00"),
+    ],
+)
+def test_a_value_in_a_base_unit_is_written_as_what_it_is(value: float | None, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "size_in_bytes"),
+    [("2 MB", 2e6), ("2mb", 2e6), ("1.5 k", 1500.0), ("20", 20.0), ("2 MW", None), ("-1", None)],
+)  # fmt: skip
+def test_a_written_size_is_read_with_its_unit(text: str, size_in_bytes: float | None) -> None:
+    assert parse_size(text) == size_in_bytes
+
+
+def test_operations_a_second_have_decimal_units() -> None:
+    assert (operations(66.9e12), operations(400.0)) == ("66.9 Tflop/s", "400 flop/s")

@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QFont
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model import KernelProfile
-from parsers.model.units import duration, three_digits
+from parsers.model.units import duration, operations, three_digits
 from rules.kernels.roofline import Point, Roof, Roofline, distance, roofline
 from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
@@ -300,22 +300,15 @@ class RooflinePlot(QWidget):
         where = f", {near.text}" if near is not None else ""
         if point.estimate:
             return unbroken(
-                f"{name}: {_operations(point.rate)} at {three_digits(point.intensity)} operations per byte{where}. "
+                f"{name}: {operations(point.rate)} at {three_digits(point.intensity)} operations per byte{where}. "
                 f"{duration(point.duration_ns)} in all. Estimated from the shapes of its inputs, each counted once: "
                 "memory is read at least that much."
             )
         return unbroken(
-            f"{name}: {_operations(point.rate)} at {three_digits(point.intensity)} operations per byte of "
+            f"{name}: {operations(point.rate)} at {three_digits(point.intensity)} operations per byte of "
             f"{point.level}{where}. Circle: DRAM, square: L2, triangle: L1. {duration(point.duration_ns)}."
         )
 
     def _on_click(self, _: object, dots: Sequence[Any], *__: object) -> None:
         if len(dots):
             self.chosen.emit(int(dots[0].data()))
-
-
-def _operations(rate: float) -> str:
-    for factor, unit in ((1e12, "Tflop/s"), (1e9, "Gflop/s"), (1e6, "Mflop/s")):
-        if rate >= factor * 0.9995:
-            return f"{three_digits(rate / factor)} {unit}"
-    return f"{three_digits(rate)} flop/s"

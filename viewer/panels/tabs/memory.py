@@ -8,7 +8,7 @@ import numpy as np
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from parsers.model import Counter
-from parsers.model.units import percent, size
+from parsers.model.units import base_unit, percent, size
 from viewer.document import Document
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel
@@ -18,16 +18,6 @@ MOST_POINTS = 4000
 MOST_CURVES = 10
 MOST_NAMED = 5
 LONG_NS = 10_000_000_000
-_BYTES = {
-    "b": 1.0,
-    "byte": 1.0,
-    "bytes": 1.0,
-    "kib": 2.0**10,
-    "mib": 2.0**20,
-    "mb": 1e6,
-    "gib": 2.0**30,
-    "gb": 1e9,
-}
 
 
 def memory_counters(counters: tuple[Counter, ...]) -> list[Counter]:
@@ -35,7 +25,7 @@ def memory_counters(counters: tuple[Counter, ...]) -> list[Counter]:
     return [
         counter
         for counter in counters
-        if counter.unit.lower() in _BYTES
+        if base_unit(counter.unit)[1] == "byte"
         and any(word in counter.name.lower() for word in ("memory", "allocated", "reserved", "used"))
         and len(counter.time)
     ]
@@ -43,7 +33,7 @@ def memory_counters(counters: tuple[Counter, ...]) -> list[Counter]:
 
 def outline(counter: Counter, points: int = MOST_POINTS) -> tuple[np.ndarray, np.ndarray]:
     """Times (ns) and bytes with at most about ``points`` corners; minima and maxima survive."""
-    value = counter.value * _BYTES[counter.unit.lower()]
+    value = counter.value * base_unit(counter.unit)[0]
     if len(value) <= points:
         return counter.time, value
     edges = np.linspace(0, len(value), points // 2 + 1).astype(np.int64)[:-1]
@@ -129,7 +119,7 @@ class MemoryPanel(Panel):
         trace = self.document.trace
         parts = []
         for counter in counters:
-            peak = float(counter.value.max()) * _BYTES[counter.unit.lower()]
+            peak = float(counter.value.max()) * base_unit(counter.unit)[0]
             device = (
                 trace.devices[counter.device] if trace is not None and counter.device is not None else None
             )

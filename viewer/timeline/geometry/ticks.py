@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from parsers.model.units import TIMES
 from viewer.timeline.geometry.scale import Scale
 
-_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+_UNITS = tuple((size, unit) for unit, size in reversed(TIMES.items()))
 MOST_DECIMALS = 3  # of a mark; finer ones count from an anchor
 
 

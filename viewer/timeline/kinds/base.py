@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 
 from parsers.model import Counter, Lane, LaneKind, Trace
-from parsers.model.units import three_digits
+from parsers.model.units import quantity
 from rules.analysis.idle.causes import Cause
 from viewer.timeline.geometry.naming import plain_name
 
@@ -162,7 +162,7 @@ class CounterStyle:
 
     def written(self, value: float, unit: str) -> str:
         """A finite value with its unit."""
-        return f"{three_digits(value)} {unit}".strip()
+        return quantity(value, unit)
 
     def color(self, number: int, theme: Theme) -> QColor:
         """The colour of the recording's counter of this number."""
