@@ -10,6 +10,9 @@ from typing import ClassVar, Protocol, TypeVar
 from rules.analysis.analysis import Analysis
 from rules.catalog import import_all
 from rules.category import Category as Category
+from rules.culprit import NOBODY, Culprit
+from rules.wording.headline import Headline
+from rules.wording.words import ANYBODY, Reader, Words, ours, said, told
 
 
 class Severity(StrEnum):
@@ -33,15 +36,17 @@ def severity_of(ceiling_ns: float, window_ns: float) -> Severity:
 class Need(Enum):
     """What a rule cannot do without; the value says what is missing when it is."""
 
+    value: Words
+
     GPU_EVENTS = "no GPU activity was recorded"
-    API_CALLS = "no CUDA API calls were recorded"
+    API_CALLS = ours("no $CUDA_API calls were recorded")
     LAUNCH_LINKS = "no kernel is linked to the call that launched it"
     CPU_EVENTS = "no CPU operators or regions were recorded"
     SEVERAL_RANKS = "one rank only"
     COLLECTIVES = "no communication kernels"
     SHAPES = "tensor shapes were not recorded"
     MEMORY = "memory use was not recorded"
-    KERNEL_COUNTERS = "no Nsight Compute counters"
+    KERNEL_COUNTERS = ours("$CountersOfNvidia")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +67,63 @@ class Finding:
     Times are ns. ``ceiling_ns`` is the most the analysed window of ``window_ns`` could shrink if this alone were
     gone; ``intervals`` are the disjoint (start, end) times it rests on, so that ceilings can be combined without
     counting twice.
+
+    What it says are values: a headline, a culprit, and words that ``rules.wording`` says to its ``reader`` in
+    ``title``, ``explanation``, ``advice``, ``code`` and ``cannot_tell``. Nobody reads these sentences back.
     """
 
     rule: str
     category: Category
     severity: Severity
-    title: str
-    explanation: str
-    advice: tuple[str, ...]
+    headline: Headline
+    account: Words  # what happens, with its numbers
+    remedies: tuple[Words, ...]  # what to try, for all sorts of readers
     ceiling_ns: int
     window_ns: int
-    culprit: str = ""
+    culprit: Culprit = NOBODY
     because: str = ""  # one short sentence, where the culprit's name alone does not say what it does
     rank: int | None = None
     device: int | None = None  # index into Trace.devices
     kernel: str | None = None  # KernelProfile.id
     evidence: tuple[Evidence, ...] = ()
     intervals: Sequence[tuple[int, int]] = ()
-    code: str = ""  # a snippet that shows the change
-    cannot_tell: str = ""  # what this trace does not say, and which capture would
+    example: Words = ""  # a snippet that shows the change
+    unknown: tuple[
+        Words, ...
+    ] = ()  # what this trace does not say, and which capture would; the first that fits
     confidence: str = "high"  # "high", "medium" or "low"
     of_recording: bool = False  # the recording would be shorter without this time, the run itself no faster
+    reader: Reader = ANYBODY
+
+    @property
+    def title(self) -> str:
+        """What it is called, in a line."""
+        return self.headline.said(self.reader)
+
+    @property
+    def title_beside_its_cost(self) -> str:
+        """The title without a share of the step that stands beside it."""
+        return self.headline.beside_its_cost(self.reader)
+
+    @property
+    def explanation(self) -> str:
+        """What happens, in sentences."""
+        return said(self.account, self.reader)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What its reader can try, the most useful first."""
+        return told(self.remedies, self.reader)
+
+    @property
+    def code(self) -> str:
+        """A snippet that shows the change; empty where there is none for its reader."""
+        return said(self.example, self.reader)
+
+    @property
+    def cannot_tell(self) -> str:
+        """What this recording does not say, and which would."""
+        return next(iter(told(self.unknown, self.reader)), "")
 
     @property
     def share(self) -> float:

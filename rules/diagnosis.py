@@ -6,7 +6,7 @@ import logging
 import re
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,7 @@ from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.base import Finding, Need, rules
 from rules.ranking import ranked
 from rules.thresholds import DEFAULTS, Thresholds
-from rules.wording.amd_programs import in_terms_of_the_gpu, reasons_in_terms_of_the_gpu
-from rules.wording.native_programs import in_terms_of_the_program
+from rules.wording.words import Reader, Words, said
 
 _LOG = logging.getLogger(__name__)
 _MEMORY = re.compile(
@@ -45,6 +44,7 @@ def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresho
 def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagnosis:
     """Check every rule whose needs the trace meets; findings come in the order of ``rules.ranking``."""
     trace, progress = analysis.trace, progress or Progress()
+    reader = Reader.of(trace)
     missing = {need: reason for need in Need if (reason := _unmet(trace, need))}
     catalog = rules()
     findings: list[Finding] = []
@@ -56,7 +56,7 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
             missing[need] for need in sorted(each.needs, key=lambda need: need.name) if need in missing
         ]
         if lacking:
-            skipped[each.id] = lacking[0]
+            skipped[each.id] = said(lacking[0], reader)
             continue
         try:
             if Need.GPU_EVENTS in each.needs:
@@ -72,8 +72,7 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
         findings += found
         if not found:
             quiet.append(each.id)
-    told = ranked(in_terms_of_the_gpu(trace, in_terms_of_the_program(trace, findings)))
-    skipped = reasons_in_terms_of_the_gpu(trace, skipped)
+    told = ranked(replace(finding, reader=reader) for finding in findings)
     return Diagnosis(tuple(told), skipped, crashed, tuple(quiet), analysis.thresholds)
 
 
@@ -111,7 +110,7 @@ def _is_memory(counter: str) -> bool:
     return _MEMORY.search(counter) is not None
 
 
-def _unmet(trace: Trace, need: Need) -> str:
+def _unmet(trace: Trace, need: Need) -> Words:
     """Why a need is not met; empty when it is."""
     kinds = set(trace.events.kind.tolist()) if len(trace.events) < 4096 else _kinds(trace)
     met = {

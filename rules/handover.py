@@ -17,6 +17,7 @@ from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.names.families import Family
 from rules.analysis.steps.steps import Step
 from rules.base import Finding
+from rules.culprit import Culprit
 from rules.diagnosis import Diagnosis
 from rules.thresholds import DEFAULTS, Thresholds
 
@@ -30,7 +31,7 @@ class FoundOut:
     """Everything that is no column; the intervals of ``findings`` are among the columns."""
 
     steps: tuple[Step, ...]
-    culprits: tuple[str, ...]
+    culprits: tuple[Culprit, ...]
     host: str
     findings: tuple[Finding, ...]
     skipped: dict[str, str]

@@ -15,8 +15,10 @@ from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
 from rules.analysis.names.calls import Call
 from rules.base import Category, Finding, Need, rule
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
-from rules.wording.phrases import counted, share, shares
+from rules.wording.phrases import counted, share
+from rules.wording.words import for_native, for_python, ours, with_native
 
 LEAST_SHARE = threshold(
     "allocation",
@@ -36,6 +38,10 @@ with torch.no_grad():
     model(largest_batch)"""
 
 
+_NATIVE_ADVICE = (
+    "Allocate once, before the loop, and use the memory again.",
+    ours("Or use $cudaMallocAsync with a pool that keeps its memory ($cudaMemPoolAttrReleaseThreshold)."),
+)
 _ADVICE = (
     "Remove torch.cuda.empty_cache() (and del followed by it) from the training loop.",
     "Keep tensor shapes the same from step to step, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
@@ -45,8 +51,10 @@ _OF_HOST_MEMORY = re.compile(r"(cuda|hip|cuMem)\w*Host|cudaMallocHost")
 _PINNED_ADVICE = (
     "Allocate pinned memory once, before the loop, and copy into it: locking its pages takes longer than the copy that "
     "it speeds up.",
-    "Let the DataLoader pin in a thread of its own (pin_memory=True) instead of calling tensor.pin_memory() in each "
-    "step.",
+    for_python(
+        "Let the DataLoader pin in a thread of its own (pin_memory=True) instead of calling tensor.pin_memory() in "
+        "each step."
+    ),
 )
 _PINNED_CODE = """pinned = torch.empty(shape, dtype=dtype, pin_memory=True)   # once
 for batch in loader:
@@ -93,16 +101,19 @@ When it is wrong
         yield idle_finding(
             self,
             waiting,
-            headline="Allocating memory stalls the GPU",
-            explanation=_explanation(analysis, waiting),
-            advice=_PINNED_ADVICE if pinned else _ADVICE,
-            code=_PINNED_CODE if pinned else _CODE,
-            cannot_tell=_cannot_tell(trace, pinned),
+            what="Allocating memory stalls the GPU",
+            account=_explanation(analysis, waiting),
+            remedies=with_native(_NATIVE_ADVICE, _PINNED_ADVICE if pinned else map(for_python, _ADVICE)),
+            example=for_python(_PINNED_CODE if pinned else _CODE),
+            unknown=(
+                for_native(ours("Which line allocates: record backtraces ($RecordBacktraces).")),
+                _cannot_tell(trace, pinned),
+            ),
         )
 
 
-def _is_of_host_memory(culprit: str) -> bool:
-    return _OF_HOST_MEMORY.match(culprit) is not None
+def _is_of_host_memory(culprit: Culprit) -> bool:
+    return culprit.kind is CulpritKind.CALL and _OF_HOST_MEMORY.match(culprit.name) is not None
 
 
 def _cannot_tell(trace: Trace, pinned: bool) -> str:
@@ -125,5 +136,4 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
         f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average. Meanwhile the GPU idles: "
         f"{waiting.part}."
     )
-    where = shares(analysis, [(each.culprit, each.ns) for each in waiting.blames], 4)
-    return f"{text} Where{waiting.on_worst}: {where}."
+    return f"{text} Where{waiting.on_worst}: {waiting.where(4)}."

@@ -9,19 +9,22 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind
+from parsers.model import Attribute, EventKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import of_family, operations, total
 from rules.analysis.facts.operators import operator_of
-from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
 from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
+from rules.wording.words import ours
 
 I64 = npt.NDArray[np.int64]
 
@@ -110,8 +113,10 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
-            title=f"Matrix shapes are misaligned: {of_every_step(analysis, share(analysis, length(busy)))}",
-            explanation=(
+            headline=Headline(
+                "Matrix shapes are misaligned", of_every_step(analysis, share(analysis, length(busy)))
+            ),
+            account=(
                 f"Kernels for unaligned data do {counted(analysis, len(events), 'matrix product')} in 16 bits, such as "
                 f"{shortened(readable_name(trace.name(longest)), 80)}: {part_of_step(analysis, length(busy))}. "
                 + (
@@ -121,15 +126,15 @@ When it is wrong
                     + (f" The longest multiplies {shapes}." if shapes else "")
                 )
             ),
-            advice=(_CHANNELS_LAST if image else _PAD,),
+            remedies=(_CHANNELS_LAST if image else _PAD,),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
-            culprit=shapes or shortened(trace.name(longest), 120),
+            culprit=_culprit(trace, longest, shapes),
             device=device,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            code=_CHANNELS_LAST_CODE if image else _CODE,
-            cannot_tell="" if shapes else "Which layer it is: record with shapes (record_shapes=True).",
+            example=_CHANNELS_LAST_CODE if image else _CODE,
+            unknown=("" if shapes else "Which layer it is: record with shapes (record_shapes=True).",),
             confidence="medium",
         )
 
@@ -149,25 +154,35 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=Severity.INFO,
-            title=(
-                "Matrix products fill less than half of the GPU: "
-                f"{percent(share(analysis, total(analysis, events)))}"
+            headline=Headline(
+                "Matrix products fill less than half of the GPU",
+                percent(share(analysis, total(analysis, events))),
             ),
-            explanation=(
+            account=(
                 f"{counted(analysis, len(events), 'matrix product')} take "
                 f"{part_of_step(analysis, total(analysis, events))} with fewer "
                 f"blocks than half of the {processors} multiprocessors; the longest has {used}."
             ),
-            advice=("Combine them: a larger batch, batched products, one product for query, key and value.",),
+            remedies=(
+                "Combine them: a larger batch, batched products, one product for query, key and value.",
+            ),
             ceiling_ns=0,
             window_ns=analysis.window_ns,
-            culprit=_shapes(analysis, longest) or shortened(trace.name(longest), 120),
+            culprit=_culprit(trace, longest, _shapes(analysis, longest)),
             device=device,
             evidence=event_evidence(trace, events),
-            code=_CODE,
-            cannot_tell="Whether they are bound by reading the weights: profile the longest with Nsight Compute.",
+            example=_CODE,
+            unknown=(
+                ours(
+                    "Whether they are bound by reading the weights: profile the longest with $NsightCompute."
+                ),
+            ),
             confidence="low",
         )
+
+
+def _culprit(trace: Trace, kernel: int, shapes: str) -> Culprit:
+    return Culprit(CulpritKind.WORK, shapes) if shapes else kernel_culprit(trace, kernel)
 
 
 def _tensors(analysis: Analysis, kernel: int) -> list[list[int]]:

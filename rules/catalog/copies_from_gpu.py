@@ -10,17 +10,23 @@ from parsers.model.units import rate, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, copies_of
-from rules.analysis.facts.host_link import link_advice, link_sentence, link_use
+from rules.analysis.facts.host_link import PINNED_AND_BESIDE, link_advice, link_sentence, link_use
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline
 from rules.wording.host_work import advice_by_name
 from rules.wording.phrases import share
+from rules.wording.words import for_python, with_native
 
+_NATIVE_ADVICE = (PINNED_AND_BESIDE, "Copy less: reduce on the GPU first.")
 _OF_RESULTS = (
     "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type.",
-    "Copy into pinned memory with non_blocking=True on its own stream, and launch the next work before waiting.",
+    for_python(
+        "Copy into pinned memory with non_blocking=True on its own stream, and launch the next work before waiting."
+    ),
 )
 _CODE = """host = torch.empty(output.shape, dtype=output.dtype, pin_memory=True)   # once, reused
 copies = torch.cuda.Stream()
@@ -69,17 +75,20 @@ When it is wrong
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
         pageable, use = worst.from_pageable, link_use(trace, worst)
-        where = worst.regions[0] if worst.regions else trace.name(int(worst.events[0]))
+        where = (
+            Culprit(CulpritKind.REGION, worst.regions[0])
+            if worst.regions
+            else Culprit(CulpritKind.COPY, trace.name(int(worst.events[0])))
+        )
         found_in = extent(analysis, worst.exposed, worst.device)
         yield Finding(
             rule=self.id,
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
-            title=f"Copies from the GPU stand alone: {found_in.share(worst.exposed_ns)}",
-            explanation=_explanation(analysis, worst, found_in) + link_sentence(use, pageable),
-            advice=(
-                *(advice_by_name(where) or _OF_RESULTS),
-                *link_advice(use, pageable),
+            headline=Headline("Copies from the GPU stand alone", found_in.share(worst.exposed_ns)),
+            account=_explanation(analysis, worst, found_in) + link_sentence(use, pageable),
+            remedies=with_native(
+                _NATIVE_ADVICE, (*(advice_by_name(where) or _OF_RESULTS), *link_advice(use, pageable))
             ),
             ceiling_ns=worst.exposed_ns,
             window_ns=analysis.window_ns,
@@ -87,8 +96,8 @@ When it is wrong
             device=worst.device,
             evidence=event_evidence(trace, worst.events),
             intervals=pairs(worst.exposed),
-            code=_CODE,
-            cannot_tell="Which of the copied values are used later.",
+            example=for_python(_CODE),
+            unknown=("Which of the copied values are used later.",),
         )
 
 

@@ -11,18 +11,23 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, copies_of
-from rules.analysis.facts.host_link import LinkUse, link_advice, link_sentence, link_use
+from rules.analysis.facts.host_link import PINNED_AND_BESIDE, LinkUse, link_advice, link_sentence, link_use
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline
 from rules.wording.phrases import share
+from rules.wording.words import for_native, for_python, ours, with_native
 
 MORE_THAN_A_BATCH = 256_000_000  # bytes a step: 256 images of 224 x 224 in 32 bits are 154 MB
+_NATIVE_ADVICE = (PINNED_AND_BESIDE, "Copy less: keep on the GPU what is used again.")
 _OF_A_BATCH = (
     'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.',
     "Send less: smaller data types (uint8 images, bf16), and decode or augment on the GPU.",
 )
+_PIN = "Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory()."
 _OFFLOADING = (
     "This is more than a batch usually is. If weights or optimizer states live in host memory (offloading), keep on "
     "the GPU what fits, in fewer bits if need be.",
@@ -89,16 +94,18 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
-            title=f"Copies to the GPU stand alone: {found_in.share(worst.exposed_ns)}",
-            explanation=_explanation(analysis, worst, use, found_in) + link_sentence(use, pageable),
-            advice=(
-                *(
-                    ["Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory()."]
-                    if pageable
-                    else []
+            headline=Headline("Copies to the GPU stand alone", found_in.share(worst.exposed_ns)),
+            account=_explanation(analysis, worst, use, found_in) + link_sentence(use, pageable),
+            remedies=with_native(
+                _NATIVE_ADVICE,
+                (
+                    *([for_python(_PIN)] if pageable else []),
+                    *map(
+                        for_python,
+                        _OFFLOADING if worst.bytes >= MORE_THAN_A_BATCH * found_in.sharing else _OF_A_BATCH,
+                    ),
+                    *link_advice(use, pageable),
                 ),
-                *(_OFFLOADING if worst.bytes >= MORE_THAN_A_BATCH * found_in.sharing else _OF_A_BATCH),
-                *link_advice(use, pageable),
             ),
             ceiling_ns=worst.exposed_ns,
             window_ns=analysis.window_ns,
@@ -106,19 +113,22 @@ When it is wrong
             device=worst.device,
             evidence=event_evidence(trace, worst.events),
             intervals=pairs(worst.exposed),
-            code=_CODE,
-            cannot_tell=""
-            if worst.regions
-            else "Which line copies: record with stacks (with_stack=True) or add regions.",
+            example=for_python(_CODE),
+            unknown=(
+                for_native(ours("Which line copies: record backtraces ($RecordBacktraces).")),
+                ""
+                if worst.regions
+                else "Which line copies: record with stacks (with_stack=True) or add regions.",
+            ),
         )
 
 
-def _culprit(trace: Trace, copies: Copies) -> str:
+def _culprit(trace: Trace, copies: Copies) -> Culprit:
     longest = max(copies.events.tolist(), key=lambda event: int(durations(trace, event)))
     name = trace.name(longest)
-    if copies.from_pageable and "pageable" not in name.lower():
-        name += " (pageable memory)"
-    return f"{name} in {copies.regions[0]}" if copies.regions else name
+    note = "pageable memory" if copies.from_pageable and "pageable" not in name.lower() else ""
+    region = Culprit(CulpritKind.REGION, copies.regions[0]) if copies.regions else None
+    return Culprit(CulpritKind.COPY, name, region, note)
 
 
 def _explanation(analysis: Analysis, copies: Copies, use: LinkUse | None, found_in: Extent) -> str:

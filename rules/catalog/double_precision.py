@@ -18,9 +18,12 @@ from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
 from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
 from rules.kernels.gpu_peaks import peaks_of
 from rules.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
+from rules.wording.words import ours
 
 I64 = npt.NDArray[np.int64]
 
@@ -81,13 +84,17 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
-            title=f"Matrix products in double precision: {of_every_step(analysis, share(analysis, length(busy)))}",
-            explanation=(
+            headline=Headline(
+                "Matrix products in double precision",
+                of_every_step(analysis, share(analysis, length(busy))),
+            ),
+            account=(
                 f"{counted(analysis, len(events), 'matrix product')} calculate with 64-bit numbers: "
                 f"{part_of_step(analysis, length(busy))}. The longest is {shortened(longest, 90)}. In TF32 on the "
-                f"tensor cores they would be up to {ratio:.3g} times faster."
+                + ours("$tensor cores they would be up to ")
+                + f"{ratio:.3g} times faster."
             ),
-            advice=(
+            remedies=(
                 "Find where the first float64 tensor comes from (often a numpy array), and convert it: .float() or "
                 "dtype=torch.float32.",
                 'Then allow TF32, torch.set_float32_matmul_precision("high"), or use mixed precision '
@@ -95,12 +102,12 @@ When it is wrong
             ),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
-            culprit=shortened(longest, 120),
+            culprit=Culprit(CulpritKind.KERNEL, shortened(longest, 120)),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            code=_CODE,
-            cannot_tell="Whether the computation needs double precision.",
+            example=_CODE,
+            unknown=("Whether the computation needs double precision.",),
             confidence="medium",
         )
 

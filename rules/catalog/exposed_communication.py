@@ -18,9 +18,12 @@ from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.ranks.waiting import MISSING, CollectiveRow, Ranks, ranks_of
 from rules.analysis.steps.concentration import extent
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
-from rules.wording.communication_advice import communication_remedy
+from rules.wording.communication_advice import BESIDE_COMPUTATION, communication_remedy
+from rules.wording.headline import Headline
 from rules.wording.phrases import counted, device_name, listed, share
+from rules.wording.words import Words, for_python, with_native
 
 I64 = npt.NDArray[np.int64]
 
@@ -82,17 +85,19 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
-            title=f"Communication stands alone: {found_in.share(ceiling)}",
-            explanation=_explanation(analysis, ranks, worst, found_in.part(ceiling)),
-            advice=(*_first_of_all(analysis, ranks, events, worst), *remedy.advice),
+            headline=Headline("Communication stands alone", found_in.share(ceiling)),
+            account=_explanation(analysis, ranks, worst, found_in.part(ceiling)),
+            remedies=with_native(
+                (BESIDE_COMPUTATION,), (*_first_of_all(analysis, ranks, events, worst), *remedy.advice)
+            ),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=_culprit(trace, ranks, events),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(alone),
-            code=remedy.code,
-            cannot_tell=_cannot_tell(ranks),
+            example=for_python(remedy.code),
+            unknown=(_cannot_tell(ranks),),
             confidence="high" if len(ranks.row) and not ranks.unrecorded else "medium",
         )
 
@@ -104,9 +109,9 @@ def _kernels(analysis: Analysis, ranks: Ranks, device: int) -> I64:
     return np.asarray(columns.event[inside], np.int64)
 
 
-def _first_of_all(analysis: Analysis, ranks: Ranks, events: I64, device: int) -> tuple[str, ...]:
+def _first_of_all(analysis: Analysis, ranks: Ranks, events: I64, device: int) -> tuple[Words, ...]:
     """What keeps everything else from helping: a shared stream, or ranks that get unequal work in turn."""
-    advice = []
+    advice: list[Words] = []
     if _on_the_compute_stream(analysis, events, device):
         advice.append(
             "Give communication a stream of its own (async_op=True, and wait() where the result is needed): on the "
@@ -114,8 +119,10 @@ def _first_of_all(analysis: Analysis, ranks: Ranks, events: I64, device: int) ->
         )
     if _taking_turns(analysis, ranks) >= MOSTLY_WAITING * analysis.budgets(device).exposed_communication_ns:
         advice.append(
-            "Give all ranks equally much to do in every step: batches with the same number of tokens, samples sorted "
-            "or packed by length. In each step they wait for whoever got most."
+            for_python(
+                "Give all ranks equally much to do in every step: batches with the same number of tokens, samples "
+                "sorted or packed by length. In each step they wait for whoever got most."
+            )
         )
     return tuple(advice)
 
@@ -199,8 +206,10 @@ def _few_large_at_the_end(analysis: Analysis, ranks: Ranks, device: int) -> bool
     return count <= 4 and int(columns.bytes[mine].max(initial=0)) >= FEW_LARGE_BYTES
 
 
-def _culprit(trace: Trace, ranks: Ranks, events: I64) -> str:
+def _culprit(trace: Trace, ranks: Ranks, events: I64) -> Culprit:
     if ranks.collectives:
         row = ranks.collectives[0]
-        return f"{row.collective} of {size(row.bytes)}" if row.bytes else row.collective
-    return trace.name(int(events[0])) if len(events) else ""
+        return Culprit(
+            CulpritKind.COLLECTIVE, f"{row.collective} of {size(row.bytes)}" if row.bytes else row.collective
+        )
+    return Culprit(CulpritKind.COLLECTIVE, trace.name(int(events[0]))) if len(events) else NOBODY

@@ -18,8 +18,11 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Need, Severity, rule
+from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
+from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share
+from rules.wording.words import ours
 
 I64 = npt.NDArray[np.int64]
 
@@ -90,24 +93,29 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=Severity.INFO,
-            title=f"The GPU is the limit: {percent(share(analysis, lowest.compute_ns))} of the time it computes",
-            explanation=(
+            headline=Headline(
+                "The GPU is the limit",
+                f"{percent(share(analysis, lowest.compute_ns))} of the time it computes",
+            ),
+            account=(
                 "There is little to gain between the kernels. Where its time goes: "
                 + listed([f"{family.label} {percent(part)}" for family, part in families])
                 + "."
                 + (f" {_STARTING.format(percent(starting))}" if starting >= NOTEWORTHY_STARTING else "")
             ),
-            advice=(
-                "Make the largest family faster: lower precision, shapes that fit the tensor cores, fused kernels.",
-                "Profile its longest kernel with Nsight Compute.",
+            remedies=(
+                ours(
+                    "Make the largest family faster: lower precision, shapes that fit the $tensor cores, fused kernels."
+                ),
+                ours("Profile its longest kernel with $NsightCompute."),
             ),
             ceiling_ns=0,
             window_ns=analysis.window_ns,
-            culprit=families[0][0].label if families else "",
+            culprit=Culprit(CulpritKind.WORK, families[0][0].label) if families else NOBODY,
             device=lowest.device,
             evidence=event_evidence(trace, kernels, 5),
-            code=_CODE,
-            cannot_tell="How well the kernels use the GPU: that takes Nsight Compute's counters.",
+            example=_CODE,
+            unknown=(ours("How well the kernels use the GPU: that takes $NsightComputes counters."),),
         )
 
 

@@ -13,7 +13,9 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import IdleTime
 from rules.base import Category, Finding, Need, Severity, rule
 from rules.thresholds import Unit, threshold
+from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share, shares
+from rules.wording.words import Words, ours
 
 LEAST_SHARE = threshold(
     "unexplained-idle",
@@ -31,7 +33,7 @@ _CODE = """with torch.profiler.profile(
     activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
 ) as prof:                       # both: launches on the CPU, and what they started on the GPU
     train_step(batch)
-# Nsight Systems: nsys profile --trace=cuda,nvtx,osrt python train.py"""
+"""
 
 
 @rule
@@ -72,53 +74,59 @@ When it is wrong
             return
         yield self._told(
             waiting,
-            title=f"Queued work waits for something unrecorded: {of_every_step(analysis, share(analysis, ns))}",
-            explanation=(
+            headline=Headline(
+                "Queued work waits for something unrecorded", of_every_step(analysis, share(analysis, ns))
+            ),
+            account=(
                 f"The GPU idles {part_of_step(analysis, ns)} although its next operation had been launched already: it "
                 "waits for an event, another GPU or the host, and what that is was not recorded. "
                 f"What waits: {shares(analysis, waiting.by_next_operation, 3)}."
             ),
-            advice=(
+            remedy=(
                 "Record all processes and GPUs of the run together, without a filter, and look at what ends right "
                 "before the waiting operation starts."
             ),
-            cannot_tell="What the queued operation waits for.",
+            unknown="What the queued operation waits for.",
         )
 
     def _without_launch(self, analysis: Analysis) -> Iterable[Finding]:
         waiting = IdleTime(analysis, Cause.UNKNOWN)
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
-        reasons = [f"{each.culprit} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:3]]
+        reasons = [
+            f"{each.culprit.text} ({percent(share(analysis, each.ns))})" for each in waiting.blames[:3]
+        ]
         yield self._told(
             waiting,
-            title=f"Idle for an unknown reason: {of_every_step(analysis, share(analysis, waiting.ns))}",
-            explanation=(
+            headline=Headline(
+                "Idle for an unknown reason", of_every_step(analysis, share(analysis, waiting.ns))
+            ),
+            account=(
                 f"The GPU idles {part_of_step(analysis, waiting.ns)}, and this recording does not tell why: "
                 f"{listed(reasons)}." + waiting.spread
             ),
-            advice="Record CPU and GPU activity together, and start the recording one step earlier.",
-            cannot_tell="Anything about the CPU: record CUDA API calls and operators.",
+            remedy="Record CPU and GPU activity together, and start the recording one step earlier.",
+            unknown=ours("Anything about the CPU: record $CUDA API calls and operators."),
         )
 
     def _told(
-        self, waiting: IdleTime, title: str, explanation: str, advice: str, cannot_tell: str
+        self, waiting: IdleTime, headline: Headline, account: Words, remedy: Words, unknown: Words
     ) -> Finding:
         """A finding without a ceiling: nobody knows what there is to gain."""
         return Finding(
             rule=self.id,
             category=self.category,
             severity=Severity.INFO,
-            title=title,
-            explanation=explanation,
-            advice=(advice,),
+            headline=headline,
+            account=account,
+            remedies=(remedy,),
             ceiling_ns=0,
             window_ns=waiting.analysis.window_ns,
             culprit=waiting.culprit,
             device=waiting.device,
             evidence=waiting.evidence(),
             intervals=pairs(waiting.intervals),
-            code=_CODE,
-            cannot_tell=cannot_tell,
+            example=_CODE + ours("$RecordItAll"),
+            unknown=(unknown,),
             confidence="low",
         )

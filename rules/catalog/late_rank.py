@@ -17,8 +17,11 @@ from rules.analysis.idle.lost_time import evidence_of
 from rules.analysis.ranks.slower_kernels import times_as_long
 from rules.analysis.ranks.waiting import MISSING, Ranks, ranks_of
 from rules.base import Category, Evidence, Finding, Need, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share
+from rules.wording.words import Words, ours
 
 CLEARLY_MORE = 0.05  # of the window: what the late rank does more than the others
 CLEARLY_SLOWER = 1.05  # times as long for the same kernels: GPUs of one kind differ by 1 to 3 %
@@ -84,29 +87,35 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
-            title=f"The others wait for {name}: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=_explanation(analysis, ranks, ceiling),
-            advice=_advice(analysis, ranks),
+            headline=Headline(
+                f"The others wait for {name}",
+                of_every_step(analysis, share(analysis, ceiling)),
+                names_culprit=True,
+            ),
+            account=_explanation(analysis, ranks, ceiling),
+            remedies=_advice(analysis, ranks),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
-            culprit=name,
+            culprit=Culprit(CulpritKind.RANK, name),
             because=_because(analysis, ranks),
             rank=rank if rank is not None else trace.devices[device].id,
             device=device,
             evidence=_evidence(trace, ranks, patient),
             intervals=pairs(intervals),
-            code=_CODE,
-            cannot_tell=_cannot_tell(ranks),
+            example=_CODE,
+            unknown=(_cannot_tell(ranks),),
         )
 
 
-def _cannot_tell(ranks: Ranks) -> str:
-    slower = "Why its CPU or GPU is slower: compare clocks, temperature and CPU load of the machines (nvidia-smi, top)."
+def _cannot_tell(ranks: Ranks) -> Words:
+    slower = ours(
+        "Why its CPU or GPU is slower: compare clocks, temperature and CPU load of the machines ($GpuMonitor, top)."
+    )
     missing = (
         f"Whether a rank that is not here comes even later: {ranks.unrecorded}. " if ranks.unrecorded else ""
     )
     error = int(max(ranks.clock_error, default=0))
-    return f"{missing}{slower} The ranks' clocks agree within about {duration(max(error, 1000))}."
+    return missing + slower + f" The ranks' clocks agree within about {duration(max(error, 1000))}."
 
 
 def _because(analysis: Analysis, ranks: Ranks) -> str:
@@ -178,6 +187,7 @@ class _More:
     share: float
     cause: Cause | None  # None: its GPU works
     doing: str
+    computes: bool = False
     slow: bool = False  # its GPU takes longer for the same work
 
 
@@ -196,7 +206,13 @@ def _instead(analysis: Analysis, ranks: Ranks, late: int) -> list[_More]:
         f"computing: the same kernels take {percent(ratio - 1)} longer on its GPU" if slow else "computing"
     )
     more = [
-        _More(excess(mine.compute_ns, [each.compute_ns for each in others]), None, computing, slow),
+        _More(
+            excess(mine.compute_ns, [each.compute_ns for each in others]),
+            None,
+            computing,
+            computes=True,
+            slow=slow,
+        ),
         _More(excess(mine.exposed_copy_ns, [each.exposed_copy_ns for each in others]), None, "copying"),
     ]
     for cause, doing in _DOING.items():
@@ -231,7 +247,7 @@ def _largest_culprit(analysis: Analysis, device: int, cause: Cause) -> str:
     if not mine.any():
         return ""
     total = np.bincount(idle.culprit[mine], (idle.end - idle.start)[mine], minlength=len(idle.culprits))
-    return idle.culprits[int(total.argmax())]
+    return idle.culprits[int(total.argmax())].text
 
 
 def _evidence(trace: Trace, ranks: Ranks, patient: int) -> tuple[Evidence, ...]:
@@ -240,7 +256,7 @@ def _evidence(trace: Trace, ranks: Ranks, patient: int) -> tuple[Evidence, ...]:
     return evidence_of(trace, ranks.columns.event[ranks.row[mine, patient]])
 
 
-def _advice(analysis: Analysis, ranks: Ranks) -> tuple[str, ...]:
+def _advice(analysis: Analysis, ranks: Ranks) -> tuple[Words, ...]:
     changes = dict.fromkeys(
         _change(ranks.table[late].name, _instead(analysis, ranks, late)) for late in ranks.late_together
     )
@@ -250,13 +266,14 @@ def _advice(analysis: Analysis, ranks: Ranks) -> tuple[str, ...]:
     )
 
 
-def _change(name: str, instead: list[_More]) -> str:
+def _change(name: str, instead: list[_More]) -> Words:
     if instead and instead[0].slow:
         return (
-            f"Look at {name}'s GPU: nvidia-smi -q -d CLOCK,TEMPERATURE,POWER,PERFORMANCE says whether heat or a power "
-            "limit slows it, and nvidia-smi whether another program uses it."
+            f"Look at {name}'s GPU: "
+            + ours("$ClocksAndHeat says whether heat or a power limit slows it, and ")
+            + ours("$GpuMonitor whether another program uses it.")
         )
-    if instead and instead[0].doing == "computing":
+    if instead and instead[0].computes:
         return (
             f"Give {name} the same amount of GPU work as the others: equal batches and sequence lengths, and "
             "nothing that only it computes."

@@ -16,13 +16,14 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import api_calls, operations
 from rules.analysis.facts.training import is_training
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.culprits import OUTSIDE_REGIONS
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
 from rules.analysis.names.calls import WORK_CALLS
 from rules.base import Category, Finding, Need, rule
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
-from rules.wording.phrases import counted, part_of_step, share, shares
+from rules.wording.phrases import counted, part_of_step, share
+from rules.wording.words import Words, for_python, ours, with_native
 
 I64 = npt.NDArray[np.int64]
 
@@ -40,8 +41,8 @@ ENOUGH_GAPS = 20_000  # of more, every second or third tells as much
 
 _OPTIMIZER_CODE = """# one kernel for many parameters
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)"""
-_COMPILE_CODE = """# fuses kernels and replays them as CUDA graphs
-model = torch.compile(model, mode="reduce-overhead")"""
+_COMPILE_CODE = ours("""# fuses kernels and replays them as $CUDA graphs
+model = torch.compile(model, mode="reduce-overhead")""")
 _GRAPH_CODE = """static_input = torch.zeros_like(example_input)
 stream = torch.cuda.Stream()
 stream.wait_stream(torch.cuda.current_stream())
@@ -56,6 +57,15 @@ with torch.cuda.graph(graph):
 
 static_input.copy_(next_input)                        # then, for each request or step:
 graph.replay()                                        # one launch instead of thousands"""
+
+
+_NATIVE_ADVICE = (
+    ours(
+        "Capture the launches of a step once ($cudaStreamBeginCapture, $cudaGraphInstantiate) and repeat them with one "
+        "$cudaGraphLaunch."
+    ),
+    "Join small kernels, and give each more work.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +119,22 @@ When it is wrong
         yield idle_finding(
             self,
             waiting,
-            headline="The CPU launches too slowly",
-            explanation=_explanation(analysis, waiting, facts),
-            advice=_advice(analysis, facts, culprit),
-            code=_OPTIMIZER_CODE
-            if facts.optimizer_share > 0.5
-            else _COMPILE_CODE
-            if facts.training
-            else _GRAPH_CODE,
-            cannot_tell=(
-                "How much of the launch time is the profiler's own: record once without shapes and stacks "
-                "and compare step times."
+            what="The CPU launches too slowly",
+            account=_explanation(analysis, waiting, facts),
+            remedies=with_native(_NATIVE_ADVICE, map(for_python, _advice(analysis, facts, culprit))),
+            example=for_python(
+                _OPTIMIZER_CODE
+                if facts.optimizer_share > 0.5
+                else _COMPILE_CODE
+                if facts.training
+                else _GRAPH_CODE
+            ),
+            unknown=(
+                for_python(
+                    "How much of the launch time is the profiler's own: record once without shapes and stacks "
+                    "and compare step times."
+                ),
+                "How much of the launch time is the profiler's own: compare with a run without it.",
             ),
         )
 
@@ -129,7 +144,9 @@ def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
     kernels = operations(analysis, waiting.device, EventKind.KERNEL)
     calls = api_calls(analysis, waiting.device, *WORK_CALLS)
     starts = trace.events.start[calls]
-    in_optimizer = sum(each.ns for each in waiting.blames if "optim" in each.culprit.lower())
+    in_optimizer = sum(
+        each.ns for each in waiting.blames if any("optim" in name.lower() for name in each.culprit.names)
+    )
     return _Launches(
         kernels=len(kernels),
         mean_kernel_ns=float(durations(trace, kernels).mean()) if len(kernels) else 0.0,
@@ -149,7 +166,7 @@ def _interval(analysis: Analysis, waiting: IdleTime, starts: I64) -> float:
     return float(np.median(starts[place] - starts[place - 1])) if len(place) else 0.0
 
 
-def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> str:
+def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> Words:
     whole = waiting.part
     kernels = (
         f"{counted(analysis, facts.kernels, 'kernel')} run {duration(facts.mean_kernel_ns)} each on average"
@@ -158,35 +175,40 @@ def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> str
         slow = f"; where the GPU waits, the CPU needs about {duration(facts.interval_ns)} from one launch to the next"
     else:
         slow = ", but the short ones among them are over before the CPU has launched the next"
-    text = f"{kernels}{slow}: the GPU idles {whole} between them."
+    text: Words = f"{kernels}{slow}: the GPU idles {whole} between them."
     least = analysis.thresholds[LEAST_SHARE]
-    if where := shares(analysis, [(each.culprit, each.ns) for each in waiting.blames], 4, least):
+    if where := waiting.where(4, least):
         text += f" Where{waiting.on_worst}: {where}."
     floor = facts.kernels * GRAPH_GAP_NS
     if facts.kernels and waiting.ns > 2 * floor:
-        text += f" Replayed as a CUDA graph the same kernels would leave gaps of about {part_of_step(analysis, floor)}."
+        text += ours(" Replayed as a $CUDA graph the same kernels would leave gaps of about ")
+        text += f"{part_of_step(analysis, floor)}."
     return text
 
 
-def _advice(analysis: Analysis, facts: _Launches, culprit: str) -> tuple[str, ...]:
-    advice = []
+def _advice(analysis: Analysis, facts: _Launches, culprit: Culprit) -> tuple[Words, ...]:
+    advice: list[Words] = []
     if facts.optimizer_share > 0.25:
         advice.append(
             "Let the optimizer update all parameters in a few kernels: fused=True (or foreach=True)."
         )
     if facts.training:
         advice.append(
-            'Fuse operators and cut launches with torch.compile(model); mode="reduce-overhead" adds CUDA graphs.'
+            ours(
+                'Fuse operators and cut launches with torch.compile(model); mode="reduce-overhead" adds $CUDA graphs.'
+            )
         )
         advice.append(
             "Give each kernel more work: a larger batch, or several small tensors in one operation."
         )
     else:
         advice.append(
-            'Capture the forward pass as a CUDA graph, or use torch.compile(model, mode="reduce-overhead").'
+            ours(
+                'Capture the forward pass as a $CUDA graph, or use torch.compile(model, mode="reduce-overhead").'
+            )
         )
         advice.append("Serve several requests as one batch: the same launches then do more work.")
-    inside = "" if OUTSIDE_REGIONS in culprit else f" in {culprit}"
+    inside = "" if culprit.is_in(CulpritKind.OUTSIDE) else f" in {culprit.text}"
     if facts.mean_kernel_ns < analysis.thresholds[SHORT_KERNEL_NS] and not facts.graphs:
         advice.append(
             f"Look for loops over small tensors{inside}, and replace them by one batched operation."

@@ -13,11 +13,12 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, union
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
-from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
 from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 
 _CODE = """model = model.to(memory_format=torch.channels_last)
@@ -66,32 +67,34 @@ When it is wrong
         ceiling = length(busy)
         if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
-        longest = trace.name(int(events[np.argmax(durations(trace, events))]))
+        longest = int(events[np.argmax(durations(trace, events))])
         kernels = total(analysis, operations(analysis, worst, EventKind.KERNEL))
         yield Finding(
             rule=self.id,
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
-            title=f"Tensors change layout back and forth: {of_every_step(analysis, share(analysis, ceiling))}",
-            explanation=(
+            headline=Headline(
+                "Tensors change layout back and forth", of_every_step(analysis, share(analysis, ceiling))
+            ),
+            account=(
                 f"Tensors are only rearranged in {counted(analysis, len(events), 'kernel')} such as "
-                f"{shortened(readable_name(longest), 70)}: "
+                f"{shortened(readable_name(trace.name(longest)), 70)}: "
                 f"{part_of_step(analysis, ceiling)}, {percent(total(analysis, events) / max(kernels, 1))} of "
                 "the kernels' time."
             ),
-            advice=(
+            remedies=(
                 "Keep the model and its input in channels_last: model.to(memory_format=torch.channels_last).",
                 "Avoid .contiguous(), permute and view chains between layers.",
             ),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
-            culprit=shortened(longest, 120),
+            culprit=kernel_culprit(trace, longest),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            code=_CODE,
-            cannot_tell=(
+            example=_CODE,
+            unknown=(
                 "Which layers cause the conversions: record with shapes and modules (record_shapes=True, "
-                "with_modules=True)."
+                "with_modules=True).",
             ),
         )

@@ -13,7 +13,9 @@ from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, 
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.ranks.waiting import ranks_of
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
+from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share
 
 SMALL_BYTES = threshold(
@@ -96,23 +98,25 @@ When it is wrong
                 rule=self.id,
                 category=self.category,
                 severity=severity_of(ceiling, analysis.window_ns),
-                title=f"Many small messages between GPUs: {of_every_step(analysis, share(analysis, ceiling))}",
-                explanation=(
+                headline=Headline(
+                    "Many small messages between GPUs", of_every_step(analysis, share(analysis, ceiling))
+                ),
+                account=(
                     f"{counted(analysis, count, 'collective')} of {size(typical)} each (median), "
                     f"{duration(float(np.median((columns.end - columns.start)[small])))} each, stand alone for "
                     f"{part_of_step(analysis, length(exposed))}. Most of that is latency, not transfer."
                 ),
-                advice=(
+                remedies=(
                     "Join small tensors into one message: larger DDP buckets, one flattened all-reduce.",
                     "Let them run beside computation: async_op=True and wait() later.",
                 ),
                 ceiling_ns=ceiling,
                 window_ns=analysis.window_ns,
-                culprit=next(iter(np.array(columns.collective)[small].tolist()), ""),
+                culprit=Culprit(CulpritKind.COLLECTIVE, str(np.array(columns.collective)[small][0])),
                 device=device,
                 evidence=event_evidence(trace, columns.event[small]),
                 intervals=pairs(exposed),
-                code=_CODE,
-                cannot_tell="Which code sends them: record with stacks (with_stack=True).",
+                example=_CODE,
+                unknown=("Which code sends them: record with stacks (with_stack=True).",),
             )
             return

@@ -12,9 +12,12 @@ from rules.analysis.facts.memory_bound import MemoryBound, memory_bound
 from rules.analysis.facts.traffic import pointwise_traffic
 from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
 from rules.kernels.citation import measured_sentence
 from rules.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shares
+from rules.wording.words import for_python, ours, with_native
 
 ATTENTION_WORTH_A_WORD = 0.05  # of the time in such kernels
 
@@ -25,6 +28,23 @@ _FUSE_CODE = """model = torch.compile(model)          # joins neighbouring eleme
 @torch.compile
 def activation(x, bias, residual):    # or only the part that matters
     return torch.nn.functional.gelu(x + bias) * 0.5 + residual"""
+
+
+_NATIVE_ADVICE = ("Join neighbouring kernels, so that data stays in registers between them.",)
+_OF_ATTENTION = (
+    for_python(
+        "Use torch.nn.functional.scaled_dot_product_attention: one fused kernel, no scores in memory."
+    ),
+    "Pass masks as is_causal=True or as attn_mask instead of masked_fill.",
+)
+_OF_CHAINS = (
+    for_python("Compile the model: torch.compile joins neighbouring elementwise kernels into one."),
+    "Avoid casts and copies between operators: keep one data type and memory layout, use in-place or "
+    "fused operators.",
+)
+_UNKNOWN = ours(
+    "How close each kernel is to the memory's bandwidth: profile the longest with $NsightCompute."
+)
 
 
 @rule
@@ -77,23 +97,23 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
-            title=(
-                f"Attention scores go through memory: {of_every_step(analysis, share(analysis, ceiling))}"
-                if attention
-                else f"Unfused kernels only move memory: {of_every_step(analysis, share(analysis, ceiling))}"
+            headline=Headline(
+                "Attention scores go through memory" if attention else "Unfused kernels only move memory",
+                of_every_step(analysis, share(analysis, ceiling)),
+                names_culprit=attention,
             ),
-            explanation=f"{_explanation(analysis, worst, length(busy), ceiling)} {measured}".strip(),
-            advice=_advice(attention),
+            account=f"{_explanation(analysis, worst, length(busy), ceiling)} {measured}".strip(),
+            remedies=with_native(_NATIVE_ADVICE, _OF_ATTENTION if attention else _OF_CHAINS),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
-            culprit="attention scores" if attention else worst.families[0][0].label + " kernels",
+            culprit=Culprit(
+                CulpritKind.WORK, "attention scores" if attention else f"{worst.families[0][0].label} kernels"
+            ),
             device=worst.device,
             evidence=event_evidence(trace, evidence),
             intervals=pairs(busy),
-            code=_ATTENTION_CODE if attention else _FUSE_CODE,
-            cannot_tell=""
-            if measured
-            else "How close each kernel is to the memory's bandwidth: profile the longest with Nsight Compute.",
+            example=for_python(_ATTENTION_CODE if attention else _FUSE_CODE),
+            unknown=("" if measured else _UNKNOWN,),
             confidence="medium",
         )
 
@@ -116,16 +136,3 @@ def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int
             "mask, softmax and copies of the scores, which a fused attention kernel never writes to memory."
         )
     return text
-
-
-def _advice(attention: bool) -> tuple[str, ...]:
-    if attention:
-        return (
-            "Use torch.nn.functional.scaled_dot_product_attention: one fused kernel, no scores in memory.",
-            "Pass masks as is_causal=True or as attn_mask instead of masked_fill.",
-        )
-    return (
-        "Compile the model: torch.compile joins neighbouring elementwise kernels into one.",
-        "Avoid casts and copies between operators: keep one data type and memory layout, use in-place or "
-        "fused operators.",
-    )

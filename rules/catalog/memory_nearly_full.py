@@ -12,7 +12,9 @@ from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.lost_time import any_stream
 from rules.base import Category, Evidence, Finding, Need, Severity, rule
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
+from rules.wording.headline import Headline
 
 NEARLY_FULL = threshold(
     "memory-full",
@@ -91,23 +93,23 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=Severity.INFO,
-            title=(
-                f"GPU memory is nearly full: {percent(peak / (memory or 1))}"
+            headline=(
+                Headline("GPU memory is nearly full", percent(peak / (memory or 1)))
                 if full
-                else f"Reserved memory is not used: {size(unused)}"
+                else Headline("Reserved memory is not used", size(unused))
             ),
-            explanation=text,
-            advice=(
+            account=text,
+            remedies=(
                 "Lower the peak: smaller batches with gradient accumulation, activation checkpointing, 16-bit types.",
                 "Against fragmentation: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and constant shapes.",
             ),
             ceiling_ns=0,
             window_ns=analysis.window_ns,
-            culprit=reserved.name,
+            culprit=Culprit(CulpritKind.COUNTER, reserved.name),
             device=device,
             evidence=(_moment(trace, device, when, reserved.name),),
-            code=_CODE,
-            cannot_tell="Which tensors fill it: take a memory snapshot.",
+            example=_CODE,
+            unknown=("Which tensors fill it: take a memory snapshot.",),
         )
 
 

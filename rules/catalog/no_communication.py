@@ -9,6 +9,9 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Need, Severity, rule
+from rules.wording.communication_advice import BESIDE_COMPUTATION
+from rules.wording.headline import Headline
+from rules.wording.words import for_python, with_native
 
 _CODE = """torch.distributed.init_process_group("nccl")
 model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])
@@ -49,18 +52,20 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=Severity.INFO,
-            title=f"{len(ranks)} ranks and no communication between them",
-            explanation=(
+            headline=Headline(f"{len(ranks)} ranks and no communication between them"),
+            account=(
                 f"{len(ranks)} ranks were recorded and ran GPU work, but none of their kernels is a "
                 "collective. If they train one "
                 "model, gradients are not exchanged."
             ),
-            advice=("Check that the model is wrapped in DistributedDataParallel or FSDP.",),
+            remedies=with_native(
+                (BESIDE_COMPUTATION,),
+                (for_python("Check that the model is wrapped in DistributedDataParallel or FSDP."),),
+            ),
             ceiling_ns=0,
             window_ns=analysis.window_ns,
-            culprit="",
             evidence=event_evidence(trace, operations(analysis, analysis.active_devices[0]), 1),
-            code=_CODE,
-            cannot_tell="Whether communication happens outside the recorded steps: record whole steps.",
+            example=for_python(_CODE),
+            unknown=("Whether communication happens outside the recorded steps: record whole steps.",),
             confidence="low",
         )

@@ -15,12 +15,14 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
-from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
 from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
+from rules.wording.words import Words, for_python, ours, with_native
 
 I64 = npt.NDArray[np.int64]
 
@@ -41,6 +43,7 @@ with torch.autocast("cuda", dtype=torch.bfloat16):   # or mixed precision, faste
 loss.backward()"""
 
 
+_NATIVE_ADVICE = (ours("$AllowTf32 16-bit types."),)
 _FP16_CODE = """scaler = torch.amp.GradScaler("cuda")             # keeps small gradients from becoming 0 in fp16
 with torch.autocast("cuda", dtype=torch.float16):
     loss = model(batch).mean()
@@ -98,19 +101,24 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
-            title=f"Matrix products without tensor cores: {of_every_step(analysis, share(analysis, length(busy)))}",
-            explanation=_explanation(analysis, worst, events, length(busy), trace.name(longest)),
-            advice=_advice(analysis, worst, events),
+            headline=Headline(
+                ours("Matrix products without $tensor cores"),
+                of_every_step(analysis, share(analysis, length(busy))),
+            ),
+            account=_explanation(analysis, worst, events, length(busy), trace.name(longest)),
+            remedies=with_native(_NATIVE_ADVICE, map(for_python, _advice(analysis, worst, events))),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
-            culprit=shortened(trace.name(longest), 120),
+            culprit=kernel_culprit(trace, longest),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            code=_CODE if _has_tf32(trace, worst) else _FP16_CODE,
-            cannot_tell=(
-                "Whether the model tolerates lower precision, and how close these kernels are to the FP32 "
-                "peak (Nsight Compute)."
+            example=for_python(_CODE if _has_tf32(trace, worst) else _FP16_CODE),
+            unknown=(
+                ours(
+                    "Whether the model tolerates lower precision, and how close these kernels are to the FP32 "
+                    "peak ($NsightCompute)."
+                ),
             ),
         )
 
@@ -172,7 +180,7 @@ def _without(analysis: Analysis, device: int) -> I64:
     return kernels[wanted] if len(kernels) else kernels
 
 
-def _explanation(analysis: Analysis, device: int, events: I64, busy: int, name: str) -> str:
+def _explanation(analysis: Analysis, device: int, events: I64, busy: int, name: str) -> Words:
     kernels = of_family(
         analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION
     )
@@ -180,5 +188,6 @@ def _explanation(analysis: Analysis, device: int, events: I64, busy: int, name: 
     return (
         f"{percent(part)} of the time in matrix products and convolutions is spent on ordinary FP32 units: "
         f"{part_of_step(analysis, busy)}. The longest is {shortened(readable_name(name), 90)}. "
-        f"Tensor cores would be up to {_ratio(analysis.trace, device):.3g} times faster."
+        + ours("$Tensor cores would be up to ")
+        + f"{_ratio(analysis.trace, device):.3g} times faster."
     )

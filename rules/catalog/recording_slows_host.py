@@ -14,8 +14,11 @@ from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, leng
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
+from rules.culprit import reason
 from rules.thresholds import Unit, threshold
+from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share
+from rules.wording.words import ours
 
 NOTABLE_SHARE = threshold(
     "recording-overhead",
@@ -93,27 +96,35 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(length(own), analysis.window_ns) if length(own) else Severity.INFO,
-            title=(
-                f"The recording slows the CPU: {listed(options)} {'was' if options == ['memory'] else 'were'} recorded"
+            headline=(
+                Headline(
+                    "The recording slows the CPU",
+                    f"{listed(options)} {'were' if trace.capture.with_stack else 'was'} recorded",
+                )
                 if options
-                else f"The profiler itself stalls the GPU: {of_every_step(analysis, share(analysis, length(own)))}"
+                else Headline(
+                    "The profiler itself stalls the GPU",
+                    of_every_step(analysis, share(analysis, length(own))),
+                )
             ),
-            explanation=text.strip(),
-            advice=(
+            account=text.strip(),
+            remedies=(
                 "Record again without stacks, memory and shapes for the times, and keep this one to see where.",
             ),
             ceiling_ns=length(own),
             window_ns=analysis.window_ns,
-            culprit="with_stack"
-            if trace.capture.with_stack
-            else "profile_memory"
-            if trace.capture.profile_memory
-            else "profiler",
+            culprit=reason(
+                "with_stack"
+                if trace.capture.with_stack
+                else "profile_memory"
+                if trace.capture.profile_memory
+                else "profiler"
+            ),
             device=device,
             evidence=event_evidence(trace, trace.events.of_kind(EventKind.OVERHEAD), 10),
             intervals=pairs(own),
-            code=_CODE,
-            cannot_tell="How long the step takes without the profiler: time it with CUDA events.",
+            example=_CODE,
+            unknown=(ours("How long the step takes without the profiler: time it with $CUDA events."),),
             confidence="medium",
             of_recording=True,
         )

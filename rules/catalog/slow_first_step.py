@@ -9,11 +9,12 @@ from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.warm_up import step_evidence, warm_up
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
-from rules.wording.phrases import listed
+from rules.wording.headline import Headline
+from rules.wording.words import Words, listed_words, ours
 
-_CODE = """schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # warmup: recorded, then thrown away
-# Nsight Systems: call torch.cuda.cudart().cudaProfilerStart() one or two steps before those that matter"""
+_CODE = """schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # warmup: recorded, then thrown away"""
 
 
 @rule
@@ -50,31 +51,31 @@ When it is wrong
         ):
             return
         slowest = found.slowest
-        text = (
+        text: Words = (
             f"{slowest.name} takes {duration(slowest.duration)}, "
             f"{three_digits(slowest.duration / max(found.usual_ns, 1))} times a "
             f"steady step ({duration(found.usual_ns)}), right after the recording began."
         )
         if found.contains:
-            text += f" It contains {listed(found.contains)}."
+            text += " It contains " + listed_words(found.contains) + "."
         yield Finding(
             rule=self.id,
             category=self.category,
             severity=severity_of(found.extra_ns, found.recorded_ns),
-            title=(
-                f"The first recorded step is slow: {three_digits(slowest.duration / max(found.usual_ns, 1))} "
-                "times the others"
+            headline=Headline(
+                "The first recorded step is slow",
+                f"{three_digits(slowest.duration / max(found.usual_ns, 1))} times the others",
             ),
-            explanation=f"{text} It is left out of the other findings.",
-            advice=("Start recording a step or two before the steps that matter.",),
+            account=text + " It is left out of the other findings.",
+            remedies=("Start recording a step or two before the steps that matter.",),
             ceiling_ns=found.extra_ns,
             window_ns=found.recorded_ns,
-            culprit=slowest.name,
+            culprit=Culprit(CulpritKind.STEP, slowest.name),
             rank=slowest.rank,
             evidence=step_evidence(analysis, found.warm),
             intervals=tuple((step.start, step.end) for step in found.warm),
-            code=_CODE,
-            cannot_tell="What the step did besides: record with stacks.",
+            example=_CODE + ours("$StartTheRecorder"),
+            unknown=("What the step did besides: record with stacks.",),
             confidence="medium",
             of_recording=True,
         )

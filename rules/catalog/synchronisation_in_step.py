@@ -18,8 +18,10 @@ from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
 from rules.analysis.names.calls import Call
 from rules.base import Category, Finding, Need, rule
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.phrases import counted, listed, share
+from rules.wording.words import Words, for_native, for_python, ours, with_native
 
 I64 = npt.NDArray[np.int64]
 
@@ -61,6 +63,41 @@ torch.cuda.synchronize()
 print(start.elapsed_time(end), "ms")"""
 
 
+_NATIVE_ADVICE = (
+    ours(
+        "Wait for what is needed instead of everything: $cudaEventSynchronize on the CPU, or $cudaStreamWaitEvent, "
+        "with which the GPU waits and the CPU stays ahead."
+    ),
+    ours("Copy results with $cudaMemcpyAsync into pinned memory, and read them late and many at once."),
+)
+_OF_SIZES = (
+    for_python(
+        "Keep sizes fixed: torch.where or a product with the mask instead of x[mask] and nonzero, "
+        "torch.nonzero_static where the number is known."
+    ),
+    "Or compute the indices once, outside the loop.",
+)
+_OF_READ_BACKS = (
+    for_python(
+        "Keep values on the GPU and read them back once in many steps: collect loss.detach() and call "
+        ".item() on their mean."
+    ),
+    for_python(
+        "Replace conditions on tensors by torch.where, and copy results with non_blocking=True into pinned memory."
+    ),
+)
+_OF_SYNCHRONISATION = (
+    for_python(
+        ours(
+            "Remove torch.cuda.synchronize() from the step; to measure time, record $CUDA events and read them later."
+        )
+    ),
+    for_python(
+        "If another stream must wait, use stream.wait_event(event): it makes the GPU wait, not the CPU."
+    ),
+)
+
+
 @rule
 class SynchronisationInStep:
     """Idle time caused by blocking calls and scalar read-backs."""
@@ -100,17 +137,21 @@ When it is wrong
         culprit = waiting.culprit
         calls = len(_outside_read_backs(analysis, waiting.device))
         copied = len(_scalars_without_operators(analysis, waiting.device))
-        read_back = "aten::" in culprit or "Memcpy" in culprit or 2 * copied > calls > 0
+        copies = culprit.kind is CulpritKind.CALL and "Memcpy" in culprit.name
+        read_back = culprit.is_in(CulpritKind.OPERATOR, "aten::") or copies or 2 * copied > calls > 0
         yield idle_finding(
             self,
             waiting,
-            headline="Waiting for results stalls the GPU",
-            explanation=_explanation(analysis, waiting, copied, calls - copied),
-            advice=_advice(culprit, read_back),
-            code=_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE,
-            cannot_tell=""
-            if trace.capture.with_stack
-            else "Which line calls it: record with stacks (with_stack=True).",
+            what="Waiting for results stalls the GPU",
+            account=_explanation(analysis, waiting, copied, calls - copied),
+            remedies=with_native(_NATIVE_ADVICE, _advice(culprit, read_back)),
+            example=for_python(_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE),
+            unknown=(
+                for_native(ours("Which line calls it: record backtraces ($RecordBacktraces).")),
+                ""
+                if trace.capture.with_stack
+                else "Which line calls it: record with stacks (with_stack=True).",
+            ),
         )
 
 
@@ -129,7 +170,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, copied: int, calls: int)
         f"until new work arrives: {waiting.part}."
     )
     where = [
-        f"{each.culprit} ({percent(share(analysis, each.ns))}, {each.count:,} gap{'s' if each.count != 1 else ''})"
+        f"{each.culprit.text} ({percent(share(analysis, each.ns))}, {each.count:,} gap{'s' if each.count != 1 else ''})"
         for number, each in enumerate(waiting.blames[:3])
         if not number or share(analysis, each.ns) >= LEAST_CULPRIT
     ]
@@ -172,20 +213,7 @@ def _scalars_without_operators(analysis: Analysis, device: int) -> I64:
     return calls[(trace.events.end[calls] > t0) & (trace.events.start[calls] < t1)]
 
 
-def _advice(culprit: str, read_back: bool) -> tuple[str, ...]:
-    if any(name in culprit for name in _SIZED):
-        return (
-            "Keep sizes fixed: torch.where or a product with the mask instead of x[mask] and nonzero, "
-            "torch.nonzero_static where the number is known.",
-            "Or compute the indices once, outside the loop.",
-        )
-    if read_back:
-        return (
-            "Keep values on the GPU and read them back once in many steps: collect loss.detach() and call "
-            ".item() on their mean.",
-            "Replace conditions on tensors by torch.where, and copy results with non_blocking=True into pinned memory.",
-        )
-    return (
-        "Remove torch.cuda.synchronize() from the step; to measure time, record CUDA events and read them later.",
-        "If another stream must wait, use stream.wait_event(event): it makes the GPU wait, not the CPU.",
-    )
+def _advice(culprit: Culprit, read_back: bool) -> tuple[Words, ...]:
+    if any(name.startswith(_SIZED) for name in culprit.names):
+        return _OF_SIZES
+    return _OF_READ_BACKS if read_back else _OF_SYNCHRONISATION

@@ -13,12 +13,14 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.kernels import readable_name
 from rules.analysis.steps.steps import Step
 from rules.analysis.steps.warm_up import step_evidence
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
+from rules.wording.headline import Headline
 from rules.wording.phrases import device_name, listed, share, shortened
 
 LEAST_RATIO = threshold(
@@ -85,20 +87,22 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
-            title=f"Steps take unequal time: {percent(share(analysis, extra))} above the median",
-            explanation=_explanation(analysis, slow, usual, reasons),
-            advice=(
+            headline=Headline(
+                "Steps take unequal time", f"{percent(share(analysis, extra))} above the median"
+            ),
+            account=_explanation(analysis, slow, usual, reasons),
+            remedies=(
                 f"Compare {longest.name} with its neighbours: what runs only there?",
                 "Batch inputs of similar length together, and move logging and saving out of the loop.",
             ),
             ceiling_ns=min(ceiling, analysis.window_ns),
             window_ns=analysis.window_ns,
-            culprit=longest.name,
+            culprit=Culprit(CulpritKind.STEP, longest.name),
             rank=longest.rank,
             evidence=step_evidence(analysis, tuple(slow)),
             intervals=tuple((step.start, step.end) for step in slow),
-            code=_CODE,
-            cannot_tell="Whether this repeats: record more steps.",
+            example=_CODE,
+            unknown=("Whether this repeats: record more steps.",),
             confidence="medium",
         )
 
@@ -126,22 +130,28 @@ When it is wrong
                 rule=self.id,
                 category=self.category,
                 severity=Severity.INFO,
-                title=f"One kernel's time varies: {shortened(readable_name(trace.strings[worst]), 60)}",
-                explanation=(
+                headline=Headline(
+                    "One kernel's time varies",
+                    shortened(readable_name(trace.strings[worst]), 60),
+                    names_culprit=True,
+                ),
+                account=(
                     f"It runs {count[worst]:,} times on {device_name(trace, device)}, "
                     f"{duration(mean[worst])} on average, and its standard deviation is "
                     f"{three_digits(spread[worst])} times that. Often the same kernel serves small and large tensors."
                 ),
-                advice=("Group its runs by grid size to see whether they do different amounts of work.",),
+                remedies=("Group its runs by grid size to see whether they do different amounts of work.",),
                 ceiling_ns=0,
                 window_ns=analysis.window_ns,
-                culprit=shortened(trace.strings[worst], 120),
+                culprit=kernel_culprit(trace, int(mine[0])),
                 device=device,
                 evidence=event_evidence(trace, mine, 5),
-                code=_CODE,
-                cannot_tell=""
-                if trace.capture.record_shapes
-                else "Which shapes it ran on: record with record_shapes=True.",
+                example=_CODE,
+                unknown=(
+                    ""
+                    if trace.capture.record_shapes
+                    else "Which shapes it ran on: record with record_shapes=True.",
+                ),
                 confidence="low",
             )
             return

@@ -14,6 +14,7 @@ from rules.analysis.names.regions import is_loader
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE
 from rules.wording.phrases import listed, share
+from rules.wording.words import Words, for_python, with_native
 
 _LOADER_CODE = """loader = DataLoader(
     dataset,
@@ -33,6 +34,9 @@ for step in range(steps):
     batch = upcoming.result()
     upcoming = pool.submit(load_batch)    # the next batch is prepared while the GPU works
     train_step(batch)"""
+
+
+_NATIVE_ADVICE = ("Prepare the next input in another thread while the GPU works on this one.",)
 
 
 @rule
@@ -69,55 +73,62 @@ When it is wrong
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         culprit = waiting.culprit
-        loader = is_loader(culprit)
+        loader = is_loader(culprit.name)
         yield idle_finding(
             self,
             waiting,
-            headline="The GPU waits for data",
-            explanation=_explanation(analysis, waiting),
-            advice=_advice(culprit, loader),
-            code=_LOADER_CODE if loader else _REGION_CODE,
-            cannot_tell=(
-                f"What inside {culprit} is slow. Record with stacks (with_stack=True), or put record_function regions "
-                "around reading, decoding and collating."
+            what="The GPU waits for data",
+            account=_explanation(analysis, waiting),
+            remedies=with_native(_NATIVE_ADVICE, _advice(culprit.name, loader)),
+            example=for_python(_LOADER_CODE if loader else _REGION_CODE),
+            unknown=(
+                f"What inside {culprit.text} is slow. Record with stacks (with_stack=True), or put record_function "
+                "regions around reading, decoding and collating.",
             ),
         )
 
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     text = (
-        f"While {waiting.culprit} runs, nothing is launched and the GPU idles: "
+        f"While {waiting.culprit.text} runs, nothing is launched and the GPU idles: "
         f"{waiting.part}, the longest wait {duration(waiting.longest_ns)}."
     )
     others = [
-        f"{each.culprit} ({percent(share(analysis, each.ns))})"
+        f"{each.culprit.text} ({percent(share(analysis, each.ns))})"
         for each in waiting.blames[1:3]
         if share(analysis, each.ns) >= analysis.thresholds[LEAST_SHARE]
     ]
     if others:
         text += f" Also waited for: {listed(others)}."
-    if "_SingleProcessDataLoaderIter" in waiting.culprit:
+    if "_SingleProcessDataLoaderIter" in waiting.culprit.name:
         text += (
             " The DataLoader has no worker processes (num_workers=0): it loads in the training thread itself."
         )
-    elif "_MultiProcessingDataLoaderIter" in waiting.culprit:
+    elif "_MultiProcessingDataLoaderIter" in waiting.culprit.name:
         text += " The DataLoader has worker processes, but they deliver batches more slowly than the GPU uses them."
     return text
 
 
-def _advice(culprit: str, loader: bool) -> tuple[str, ...]:
-    if "_MultiProcessingDataLoaderIter" in culprit:
+def _advice(region: str, loader: bool) -> tuple[Words, ...]:
+    if "_MultiProcessingDataLoaderIter" in region:
         return (
-            "Use more workers (num_workers up to the number of CPU cores for each GPU) and a larger prefetch_factor.",
+            for_python(
+                "Use more workers (num_workers up to the number of CPU cores for each GPU) and a larger "
+                "prefetch_factor."
+            ),
             "Make one sample cheaper: cache decoded data, use a faster decoder, move augmentation to the GPU.",
         )
     if loader:
         return (
-            "Load in worker processes: DataLoader(..., num_workers=8, pin_memory=True, persistent_workers=True).",
-            "Prepare the next batch while the GPU works on this one.",
+            for_python(
+                "Load in worker processes: DataLoader(..., num_workers=8, pin_memory=True, persistent_workers=True)."
+            ),
+            for_python("Prepare the next batch while the GPU works on this one."),
         )
     return (
-        f"Prepare the next batch in a thread or worker process while the GPU works, so that {culprit} is off "
-        "the critical path.",
-        "Launch the next forward pass before preparing the batch after it.",
+        for_python(
+            f"Prepare the next batch in a thread or worker process while the GPU works, so that {region} is off "
+            "the critical path."
+        ),
+        for_python("Launch the next forward pass before preparing the batch after it."),
     )

@@ -8,16 +8,17 @@ from typing import ClassVar
 from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.host_language import host_code, is_python
+from rules.analysis.facts.host_language import host_code
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.culprits import OUTSIDE_REGIONS
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
 from rules.analysis.names.calls import Call, call_of
 from rules.base import Category, Finding, Need, rule
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.host_work import advice_by_name
 from rules.wording.phrases import share, shares
+from rules.wording.words import Words, for_native, for_python, ours, with_native
 
 MOST_OF_IT = 0.8  # of the waiting: then one culprit is all that needs saying
 
@@ -71,11 +72,13 @@ When it is wrong
         yield idle_finding(
             self,
             waiting,
-            headline=f"The GPU waits for {host_code(trace)}",
-            explanation=_explanation(analysis, waiting),
-            advice=_advice(culprit, waiting.inside_culprit()) + _advice_by_steps(trace, waiting),
-            code=_CODE,
-            cannot_tell=_cannot_tell(trace, culprit),
+            what=f"The GPU waits for {host_code(trace)}",
+            account=_explanation(analysis, waiting),
+            remedies=with_native(
+                _NATIVE_ADVICE, (*_advice(culprit, waiting.inside_culprit()), *_advice_by_steps(waiting))
+            ),
+            example=for_python(_CODE),
+            unknown=("" if is_call(culprit) else _UNKNOWN_OF_NATIVE, _cannot_tell(trace, culprit)),
         )
 
 
@@ -83,93 +86,118 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     first = waiting.blames[0]
     part, longest = waiting.part, duration(waiting.longest_ns)
     if first.ns < MOST_OF_IT * waiting.worst_ns:
-        where = shares(analysis, [(each.culprit, each.ns) for each in waiting.blames], 4)
+        where = waiting.where(4)
         return (
             f"The CPU does something else than launching, and the GPU has finished its queue: {part}, the longest wait "
             f"{longest}. Where{waiting.on_worst}: {where}."
         )
     text = (
         f"{_doing(first.culprit)}, nothing is launched and the GPU has finished its queue: {part}. "
-        f"{first.culprit} alone is {percent(share(analysis, first.ns))}{waiting.on_worst}, the longest wait {longest}."
+        f"{first.culprit.text} alone is {percent(share(analysis, first.ns))}{waiting.on_worst}, "
+        f"the longest wait {longest}."
     )
     least = analysis.thresholds[LEAST_SHARE]
-    others = shares(analysis, [(each.culprit, each.ns) for each in waiting.blames[1:]], 3, least)
+    others = shares(analysis, [(each.culprit.text, each.ns) for each in waiting.blames[1:]], 3, least)
     return f"{text} Also: {others}." if others else text
 
 
-def _doing(culprit: str) -> str:
+def _doing(culprit: Culprit) -> str:
     if is_call(culprit):
-        return f"While the CPU is inside {culprit}"
-    return f"While {culprit} runs" if OUTSIDE_REGIONS in culprit else f"While {culprit} runs on the CPU"
+        return f"While the CPU is inside {culprit.text}"
+    outside = culprit.is_in(CulpritKind.OUTSIDE)
+    return f"While {culprit.text} runs" if outside else f"While {culprit.text} runs on the CPU"
 
 
-def is_operator(culprit: str) -> bool:
-    """Whether the culprit is one of PyTorch's operators, alone or in a region."""
-    return culprit.startswith("aten::")
+def is_call(culprit: Culprit) -> bool:
+    """Whether the culprit is a known API call, alone or in an operator."""
+    return culprit.kind is CulpritKind.CALL and call_of(culprit.name) is not Call.OTHER
 
 
-def is_call(culprit: str) -> bool:
-    """Whether the culprit is an API call, alone or in an operator."""
-    return call_of(culprit.split(" ")[0]) is not Call.OTHER
-
-
-def _advice_by_steps(trace: Trace, waiting: IdleTime) -> tuple[str, ...]:
-    if not waiting.extent.few or not is_python(trace) or advice_by_name(waiting.culprit):
+def _advice_by_steps(waiting: IdleTime) -> tuple[Words, ...]:
+    if not waiting.extent.few or advice_by_name(waiting.culprit):
         return ()
     return (
-        f"It comes {waiting.extent.text}: look for what does not run in every step. Garbage collection can be moved "
-        "(gc.disable(), and gc.collect() every few hundred steps); logging, saving and evaluating can be made rarer.",
+        for_python(
+            f"It comes {waiting.extent.text}: look for what does not run in every step. Garbage collection can be "
+            "moved (gc.disable(), and gc.collect() every few hundred steps); logging, saving and evaluating can be "
+            "made rarer."
+        ),
     )
 
 
-def _advice(culprit: str, launches: int) -> tuple[str, ...]:
-    lower = culprit.lower()
+def _advice(culprit: Culprit, launches: int) -> tuple[Words, ...]:
     if (known := advice_by_name(culprit)) and not is_call(culprit):
         return known
-    if "optimizer" in lower:
-        return (
-            "Let the optimizer run as few fused kernels: torch.optim.AdamW(params, fused=True).",
-            "Compile the step: torch.compile(optimizer.step).",
-        )
+    if any("optimizer" in name.lower() for name in culprit.names):
+        return _OF_OPTIMIZERS
     if is_call(culprit):
+        return _OF_CALLS
+    if culprit.is_in(CulpritKind.OUTSIDE):
+        return _OUTSIDE
+    if culprit.kind is CulpritKind.OPERATOR and culprit.name.startswith("aten::"):
         return (
-            "A call that takes this long usually loads a kernel's code on first use: run a few warm-up steps before "
-            "measuring" + ("." if culprit.startswith("hip") else ", or set CUDA_MODULE_LOADING=EAGER."),
-            "If it is slow in later steps too, look for what else holds the driver: other threads, other processes on "
-            "this GPU, full memory.",
-        )
-    if OUTSIDE_REGIONS in culprit:
-        return (
-            "Find out what runs there: record with stacks, or put record_function regions around parts of the step.",
-            "Then move it to a worker process or a thread, or launch the next forward pass before it.",
-        )
-    if is_operator(culprit):
-        return (
-            f"Find out why {culprit.split(' ')[0]} takes long on the CPU: first use, tensors that lie on the CPU, or "
-            "very many small ones.",
-            "Compile the code around it (torch.compile), so that many operators become one launch.",
+            for_python(
+                f"Find out why {culprit.name} takes long on the CPU: first use, tensors that lie on the CPU, or "
+                "very many small ones."
+            ),
+            for_python(
+                "Compile the code around it (torch.compile), so that many operators become one launch."
+            ),
         )
     if launches:
         return (
-            f"Find what {culprit} does between its launches: hooks, bookkeeping, graph breaks, conversions on the CPU.",
-            "Compile it (torch.compile) or capture it as a CUDA graph, so that Python is not in between.",
+            f"Find what {culprit.text} does between its launches: hooks, bookkeeping, graph breaks, conversions on the "
+            "CPU.",
+            for_python(
+                ours(
+                    "Compile it (torch.compile) or capture it as a $CUDA graph, so that Python is not in between."
+                )
+            ),
         )
     return (
-        f"Run {culprit} in a worker process or a thread that prepares the next step, off the critical path.",
-        "Or launch the next forward pass first, and do this work while the GPU computes.",
+        f"Run {culprit.text} in a worker process or a thread that prepares the next step, off the critical path.",
+        for_python("Or launch the next forward pass first, and do this work while the GPU computes."),
     )
 
 
-def _cannot_tell(trace: Trace, culprit: str) -> str:
+_NATIVE_ADVICE = (
+    ours(
+        "Find out what runs there: put $NVTX ranges ($nvtxRangePushA) around the parts of a step, or sample the CPU "
+        "($SampleTheCpu)."
+    ),
+    "Then move it to another thread, or launch the next work for the GPU before it.",
+)
+_UNKNOWN_OF_NATIVE = for_native(ours("What the CPU does there: record $NVTX ranges or CPU samples."))
+_OF_CALLS = (
+    ours(
+        "A call that takes this long usually loads a kernel's code on first use: run a few warm-up steps before "
+        "measuring$OrLoadEagerly."
+    ),
+    "If it is slow in later steps too, look for what else holds the driver: other threads, other processes on "
+    "this GPU, full memory.",
+)
+_OF_OPTIMIZERS = (
+    for_python("Let the optimizer run as few fused kernels: torch.optim.AdamW(params, fused=True)."),
+    for_python("Compile the step: torch.compile(optimizer.step)."),
+)
+_OUTSIDE = (
+    for_python(
+        "Find out what runs there: record with stacks, or put record_function regions around parts of the step."
+    ),
+    for_python("Then move it to a worker process or a thread, or launch the next forward pass before it."),
+)
+
+
+def _cannot_tell(trace: Trace, culprit: Culprit) -> str:
     if trace.capture.with_stack:
-        return f"Which lines of {culprit} are slow: use a CPU profiler such as py-spy on this process."
-    if OUTSIDE_REGIONS in culprit:
+        return f"Which lines of {culprit.text} are slow: use a CPU profiler such as py-spy on this process."
+    if culprit.is_in(CulpritKind.OUTSIDE):
         return (
             "What the CPU does there: record with stacks (with_stack=True), or add record_function regions."
         )
     if is_call(culprit):
         return "What the driver does in that call."
     return (
-        f"What inside {culprit} is slow: record with stacks (with_stack=True) or put record_function regions "
+        f"What inside {culprit.text} is slow: record with stacks (with_stack=True) or put record_function regions "
         "around its parts."
     )

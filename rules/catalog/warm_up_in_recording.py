@@ -9,8 +9,10 @@ from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.warm_up import WarmUp, step_evidence, warm_up
 from rules.base import Category, Finding, Need, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
-from rules.wording.phrases import listed
+from rules.wording.headline import Headline
+from rules.wording.words import Words, listed_words
 
 _CODE = """schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # skip compilation and first allocations
 write = torch.profiler.tensorboard_trace_handler("trace")
@@ -62,9 +64,11 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(found.extra_ns, found.recorded_ns),
-            title=f"Warm-up is in the recording: {_part(found.extra_ns / found.recorded_ns)} of it",
-            explanation=_explanation(found),
-            advice=(
+            headline=Headline(
+                "Warm-up is in the recording", f"{_part(found.extra_ns / found.recorded_ns)} of it"
+            ),
+            account=_explanation(found),
+            remedies=(
                 "Record later steps: torch.profiler.schedule(wait=5, warmup=2, active=5).",
                 "If start-up itself is too slow, keep compiled code between runs "
                 "(TORCHINDUCTOR_FX_GRAPH_CACHE=1) and avoid "
@@ -72,29 +76,29 @@ When it is wrong
             ),
             ceiling_ns=found.extra_ns,
             window_ns=found.recorded_ns,
-            culprit=slowest.name,
+            culprit=Culprit(CulpritKind.STEP, slowest.name),
             rank=slowest.rank,
             evidence=step_evidence(analysis, found.warm),
             intervals=tuple((step.start, step.end) for step in found.warm),
-            code=_CODE,
-            cannot_tell=(
+            example=_CODE,
+            unknown=(
                 "Whether later steps would be slow again, for instance by recompiling for new shapes: record "
-                "a longer run."
+                "a longer run.",
             ),
             of_recording=True,
         )
 
 
-def _explanation(found: WarmUp) -> str:
+def _explanation(found: WarmUp) -> Words:
     slowest, count = found.slowest, len(found.warm)
-    text = (
+    text: Words = (
         f"{count} of {count + len(found.steady)} steps {'is' if count == 1 else 'are'} warm-up: {slowest.name} takes "
         f"{duration(slowest.duration)}, {three_digits(slowest.duration / max(found.usual_ns, 1))} times a steady step "
         f"({duration(found.usual_ns)})."
     )
     if found.contains:
-        text += f" It contains {listed(found.contains)}."
-    return f"{text} All other findings look at the steady steps only."
+        text += " It contains " + listed_words(found.contains) + "."
+    return text + " All other findings look at the steady steps only."
 
 
 def _part(share: float) -> str:

@@ -99,7 +99,7 @@ def _by_category(finding: Finding) -> object:
 
 def _kernel_of(finding: Finding) -> str:
     """A fault that counters show is that of one kernel."""
-    return base_name(finding.culprit) if finding.kernel is not None else ""
+    return base_name(finding.culprit.name) if finding.kernel is not None else ""
 
 
 def _changed(

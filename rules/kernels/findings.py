@@ -18,12 +18,14 @@ from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, Severity, rules, severity_of
+from rules.culprit import Culprit, CulpritKind
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
 from rules.kernels.conditions import caution
 from rules.kernels.join import kernel_join
 from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, profiled_ns
+from rules.wording.headline import Headline
 
 I64 = npt.NDArray[np.int64]
 LONGEST_NAME = 70
@@ -98,19 +100,19 @@ def findings(rule: str, analysis: Analysis, groups: Iterable[tuple[KernelGroup, 
             rule=rule,
             category=fault.category,
             severity=fault.severity or severity_of(ceiling, weight.window_ns),
-            title=f"{short_name(group.name)}: {fault.title}",
-            explanation=f"{_verdict_first(group.representative, fault)}{fault.explanation}{weight.text}",
-            advice=fault.advice,
+            headline=Headline(fault.title, subject=short_name(group.name), names_culprit=True),
+            account=f"{_verdict_first(group.representative, fault)}{fault.explanation}{weight.text}",
+            remedies=fault.advice,
             ceiling_ns=ceiling,
             window_ns=weight.window_ns,
-            culprit=group.name,
+            culprit=Culprit(CulpritKind.KERNEL, group.name),
             rank=_rank(trace, weight.events),
             device=_device(trace, weight.events),
             kernel=group.representative.id,
             evidence=event_evidence(trace, weight.events, MOST_EVIDENCE),
             intervals=pairs(union(trace.events.start[weight.events], trace.events.end[weight.events])),
-            code=fault.code,
-            cannot_tell=" ".join(note for note in notes if note),
+            example=fault.code,
+            unknown=(" ".join(note for note in notes if note),),
             confidence=fault.confidence,
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.training import is_training
 from rules.analysis.ranks.collectives import CollectiveColumns
+from rules.wording.words import Words, for_python, ours
 
 SMALL_BYTES = 1_000_000  # below this the latency is most of a collective
 
@@ -20,8 +21,13 @@ MANY = 8  # collectives a step: gradients travel in fewer, sums of split layers 
 class Remedy:
     """Sentences that say what to try, and code that shows it."""
 
-    advice: tuple[str, ...]
+    advice: tuple[Words, ...]
     code: str
+
+
+BESIDE_COMPUTATION = (
+    "Start each transfer on a stream of its own as soon as its data is there, and compute meanwhile."
+)
 
 
 _DDP_CODE = """model = torch.nn.parallel.DistributedDataParallel(
@@ -42,9 +48,13 @@ for request in requests:
 
 _OF_GRADIENTS = Remedy(
     (
-        "Reduce gradients in several buckets while backward still runs: DistributedDataParallel(bucket_cap_mb=25), not "
-        "one all-reduce after it.",
-        "Reduce less often (gradient accumulation with model.no_sync()) or less data (bf16 compression hook).",
+        for_python(
+            "Reduce gradients in several buckets while backward still runs: DistributedDataParallel(bucket_cap_mb=25), "
+            "not one all-reduce after it."
+        ),
+        for_python(
+            "Reduce less often (gradient accumulation with model.no_sync()) or less data (bf16 compression hook)."
+        ),
     ),
     _DDP_CODE,
 )
@@ -59,23 +69,33 @@ _OF_SHARDS = Remedy(
 )
 _OF_SMALL_MESSAGES = Remedy(
     (
-        "The messages are small: join them (larger buckets, one flattened tensor), or hide them in computation.",
-        "Capture computation and communication as one CUDA graph, so that no rank is late in launching them.",
+        for_python(
+            "The messages are small: join them (larger buckets, one flattened tensor), or hide them in computation."
+        ),
+        ours(
+            "Capture computation and communication as one $CUDA graph, so that no rank is late in launching them."
+        ),
     ),
     _DDP_CODE,
 )
 _OF_ACTIVATIONS = Remedy(
     (
-        "Where layers are split over GPUs (tensor parallel), every layer waits for these sums: use only as many GPUs "
-        "for one model as its memory needs, and serve copies of it instead.",
-        "Use the serving engine's own all-reduce inside a node, and hide it behind the other half of the batch.",
+        for_python(
+            "Where layers are split over GPUs (tensor parallel), every layer waits for these sums: use only as many "
+            "GPUs for one model as its memory needs, and serve copies of it instead."
+        ),
+        for_python(
+            "Use the serving engine's own all-reduce inside a node, and hide it behind the other half of the batch."
+        ),
     ),
     _HALVES_CODE,
 )
 _OF_EXPERTS = Remedy(
     (
-        "Compute what needs no exchanged tokens meanwhile: shared experts, or the other half of the batch (two "
-        "micro-batches that take turns).",
+        for_python(
+            "Compute what needs no exchanged tokens meanwhile: shared experts, or the other half of the batch (two "
+            "micro-batches that take turns)."
+        ),
         "Send less: 8-bit or 16-bit tokens, fewer experts for each token, experts of one token inside one node.",
         "Spread the tokens evenly: everybody waits for the busiest expert.",
     ),
@@ -83,10 +103,14 @@ _OF_EXPERTS = Remedy(
 )
 _OF_NEIGHBOURS = Remedy(
     (
-        "In a pipeline a stage waits here for its neighbour: use more micro-batches, an interleaved schedule, and "
-        "stages of equal work.",
-        "Where pieces travel around a ring or between experts, start the next transfer (batch_isend_irecv on a stream "
-        "of its own) before computing on this one.",
+        for_python(
+            "In a pipeline a stage waits here for its neighbour: use more micro-batches, an interleaved schedule, and "
+            "stages of equal work."
+        ),
+        for_python(
+            "Where pieces travel around a ring or between experts, start the next transfer (batch_isend_irecv on a "
+            "stream of its own) before computing on this one."
+        ),
     ),
     _RING_CODE,
 )

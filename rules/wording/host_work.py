@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from rules.culprit import Culprit
+from rules.wording.words import Words, for_python
+
 _COMPILING = re.compile(
     r"dynamo|inductor|torch.?compile|compiledfxgraph|compile_fx|async_compile|autotun|triton.*compil|aot_|fx_codegen",
     re.IGNORECASE,
@@ -22,28 +25,34 @@ _LOGGING = re.compile(
     re.IGNORECASE,
 )
 
-_ADVICE = (
+_ADVICE: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
     (
         _COMPILING,
         (
             "If this comes again in later steps, the model is compiled anew: TORCH_LOGS=recompiles says why.",
-            "Mark sizes that change as dynamic (torch._dynamo.mark_dynamic, torch.compile(dynamic=True)), or pad "
-            "inputs to a few sizes.",
+            for_python(
+                "Mark sizes that change as dynamic (torch._dynamo.mark_dynamic, torch.compile(dynamic=True)), or pad "
+                "inputs to a few sizes."
+            ),
         ),
     ),
     (
         _SAVING,
         (
-            "Save in the background: torch.distributed.checkpoint.async_save, or copy to pinned memory and write from "
-            "a thread.",
+            for_python(
+                "Save in the background: torch.distributed.checkpoint.async_save, or copy to pinned memory and write "
+                "from a thread."
+            ),
             "Save less often, and only on the ranks that must.",
         ),
     ),
     (
         _CPU_OPTIMIZER,
         (
-            "Keep the optimizer's state on the GPU if it fits: shard it over the ranks (FSDP, ZeRO), or hold it in 8 "
-            "bits.",
+            for_python(
+                "Keep the optimizer's state on the GPU if it fits: shard it over the ranks (FSDP, ZeRO), or hold it in "
+                "8 bits."
+            ),
             "If it must stay on the CPU, update one part of the parameters while the GPU works on another.",
         ),
     ),
@@ -58,12 +67,12 @@ _ADVICE = (
         _LOGGING,
         (
             "Log less often, and do the formatting and writing in a thread.",
-            "Or launch the next forward pass first, and do this work while the GPU computes.",
+            for_python("Or launch the next forward pass first, and do this work while the GPU computes."),
         ),
     ),
 )
 
 
-def advice_by_name(culprit: str) -> tuple[str, ...]:
-    """What usually helps against work of this name; nothing where the name says nothing."""
-    return next((advice for pattern, advice in _ADVICE if pattern.search(culprit)), ())
+def advice_by_name(culprit: Culprit) -> tuple[Words, ...]:
+    """What usually helps against work of the names that a culprit has; nothing where they say nothing."""
+    return next((advice for pattern, advice in _ADVICE if any(map(pattern.search, culprit.names))), ())

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from parsers.model import Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
+from rules.wording.headline import Part
 
 
-def of_every_step(analysis: Analysis, share: float) -> str:
+def of_every_step(analysis: Analysis, share: float) -> Part:
     """ "57 % of every step", or "of the recorded time" where no steps were found."""
-    if not analysis.steps_in_window:
-        return f"{percent(share)} of the recorded time"
-    return f"{percent(share)} of {'every' if analysis.steps_in_window > 1 else 'the'} step"
+    return Part(share, analysis.steps_in_window)
 
 
 def part_of_step(analysis: Analysis, ns: float) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import IdleTable
+from rules.culprit import Culprit, CulpritKind
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 ZOOMS = {"whole run": 1.0, "1/16": 1 / 16, "1/400": 1 / 400, "1/20000": 1 / 20_000}
@@ -80,7 +81,8 @@ def with_gaps(trace: Trace, count: int) -> Analysis:
     start, end, device_column, cause = (np.concatenate(part) for part in zip(*parts, strict=True))
     none = np.full(len(start), -1, np.int64)
     culprit = np.zeros(len(start), np.int32)
-    idle = IdleTable(start, end, device_column, cause.astype(np.uint8), culprit, none, none, ("tokenize",))
+    blamed = Culprit(CulpritKind.REGION, "tokenize")
+    idle = IdleTable(start, end, device_column, cause.astype(np.uint8), culprit, none, none, (blamed,))
     analysis = Analysis(trace)
     Analysis.idle.keep(analysis, idle)
     Analysis.steps.keep(analysis, ())

@@ -11,6 +11,7 @@ from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.base import Category, Finding
+from rules.culprit import CulpritKind
 from rules.wording.phrases import counted, listed, of_every_step, part_of_step, shares, shortened
 from tests.rules.builder import TinyTrace, steps
 
@@ -111,7 +112,7 @@ def test_phrases() -> None:
         shares(analysis, [("a", 400_000), ("b", 2_100), ("c", 1_900), ("d", 400_000)], 2)
         == "a (10 %) and b (0.1 %)"
     )
-    assert of_every_step(analysis, 0.123) == "12 % of every step"
+    assert str(of_every_step(analysis, 0.123)) == "12 % of every step"
     assert part_of_step(analysis, 2_000_000) == "500 us of the 1.00 ms of a step"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed([]) == ""
@@ -155,6 +156,15 @@ def test_what_is_advised_about_the_cpu_fits_what_it_did(culprit: str, said: tupl
     assert finding.explanation.startswith(said[0])
     assert said[1] in " ".join(finding.advice)
     assert "worker process or a thread that prepares" not in " ".join(finding.advice)
+
+
+def test_a_region_that_is_called_like_an_api_call_is_no_call() -> None:
+    finding = found(waiting("cudaGraphLaunch rebuild"), Category.HOST_BOUND)
+    said = " ".join((finding.explanation, *finding.advice, finding.cannot_tell))
+    assert finding.culprit.kind is CulpritKind.REGION
+    assert "While cudaGraphLaunch rebuild runs on the CPU" in said
+    assert "loads a kernel's code" not in said
+    assert "driver" not in said
 
 
 @pytest.mark.parametrize(("each", "slower"), [(40, True), (60, False)])
@@ -221,7 +231,7 @@ def test_pinning_is_advised_when_pageable_memory_is_more_than_a_trifle(part: int
 
     finding = found(steps(3, 1000, body).build(), Category.COPY_H2D)
     assert any(advice.startswith("Pin the host memory") for advice in finding.advice) is advised
-    assert ("pageable" in finding.explanation + finding.culprit) is advised
+    assert ("pageable" in finding.explanation + finding.culprit.text) is advised
 
 
 def test_queued_work_that_waits_is_told_by_its_own_name() -> None:

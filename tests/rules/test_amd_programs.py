@@ -10,7 +10,8 @@ from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.base import Category, Finding, Severity
-from rules.wording.amd_programs import in_terms_of_the_gpu
+from rules.wording.headline import Headline
+from rules.wording.words import Reader, Vendor, ours
 from tests.rules.builder import TinyTrace
 from viewer.timeline.geometry.tracks import groups
 
@@ -86,22 +87,38 @@ def test_each_gpu_gets_the_names_of_its_own_calls(
 
 
 def test_the_names_that_pytorch_keeps_on_rocm_are_kept() -> None:
-    finding = Finding(
+    told = Finding(
         "rule",
         Category.HOST_BOUND,
         Severity.HIGH,
-        "No tensor cores",
+        Headline(ours("No $tensor cores")),
         "at::native::CUDAKernel and cudaNothing are names",
-        ("Call torch.cuda.synchronize() less, cudaDeviceSynchronize() too.",),
+        (ours("Call torch.cuda.synchronize() less, $cudaDeviceSynchronize() too."),),
         1,
         2,
-        code='torch.cuda.cudart().cudaProfilerStart()\nmodel.to("cuda")',
+        example='torch.cuda.cudart().cudaProfilerStart()\nmodel.to("cuda")',
+        reader=Reader(vendor=Vendor.AMD),
     )
-    (told,) = in_terms_of_the_gpu(program(waits, AMD), [finding])
     assert told.title == "No matrix cores"
-    assert told.explanation == finding.explanation
+    assert told.explanation == "at::native::CUDAKernel and cudaNothing are names"
     assert told.advice == ("Call torch.cuda.synchronize() less, hipDeviceSynchronize() too.",)
-    assert told.code == finding.code
+    assert told.code == 'torch.cuda.cudart().cudaProfilerStart()\nmodel.to("cuda")'
+
+
+def test_a_region_is_shown_as_it_is_called_whoever_made_the_gpu() -> None:
+    name = "NVTX export to cudaPool"
+
+    def exports(trace: TinyTrace, at: float) -> None:
+        trace.operation(at + 6, at + 600, "stencil", at, call="hipLaunchKernel")
+        trace.region(at + 601, at + 1990, name)
+
+    (finding, *_) = diagnose(program(exports, AMD)).findings
+    assert finding.category is Category.HOST_BOUND
+    assert finding.culprit.text == name
+    assert f"While {name} runs" in finding.explanation
+    assert any(name in advice for advice in finding.advice)
+    assert "rocTX" in words(finding)
+    assert "hipPool" not in words(finding)
 
 
 def test_the_vendor_follows_from_the_gpu_and_else_from_the_calls() -> None:

@@ -11,6 +11,8 @@ from rules.analysis.names.kernels import comparable_name
 from rules.base import Category, Finding, Severity
 from rules.comparison.compare import compare
 from rules.comparison.findings import Change, compare_findings
+from rules.culprit import Culprit, CulpritKind
+from rules.wording.headline import Headline
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import kernel, trace_of
 from viewer.reports.comparison_report import as_json, as_text
@@ -171,9 +173,10 @@ def test_a_name_of_parentheses_alone_stays_as_it_is() -> None:
 
 
 def finding(
-    severity: Severity = Severity.HIGH, ceiling: int = 500, rule: str = "host", **more: str
+    severity: Severity = Severity.HIGH, ceiling: int = 500, rule: str = "host", culprit: str = ""
 ) -> Finding:
-    return Finding(rule, Category.HOST_BOUND, severity, f"{rule} {ceiling}", "", (), ceiling, 1000, **more)
+    headline, culprit_ = Headline(f"{rule} {ceiling}"), Culprit(CulpritKind.REGION, culprit)
+    return Finding(rule, Category.HOST_BOUND, severity, headline, "", (), ceiling, 1000, culprit=culprit_)
 
 
 def one_change(before: list[Finding], after: list[Finding], noise: float = 10) -> Change:
@@ -207,7 +210,7 @@ def test_findings_are_paired_by_culprit_before_anything_else() -> None:
     before = [finding(culprit="a", ceiling=500), finding(culprit="b", ceiling=400)]
     after = [finding(culprit="b", ceiling=400), finding(culprit="c", ceiling=100)]
     changes = compare_findings(before, after, (1000, 1000), 10)
-    assert [(each.finding.culprit, each.change) for each in changes] == [
+    assert [(each.finding.culprit.name, each.change) for each in changes] == [
         ("c", Change.LESS),
         ("b", Change.SAME),
     ]

@@ -56,7 +56,7 @@ def test_half_of_the_steps_are_few_and_all_are_not(every: int, few: bool) -> Non
 )
 def test_work_that_names_itself_gets_advice_of_its_own(region: str, advised: str) -> None:
     (found,) = with_pauses(6, region)
-    assert found.culprit == region
+    assert found.culprit.text == region
     assert advised in found.advice[0]
     assert not any("Garbage collection" in advice for advice in found.advice)
 

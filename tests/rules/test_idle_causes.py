@@ -16,7 +16,7 @@ def idle(trace: Trace) -> list[tuple[Cause, str, float]]:
     table = Analysis(trace).idle
     total: dict[tuple[Cause, str], float] = {}
     for row in range(len(table)):
-        key = (Cause(table.cause[row]), table.culprit_of(row))
+        key = (Cause(table.cause[row]), table.culprit_of(row).text)
         total[key] = total.get(key, 0.0) + (table.end[row] - table.start[row]) / 1000
     return sorted(((*key, us) for key, us in total.items()), key=lambda each: -each[2])
 

@@ -22,6 +22,7 @@ from rules import Diagnosis, combined_ceiling, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.base import Category, Finding, Severity
+from rules.wording.headline import Headline
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
 
 YEAR_US = 365 * 24 * 3600 * 1_000_000
@@ -80,7 +81,7 @@ def built(
 
 def summary(diagnosis: Diagnosis) -> list[tuple[Any, ...]]:
     return sorted(
-        (each.rule, each.severity.value, each.title, each.culprit, each.ceiling_ns, each.explanation)
+        (each.rule, each.severity.value, each.title, each.culprit.text, each.ceiling_ns, each.explanation)
         for each in diagnosis.findings
     )
 
@@ -136,7 +137,7 @@ def test_a_file_shuffled_shifted_and_renamed_gets_the_same_diagnosis(
     other.write_text(json.dumps(content), "utf-8")
     before, after = (
         [
-            (each.rule, each.severity, each.title, each.culprit)
+            (each.rule, each.severity, each.title, each.culprit.text)
             for each in diagnose(open_trace([path])).findings
         ]
         for path in (source, other)
@@ -235,7 +236,15 @@ def test_a_trace_without_a_gpu_skips_what_needs_one_and_says_so() -> None:
 
 def finding(ceiling: int, intervals: tuple[tuple[int, int], ...], window: int = 1000) -> Finding:
     return Finding(
-        "r", Category.HOST_BOUND, Severity.HIGH, "t", "e.", ("a",), ceiling, window, intervals=intervals
+        "r",
+        Category.HOST_BOUND,
+        Severity.HIGH,
+        Headline("t"),
+        "e.",
+        ("a",),
+        ceiling,
+        window,
+        intervals=intervals,
     )
 
 

@@ -57,7 +57,7 @@ def said(diagnosis: Diagnosis, categories: set[str]) -> str:
     parts = []
     for each in diagnosis.findings:
         if each.category in categories:
-            parts += [each.title, each.explanation, each.culprit, *each.advice, each.code]
+            parts += [each.title, each.explanation, each.culprit.text, *each.advice, each.code]
             parts += [evidence.name for evidence in each.evidence]
     return " ".join(parts).lower()
 

@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 
 from rules.base import Category, Finding, severity_of
 from rules.ranking import AS_LARGE, ranked
+from rules.wording.headline import Headline
 
 WINDOW = 1000
 
 
 def finding(category: Category, ceiling: int) -> Finding:
-    return Finding(category.value, category, severity_of(ceiling, WINDOW), "", "", (), ceiling, WINDOW)
+    return Finding(
+        category.value, category, severity_of(ceiling, WINDOW), Headline(""), "", (), ceiling, WINDOW
+    )
 
 
 def order(*findings: Finding) -> list[tuple[Category, int]]:

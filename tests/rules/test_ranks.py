@@ -205,7 +205,7 @@ def test_two_ranks_that_are_late_to_different_collectives_are_both_named() -> No
     finding = straggling(two_phases({1: (400, 0), 3: (0, 390)}))
     assert finding is not None
     assert finding.rank == 1
-    assert finding.culprit == "rank 1 and rank 3"
+    assert finding.culprit.text == "rank 1 and rank 3"
     assert "the other 2 wait for late ranks" in finding.explanation
     assert (
         "Rank 3 comes late as well: 49 % of the waiting is for it. It is so in every step."
@@ -219,7 +219,7 @@ def test_a_rank_that_comes_late_but_never_last_is_named_with_its_part() -> None:
     assert ranks_of(Analysis(trace)).caused.sum(axis=0).tolist()[3] == 0
     finding = straggling(trace)
     assert finding is not None
-    assert finding.culprit == "rank 1 and rank 3"
+    assert finding.culprit.text == "rank 1 and rank 3"
     assert "Rank 3 comes late as well: 41 % of the waiting is for it" in finding.explanation
 
 
@@ -227,7 +227,7 @@ def test_a_rank_that_comes_late_but_never_last_is_named_with_its_part() -> None:
 def test_a_second_late_rank_is_named_from_a_quarter_of_the_waiting(second: float, named: str) -> None:
     finding = straggling(two_phases({1: (400, 0), 3: (0, second)}))
     assert finding is not None
-    assert finding.culprit == named
+    assert finding.culprit.text == named
 
 
 @pytest.mark.parametrize(("both", "named"), [(24.0, ("rank 1", "rank 3")), (20.0, ("rank 1",))])

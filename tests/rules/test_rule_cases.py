@@ -83,7 +83,7 @@ def build(case: Case) -> Trace:
 
 
 def everything_said(finding: Finding) -> str:
-    parts = (finding.title, finding.explanation, finding.culprit, *finding.advice, finding.cannot_tell)
+    parts = (finding.title, finding.explanation, finding.culprit.text, *finding.advice, finding.cannot_tell)
     return " ".join(parts).lower()
 
 
@@ -109,7 +109,7 @@ def test_the_rule_decides_as_the_case_says(rule: str, case: Case) -> None:
         assert finding.ceiling_ns / finding.window_ns == pytest.approx(expected["share"], abs=0.006)
     for text in expected.get("says", []):
         assert text.lower() in everything_said(finding)
-    assert finding.culprit.startswith(expected.get("culprit", ""))
+    assert finding.culprit.text.startswith(expected.get("culprit", ""))
 
 
 def test_every_timeline_rule_has_a_case_that_speaks_and_one_that_is_silent() -> None:

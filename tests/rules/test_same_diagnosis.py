@@ -22,7 +22,9 @@ Content = dict[str, Any]
 def judged(paths: Sequence[Path]) -> list[tuple[Any, ...]]:
     diagnosis = diagnose(open_trace(list(paths)))
     assert diagnosis.crashed == {}
-    return [(each.rule, each.severity, each.title, each.culprit, each.rank) for each in diagnosis.findings]
+    return [
+        (each.rule, each.severity, each.title, each.culprit.text, each.rank) for each in diagnosis.findings
+    ]
 
 
 def shuffled(content: Content) -> None:

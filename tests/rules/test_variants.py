@@ -44,7 +44,7 @@ def test_the_planted_problem_comes_first(fixtures: Path, stem: str, expected: tu
         assert loud == []
         return
     assert loud[0].category == category
-    said = f"{loud[0].title} {loud[0].explanation} {loud[0].culprit} {loud[0].advice} {loud[0].code}"
+    said = f"{loud[0].title} {loud[0].explanation} {loud[0].culprit.text} {loud[0].advice} {loud[0].code}"
     assert text in said
 
 
@@ -56,7 +56,7 @@ def test_synchronisations_that_cost_little_are_a_minor_finding(fixtures: Path) -
         findings = diagnose(open_trace(recording(fixtures, stem))).findings
         found = next(each for each in findings if each.category is Category.SYNCHRONIZATION)
         assert found.severity is Severity.LOW
-        assert culprit in found.culprit
+        assert culprit in found.culprit.text
 
 
 def test_allocation_in_steps_is_told_beside_the_launch_overhead(fixtures: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_finding_about_idle_time_selects_the_gap_it_flies_to(window: MainWindo
     document.select_event(int(document.trace.gpu_operations[0]))
     qtbot.mouseClick(window.diagnosis.cards[0], Qt.MouseButton.LeftButton)
     assert document.selected_event == -1
-    assert analysis.idle.culprit_of(document.selected_gap) == "tokenize"
+    assert analysis.idle.culprit_of(document.selected_gap).text == "tokenize"
     assert window.timeline.state.gap == document.selected_gap
     panel = window.panels.tabs.currentWidget()
     assert isinstance(panel, SelectionPanel)

@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from parsers.model import EventKind, Trace
 from rules import Category, Finding, Severity
 from rules.base import EXPLANATION_HEADINGS
+from rules.wording.headline import Headline
 from viewer.panels.findings.check_list import CheckList, check_name
 from viewer.panels.findings.finding_card import FindingCard, explained
 from viewer.panels.tables.facts import LinkButton
@@ -80,13 +81,13 @@ def test_how_to_fix_shows_every_advice_and_the_code(qtbot: QtBot, qapp: object) 
         "r",
         Category.HOST_BOUND,
         Severity.HIGH,
-        "T",
+        Headline("T"),
         "E",
         ("first", "second"),
         50,
         100,
-        code="x = 1",
-        cannot_tell="why",
+        example="x = 1",
+        unknown=("why",),
     )
     card = FindingCard(
         finding, "\n\n".join(f"{heading}\n    Text of {heading}." for heading in EXPLANATION_HEADINGS)

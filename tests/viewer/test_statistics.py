@@ -167,7 +167,7 @@ def test_a_part_of_a_longer_gap_says_so_and_other_kernels_are_called_by_their_sh
     builder.link(builder.add(launched + MS, launched + 2 * MS, kernel, stream, EventKind.KERNEL), api)
     trace = builder.build()
     analysis = Analysis(trace)
-    row = next(row for row in range(len(analysis.idle)) if analysis.idle.culprit_of(row) == "second")
+    row = next(row for row in range(len(analysis.idle)) if analysis.idle.culprit_of(row).text == "second")
     facts = {fact.label: fact for fact in facts_of_gap(trace, analysis, row)}
     assert facts["Idle"].text == "20.0 ms on GPU 0, part of 28.0 ms"
     assert facts["Ended by"].text == "layer_norm_kernel"

@@ -11,6 +11,7 @@ from rules import Diagnosis, diagnose
 from rules.analysis.analysis import Analysis
 from rules.base import Category, Evidence, Finding, severity_of
 from rules.ranking import ranked
+from rules.wording.headline import Headline
 from tests.rules.builder import TinyTrace
 from viewer.reports.text_report import as_text
 from viewer.reports.wording import first_problem, larger_problem, place_name, verdict
@@ -60,7 +61,16 @@ def told(**ceilings: int) -> Diagnosis:
     return Diagnosis(
         tuple(
             ranked(
-                Finding(name, Category(name.replace("_", "-")), severity_of(ns, 100), "", "", (), ns, 100)
+                Finding(
+                    name,
+                    Category(name.replace("_", "-")),
+                    severity_of(ns, 100),
+                    Headline(""),
+                    "",
+                    (),
+                    ns,
+                    100,
+                )
                 for name, ns in ceilings.items()
             )
         )

@@ -18,7 +18,7 @@ from viewer.look.labels import ElidedLabel, Label, tooltip
 from viewer.look.separator import HorizontalLine
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
-from viewer.reports.comparison_report import change, finding_sides, sides, without_share
+from viewer.reports.comparison_report import change, finding_sides, sides
 from viewer.timeline.geometry.naming import kernel_name
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class ComparisonDialog(QDialog):
         ]
         self._add("Time", MEASURES, ("name", "before", "after", "change"), measures)
         findings = [
-            (each.change.value, without_share(each.finding.title), *finding_sides(each, result))
+            (each.change.value, each.finding.title_beside_its_cost, *finding_sides(each, result))
             for each in result.findings
         ]
         self._add("Findings", FINDINGS, ("change", "title", "before", "after"), findings)

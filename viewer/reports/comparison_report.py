@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,6 @@ from viewer.reports.plain_text import safe
 from viewer.timeline.geometry.naming import kernel_name
 
 TEXT_KERNELS = 10
-_SHARE_OF_STEP = re.compile(r": [^:]*\d %[^:]* (?:of|in) (?:every|the|each|a) step[^:]*$")
 
 
 def sides(measure: Measure, result: Comparison) -> tuple[str, str]:
@@ -65,11 +63,6 @@ def _cost(finding: Finding | None, ns: float, by_step: bool) -> str:
     return f"{duration(ns)}  {percent(finding.share)}" if by_step else percent(finding.share)
 
 
-def without_share(title: str) -> str:
-    """A title without the share that stands beside it in a table."""
-    return _SHARE_OF_STEP.sub("", title)
-
-
 def as_text(result: Comparison) -> str:
     """A table for a terminal."""
     lines = [result.verdict, f"  before: {result.before}", f"  after:  {result.after}"]
@@ -83,7 +76,7 @@ def as_text(result: Comparison) -> str:
         for each in result.findings:
             cost = finding_sides(each, result)
             lines.append(
-                f"  {each.change.value:<12}{cost[0]:>18} -> {cost[1]:<18}{without_share(each.finding.title)}"
+                f"  {each.change.value:<12}{cost[0]:>18} -> {cost[1]:<18}{each.finding.title_beside_its_cost}"
             )
     lines += _kernels_as_text("Families of kernels that changed" + each_step(result), result.families, str)
     lines += _kernels_as_text(

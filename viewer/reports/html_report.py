@@ -18,7 +18,7 @@ from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import Comparison, KernelChange
 from viewer.look import palette
-from viewer.reports.comparison_report import change, each_step, finding_sides, or_dash, sides, without_share
+from viewer.reports.comparison_report import change, each_step, finding_sides, or_dash, sides
 from viewer.reports.plain_text import safe
 from viewer.reports.wording import budget_parts, ceiling, place_name, share_of, verdict
 
@@ -97,7 +97,7 @@ def _card(finding: Finding) -> dict[str, Any]:
 def comparison_as_html(result: Comparison) -> str:
     """A comparison as a page."""
     findings = [
-        (without_share(each.finding.title), each.change.value, *finding_sides(each, result))
+        (each.finding.title_beside_its_cost, each.change.value, *finding_sides(each, result))
         for each in result.findings
     ]
     measures = [

@@ -131,7 +131,7 @@ def _finding(trace: Trace, finding: Finding) -> dict[str, Any]:
         "explanation": finding.explanation,
         "advice": list(finding.advice),
         "code": finding.code,
-        "culprit": finding.culprit,
+        "culprit": finding.culprit.text,
         "rank": finding.rank,
         "device": None if finding.device is None else trace.devices[finding.device].id,
         "kernel": finding.kernel,

@@ -31,7 +31,10 @@ def places_of(
         mine = _longest(table.start, table.end, mine)
         return [
             Evidence(
-                lane, int(table.start[row]), int(table.end[row]), f"{label}: {table.culprit_of(int(row))}"
+                lane,
+                int(table.start[row]),
+                int(table.end[row]),
+                f"{label}: {table.culprit_of(int(row)).text}",
             )
             for row in mine.tolist()
         ]

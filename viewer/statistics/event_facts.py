@@ -172,7 +172,7 @@ def facts_of_gap(trace: Trace, analysis: Analysis, row: int) -> list[Fact]:
     facts = [
         Fact("Idle", f"{duration(end - start)} on {who}{_of_a_longer_gap(idle, row)}"),
         Fact("Cause", idle.label(cause)),
-        Fact("Culprit", idle.culprit_of(row), int(idle.event[row])),
+        Fact("Culprit", idle.culprit_of(row).text, int(idle.event[row])),
         Fact("Start", f"{start / 1e6:,.6f} ms"),
     ]
     following = int(idle.next_operation[row])

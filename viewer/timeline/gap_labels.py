@@ -78,7 +78,7 @@ class GapLabels:
             gap = int(seen.wide[place])
             rect = QRectF(left[place], area.top(), right[place] - left[place], area.height())
             taken = int(gaps.row.end[gap] - gaps.row.start[gap])
-            culprit = idle.culprits[gaps.culprit[gap]]
+            culprit = idle.culprits[gaps.culprit[gap]].text
             culprit = kernel_name(culprit) if "<" in culprit else culprit
             if gaps.several[gap] and culprit:
                 culprit = f"{culprit} and others"

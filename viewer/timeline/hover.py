@@ -100,7 +100,7 @@ def gap_text(scene: Scene, row: int) -> tuple[str, str]:
     """Title and body of a gap's card."""
     assert scene.idle is not None
     cause = Cause(int(scene.idle.cause[row]))
-    culprit, label = scene.idle.culprit_of(row), scene.idle.label(cause)
+    culprit, label = scene.idle.culprit_of(row).text, scene.idle.label(cause)
     taken = duration(int(scene.idle.end[row] - scene.idle.start[row]))
     lines = [f"{taken} idle" + (f", because of {culprit}" if culprit and culprit != label else "")]
     following = int(scene.idle.next_operation[row])

@@ -93,7 +93,7 @@ def heavy_culprits(idle: IdleTable) -> dict[str, Cause]:
     np.add.at(total, (idle.culprit, idle.cause), weight)
     heavy = np.flatnonzero(total.sum(axis=1) >= CULPRIT_SHARE * weight.sum())
     return {
-        idle.culprits[index]: Cause(int(total[index].argmax()))
+        idle.culprits[index].text: Cause(int(total[index].argmax()))
         for index in heavy.tolist()
         if int(total[index].argmax()) in (Cause.INPUT, Cause.HOST, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
     }

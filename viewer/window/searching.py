@@ -98,7 +98,9 @@ class Searching(QObject):
         diagnosis = self._document.diagnosis
         found = []
         for finding in diagnosis.findings if diagnosis is not None else ():
-            score = fuzzy_score(query.lower(), f"{finding.title} {finding.category.value} {finding.culprit}")
+            score = fuzzy_score(
+                query.lower(), f"{finding.title} {finding.category.value} {finding.culprit.text}"
+            )
             if score > 0:
                 run = _bound(self._document.select_finding, finding)
                 found.append((score + 12, Hit("finding", finding.title, short_ceiling(finding), run)))

@@ -21,7 +21,6 @@ from viewer.reports.wording import (
     larger_problem,
     verdict,
 )
-from viewer.timeline.geometry.naming import kernel_name
 from viewer.window.budget_bar import BudgetBar, Part
 
 MOST_ROWS_SHOWN = 4
@@ -107,9 +106,8 @@ class VerdictStrip(QWidget):
                 return f"{length} of other things. Without GPU work nobody can say what the GPU waits for."
             return f"{length} analysed. Here is what the GPU does with its time."
         parts = []
-        culprit = problem.culprit if problem.kernel is None else kernel_name(problem.culprit)
-        if culprit and culprit.lower() not in problem.title.lower():
-            parts.append(f"In {culprit}.")
+        if problem.culprit.name and not problem.headline.names_culprit:
+            parts.append(f"In {problem.culprit.text}.")
         if problem.because:
             parts.append(problem.because)
         most = ceiling(problem)
@@ -118,10 +116,10 @@ class VerdictStrip(QWidget):
         elif most:
             parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
         if problem.of_recording and (rest := first_problem_of_the_run(diagnosis)) is not None:
-            parts.append(f"Apart from that, {inside_a_sentence(rest.title).removesuffix('.')}.")
+            parts.append(f"Apart from that, {rest.headline.inside_a_sentence(rest.reader)}.")
         elif (larger := larger_problem(diagnosis)) is not None:
             parts.append(
-                f"Larger, but with no single cause: {inside_a_sentence(larger.title).removesuffix('.')}."
+                f"Larger, but with no single cause: {larger.headline.inside_a_sentence(larger.reader)}."
             )
         return " ".join(parts)
 
@@ -175,11 +173,6 @@ class VerdictStrip(QWidget):
         if trace is not None and analysis is not None:
             t0, t1 = self._document.window
             self._document.show_evidence(places_of(trace, analysis, device, key, label, t0, t1))
-
-
-def inside_a_sentence(title: str) -> str:
-    """A title without its capital; names such as GPU keep theirs."""
-    return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
 def gaps_by_cause(idle: IdleTable, device: int, t0: int, t1: int) -> dict[str, int]:

@@ -1,16 +1,41 @@
-"""Whether the recorded program is Python: then an idle CPU thread means Python code."""
+"""What the recorded program is written in or with: an idle CPU thread of a Python program means Python code."""
 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind, Trace, derived
 
 _PYTHON = re.compile(r"python|jupyter|ipython|torchrun|pt_main_thread", re.IGNORECASE)
 _PYTORCH_KERNEL = re.compile(r"at::native|triton_|c10::")
 
 
+class Audience(StrEnum):
+    """Who wrote the recorded program: what advice must be given in terms of."""
+
+    PYTORCH = "PyTorch"
+    JAX = "JAX"
+    OTHER_PYTHON = "Python"
+    NATIVE = "native"
+
+    @property
+    def is_python(self) -> bool:
+        return self is not Audience.NATIVE
+
+
+@derived
+def program_of(trace: Trace) -> Audience:
+    """PyTorch unless the recording says otherwise: most Python programs on GPUs are."""
+    return Audience.PYTORCH if _is_python(trace) else Audience.NATIVE
+
+
 def is_python(trace: Trace) -> bool:
+    """Whether idle threads run Python code."""
+    return program_of(trace).is_python
+
+
+def _is_python(trace: Trace) -> bool:
     """By its frames and operators, its processes' names, or PyTorch's kernels."""
     if any(
         (trace.events.kind == kind).any() for kind in (EventKind.PYTHON, EventKind.CPU_OP, EventKind.STEP)

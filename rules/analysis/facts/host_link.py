@@ -9,6 +9,7 @@ from parsers.model.units import percent, rate
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.copies import Copies
 from rules.kernels.gpu_peaks import peaks_of
+from rules.wording.words import Words, ours
 
 LARGE_BYTES = 1_000_000  # a smaller copy takes about as long to start as to travel
 SLOW_LINK_SHARE = 0.5  # large pinned copies reach 84 to 88 % of PCIe 5 on an H200: half of the link is odd
@@ -52,11 +53,19 @@ def link_sentence(use: LinkUse | None, pageable: bool) -> str:
     return f" Copies above 1 MB reach {part}{slow}."
 
 
-def link_advice(use: LinkUse | None, pageable: bool) -> tuple[str, ...]:
+PINNED_AND_BESIDE = ours(
+    "Allocate the host's memory pinned ($cudaHostAlloc), and copy with $cudaMemcpyAsync on a stream of its own while "
+    "the GPU computes."
+)
+
+
+def link_advice(use: LinkUse | None, pageable: bool) -> tuple[Words, ...]:
     """What to look at where even pinned memory is slow."""
     if use is None or pageable or not use.slow:
         return ()
     return (
-        "Find out why pinned copies are slow: bind the process to the CPU cores next to its GPU (nvidia-smi topo -m "
-        "lists them), and see whether GPUs share the link or the slot is narrower (nvidia-smi -q, GPU Link Info).",
+        ours(
+            "Find out why pinned copies are slow: bind the process to the CPU cores next to its GPU ($Topology "
+            "lists them), and see whether GPUs share the link or the slot is narrower ($LinkState)."
+        ),
     )

@@ -17,6 +17,7 @@ from rules.analysis.idle.culprits import Culprits
 from rules.analysis.idle.pieces import Gaps, Host, Pieces, gaps_of, pieces_of
 from rules.analysis.idle.threads import Threads
 from rules.analysis.names.calls import BLOCKING, WORK_CALLS, Call
+from rules.culprit import Culprit, reason
 from rules.thresholds import Thresholds, Unit, threshold
 
 I64 = npt.NDArray[np.int64]
@@ -34,8 +35,13 @@ HOST_STRETCH_NS = threshold(
 OWN_REGION_NS = 100_000  # a region that launches nothing and lasts longer is a cause of its own
 INPUT_STRETCH_NS = 50_000  # shorter pauses in an input region that launches work are the cost of launching
 LONG_CALL_NS = 1_000_000  # a launch or query that takes longer loads code or waits for the driver
-QUEUED_BEHIND = "queued behind an event or another stream"
-QUEUED_COLLECTIVE, QUEUED_COPY = "a queued collective", "a queued copy"
+QUEUED_BEHIND = reason("queued behind an event or another stream")
+QUEUED_COLLECTIVE, QUEUED_COPY = reason("a queued collective"), reason("a queued copy")
+_BETWEEN_NODES = reason("between the kernels of a CUDA graph")
+_STARTING = reason("starting kernels that were already queued")
+_NO_LAUNCH = reason("the operation has no launch record")
+_NO_LINKS = reason("no call was linked to a GPU operation")
+_NO_OPERATION = reason("no GPU operation")
 START_UP_NS = 100_000  # from the launch call to the operation's start; longer: it waited for something else
 
 _CLASSES = np.arange(len(Call))
@@ -60,11 +66,12 @@ def idle_of_device(
     culprits = Culprits(trace, threads)
     drivers, main = threads.drivers(device)
     if not drivers:
-        reason = "no call was linked to a GPU operation" if len(operations) else "no GPU operation"
         cause = np.full(len(gaps), Cause.UNKNOWN, np.uint8)
-        names = np.full(len(gaps), culprits.named(reason), np.int32)
+        names = np.full(
+            len(gaps), culprits.index_of(_NO_LINKS if len(operations) else _NO_OPERATION), np.int32
+        )
         none = np.full(len(gaps), -1, np.int64)
-        return _table(device, gaps.start, gaps.end, cause, names, none, gaps.next_operation, culprits.names)
+        return _table(device, gaps.start, gaps.end, cause, names, none, gaps.next_operation, culprits.found)
     for number, thread in enumerate(drivers):
         threads.activity(thread).prepare(
             progress.part(0.4 * number / len(drivers), 0.4 * (number + 1) / len(drivers))
@@ -152,7 +159,7 @@ def _causes(
     names = culprits.of(cause, event, call, region, operator, pieces.start, pieces.end, host.main)
     reasons = _dependency_reasons(trace, gaps, culprits, same_graph)
     names = np.where(dependent, reasons[pieces.gap], names)
-    names = np.where(unlinked, culprits.named("the operation has no launch record"), names)
+    names = np.where(unlinked, culprits.index_of(_NO_LAUNCH), names)
     event = np.where(dependent | unlinked, -1, event)
     return cause, names.astype(np.int32), event
 
@@ -201,12 +208,12 @@ def _dependency_reasons(
     return np.select(
         [same_graph | in_graph, short, collective, copy],
         [
-            culprits.named("between the kernels of a CUDA graph"),
-            culprits.named("starting kernels that were already queued"),
-            culprits.named(QUEUED_COLLECTIVE),
-            culprits.named(QUEUED_COPY),
+            culprits.index_of(_BETWEEN_NODES),
+            culprits.index_of(_STARTING),
+            culprits.index_of(QUEUED_COLLECTIVE),
+            culprits.index_of(QUEUED_COPY),
         ],
-        default=culprits.named(QUEUED_BEHIND),
+        default=culprits.index_of(QUEUED_BEHIND),
     ).astype(np.int32)
 
 
@@ -218,7 +225,7 @@ def _table(
     culprit: npt.NDArray[np.int32],
     event: I64,
     next_operation: I64,
-    names: tuple[str, ...] = (),
+    names: tuple[Culprit, ...] = (),
 ) -> IdleTable:
     return IdleTable(
         start, end, np.full(len(start), device, np.int64), cause, culprit, event, next_operation, names
@@ -249,7 +256,7 @@ def _joined(table: IdleTable) -> IdleTable:
 
 def joined_tables(tables: Sequence[IdleTable]) -> IdleTable:
     """The tables of several devices as one, in the order given."""
-    names: dict[str, int] = {}
+    names: dict[Culprit, int] = {}
     columns = []
     for table in tables:
         places = np.array([names.setdefault(name, len(names)) for name in table.culprits], np.int32)
@@ -258,7 +265,7 @@ def joined_tables(tables: Sequence[IdleTable]) -> IdleTable:
 
 
 def _end_to_end(
-    tables: Sequence[IdleTable], culprit: Sequence[npt.NDArray[np.int32]], names: tuple[str, ...]
+    tables: Sequence[IdleTable], culprit: Sequence[npt.NDArray[np.int32]], names: tuple[Culprit, ...]
 ) -> IdleTable:
     none = np.empty(0, np.int64)
     return IdleTable(

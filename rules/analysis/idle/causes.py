@@ -8,6 +8,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from rules.culprit import Culprit
+
 I64 = npt.NDArray[np.int64]
 
 
@@ -66,10 +68,7 @@ class IdleTable:
     culprit: npt.NDArray[np.int32]  # index into culprits
     event: I64  # the culprit's event in the trace's table; -1 when there is none
     next_operation: I64  # the GPU operation that ended the gap; -1 at the end of the window
-    culprits: tuple[
-        str, ...
-    ]  # "tokenize_next", "aten::item", "cudaMalloc", "rank 2", a reason for unknown ...
-
+    culprits: tuple[Culprit, ...]
     host: str = "Python"  # what the CPU runs: "Python", or "the CPU" where the program is none of Python's
 
     def __len__(self) -> int:
@@ -79,5 +78,5 @@ class IdleTable:
         """What the window says for a cause in this recording."""
         return f"waiting for {self.host}" if cause is Cause.HOST else cause.label
 
-    def culprit_of(self, row: int) -> str:
+    def culprit_of(self, row: int) -> Culprit:
         return self.culprits[int(self.culprit[row])]

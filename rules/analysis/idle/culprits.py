@@ -1,61 +1,62 @@
-"""Names what kept a GPU idle: region, operator, API call or Python frame, in a reader's words."""
+"""Finds out what kept a GPU idle: region, operator, API call or Python frame."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import EventKind, Trace
 from rules.analysis.facts.host_language import is_python
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.frames import UserFrames
 from rules.analysis.idle.threads import Threads
+from rules.culprit import Culprit, CulpritKind
 
 I64 = npt.NDArray[np.int64]
 
-OUTSIDE_REGIONS = "outside any region"
 LONGEST_NAME = 300  # characters of a culprit in a sentence
 _VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt)+$")
 
-_NAME_BITS = 29
-_CAUSE_BIT = 2 * _NAME_BITS
-
-
-def _unpacked(key: int) -> tuple[int, int, int]:
-    """Cause, and the names (or -1) of culprit and place, out of one number."""
-    mask = (1 << _NAME_BITS) - 1
-    return key >> _CAUSE_BIT, (key >> _NAME_BITS & mask) - 1, (key & mask) - 1
+_KINDS = {
+    EventKind.API: CulpritKind.CALL,
+    EventKind.CPU_OP: CulpritKind.OPERATOR,
+    EventKind.PYTHON: CulpritKind.FRAME,
+}
+_KIND_BITS = 5
+_SIDE_BITS = _KIND_BITS + 25  # a kind and a name: culprit, place and cause make one number
 
 
 class Culprits:
-    """Interns culprit names; an index stands for a name."""
+    """Interns culprits; an index stands for one."""
 
     def __init__(self, trace: Trace, threads: Threads) -> None:
         self._trace = trace
         self._threads = threads
-        self._index: dict[str, int] = {}
+        self._index: dict[Culprit, int] = {}
         self._of_keys: dict[int, int] = {}
         self._frames: dict[int, UserFrames] = {}
-        self._outside = f"{'Python' if is_python(trace) else 'CPU code'} {OUTSIDE_REGIONS}"
+        code = "Python" if is_python(trace) else "CPU code"
+        self._outside = Culprit(CulpritKind.OUTSIDE, f"{code} outside any region")
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def found(self) -> tuple[Culprit, ...]:
         return tuple(self._index)
 
-    def in_order(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
-        """The names in an order that does not depend on which was met first, and the place there of each index."""
+    def in_order(self) -> tuple[tuple[Culprit, ...], npt.NDArray[np.int32]]:
+        """The culprits in an order that does not depend on which was met first, and the place there of each index."""
         by_cause = [self._of_keys[key] for key in sorted(self._of_keys)]
         order = list(dict.fromkeys((*by_cause, *range(len(self._index)))))
         place = np.empty(len(order), np.int32)
         place[order] = np.arange(len(order))
-        names = self.names
-        return tuple(names[index] for index in order), place
+        found = self.found
+        return tuple(found[index] for index in order), place
 
-    def named(self, text: str) -> int:
-        """The index of a name."""
-        return self._index.setdefault(text, len(self._index))
+    def index_of(self, culprit: Culprit) -> int:
+        """The index that stands for a culprit."""
+        return self._index.setdefault(culprit, len(self._index))
 
     def of(
         self,
@@ -82,18 +83,22 @@ class Culprits:
         where[bare] = self._threads.activity(main).regions.at(start[bare])
         bare = bare[where[bare] < 0]
         where[bare] = operator[bare]
-        names = self._trace.events.name
+        table = self._trace.events
 
-        def name(events: I64) -> I64:
-            return np.where(events < 0, np.int64(-1), names[np.maximum(events, 0)])
+        def packed(events: I64) -> I64:
+            known = np.maximum(events, 0)
+            kind, name = table.kind[known].astype(np.int64), table.name[known].astype(np.int64) + 1
+            return np.where(events < 0, 0, name << _KIND_BITS | kind)
 
-        key = (cause.astype(np.int64) << _CAUSE_BIT) + ((name(event) + 1) << _NAME_BITS) + name(where) + 1
+        key = cause.astype(np.int64) << 2 * _SIDE_BITS | packed(event) << _SIDE_BITS | packed(where)
         distinct, inverse = np.unique(key, return_inverse=True)
         return np.array([self._of_key(each) for each in distinct.tolist()], np.int32)[inverse]
 
     def _of_key(self, key: int) -> int:
         if key not in self._of_keys:
-            self._of_keys[key] = self.named(self._text(*_unpacked(key)))
+            side = (1 << _SIDE_BITS) - 1
+            what, place = self._named(key >> _SIDE_BITS & side), self._named(key & side)
+            self._of_keys[key] = self.index_of(self._culprit(key >> 2 * _SIDE_BITS, what, place))
         return self._of_keys[key]
 
     def _callers(self, calls: I64, cause: npt.NDArray[np.uint8], frames: UserFrames) -> I64:
@@ -109,17 +114,20 @@ class Culprits:
         frame, operator = frame[inverse], operator[inverse]
         return np.where((frame < 0) & (cause == Cause.SYNCHRONIZATION), operator, frame)
 
-    def _text(self, cause: int, event: int, where: int) -> str:
-        place = self._name(where)
-        what = self._name(event)
-        if cause == Cause.INPUT:
+    def _culprit(self, cause: int, what: Culprit | None, place: Culprit | None) -> Culprit:
+        if cause == Cause.INPUT and what is not None:
             return what
-        if cause in (Cause.SYNCHRONIZATION, Cause.ALLOCATOR):
-            return f"{what} in {place}" if place and place != what else what or place or self._outside
-        if cause == Cause.HOST and what and what != place:
-            return f"{what} in {place}" if place else what
-        return place or self._outside
+        blocks = cause in (Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
+        if what is None or not (blocks or cause == Cause.HOST) or (place and place.name == what.name):
+            return (what if blocks else None) or place or self._outside
+        return replace(what, place=place)
 
-    def _name(self, string: int) -> str:
-        text = _VERSION.sub("", self._trace.strings[string]) if string >= 0 else ""
-        return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
+    def _named(self, packed: int) -> Culprit | None:
+        """The culprit that an event's name and kind make; None for no event (0), and for one without a name."""
+        if not packed:
+            return None
+        name, kind = self._trace.strings[(packed >> _KIND_BITS) - 1], packed & (1 << _KIND_BITS) - 1
+        if kind == EventKind.API:
+            name = _VERSION.sub("", name)
+        name = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+        return Culprit(_KINDS.get(EventKind(kind), CulpritKind.REGION), name) if name else None

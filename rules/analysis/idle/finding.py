@@ -5,26 +5,28 @@ from __future__ import annotations
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.idle.lost_time import IdleTime
 from rules.base import Finding, Rule, severity_of
+from rules.wording.headline import Headline
+from rules.wording.words import Words
 
 
 def idle_finding(
     rule: Rule,
     waiting: IdleTime,
-    headline: str,
-    explanation: str,
-    advice: tuple[str, ...],
-    code: str,
-    cannot_tell: str,
+    what: Words,
+    account: Words,
+    remedies: tuple[Words, ...],
+    example: Words,
+    unknown: tuple[Words, ...],
 ) -> Finding:
-    """What ``rule`` says of ``waiting``; the headline gets the share of the step, the explanation who is worst."""
+    """What ``rule`` says of ``waiting``; the headline gets the share of the step, the account who is worst."""
     analysis, ceiling = waiting.analysis, waiting.ns
     return Finding(
         rule=rule.id,
         category=rule.category,
         severity=severity_of(ceiling, analysis.window_ns),
-        title=f"{headline}: {waiting.extent.share(ceiling)}",
-        explanation=explanation + waiting.spread,
-        advice=advice,
+        headline=Headline(what, waiting.extent.share(ceiling)),
+        account=account + waiting.spread,
+        remedies=remedies,
         ceiling_ns=ceiling,
         window_ns=analysis.window_ns,
         culprit=waiting.culprit,
@@ -32,6 +34,6 @@ def idle_finding(
         device=waiting.device,
         evidence=waiting.evidence(),
         intervals=pairs(waiting.intervals),
-        code=code,
-        cannot_tell=cannot_tell,
+        example=example,
+        unknown=unknown,
     )

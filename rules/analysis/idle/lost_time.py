@@ -18,7 +18,8 @@ from rules.analysis.names.calls import WORK_CALLS
 from rules.analysis.names.kernels import readable_name
 from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Evidence
-from rules.wording.phrases import device_name, share
+from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.wording.phrases import device_name, share, shares, shortened
 
 I64 = npt.NDArray[np.int64]
 
@@ -31,7 +32,7 @@ MOST_INTERVALS = 20_000
 class Blame:
     """One culprit's part of the idle time."""
 
-    culprit: str
+    culprit: Culprit
     ns: int
     count: int  # gaps that it causes or shares
 
@@ -42,9 +43,7 @@ class IdleTime:
 
     analysis: Analysis
     cause: Cause
-    of: tuple[
-        str, ...
-    ] = ()  # of these culprits alone: their rows on the GPU that idles longest for the cause
+    of: tuple[Culprit, ...] = ()  # of these alone: their rows on the GPU that idles longest for the cause
 
     @cached_property
     def by_device(self) -> dict[int, int]:
@@ -99,13 +98,13 @@ class IdleTime:
         once = np.append(gap[1:] != gap[:-1], True)[: len(gap)]
         count = np.bincount(gap[once] >> 40, minlength=len(idle.culprits))
         order = sorted(
-            np.flatnonzero(count).tolist(), key=lambda index: (-total[index], idle.culprits[index])
+            np.flatnonzero(count).tolist(), key=lambda index: (-total[index], idle.culprits[index].text)
         )
         return tuple(Blame(idle.culprits[index], int(total[index]), int(count[index])) for index in order)
 
     @property
-    def culprit(self) -> str:
-        return self.blames[0].culprit if self.blames else ""
+    def culprit(self) -> Culprit:
+        return self.blames[0].culprit if self.blames else NOBODY
 
     @cached_property
     def by_next_operation(self) -> tuple[tuple[str, int], ...]:
@@ -140,6 +139,10 @@ class IdleTime:
         """The rank that idles clearly longer for this cause than the others; None when all are alike."""
         alone = len(self.by_device) < 2 or self.worst_ns < CLEARLY_WORST * self.ns
         return None if alone else self.analysis.trace.devices[self.device].rank
+
+    def where(self, most: int, least: float = 0.0005) -> str:
+        """ "forward (24 %), backward (3.1 %) and logging (0.4 %)": the first culprits on the worst GPU."""
+        return shares(self.analysis, [(each.culprit.text, each.ns) for each in self.blames], most, least)
 
     @property
     def on_worst(self) -> str:
@@ -180,7 +183,7 @@ class IdleTime:
                     lane=int(trace.events.lane[following]) if following >= 0 else lane,
                     start=int(idle.start[row]),
                     end=int(idle.end[row]),
-                    name=idle.culprit_of(row),
+                    name=idle.culprit_of(row).text,
                 )
             )
         return tuple(found)
@@ -217,3 +220,8 @@ def evidence_of(trace: Trace, events: I64) -> tuple[Evidence, ...]:
         )
         for event in events.tolist()
     )
+
+
+def kernel_culprit(trace: Trace, kernel: int) -> Culprit:
+    """A kernel of the timeline as a culprit, under its recorded name."""
+    return Culprit(CulpritKind.KERNEL, shortened(trace.name(kernel), 120))

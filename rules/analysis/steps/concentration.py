@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model.units import duration, percent
+from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, measure
-from rules.wording.phrases import counted, of_every_step, part_of_step, share
+from rules.wording.headline import Part
+from rules.wording.phrases import counted, part_of_step, share
 
 NEARLY_ALL = 0.9  # of the loss
 MOST_OF_STEPS = 0.5  # a loss that more of the steps share is an average step's
@@ -28,10 +29,10 @@ class Extent:
         """ "in 2 of 12 steps"; empty where many steps share the loss."""
         return f"in {self.few} of {self.steps} steps" if self.few else ""
 
-    def share(self, ns: int) -> str:
+    def share(self, ns: int) -> Part:
         """ "57 % of every step", or "30 % of the time, in 2 of 12 steps"."""
-        part = share(self.analysis, ns)
-        return f"{percent(part)} of the time, {self.text}" if self.few else of_every_step(self.analysis, part)
+        steps = self.steps if self.few else self.analysis.steps_in_window
+        return Part(share(self.analysis, ns), steps, self.few)
 
     def part(self, ns: int) -> str:
         """ "26.5 of the 46.4 ms of a step", or "120 of the 396 ms of all steps"."""

@@ -16,6 +16,7 @@ from rules.analysis.names.calls import Call
 from rules.analysis.names.regions import numbered
 from rules.analysis.steps.steps import Step
 from rules.base import Evidence
+from rules.wording.words import Words, ours
 
 COMPILING = re.compile(
     r"dynamo|inductor|torch.?compile|CompiledFxGraph|compile_fx|async_compile|autotune|triton_compile|aot_"
@@ -35,7 +36,7 @@ class WarmUp:
     usual_ns: float  # median steady step
     extra_ns: int  # what the warm-up steps take beyond it
     recorded_ns: int  # the whole recording
-    contains: tuple[str, ...]  # start-up work found in the slowest step
+    contains: tuple[Words, ...]  # start-up work found in the slowest step
     starts_up: bool  # it is the program that starts, not the recording
 
     @property
@@ -76,13 +77,14 @@ def warm_up(analysis: Analysis) -> WarmUp | None:
     )
 
 
-def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], bool]:
+def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[Words, ...], bool]:
     """What of known start-up work lies in a step, and whether it proves that the program itself starts up."""
     trace = analysis.trace
     lanes = np.array([lane.rank == step.rank for lane in trace.lanes], bool)
     inside = (trace.events.start >= step.start) & (trace.events.start < step.end) & lanes[trace.events.lane]
     length = max(step.duration, 1)
-    parts, one_off = [], False
+    parts: list[Words] = []
+    one_off = False
     named = np.array([COMPILING.search(text) is not None for text in trace.strings], bool)
     cpu = inside & np.isin(trace.events.kind, (EventKind.REGION, EventKind.CPU_OP, EventKind.PYTHON))
     cpu &= named[trace.events.name] if len(named) else False
@@ -95,15 +97,15 @@ def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], boo
     for call, text in _START_UP_CALLS:
         spent = int(durations(trace, api[calls == call]).sum())
         if spent > NOTEWORTHY_SHARE * length:
-            parts.append(f"{text} ({duration(spent)})")
+            parts.append(text + f" ({duration(spent)})")
         one_off |= call is not Call.ALLOCATE and spent > LEAST_LOADING_SHARE * length
     return tuple(parts), one_off
 
 
-_START_UP_CALLS = (
+_START_UP_CALLS: tuple[tuple[Call, Words], ...] = (
     (Call.ALLOCATE, "memory allocation"),
     (Call.LOAD, "loading of kernels"),
-    (Call.GRAPH_BUILD, "building of CUDA graphs"),
+    (Call.GRAPH_BUILD, ours("building of $CUDA graphs")),
 )
 
 

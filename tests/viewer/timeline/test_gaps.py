@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rules.analysis.idle.causes import Cause, IdleTable
+from rules.culprit import Culprit, CulpritKind
 from viewer.timeline.geometry.gaps import device_gaps
 from viewer.timeline.scene import heavy_culprits
 
@@ -16,7 +17,14 @@ def idle(*rows: Row) -> IdleTable:
     start, end, device, cause, culprit = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     none = np.full(len(start), -1, np.int64)
     return IdleTable(
-        start, end, device, cause.astype(np.uint8), culprit.astype(np.int32), none, none, ("a", "b", "c")
+        start,
+        end,
+        device,
+        cause.astype(np.uint8),
+        culprit.astype(np.int32),
+        none,
+        none,
+        tuple(Culprit(CulpritKind.REGION, name) for name in "abc"),
     )
 
 

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import IdleTable
+from rules.culprit import Culprit, CulpritKind
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.columns import Columns, Grid, columns, grid
@@ -244,8 +245,16 @@ def with_gaps(trace: Trace) -> Analysis:
     none = np.full(GAPS, -1, np.int64)
     zero = np.zeros(GAPS, np.int32)
     cause = random.integers(0, 7, GAPS).astype(np.uint8)
+    blamed = Culprit(CulpritKind.REGION, "tokenize")
     idle = IdleTable(
-        edges[0::2], edges[1::2], np.zeros(GAPS, np.int64), cause, zero, none, none, ("tokenize",)
+        edges[0::2],
+        edges[1::2],
+        np.zeros(GAPS, np.int64),
+        cause,
+        zero,
+        none,
+        none,
+        (blamed,),
     )
     analysis = Analysis(trace)
     Analysis.idle.keep(analysis, idle)

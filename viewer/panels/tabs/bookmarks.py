@@ -130,7 +130,7 @@ class BookmarksPanel(Panel):
             return start, end, trace.name(event)[:200] or KIND_NAMES[trace.events.kind[event]], event
         if analysis is not None and document.selected_gap >= 0:
             row = document.selected_gap
-            title = f"idle: {analysis.idle.culprit_of(row)}"
+            title = f"idle: {analysis.idle.culprit_of(row).text}"
             return int(analysis.idle.start[row]), int(analysis.idle.end[row]), title, -1
         return view[0], view[1], "view", -1
 

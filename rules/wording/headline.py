@@ -1,0 +1,59 @@
+"""What a finding is called: who or what it speaks of, what happens, and how much of the time that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parsers.model.units import percent
+from rules.wording.words import Reader, Words, said
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the analysed time; of ``steps`` steady steps, ``few`` hold it (0: many share it)."""
+
+    share: float
+    steps: int
+    few: int = 0
+
+    @property
+    def is_of_a_step(self) -> bool:
+        """Whether it is told as a part of each step."""
+        return self.steps > 0 and not self.few
+
+    def __str__(self) -> str:
+        """ "57 % of every step", "57 % of the recorded time" without steps, or "30 % of the time, in 2 of 12 steps"."""
+        if self.few:
+            return f"{percent(self.share)} of the time, in {self.few} of {self.steps} steps"
+        if not self.steps:
+            return f"{percent(self.share)} of the recorded time"
+        return f"{percent(self.share)} of {'every' if self.steps > 1 else 'the'} step"
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """``subject`` is a name from the recording that stands in front; ``amount`` a part of the time, or other words."""
+
+    what: Words
+    amount: Part | str = ""
+    subject: str = ""
+    names_culprit: bool = False
+
+    def said(self, reader: Reader) -> str:
+        """The whole title."""
+        return self._put_together(said(self.what, reader), str(self.amount))
+
+    def beside_its_cost(self, reader: Reader) -> str:
+        """The title without a share of the step that stands beside it in a table."""
+        of_a_step = isinstance(self.amount, Part) and self.amount.is_of_a_step
+        return self._put_together(said(self.what, reader), "" if of_a_step else str(self.amount))
+
+    def inside_a_sentence(self, reader: Reader) -> str:
+        """The title without its capital; names and abbreviations such as GPU keep theirs."""
+        what = said(self.what, reader)
+        if not self.subject and what[1:2].islower():
+            what = what[:1].lower() + what[1:]
+        return self._put_together(what, str(self.amount))
+
+    def _put_together(self, what: str, amount: str) -> str:
+        return ": ".join(each for each in (self.subject, what, amount) if each)
