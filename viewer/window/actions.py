@@ -144,8 +144,11 @@ class WindowActions(QObject):
             self._parts.banner.say(f"{text!r} is not a time.", "Write it like 31.2ms or 1.5 s.")
 
     def deselect(self) -> None:
-        """Select nothing and clear the marks."""
+        """Back to the timeline; who is there already selects nothing and clears the marks."""
         self._parts.banner.hide()
+        if self._parts.home.is_elsewhere:
+            self._parts.home.go()
+            return
         self._parts.timeline.clear_selection()
         self._parts.document.select_area(None)
         self._parts.document.select_gap(-1)

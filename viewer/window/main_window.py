@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QMouseEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
@@ -36,10 +36,10 @@ from viewer.window.actions import WindowActions
 from viewer.window.banner import Banner
 from viewer.window.command_list import window_commands
 from viewer.window.commands import Commands
+from viewer.window.focus import HomeFocus, TabOrder
 from viewer.window.parts import Parts
 from viewer.window.searching import Searching
 from viewer.window.status import StatusBar
-from viewer.window.tab_order import TabOrder
 from viewer.window.timeline_link import TimelineLink
 from viewer.window.toolbar import ToolBar
 from viewer.window.verdict import VerdictStrip
@@ -105,6 +105,7 @@ class MainWindow(QMainWindow):
         self.searching = Searching(
             self.toolbar.search, self.document, self.link.show_lane, self.link.middle_of_view
         )
+        self.home = HomeFocus(self, self.pages.currentWidget)
         parts = Parts(
             window=self,
             preferences=self.preferences,
@@ -120,6 +121,7 @@ class MainWindow(QMainWindow):
             panels_dock=self.panels_dock,
             link=self.link,
             searching=self.searching,
+            home=self.home,
         )
         self.acts = WindowActions(parts)
         self.commands = self.searching.commands = Commands(
@@ -158,6 +160,8 @@ class MainWindow(QMainWindow):
         acts.new_window_wanted.connect(self.new_window_wanted)
         acts.layout_wanted.connect(self.reset_layout)
         self.toolbar.compare_wanted.connect(acts.compare)
+        self.toolbar.search.left.connect(self.home.go)
+        self.toolbar.steps.box.activated.connect(lambda _: self.home.go())
         self.start_page.folder_wanted.connect(acts.open_folder)
         self.start_page.paths_wanted.connect(self.open)
         self.start_page.recent_removed.connect(acts.fill_recent)
@@ -291,6 +295,10 @@ class MainWindow(QMainWindow):
     def _on_failure(self, problem: str, hint: str) -> None:
         self.banner.say(problem, hint)
         self._show_pages()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.home.go()
+        super().mousePressEvent(event)
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         shown = self.pages.currentWidget()

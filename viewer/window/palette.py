@@ -94,6 +94,8 @@ class _Row(QStyledItemDelegate):
 class ResultsPopup(QFrame):
     """The list below the search field; a child of the window, so that it works on every platform."""
 
+    chosen = Signal()
+
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.window_below = parent
@@ -154,6 +156,7 @@ class ResultsPopup(QFrame):
             return False
         hit = self.hits[row]
         self.hide()
+        self.chosen.emit()
         hit.run()
         return True
 
@@ -163,11 +166,13 @@ class SearchField(QLineEdit):
 
     asked = Signal(str, object, bool)
     walk_wanted = Signal(int)
+    left = Signal()  # nobody types any more
 
     def __init__(self, window: QWidget) -> None:
         super().__init__()
         self.mode = Mode.ALL
         self.popup = ResultsPopup(window)
+        self.popup.chosen.connect(self.left)
         self.setAccessibleName("Search")
         self.setClearButtonEnabled(False)
         self.setMinimumHeight(30)
@@ -271,13 +276,11 @@ class SearchField(QLineEdit):
             super().keyPressEvent(event)
 
     def _leave(self) -> None:
-        if self.popup.isVisible():
-            self.popup.hide()
-            return
+        self.popup.hide()
         self.clear()
         self.say("")
         self.set_mode(Mode.ALL)
-        self.clearFocus()
+        self.left.emit()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize:

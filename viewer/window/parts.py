@@ -14,6 +14,7 @@ from viewer.panels.tabs.bookmarks import BookmarksPanel
 from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
 from viewer.window.banner import Banner
+from viewer.window.focus import HomeFocus
 from viewer.window.searching import Searching
 from viewer.window.timeline_link import TimelineLink
 from viewer.window.toolbar import ToolBar
@@ -37,3 +38,4 @@ class Parts:
     panels_dock: QDockWidget
     link: TimelineLink
     searching: Searching
+    home: HomeFocus

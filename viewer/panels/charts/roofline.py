@@ -18,6 +18,7 @@ from parsers.model.units import duration, operations, three_digits
 from rules.kernels.roofline import Point, Roof, Roofline, distance, roofline
 from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
+from viewer.panels.charts.plot import Axis, Plot
 from viewer.panels.charts.roof_names import NamePlaces
 from viewer.timeline.geometry.naming import kernel_name
 
@@ -31,7 +32,7 @@ _LEVEL_SYMBOL = {"DRAM": "o", "L2": "s", "L1": "t"}
 NOT_MEASURED = "This report does not say how many operations its kernels did: record with ncu --set full."
 
 
-class PowersOfTen(pg.AxisItem):  # type: ignore[misc]
+class PowersOfTen(Axis):
     """A logarithmic axis with ticks at powers of ten, as many as have room; at others where none is in view."""
 
     def tickValues(self, low: float, high: float, size: float) -> list[tuple[float, list[float]]]:
@@ -58,11 +59,8 @@ class RooflinePlot(QWidget):
         self.setAccessibleName("Roofline")
         self._text = Label("", "secondary", pixels=12, wrap=True)
         self._text.setContentsMargins(12, 0, 12, 8)
-        axes = {side: PowersOfTen(side) for side in ("bottom", "left")}
-        self.plot = pg.PlotWidget(background=None, axisItems=axes)
+        self.plot = Plot(bottom=PowersOfTen("bottom"), left=PowersOfTen("left"))
         self.plot.setMinimumWidth(260)
-        self.plot.setMenuEnabled(False)
-        self.plot.hideButtons()
         self.plot.setLogMode(x=True, y=True)
         self._roofs: list[Any] = []
         self._dots = pg.ScatterPlotItem(hoverable=True, tip=None)
@@ -133,16 +131,7 @@ class RooflinePlot(QWidget):
         self._draw_marked()
 
     def _restyle(self, _: object = None) -> None:
-        colors = theme.current()
-        rate = "per second" if self._low else "operations per second"
-        for side, text in (("bottom", "operations per byte"), ("left", rate)):
-            axis = self.plot.getAxis(side)
-            axis.setPen(pg.mkPen(colors.line_strong))
-            axis.setTextPen(pg.mkPen(colors.text_secondary))
-            axis.setTickFont(theme.font(theme.SECONDARY_PX))
-            axis.setLabel(text, color=colors.text_secondary.name(), **{"font-size": "11px"})
-            axis.enableAutoSIPrefix(False)
-        self.plot.showGrid(x=True, y=True, alpha=0.12)
+        self.plot.label_axes("operations per byte", "operations/s" if self._low else "operations per second")
         if self._lines:
             self._draw()
             self.mark(self._marked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from parsers.model import Counter
@@ -13,6 +14,7 @@ from viewer.document import Document
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
+from viewer.timeline.kinds.base import counter_style_of
 
 MOST_POINTS = 4000
 MOST_CURVES = 10
@@ -66,11 +68,9 @@ class MemoryPanel(Panel):
         return trace is not None and bool(memory_counters(trace.counters))
 
     def _make_plot(self) -> None:
-        import pyqtgraph as pg
+        from viewer.panels.charts.plot import Plot
 
-        self.plot = pg.PlotWidget(background=None)
-        self.plot.setMenuEnabled(False)
-        self.plot.hideButtons()
+        self.plot = Plot()
         self.plot.setMouseEnabled(x=True, y=False)
         self._room.addWidget(self.plot)
 
@@ -82,22 +82,15 @@ class MemoryPanel(Panel):
             return
         if self.plot is None:
             self._make_plot()
-        colors = theme.current()
         unit, scale = ("s", 1e9) if trace.duration > LONG_NS else ("ms", 1e6)
         self.plot.clear()
-        for side, label in (("bottom", f"time ({unit})"), ("left", "GB")):
-            axis = self.plot.getAxis(side)
-            axis.setPen(pg.mkPen(colors.line_strong))
-            axis.setTextPen(pg.mkPen(colors.text_secondary))
-            axis.setLabel(label, color=colors.text_secondary.name())
-            axis.enableAutoSIPrefix(False)
-        self.plot.showGrid(x=True, y=True, alpha=0.12)
+        self.plot.label_axes(f"time ({unit})", "GB")
         counters = sorted(memory_counters(trace.counters), key=lambda each: -float(each.value.max()))[
             :MOST_CURVES
         ]
-        for index, counter in enumerate(counters):
+        for counter in counters:
             time, value = outline(counter)
-            pen = pg.mkPen(colors.named(index), width=1.6)
+            pen = pg.mkPen(self._color(counter), width=1.6)
             edge = np.append(time, max(trace.duration, int(time[-1]) + 1)) / scale
             self.plot.plot(edge, value / 1e9, stepMode="center", pen=pen)
         self.plot.enableAutoRange()
@@ -109,11 +102,25 @@ class MemoryPanel(Panel):
             widget = item.widget() if item is not None else None
             if widget is not None:
                 widget.deleteLater()
-        for index, text in enumerate(self._peaks(counters[:MOST_NAMED])):
+        named = counters[:MOST_NAMED]
+        for counter, text in zip(named, self._peaks(named), strict=True):
             entry = ElidedLabel(text, "secondary", pixels=12)
-            entry.set_swatch(theme.current().named(index))
+            entry.set_swatch(self._color(counter))
             self._legend.addWidget(entry)
         self._legend.addStretch(1)
+
+    def _color(self, counter: Counter) -> QColor:
+        """The colour that the counter has on the timeline."""
+        trace = self.document.trace
+        number = next(
+            (
+                index
+                for index, each in enumerate(trace.counters if trace is not None else ())
+                if each is counter
+            ),
+            0,
+        )
+        return counter_style_of(counter.unit).color(number, theme.current())
 
     def _peaks(self, counters: list[Counter]) -> list[str]:
         trace = self.document.trace

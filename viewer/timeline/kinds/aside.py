@@ -13,7 +13,7 @@ class OtherStyle(LaneStyle):
     """Lanes of no kind that is known: one quiet colour."""
 
     kind: ClassVar[LaneKind] = LaneKind.OTHER
-    order: ClassVar[int] = 130
+    order: ClassVar[int] = 45
     endings: ClassVar[tuple[str, ...]] = ("synchronization",)
     starts_small: ClassVar[bool] = True
     stands_aside: ClassVar[bool] = True

@@ -1,26 +1,33 @@
-"""The order in which Tab visits the parts of a window: as they are read, whenever they were made."""
+"""Where the keyboard goes: the order in which Tab visits the parts of a window, and the way back to the timeline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QRegion
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, QTimer
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QRegion
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QAbstractItemView,
     QAbstractScrollArea,
+    QAbstractSpinBox,
     QApplication,
     QComboBox,
     QFrame,
     QLineEdit,
+    QPlainTextEdit,
     QScrollArea,
     QTabBar,
+    QTextEdit,
     QWidget,
 )
+from shiboken6 import isValid
 
 from viewer.look import theme
 
 RING = 2  # pixels
+_TYPED_INTO = (QLineEdit, QTextEdit, QPlainTextEdit, QAbstractSpinBox)
+_WALKED_THROUGH = (QAbstractItemView, QComboBox)
 _SHOW_IT_THEMSELVES = (QAbstractButton, QComboBox, QFrame, QLineEdit, QTabBar)
 
 
@@ -43,6 +50,67 @@ class TabOrder:
         _reveal(chosen)
         self.ring.show_around(chosen)
         return True
+
+
+class HomeFocus(QObject):
+    """Keeps the keys of one widget, the home, alive while another part of the window has the focus.
+
+    A click elsewhere gives the focus back, unless what was clicked is typed into or walked through with keys; letters
+    that nobody types reach the home in any case.
+    """
+
+    def __init__(self, window: QWidget, home: Callable[[], QWidget | None]) -> None:
+        super().__init__(window)
+        self._window, self._home = window, home
+        self._watched: QWidget | None = None
+        QApplication.instance().focusChanged.connect(self._on_focus)  # type: ignore[union-attr]
+
+    def go(self) -> None:
+        """Give the home the focus."""
+        home = self._home()
+        if home is not None and home.isVisible():
+            home.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether another part of the same window has the focus."""
+        home, focus = self._home(), QApplication.focusWidget()
+        if home is None or focus is None or focus is self._window or focus.window() is not self._window:
+            return False
+        return focus is not home and not home.isAncestorOf(focus)
+
+    def _on_focus(self, _: QWidget | None, now: QWidget | None) -> None:
+        if self._watched is not None and isValid(self._watched):
+            self._watched.removeEventFilter(self)
+        self._watched = now if self.is_elsewhere and not isinstance(now, _TYPED_INTO) else None
+        if self._watched is not None:
+            self._watched.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QKeyEvent) and event.type() is QEvent.Type.KeyPress:
+            home = self._home()
+            if home is not None and home.isVisible() and _is_letter(event):
+                QApplication.sendEvent(home, event)
+                return event.isAccepted()
+        elif event.type() is QEvent.Type.MouseButtonRelease and not isinstance(watched, _WALKED_THROUGH):
+            QTimer.singleShot(0, self, self._go_unless_typing)  # the click itself comes first
+        return False
+
+    def _go_unless_typing(self) -> None:
+        focus = QApplication.focusWidget()
+        if self.is_elsewhere and not isinstance(focus, (*_TYPED_INTO, *_WALKED_THROUGH)):
+            self.go()
+
+
+def _is_letter(event: QKeyEvent) -> bool:
+    others = (
+        Qt.KeyboardModifier.ControlModifier
+        | Qt.KeyboardModifier.AltModifier
+        | Qt.KeyboardModifier.MetaModifier
+    )
+    return (
+        event.text().strip().isprintable() and bool(event.text().strip()) and not event.modifiers() & others
+    )
 
 
 class FocusRing(QWidget):

@@ -1,0 +1,138 @@
+"""Whatever was clicked or pressed last, the keys of the timeline go on working, and Esc leads back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from viewer.panels.findings.finding_card import FindingCard
+from viewer.panels.tables.table_view import TableView
+from viewer.window.budget_bar import PartButton
+from viewer.window.main_window import MainWindow
+
+from .conftest import show_tab
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+def press(window: MainWindow, keys: str) -> None:
+    combination = QKeySequence(keys)[0]
+    QTest.keyClick(window.windowHandle(), combination.key(), combination.keyboardModifiers())
+
+
+def click(widget: QWidget, at: QPoint | None = None) -> None:
+    """Press and release on the window, as the platform delivers it."""
+    window = widget.window()
+    place = widget.mapTo(window, widget.rect().center() if at is None else at)
+    QTest.mouseClick(window.windowHandle(), LEFT, Qt.KeyboardModifier.NoModifier, place)
+    QApplication.processEvents()
+
+
+def click_card(window: MainWindow) -> None:
+    click(window.diagnosis.findChild(FindingCard), QPoint(30, 14))
+
+
+def click_show(window: MainWindow) -> None:
+    click_card(window)
+    buttons = window.diagnosis.findChild(FindingCard).findChildren(QPushButton)
+    click(next(button for button in buttons if button.text() == "Show"))
+
+
+def click_tab(window: MainWindow) -> None:
+    bar = window.panels.tabs.tabBar()
+    click(bar, bar.tabRect(1).center())
+
+
+def click_row(window: MainWindow) -> None:
+    table = next(each for each in window.panels.findChildren(TableView) if each.isVisible())
+    click(table.viewport(), QPoint(40, 8))
+
+
+def click_budget(window: MainWindow) -> None:
+    click(max(window.verdict.findChildren(PartButton), key=lambda part: part.width()))
+
+
+def click_empty_place(window: MainWindow) -> None:
+    press(window, "Ctrl+F")
+    click(window.status)
+
+
+def keys(*wanted: str) -> Callable[[MainWindow], None]:
+    def press_them(window: MainWindow) -> None:
+        for each in wanted:
+            press(window, each)
+
+    return press_them
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        click_card,
+        click_show,
+        click_tab,
+        click_row,
+        click_budget,
+        click_empty_place,
+        keys("N"),
+        keys("."),
+        keys("]"),
+        keys("Ctrl+P", "Esc"),
+        keys("Ctrl+P", "s", "o", "f", "t", "Esc"),
+        keys("Tab", "Tab", "Tab", "Tab", "Tab", "Tab", "Tab", "Tab"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_the_keys_of_the_timeline_never_go_dead(
+    window: MainWindow, qtbot: QtBot, before: Callable[[MainWindow], None]
+) -> None:
+    show_tab(window, qtbot, "Kernels")
+    before(window)
+    qtbot.wait(30)
+    for key in "dw":
+        view = window.timeline.state.target
+        press(window, key)
+        assert window.timeline.state.target != view, f"{key} with the focus at {QApplication.focusWidget()}"
+    assert window.toolbar.search.text() == ""
+    gaps = window.timeline.state.gaps_visible
+    press(window, "g")
+    assert window.timeline.state.gaps_visible is not gaps
+
+
+def test_escape_leads_back_to_the_timeline_and_a_selection_survives_it(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    window.document.select_event(3)
+    show_tab(window, qtbot, "Kernels")
+    for place in (window.panels.filter, window.toolbar.search, window.panels.tabs.tabBar()):
+        place.setFocus()
+        press(window, "Esc")
+        assert window.timeline.hasFocus()
+        assert window.document.selected_event == 3
+    press(window, "Esc")
+    assert window.document.selected_event == -1
+
+
+def test_a_table_keeps_its_arrows_after_a_click(window: MainWindow, qtbot: QtBot) -> None:
+    show_tab(window, qtbot, "Kernels")
+    click_row(window)
+    table = next(each for each in window.panels.findChildren(TableView) if each.isVisible())
+    row = table.currentIndex().row()
+    press(window, "Down")
+    assert table.currentIndex().row() == row + 1
+
+
+def test_choosing_what_was_found_gives_the_timeline_its_keys(window: MainWindow, qtbot: QtBot) -> None:
+    press(window, "Ctrl+F")
+    for letter in "tokenize":
+        press(window, letter)
+    qtbot.waitUntil(lambda: bool(window.toolbar.search.popup.hits) and not window.jobs.busy)
+    press(window, "Return")
+    assert window.timeline.hasFocus()
+    assert window.document.selected_event >= 0
