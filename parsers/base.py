@@ -90,11 +90,11 @@ class InParts(Protocol):
         """One trace of all parts; raises ``TraceError`` when none can be used."""
 
 
-P = TypeVar("P", bound=type)
+P = TypeVar("P", bound=Parser)
 _PARSERS: dict[str, Parser] = {}
 
 
-def parser(cls: P) -> P:
+def parser(cls: type[P]) -> type[P]:
     """Register a parser class."""
     instance = cls()
     _PARSERS[instance.format] = instance

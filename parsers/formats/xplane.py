@@ -30,8 +30,10 @@ class XPlane:
 
     format: ClassVar[str] = "xplane"
     title: ClassVar[str] = "XProf (JAX, TensorFlow)"
+    files: ClassVar[str] = "planes (.xplane.pb), and the JSON that is written beside them"
     suffixes: ClassVar[tuple[str, ...]] = (".xplane.pb",)
     priority: ClassVar[int] = 35
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         return _SPACE.match(source.head) is not None
