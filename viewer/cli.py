@@ -122,6 +122,20 @@ def _declare_diagnose(commands: Commands) -> None:
     parser.set_defaults(run=_diagnose)
 
 
+def _declare_whatif(commands: Commands) -> None:
+    parser = commands.add_parser("whatif", help="say how fast it would be with some fixes")
+    parser.add_argument("paths", nargs="+", metavar="PATH")
+    parser.add_argument(
+        "--fix",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="a fix that `stallscope diagnose` names; several are predicted together",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=_whatif)
+
+
 def _declare_compare(commands: Commands) -> None:
     parser = commands.add_parser("compare", help="say what changed between two recordings")
     parser.add_argument("before")
@@ -158,6 +172,7 @@ def _declare_self_check(commands: Commands) -> None:
 
 _COMMANDS: dict[str, Callable[[Commands], None]] = {
     "diagnose": _declare_diagnose,
+    "whatif": _declare_whatif,
     "compare": _declare_compare,
     "capture": _declare_capture,
     "convert": _declare_convert,
@@ -235,6 +250,41 @@ def _diagnose(options: argparse.Namespace) -> int:
         loud = levels[: levels.index(options.fail_on) + 1]
         if any(finding.severity.value in loud for finding in diagnosis.findings):
             return GATE_FAILED
+    return DONE
+
+
+def _whatif(options: argparse.Namespace) -> int:
+    from parsers import open_trace
+    from rules import diagnosis_of
+    from rules.analysis.analysis import Analysis
+    from rules.fixes.plan import plan_of
+    from viewer.reports.fixes_report import fixes_json, fixes_text, outcome_json, outcome_text
+
+    progress = _terminal_progress()
+    paths = _inputs(options.paths)
+    analysis = Analysis(open_trace(paths, progress.part(0.0, 0.7)))
+    plan = plan_of(analysis)
+    progress.step(1.0, "")
+    if not options.fix:
+        if options.json:
+            json.dump(fixes_json(analysis, diagnosis_of(analysis)), sys.stdout, allow_nan=False)
+            print()
+        else:
+            sys.stdout.write("\n".join(fixes_text(analysis)))
+        return DONE
+    try:
+        chosen = plan.chosen(options.fix)
+    except KeyError as error:
+        known = ", ".join(each.id for each in plan.promises) or plan.reason or "none"
+        raise TraceError(
+            paths[0], f"There is no fix {error.args[0]!r} here.", f"Known are: {known}."
+        ) from None
+    outcome = plan.predict(options.fix)
+    if options.json:
+        json.dump(outcome_json(plan, outcome, chosen), sys.stdout, allow_nan=False)
+        print()
+    else:
+        sys.stdout.write(outcome_text(plan, outcome, chosen))
     return DONE
 
 

@@ -12,6 +12,7 @@ from rules import Diagnosis, Evidence, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.idle.causes import Cause
+from viewer.reports.fixes_report import fixes_json
 
 SCHEMA = 1
 EVIDENCE_LIMIT = 50
@@ -42,6 +43,7 @@ def as_json(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> dict[str,
         "devices": [_device(trace, analysis, index) for index in range(len(trace.devices))],
         "kernels": [_kernel(trace, index) for index in range(len(trace.kernels))],
         "findings": [_finding(trace, finding) for finding in diagnosis.findings],
+        **fixes_json(analysis, diagnosis),
         "skipped": dict(sorted(diagnosis.skipped.items())),
         "crashed": dict(sorted(diagnosis.crashed.items())),
         "quiet": list(diagnosis.quiet),

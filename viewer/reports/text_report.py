@@ -9,6 +9,7 @@ from parsers.model import Trace
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
+from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import safe
 from viewer.reports.wording import budget_parts, ceiling, place_name, share_of, verdict
 
@@ -28,6 +29,7 @@ def as_text(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
             lines += _budget(trace, analysis, index)
     else:
         lines += _budget_table(trace, analysis)
+    lines += fixes_text(analysis)
     shared_limits = Counter(finding.cannot_tell for finding in diagnosis.findings if finding.cannot_tell)
     for number, finding in enumerate(diagnosis.findings, 1):
         lines += _finding(number, finding, shared_limits[finding.cannot_tell] > 1)

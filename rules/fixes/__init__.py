@@ -1,0 +1,1 @@
+"""What a person would change, and what a step would then take."""

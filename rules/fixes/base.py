@@ -1,0 +1,73 @@
+"""What a fix is, where it would be applied, and how fixes are discovered."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, TypeVar
+
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.replay.replay import Change, Replay
+from rules.wording.words import Words
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposal:
+    """One change at one place: what would be different in a replay, and what it is told as.
+
+    ``expected`` is what most likely becomes different; ``low`` and ``high`` are the least and the most that the change
+    can do, where what the recording does not say (``depends_on``) decides between them. They are applied to columns
+    that other fixes may have changed before, and must not assume the recorded values.
+    """
+
+    fix: str
+    key: str  # one place: the same in every recording of the same program
+    title: str
+    categories: tuple[Category, ...]
+    advice: tuple[Words, ...]
+    expected: Change
+    low: Change | None = None  # as expected
+    high: Change | None = None
+    culprit: str = ""
+    code: str = ""
+    rank: int | None = None
+    depends_on: str = ""
+    redesign: bool = False
+    broad: bool = (
+        False  # it changes much of the program: of two that give as much, the other one is told first
+    )
+
+
+class Fix(Protocol):
+    """One kind of change. ``explanation`` has the headings of ``EXPLANATION_HEADINGS``."""
+
+    id: ClassVar[str]
+    explanation: ClassVar[str]
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """Where it could be applied in a recording; what it would gain is judged by the replay alone."""
+
+
+EXPLANATION_HEADINGS = ("When it applies", "What is changed", "What makes it more or less")
+
+F = TypeVar("F", bound=type)
+_FIXES: dict[str, Fix] = {}
+
+
+def fix(cls: F) -> F:
+    """Register a fix class."""
+    instance = cls()
+    _FIXES[instance.id] = instance
+    return cls
+
+
+def fixes() -> list[Fix]:
+    """Every fix of ``rules.fixes.catalog``, by id."""
+    import rules.fixes.catalog as package
+
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    return [_FIXES[name] for name in sorted(_FIXES)]

@@ -1,0 +1,1 @@
+"""The fixes, one file each."""

@@ -1,0 +1,71 @@
+"""Requests that are served one at a time are collected and served together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.training import is_training
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Change, Replay
+
+TOGETHER = 16.0  # requests: a batch that serving programs form by default, and at least a quarter of it
+FEW, MANY = 4.0, 64.0
+LEAST_LIMIT = 2.0  # times faster with no host time at all: else the GPU is the limit already
+
+
+@fix
+class BatchRequests:
+    """Several threads that run a small model for their own requests."""
+
+    id: ClassVar[str] = "batch-requests"
+    explanation: ClassVar[str] = """
+When it applies
+    A model is run, not trained, by several threads of one process, and the CPU is the limit.
+
+What is changed in the replay
+    If k requests are served together, the host's time is a k-th. The GPU's time stays as it is.
+
+What makes it more or less
+    How many requests wait at the same time, and how much longer a batch computes than one request. The program is
+    written anew: no point is told, only a range.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole recording."""
+        threads = sum(len(members) for members in replay.host.members)
+        if threads < 2 or len(replay.spans) > 1 or is_training(analysis):
+            return
+        if replay.gain([_divided(1e9)]) < LEAST_LIMIT:
+            return
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Serve several requests together: {threads} threads take turns, each with a model run of its own",
+            categories=(Category.LAUNCH_BOUND, Category.HOST_BOUND),
+            culprit=f"{threads} threads",
+            advice=(
+                "Collect the requests that wait into a batch, run the model once, and hand the answers back: one "
+                "thread launches, the others only queue.",
+                "Serving programs such as vLLM or Triton Inference Server do that already.",
+            ),
+            expected=_divided(TOGETHER),
+            low=_divided(FEW),
+            high=_divided(MANY),
+            depends_on="how many requests wait at the same time: served together, k of them are up to k times faster, "
+            "but not below the time that the GPU computes",
+            redesign=True,
+        )
+
+
+def _divided(times: float) -> Change:
+    def change(overlay: Overlay) -> None:
+        overlay.gap /= times
+        overlay.cost /= times
+        overlay.tail /= times
+        overlay.waits[:] = False
+
+    return change

@@ -1,0 +1,120 @@
+"""The model is compiled: neighbouring kernels that only move memory become one, and there are fewer launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.calls import Call
+from rules.analysis.names.families import Family
+from rules.analysis.names.per_name import named
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Change, Replay
+from rules.replay.surroundings import surroundings_of
+
+BOOL = npt.NDArray[np.bool_]
+
+FUSABLE = (
+    Family.ELEMENTWISE,
+    Family.COPY_CAST,
+    Family.NORMALISATION,
+    Family.SOFTMAX,
+    Family.REDUCTION,
+    Family.RANDOM,
+)
+FUSED_TIME, FUSED_AT_LEAST, FUSED_AT_MOST = (
+    0.5,
+    0.75,
+    0.4,
+)  # of the time of fusable kernels: docs/predictions.md
+FUSED_HOST, FUSED_HOST_AT_LEAST = 0.4, 0.8  # of the host's time for launching them ...
+OTHER_HOST, OTHER_HOST_AT_LEAST = 0.6, 0.9  # ... and for launching what the compiler calls in between
+LEAST_SHARE = 0.1  # of the GPU's time in such kernels, or of the launches
+_NOT_FUSED = ("upsample", "pool", "grid_sample", "multi_tensor", "embedding", "index")
+
+_CODE = """model = torch.compile(model)          # joins neighbouring elementwise operators into one kernel
+
+@torch.compile
+def activation(x, bias, residual):    # or only the part that matters
+    return torch.nn.functional.gelu(x + bias) * 0.5 + residual"""
+
+
+@fix
+class CompileModel:
+    """Elementwise kernels, normalisations and reductions that a compiler would join."""
+
+    id: ClassVar[str] = "compile-model"
+    explanation: ClassVar[str] = """
+When it applies
+    At least a tenth of the GPU's time passes in kernels that only move memory, and the model is not compiled.
+
+What is changed in the replay
+    Those kernels take half of their time, and the host needs 0.4 of the time for launching them, 0.6 for the others.
+
+What makes it more or less
+    The compiler joins what stands between two matrix products; graph breaks, and reductions over other dimensions,
+    keep kernels apart. The least is a quarter of the time saved, the most six tenths.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole recording."""
+        trace, device = analysis.trace, replay.device
+        family = analysis.family_of_string[trace.events.name[device.event]]
+        if (family == Family.TRITON).any():
+            return
+        whole = np.bincount(device.member_of, minlength=len(device)) == 1
+        fusable = np.isin(family, FUSABLE) & ~named(trace, device.event, _is_kept) & whole
+        share = float(device.duration[fusable].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
+        if share < LEAST_SHARE:
+            return
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Compile the model: {percent(share)} of the GPU's time is kernels that only move memory",
+            categories=(Category.MEMORY_BOUND_KERNELS, Category.LAUNCH_BOUND),
+            culprit=f"{Family(int(np.bincount(family[fusable], device.duration[fusable]).argmax())).label} kernels",
+            advice=(
+                "torch.compile(model) joins neighbouring elementwise kernels, normalisations and reductions.",
+                "Or use fused operators by hand: fused losses, norms and activations.",
+            ),
+            code=_CODE,
+            expected=_compiled(replay, analysis, fusable, FUSED_TIME, (FUSED_HOST, OTHER_HOST)),
+            low=_compiled(
+                replay, analysis, fusable, FUSED_AT_LEAST, (FUSED_HOST_AT_LEAST, OTHER_HOST_AT_LEAST)
+            ),
+            high=_compiled(replay, analysis, fusable, FUSED_AT_MOST, (FUSED_HOST, OTHER_HOST)),
+            broad=True,
+            depends_on="how much of the model the compiler takes without breaking the graph",
+        )
+
+
+def _is_kept(name: str) -> bool:
+    lower = name.lower()
+    return any(word in lower for word in _NOT_FUSED)
+
+
+def _compiled(
+    replay: Replay, analysis: Analysis, fusable: BOOL, time: float, host_time: tuple[float, float]
+) -> Change:
+    nodes = np.zeros(len(replay.host), bool)
+    nodes[replay.device.launch[fusable]] = True
+    around = surroundings_of(analysis)
+    short = (np.minimum(around.silent_ns + around.input_ns, replay.host.gap) == 0) & (replay.waits.target < 0)
+    of_optimizer = around.inside(lambda name: name.startswith("Optimizer."))
+    others = short & ~nodes & ~of_optimizer & np.isin(replay.host.call, (Call.LAUNCH, Call.MEMSET))
+    own = short & nodes & ~of_optimizer
+
+    def change(overlay: Overlay) -> None:
+        overlay.duration[fusable] *= time
+        for mine, factor in zip((own, others), host_time, strict=True):
+            overlay.gap[mine] *= factor
+            overlay.cost[mine] *= factor
+
+    return change

@@ -1,0 +1,112 @@
+"""Large copies to or from the host are avoided, or run beside the GPU's work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, CopyKind
+from parsers.model.units import size
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.calls import WORK_CALLS
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import copies, per_step, together, without_calls
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Change, Replay
+from rules.replay.surroundings import surroundings_of
+
+BOOL = npt.NDArray[np.bool_]
+
+LARGE_BYTES = 65_536
+LARGE_NS = 50_000.0
+
+_ADVICE = {
+    CopyKind.D2H: (
+        "Reduce on the GPU first (argmax, topk, a mean, the score itself) and copy only the result.",
+        "What must be copied: into pinned memory, with non_blocking=True, while the next batch computes.",
+    ),
+    CopyKind.H2D: (
+        "Send less: uint8 images instead of float32, indices instead of one-hot rows, and convert on the GPU.",
+        "Pin the memory (pin_memory=True) and copy with non_blocking=True: then the copy runs beside the GPU's work.",
+    ),
+}
+_CODE = {
+    CopyKind.D2H: """correct += (logits.argmax(dim=-1) == labels).sum()   # on the GPU, one number
+# instead of logits.cpu().numpy()""",
+    CopyKind.H2D: """images = images.to("cuda", non_blocking=True)         # uint8, from pinned memory
+images = images.float().div_(255)                   # on the GPU""",
+}
+
+
+@fix
+class CopyLess:
+    """Copies of a direction that are large, and what the host does with them."""
+
+    id: ClassVar[str] = "copy-less"
+    explanation: ClassVar[str] = """
+When it applies
+    Copies of more than 64 kB or 50 us between host and GPU.
+
+What is changed in the replay
+    They are gone, with the host's work on what was copied, up to the next call. At least, they only overlap with the
+    GPU's work.
+
+What makes it more or less
+    Whether all of the data is needed. Memory that is copied to from pageable buffers is also faulted in and freed,
+    which falls away with the copy.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for each direction."""
+        for kind in (CopyKind.D2H, CopyKind.H2D):
+            large = copies(replay, kind)
+            amount = analysis.trace.attribute(Attribute.BYTES, replay.device.event)
+            large &= (amount > LARGE_BYTES) | (replay.device.duration > LARGE_NS)
+            if large.any():
+                yield _proposal(analysis, replay, kind, large)
+
+
+def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -> Proposal:
+    nodes = np.zeros(len(replay.host), bool)
+    nodes[replay.device.launch[large]] = True
+    after = _until_next_work(replay, nodes)
+    around = surroundings_of(analysis)
+    handled = np.where(after, np.maximum(around.silent_ns - around.input_ns, 0.0), 0.0)
+    prepared = np.where(nodes, np.maximum(around.silent_ns - around.input_ns, 0.0), 0.0)
+    worked = handled if kind is CopyKind.D2H else prepared
+    amount = int(analysis.trace.attribute(Attribute.BYTES, replay.device.event)[large].sum())
+    each = per_step(replay, float(amount))
+    milliseconds = per_step(replay, float(replay.device.duration[large].sum())) / 1e6
+    direction = "to the host" if kind is CopyKind.D2H else "to the GPU"
+    return Proposal(
+        fix=CopyLess.id,
+        key=kind.name,
+        title=f"Copy less {direction}: {size(int(each))} a step take {milliseconds:.3g} ms",
+        categories=(Category.COPY_D2H if kind is CopyKind.D2H else Category.COPY_H2D,),
+        culprit=analysis.trace.name(int(replay.device.event[np.flatnonzero(large)[0]])),
+        advice=_ADVICE[kind],
+        code=_CODE[kind],
+        expected=together(without_calls(replay, nodes, 0.0), _shorter(worked)),
+    )
+
+
+def _until_next_work(replay: Replay, nodes: BOOL) -> BOOL:
+    """The calls behind each of these, up to the next one of their thread that gives the GPU work."""
+    host = replay.host
+    work = np.isin(host.call, WORK_CALLS)
+    place = np.arange(len(nodes))
+    last_work = np.maximum.accumulate(np.where(work, place, -1))
+    before = np.concatenate(([-1], last_work))[:-1]
+    follows = (before >= 0) & nodes[np.maximum(before, 0)]
+    return np.asarray(follows & (host.thread[np.maximum(before, 0)] == host.thread))
+
+
+def _shorter(ns: npt.NDArray[np.float64]) -> Change:
+    def change(overlay: Overlay) -> None:
+        overlay.gap -= np.minimum(ns, overlay.gap)
+
+    return change

@@ -1,0 +1,78 @@
+"""Every rank gets equally much work in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import durations_times
+from rules.replay.replay import Replay
+
+F64 = npt.NDArray[np.float64]
+
+SAME_IN_ALL = (
+    0.1  # the ranks' compute of all steps may differ by this part: then nobody has more work for good
+)
+LEAST_SPREAD = 1.1  # the largest over the mean, in the median step
+
+
+@fix
+class EqualLengths:
+    """Compute that differs by rank in each step, and evens out over the steps."""
+
+    id: ClassVar[str] = "equal-lengths"
+    explanation: ClassVar[str] = """
+When it applies
+    In each step another rank computes longest, by at least a tenth, and over all steps they compute equally long.
+
+What is changed in the replay
+    In each step, the kernels of every rank take the time that the mean of the ranks takes.
+
+What makes it more or less
+    Sorting or packing by length also removes padding, which gives more.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole run."""
+        device, host = replay.device, replay.host
+        spans, steps = len(replay.spans), replay.steps
+        if spans < 2 or steps < 2 or not (device.meeting >= 0).any():
+            return
+        working = device.meeting < 0
+        step = host.step[device.launch]
+        compute = np.bincount(
+            (device.span * steps + step)[working], device.duration[working], minlength=spans * steps
+        ).reshape(spans, steps)
+        mean = compute.mean(axis=0)
+        if not mean.all():
+            return
+        whole = compute.sum(axis=1)
+        spread = float(np.median(compute.max(axis=0) / mean))
+        if spread < LEAST_SPREAD or np.ptp(whole) > SAME_IN_ALL * whole.mean():
+            return
+        if len(np.unique(compute.argmax(axis=0))) < 2:
+            return
+        factor: F64 = (mean[None, :] / np.maximum(compute, 1.0))[device.span, step]
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=(
+                f"Give every rank equally much work in each step: the longest computes {percent(spread - 1)} longer "
+                "than the mean"
+            ),
+            categories=(Category.LOAD_IMBALANCE, Category.STRAGGLER, Category.EXPOSED_COMMUNICATION),
+            culprit="unequal batches",
+            advice=(
+                "Form batches of about the same number of tokens on every rank: sort by length into buckets, and let "
+                "all ranks draw from the same bucket in each step.",
+                "Pack several short sequences into one row instead of padding.",
+            ),
+            expected=durations_times(working, factor),
+        )

@@ -1,0 +1,91 @@
+"""Many small collectives become fewer and larger ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Change, Replay
+from rules.replay.surroundings import Surroundings, surroundings_of
+
+BOOL = npt.NDArray[np.bool_]
+
+MANY = 30  # collectives in a step
+SMALL_NS = 100_000.0  # median transfer: below, a collective is mostly its start
+JOINED = 2.0  # collectives of which one is made
+_ISSUING = (
+    "FSDP::",
+    "nccl:",
+    "c10d::",
+    "record_param_comms",
+    "DistributedDataParallel.",
+    "_foreach_copy",
+    "chunk_cat",
+)
+
+
+@fix
+class FewerCollectives:
+    """Collectives that are so small that starting them costs more than the transfer."""
+
+    id: ClassVar[str] = "fewer-collectives"
+    explanation: ClassVar[str] = """
+When it applies
+    More than 30 collectives in a step whose median transfer takes less than 0.1 ms.
+
+What is changed in the replay
+    Two become one: half of the transfers' starts, and half of the host time in the ranges that issue them. What the
+    program waits for in between stays.
+
+What makes it more or less
+    How many can be joined: groups of whole layers instead of their parts, one tensor instead of many numbers.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole run."""
+        transfers = replay.recorded.transfer
+        if (
+            len(replay.spans) < 2
+            or len(transfers) < MANY * replay.steps
+            or float(np.median(transfers)) > SMALL_NS
+        ):
+            return
+        around = surroundings_of(analysis)
+        often = len(transfers) / replay.steps
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Make fewer, larger collectives: {often:,.0f} a step, half of them shorter than "
+            f"{float(np.median(transfers)) / 1e3:.3g} us",
+            categories=(Category.COMMUNICATION_LATENCY, Category.EXPOSED_COMMUNICATION),
+            culprit="small collectives",
+            advice=(
+                "Communicate larger pieces: wrap whole blocks instead of single layers, enlarge bucket_cap_mb.",
+                "Stack single values into one tensor and reduce it once: torch.stack(values).",
+                "Reduce in 16 bits where that is allowed: half of the bytes.",
+            ),
+            expected=_joined(replay, around),
+        )
+
+
+def _joined(replay: Replay, around: Surroundings) -> Change:
+    device = replay.device
+    issuing = around.inside(lambda name: any(word in name for word in _ISSUING)) & (replay.waits.target < 0)
+    launching = np.zeros(len(replay.host), bool)
+    launching[device.launch[device.meeting >= 0]] = True
+    mine = issuing | launching
+    floor = float(np.percentile(replay.recorded.transfer, 5)) if len(replay.recorded.transfer) else 0.0
+
+    def change(overlay: Overlay) -> None:
+        overlay.gap[mine] /= JOINED
+        overlay.cost[mine] /= JOINED
+        overlay.transfer -= np.minimum(floor * (1 - 1 / JOINED), overlay.transfer)
+
+    return change

@@ -1,0 +1,66 @@
+"""A pipeline works on several micro-batches at once, so that its stages wait less for one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from rules.analysis.analysis import Analysis
+from rules.analysis.ranks.waiting import ranks_of
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Replay
+
+LEAST_SHARE = 0.5  # of the messages between ranks are sends and receives
+
+
+@fix
+class FillPipeline:
+    """Stages that send to one another."""
+
+    id: ClassVar[str] = "fill-pipeline"
+    explanation: ClassVar[str] = """
+When it applies
+    The ranks mostly send to and receive from one another.
+
+What is changed in the replay
+    No stage waits for another, and what they send travels while they compute: the slowest stage is the limit.
+
+What makes it more or less
+    The number of micro-batches m: of s stages, (s - 1) of (m + s - 1) slots stay empty. Smaller micro-batches use the
+    GPU less well.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole run."""
+        device = replay.device
+        if len(replay.spans) < 2 or not (device.meeting >= 0).any():
+            return
+        columns = ranks_of(analysis).columns
+        between = np.isin(columns.event, device.event[device.meeting >= 0])
+        messages = np.array([each in ("send", "recv", "sendrecv") for each in columns.collective], bool)
+        if not between.any() or np.mean(messages[between]) < LEAST_SHARE:
+            return
+
+        met = device.meeting >= 0
+
+        def filled(overlay: Overlay) -> None:
+            overlay.meets[:] = False
+            overlay.transfer[:] = 0.0
+            overlay.duration[met] = 0.0
+
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Feed the pipeline more micro-batches: its {len(replay.spans)} stages wait for one another",
+            categories=(Category.PIPELINE_BUBBLE, Category.EXPOSED_COMMUNICATION),
+            culprit="pipeline",
+            advice=(
+                "Split each batch into at least four times as many micro-batches as there are stages (schedule 1F1B).",
+                "Give the stages equally much work, by moving layers between them.",
+            ),
+            expected=filled,
+        )

@@ -1,0 +1,68 @@
+"""Attention is computed by one fused kernel, which never writes its scores to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.memory_bound import memory_bound
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Replay
+
+LEAST_SHARE = 0.03  # of the GPU's time
+LAUNCHES_LEFT = 0.1  # of the host's time for what stands between the products
+
+_CODE = """# instead of softmax(q @ k.transpose(-2, -1) / scale + mask) @ v
+out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"""
+
+
+@fix
+class FuseAttention:
+    """Softmax and everything else between the two matrix products of attention."""
+
+    id: ClassVar[str] = "fuse-attention"
+    explanation: ClassVar[str] = """
+When it applies
+    Between two matrix products lie a softmax and kernels that only move the scores.
+
+What is changed in the replay
+    Everything between the two products is gone, on the GPU and nearly all of it on the host. The products stay.
+
+What makes it more or less
+    The fused kernel computes the products, too, and faster; a mask that it does not know makes it slower.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole recording."""
+        events = [memory_bound(analysis, device).attention for device in analysis.active_devices]
+        scores = np.isin(replay.device.event, np.concatenate(events)) if events else np.zeros(0, bool)
+        share = float(replay.device.duration[scores].sum() / max(replay.device.duration.sum(), 1.0))
+        if share < LEAST_SHARE:
+            return
+        nodes = np.zeros(len(replay.host), bool)
+        nodes[replay.device.launch[scores]] = True
+
+        def fused(overlay: Overlay) -> None:
+            overlay.duration[scores] = 0.0
+            overlay.gap[nodes] *= LAUNCHES_LEFT
+            overlay.cost[nodes] *= LAUNCHES_LEFT
+
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Use fused attention: {percent(share)} of the GPU's time writes and reads attention scores",
+            categories=(Category.MEMORY_BOUND_KERNELS,),
+            culprit="attention scores",
+            advice=(
+                "Use torch.nn.functional.scaled_dot_product_attention: one fused kernel, no scores in memory.",
+                "Pass masks as is_causal=True or as attn_mask instead of masked_fill.",
+            ),
+            code=_CODE,
+            expected=fused,
+        )

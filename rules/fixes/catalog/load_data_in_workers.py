@@ -1,0 +1,59 @@
+"""Batches are prepared by other processes while the GPU works on the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import less_host_time, per_step
+from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+
+FETCH_NS = 300_000.0  # what taking a finished batch from a worker costs: docs/predictions.md
+
+
+@fix
+class LoadDataInWorkers:
+    """The time that steps spend inside a data loader."""
+
+    id: ClassVar[str] = "load-data-in-workers"
+    explanation: ClassVar[str] = """
+When it applies
+    The step's thread spends time inside a data loader, or in a range named like one.
+
+What is changed in the replay
+    That time shrinks to the 0.3 ms that taking a finished batch costs.
+
+What makes it more or less
+    How many workers there are and whether they can read fast enough.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole recording, where any time is spent loading."""
+        around = surroundings_of(analysis)
+        loading = around.input_ns
+        nodes = loading > FETCH_NS
+        if not nodes.any():
+            return
+        hidden = np.maximum(loading - FETCH_NS, 0.0)
+        milliseconds = per_step(replay, float(loading.sum())) / 1e6
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Load the data in other processes: {milliseconds:.3g} ms of each step load a batch",
+            categories=(Category.INPUT_BOUND,),
+            culprit="data loader",
+            advice=(
+                "Load in workers: DataLoader(..., num_workers=8, pin_memory=True, persistent_workers=True). If it has "
+                "workers already, give it more, or do less for each sample.",
+                "Prepare once what does not change: tokenise or decode the data set beforehand.",
+            ),
+            code="loader = DataLoader(dataset, batch_size, num_workers=8, pin_memory=True, persistent_workers=True)",
+            expected=less_host_time(nodes, hidden),
+            depends_on="how many workers can load at once without slowing one another down",
+        )

@@ -1,0 +1,185 @@
+"""Ranks that are late are brought to the times of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import CopyKind
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import copies, of_nodes
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Change, Replay
+from rules.replay.surroundings import surroundings_of
+from rules.wording.phrases import listed
+
+F64 = npt.NDArray[np.float64]
+BOOL = npt.NDArray[np.bool_]
+
+MORE_HOST = 0.1  # beyond the others' median, of their host time: less is chance
+MORE_COMPUTE = 0.05
+MORE_WAITS = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Excess:
+    """What one rank has beyond the others: host time of its own (ns in all steps), waits, and a factor of compute."""
+
+    span: int
+    own_ns: float
+    input_ns: float
+    waits: bool
+    compute: float
+
+    @property
+    def late(self) -> bool:
+        return self.own_ns > 0 or self.input_ns > 0 or self.waits or self.compute > 1.0
+
+
+@fix
+class MendLateRanks:
+    """Ranks with more host work, loading, read-backs or compute than the median of the others."""
+
+    id: ClassVar[str] = "mend-late-ranks"
+    explanation: ClassVar[str] = """
+When it applies
+    Of several ranks that wait for one another, some load data, run Python, read back or compute longer than the
+    median of the others.
+
+What is changed in the replay
+    What they have beyond the others is gone: loading and Python time down to the others' amount, additional waits,
+    and the kernels scaled to the others' times. Everything else is replayed.
+
+What makes it more or less
+    Where the others are nearly as late, little is gained; the replay knows. A rank whose every call is slower is the
+    latest by its machine or by chance, and no change of the program is promised for it.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for all late ranks together."""
+        if len(replay.spans) < 2 or not (replay.device.meeting >= 0).any():
+            return
+        late = [each for each in _excesses(analysis, replay) if each.late]
+        if not late or len(late) == len(replay.spans):
+            return
+        names = [_name(replay, each.span) for each in late]
+        categories = [Category.STRAGGLER]
+        if sum(each.input_ns for each in late) > sum(each.own_ns for each in late):
+            categories.append(Category.INPUT_BOUND)
+        one = replay.spans[late[0].span].rank if len(late) == 1 else None
+        yield Proposal(
+            fix=self.id,
+            key=" ".join(names),
+            title=f"Bring {listed(names)} to the speed of the others: {_reasons(late)}",
+            categories=tuple(categories),
+            culprit=listed(names),
+            rank=one,
+            advice=_advice(late, listed(names)),
+            expected=_mended(analysis, replay, late),
+        )
+
+
+def _name(replay: Replay, span: int) -> str:
+    rank = replay.spans[span].rank
+    return f"rank {rank}" if rank is not None else f"GPU {replay.spans[span].devices[0]}"
+
+
+def _reasons(late: list[_Excess]) -> str:
+    found = []
+    if any(each.input_ns > 0 for each in late):
+        found.append("it loads data longer")
+    if any(each.own_ns > 0 for each in late):
+        found.append("it does work of its own on the CPU")
+    if any(each.waits for each in late):
+        found.append("it reads values back")
+    if any(each.compute > 1.0 for each in late):
+        found.append("its kernels take longer")
+    text = listed(found)
+    return (
+        text
+        if len(late) == 1
+        else text.replace("it does", "they do").replace("its", "their").replace("it ", "they ")
+    )
+
+
+def _advice(late: list[_Excess], names: str) -> tuple[str, ...]:
+    found = []
+    if any(each.input_ns > 0 for each in late):
+        found.append(f"Look at where {names} reads its data from, and give its loader more workers.")
+    if any(each.own_ns > 0 or each.waits for each in late):
+        found.append(
+            f"Logging, evaluating and saving on {names} makes everybody wait: do it rarely, or in a thread."
+        )
+    if any(each.compute > 1.0 for each in late):
+        found.append(
+            f"Compare the batch sizes of the ranks, and the clocks and temperature of the GPU of {names}."
+        )
+    return tuple(found)
+
+
+def _excesses(analysis: Analysis, replay: Replay) -> list[_Excess]:
+    host, device, around = replay.host, replay.device, surroundings_of(analysis)
+    spans = len(replay.spans)
+    of_node = host.span_of_thread[host.thread]
+    usual = replay.usual
+    whole = np.bincount(of_node, usual.gap + usual.cost, minlength=spans)
+    loading = np.bincount(of_node, np.minimum(around.input_ns, usual.gap), minlength=spans)
+    own = np.bincount(
+        of_node, np.minimum(np.maximum(around.silent_ns - around.input_ns, 0), usual.gap), minlength=spans
+    )
+    reads = of_nodes(replay, copies(replay, CopyKind.D2H))
+    waits = np.bincount(of_node, reads & replay.waits.bound, minlength=spans)
+    working = device.meeting < 0
+    compute = np.bincount(device.span[working], device.duration[working], minlength=spans)
+    found = []
+    for span in range(spans):
+        others = np.arange(spans) != span
+        least = MORE_HOST * float(np.median(whole[others]))
+        more_loading = float(loading[span] - np.median(loading[others]))
+        more_own = float(own[span] - np.median(own[others]))
+        middle = float(np.median(compute[others]))
+        found.append(
+            _Excess(
+                span,
+                more_own if more_own > least else 0.0,
+                more_loading if more_loading > least else 0.0,
+                bool(waits[span] > MORE_WAITS * np.median(waits[others]) + replay.steps * 2),
+                compute[span] / middle if middle and compute[span] > (1 + MORE_COMPUTE) * middle else 1.0,
+            )
+        )
+    return found
+
+
+def _mended(analysis: Analysis, replay: Replay, late: list[_Excess]) -> Change:
+    host, device, around = replay.host, replay.device, surroundings_of(analysis)
+    of_node = host.span_of_thread[host.thread]
+    silent = np.maximum(around.silent_ns - around.input_ns, 0.0)
+    less = np.zeros(len(host))
+    unwaited = np.zeros(len(host), bool)
+    factor = np.ones(len(device))
+    reads = of_nodes(replay, copies(replay, CopyKind.D2H))
+    for each in late:
+        mine = of_node == each.span
+        for amount, column in ((each.input_ns, around.input_ns), (each.own_ns, silent)):
+            part = column[mine]
+            less[mine] += part * min(1.0, amount / max(float(part.sum()), 1.0))
+        if each.waits:
+            unwaited |= mine & ((replay.waits.target >= 0) | reads)
+        factor[(device.span == each.span) & (device.meeting < 0)] /= each.compute
+    copied = unwaited & reads
+    launched = copied[device.launch]
+
+    def change(overlay: Overlay) -> None:
+        overlay.gap -= np.minimum(less, overlay.gap)
+        overlay.waits[unwaited] = False
+        overlay.cost[unwaited] = 0.0
+        overlay.present[launched] = False
+        overlay.duration *= factor
+
+    return change

@@ -1,0 +1,120 @@
+"""Values are no longer read back from the GPU, and nothing waits for it in the middle of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, CopyKind
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.calls import Call
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import copies, together, without_calls, without_waiting
+from rules.replay.replay import Replay
+from rules.replay.surroundings import Surroundings, surroundings_of
+
+BOOL = npt.NDArray[np.bool_]
+
+SMALL_BYTES = 65_536  # a larger copy is no value that a program looks at
+_COUNTING = (
+    "aten::nonzero",
+    "aten::masked_select",
+    "aten::_unique2",
+    "aten::unique_consecutive",
+    "aten::unique_dim",
+)
+
+_ADVICE_COUNT = (
+    "Keep the shape: multiply by the mask or use torch.where instead of x[mask], so that nothing must be counted.",
+    "Where rows must be picked, compute the indices once for the batch, on the CPU, or with a fixed size.",
+)
+_ADVICE_VALUE = (
+    "Keep the value on the GPU: add it up there and read it every hundred steps, or once at the end.",
+    "Stack several values into one tensor and read them back together: torch.stack(values).tolist().",
+)
+_ADVICE_SYNC = ("Remove the synchronisation, or wait for the one event that is needed, as late as possible.",)
+_COUNT_CODE = """y = torch.where(mask[..., None], expert(x), x)     # every row, one shape, no wait
+# instead of
+y[mask] = expert(x[mask])                          # how many rows? the CPU waits for the GPU to count them"""
+_VALUE_CODE = """total_norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+running += loss.detach()                           # stays on the GPU
+if step % 100 == 0:
+    print(running.item() / 100)"""
+
+
+@fix
+class RemoveReadBacks:
+    """Reading values back, and synchronising, at one kind of place."""
+
+    id: ClassVar[str] = "remove-read-backs"
+    explanation: ClassVar[str] = """
+When it applies
+    Calls that wait for the GPU: a small copy to the host and the synchronisation behind it, counting the rows of a
+    mask, an explicit synchronisation.
+
+What is changed in the replay
+    The copies and waits of one kind of place are gone. Where rows are counted, so is everything that counts them.
+    The remaining launches stay.
+
+What makes it more or less
+    The launches that no longer have to wait may become the limit; the replay knows. What the recorder adds to each
+    call decides about the rest.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for each operator that reads back, one for other waits."""
+        around = surroundings_of(analysis)
+        waiting = replay.waits.target >= 0
+        trace, device = analysis.trace, replay.device
+        size = trace.attribute(Attribute.BYTES, device.event)
+        small = copies(replay, CopyKind.D2H) & (size <= SMALL_BYTES)
+        reads = np.zeros(len(replay.host), bool)
+        reads[device.launch[small]] = True
+        synchronises = waiting & (replay.host.call == Call.SYNCHRONIZE)
+        for name, nodes in sorted(_by_place(around, reads | synchronises).items()):
+            counts = name in _COUNTING
+            inside = around.inside(name.__eq__) if counts else nodes
+            gone = (
+                without_calls(replay, inside | (nodes & reads))
+                if counts
+                else without_calls(replay, nodes & reads, 0.0)
+            )
+            often = (
+                np.count_nonzero(nodes & (synchronises | waiting)) / max(replay.steps, 1) / len(replay.spans)
+            )
+            yield Proposal(
+                fix=self.id,
+                key=name,
+                title=_title(name, counts, bool((nodes & reads).any()), often),
+                categories=(Category.SYNCHRONIZATION,),
+                culprit=name or "synchronisation",
+                advice=_ADVICE_COUNT if counts else _ADVICE_VALUE if (nodes & reads).any() else _ADVICE_SYNC,
+                code=_COUNT_CODE if counts else _VALUE_CODE if (nodes & reads).any() else "",
+                expected=together(gone, without_waiting(nodes & waiting)),
+            )
+
+
+def _by_place(around: Surroundings, nodes: BOOL) -> dict[str, BOOL]:
+    """The nodes by the operator that reads back, else the user's range, else none."""
+    trace = around.replay.analysis.trace
+    found: dict[str, BOOL] = {}
+    for node in np.flatnonzero(nodes).tolist():
+        event = int(around.read_back[node])
+        name = trace.name(event) if event >= 0 else ""
+        if name == "aten::_local_scalar_dense":
+            name = "aten::item"
+        found.setdefault(name, np.zeros(len(nodes), bool))[node] = True
+    return found
+
+
+def _title(name: str, counts: bool, reads: bool, often: float) -> str:
+    times = f"{often:.3g} times a step" if often >= 1 else "now and then"
+    if counts:
+        return f"Pick rows without counting them: {name} makes the CPU wait for the GPU {times}"
+    if reads:
+        return f"Stop reading single values back from the GPU: {name or 'a small copy'} makes the CPU wait {times}"
+    return f"Remove the synchronisations: the CPU stops for the GPU {times}"

@@ -1,0 +1,140 @@
+"""Matrix products in single precision move to the tensor cores, as TF32 or in 16 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.names.families import Family
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import together
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Change, Replay
+
+F64 = npt.NDArray[np.float64]
+BOOL = npt.NDArray[np.bool_]
+
+# Peak dense rate of TF32 (before A100: FP16) over FP32, from NVIDIA's data sheets: V100 125/15.7, A100 156/19.5,
+# H100 495/67. In 16 bits it is twice as much from A100 on.
+PEAK_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
+USUAL_RATIO = 8.0
+REACHED, REACHED_AT_LEAST = 0.8, 0.4  # of that ratio by real products: tensor cores wait for memory sooner
+SHORTEST_NS = 4_000.0  # a product that is over sooner is bound by its start
+IN_16_BITS = 0.6  # of the time of kernels that move memory, where tensors have half the size
+_CAPABLE, _TF32 = 7, 8
+
+_CODE = """torch.set_float32_matmul_precision("high")           # TF32: one line, about 3 decimal digits
+torch.backends.cudnn.allow_tf32 = True
+
+with torch.autocast("cuda", dtype=torch.bfloat16):   # or 16 bits, faster still
+    loss = model(batch).mean()
+loss.backward()"""
+
+
+@fix
+class UseTensorCores:
+    """FP32 products and convolutions, by the names of their kernels."""
+
+    id: ClassVar[str] = "use-tensor-cores"
+    explanation: ClassVar[str] = """
+When it applies
+    Matrix products or convolutions run on the FP32 units of a GPU that has tensor cores.
+
+What is changed in the replay
+    They take the share of time that tensor cores would need: 0.8 of the ratio of the peak rates.
+
+What makes it more or less
+    TF32 keeps every tensor as it is; 16 bits double the rate and halve what all other kernels move. Products that are
+    small or bound by memory gain least.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole recording."""
+        trace, device = analysis.trace, replay.device
+        capability = trace.devices[int(device.device[0])].compute_capability
+        if capability is not None and capability[0] < _CAPABLE:
+            return
+        names = trace.events.name[device.members]
+        families, classes = analysis.family_of_string, analysis.classes
+        plain = np.array(
+            [each.tensor_core is False and each.dtype in ("fp32", None) for each in classes], bool
+        )
+        single = plain[names] & np.isin(families[names], (Family.GEMM, Family.CONVOLUTION))
+        if not single.any():
+            return
+        attention = (families[names] == Family.ATTENTION) & np.array(
+            [each.dtype == "fp32" for each in classes], bool
+        )[names]
+        ratio = (
+            PEAK_RATIO.get(capability[0], USUAL_RATIO) if capability and not is_amd(trace) else USUAL_RATIO
+        )
+        twice = 2.0 if capability is None or capability[0] >= _TF32 else 1.0
+        moving = np.isin(families[names], _MOVING)
+        share = _time(replay, single) / max(_time(replay, np.ones(len(names), bool)), 1.0)
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Use the tensor cores: {percent(share)} of the GPU's time is products in single precision",
+            categories=(Category.NO_TENSOR_CORES,),
+            culprit=trace.name(int(device.members[np.flatnonzero(single)[0]])),
+            advice=_advice(analysis, capability),
+            code=_CODE,
+            expected=_faster(replay, single | attention, ratio * REACHED),
+            low=_faster(replay, single, ratio * REACHED_AT_LEAST),
+            high=together(
+                _faster(replay, single | attention, ratio * twice), _faster(replay, moving, 1 / IN_16_BITS)
+            ),
+            depends_on="whether the model tolerates 16 bits or only TF32",
+        )
+
+
+_MOVING = (
+    Family.ELEMENTWISE,
+    Family.COPY_CAST,
+    Family.NORMALISATION,
+    Family.SOFTMAX,
+    Family.REDUCTION,
+    Family.EMBEDDING,
+)
+
+
+def _time(replay: Replay, members: BOOL) -> float:
+    table = replay.analysis.trace.events
+    events = replay.device.members[members]
+    return float((table.end[events] - table.start[events]).sum())
+
+
+def _faster(replay: Replay, members: BOOL, factor: float) -> Change:
+    """These recorded operations take a ``factor``-th of their time, also inside CUDA graphs."""
+    table, device = replay.analysis.trace.events, replay.device
+    events = device.members[members]
+    duration = (table.end[events] - table.start[events]).astype(np.float64)
+    saved = np.maximum(duration - np.maximum(duration / factor, np.minimum(duration, SHORTEST_NS)), 0.0)
+    part = np.zeros(len(device))
+    np.add.at(part, device.member_of[members], saved)
+    remaining = 1.0 - np.minimum(part / np.maximum(device.duration, 1.0), 1.0)
+
+    def change(overlay: Overlay) -> None:
+        overlay.duration *= remaining
+
+    return change
+
+
+def _advice(analysis: Analysis, capability: tuple[int, int] | None) -> tuple[str, ...]:
+    if is_amd(analysis.trace):
+        return ('Use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.',)
+    if capability is not None and capability[0] < _TF32:
+        return (
+            'Use mixed precision: torch.autocast("cuda", dtype=torch.float16), with a GradScaler when training.',
+        )
+    return (
+        'Allow TF32: torch.set_float32_matmul_precision("high"), and torch.backends.cudnn.allow_tf32 = True.',
+        'Or use 16 bits, which is faster still: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.',
+    )

@@ -1,0 +1,106 @@
+"""Changes that several fixes make: calls that vanish, less host time, operations that take another time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, CopyKind, EventKind
+from rules.analysis.names.per_name import numbers_of
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Change, Replay
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+BOOL = npt.NDArray[np.bool_]
+
+
+def together(*changes: Change) -> Change:
+    """All of them, in this order."""
+
+    def change(overlay: Overlay) -> None:
+        for each in changes:
+            each(overlay)
+
+    return change
+
+
+def without_calls(replay: Replay, nodes: BOOL, gaps: float = 1.0) -> Change:
+    """These calls are never made, launch nothing, and this part of the time before them is gone, too."""
+    launched = nodes[replay.device.launch]
+
+    def change(overlay: Overlay) -> None:
+        overlay.cost[nodes] = 0.0
+        overlay.waits[nodes] = False
+        overlay.gap[nodes] *= 1.0 - gaps
+        overlay.present[launched] = False
+
+    return change
+
+
+def without_waiting(nodes: BOOL) -> Change:
+    """These calls return at once."""
+
+    def change(overlay: Overlay) -> None:
+        overlay.cost[nodes] = 0.0
+        overlay.waits[nodes] = False
+
+    return change
+
+
+def less_host_time(nodes: BOOL, ns: F64) -> Change:
+    """The time before these calls is shorter by ``ns`` (a value for each of all nodes), or gone."""
+
+    def change(overlay: Overlay) -> None:
+        overlay.gap[nodes] = np.maximum(overlay.gap[nodes] - ns[nodes], 0.0)
+
+    return change
+
+
+def host_time_times(nodes: BOOL, factor: float) -> Change:
+    """The time before and inside these calls is ``factor`` of what it was."""
+
+    def change(overlay: Overlay) -> None:
+        overlay.gap[nodes] *= factor
+        overlay.cost[nodes] *= factor
+
+    return change
+
+
+def durations_times(operations: BOOL, factor: float | F64) -> Change:
+    """These operations take ``factor`` (one, or a value for each of all operations) of their time."""
+    factors = np.broadcast_to(factor, operations.shape)[operations]
+
+    def change(overlay: Overlay) -> None:
+        overlay.duration[operations] *= factors
+
+    return change
+
+
+def copies(replay: Replay, kind: CopyKind) -> BOOL:
+    """Which operations are copies of this direction."""
+    trace, device = replay.analysis.trace, replay.device
+    stated = trace.attribute(Attribute.COPY_KIND, device.event)
+    is_copy = trace.events.kind[device.event] == EventKind.MEMCPY
+    return np.asarray(
+        is_copy & (np.where(stated > 0, stated, numbers_of(trace, device.event, _direction)) == kind.value)
+    )
+
+
+def _direction(name: str) -> int:
+    lower = name.lower().replace(" ", "")
+    if "htod" in lower or "hosttodevice" in lower:
+        return int(CopyKind.H2D.value)
+    return int(CopyKind.D2H.value) if "dtoh" in lower or "devicetohost" in lower else 0
+
+
+def per_step(replay: Replay, amount: float) -> float:
+    """An amount of all replayed steps of all ranks, for one step of one rank."""
+    return amount / max(replay.steps, 1) / max(len(replay.spans), 1)
+
+
+def of_nodes(replay: Replay, operations: BOOL) -> BOOL:
+    """Which host nodes launched any of these operations."""
+    found = np.zeros(len(replay.host), bool)
+    found[replay.device.launch[operations]] = True
+    return found

@@ -1,0 +1,187 @@
+"""The fixes of a recording in the order in which they would be done, each with what it promises."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from parsers.model import Cancelled, Progress, derived
+from rules.analysis.analysis import Analysis
+from rules.fixes.base import Proposal, fixes
+from rules.replay.overlay import Overlay
+from rules.replay.program import Run
+from rules.replay.replay import Change, Replay, replay_of
+
+_LOG = logging.getLogger(__name__)
+
+NOTHING = 1.03  # a smaller gain is not told
+NARROWEST = 1.15  # a band reaches at least this factor to either side: docs/predictions.md
+UNCERTAIN = 1.3  # ... and this one as far as the gain is one: half of the time saved may or may not be
+AS_RECORDED = 1.05  # how well the gain with the recorder's cost in it is known
+VAGUE = 1.8  # high over low: then what it depends on is said
+MOST_FIXES = 12
+ORDERED = (
+    6  # the first fixes are ordered by what each adds to those before it, the others by what each gives alone
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Promise:
+    """What one fix would gain, as factors of the time of a step without a recorder."""
+
+    id: str
+    proposal: Proposal
+    low: float
+    expected: float
+    high: float
+    after_others: float
+
+    @property
+    def vague(self) -> bool:
+        return self.high > VAGUE * self.low
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """A step if some fixes were made together: ns without a recorder, before and after, and the band of the latter."""
+
+    before_ns: float
+    after_ns: float
+    least_ns: float
+    most_ns: float
+    overlay: Overlay
+    run: Run
+
+    @property
+    def gain(self) -> float:
+        return self.before_ns / max(self.after_ns, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """All fixes of a recording; none, and a ``reason``, where it cannot be replayed."""
+
+    replay: Replay
+    promises: tuple[Promise, ...] = ()
+    crashed: tuple[str, ...] = field(default=())
+
+    @property
+    def reason(self) -> str:
+        return self.replay.reason
+
+    def chosen(self, ids: Sequence[str]) -> list[Promise]:
+        """The promises with these ids, in the plan's order. Raises KeyError with the first id that is unknown."""
+        known = {each.id for each in self.promises}
+        for each in ids:
+            if each not in known:
+                raise KeyError(each)
+        return [each for each in self.promises if each.id in ids]
+
+    def predict(self, ids: Sequence[str]) -> Outcome:
+        """What these fixes do together; KeyError for an unknown id."""
+        mine = [each.proposal for each in self.chosen(ids)]
+        replay = self.replay
+        overlay, run = replay.run([each.expected for each in mine])
+        after = run.period / max(overlay.steps, 1e-9)
+        least, most = _band(replay, mine, replay.usual_ns / max(after, 1.0))
+        before = replay.usual_ns
+        return Outcome(before, after, before / most, before / least, overlay, run)
+
+
+@derived
+def plan_of(analysis: Analysis) -> Plan:
+    """The plan of a recording; made once."""
+    return make_plan(analysis)
+
+
+def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
+    """Ask every fix of the catalogue where it applies, and replay each proposal."""
+    progress = progress or Progress()
+    replay = replay_of(analysis)
+    if replay.reason:
+        return Plan(replay)
+    catalog = fixes()
+    promises, crashed = [], []
+    for number, each in enumerate(catalog):
+        progress.step(0.5 * number / len(catalog), f"trying what {each.id} would give")
+        try:
+            proposals = sorted(each.proposals(analysis, replay), key=lambda one: one.key)
+            made = [_promise(replay, f"{each.id}-{count}", one) for count, one in enumerate(proposals, 1)]
+        except Cancelled:
+            raise
+        except Exception:
+            _LOG.exception("fix %s failed", each.id)
+            crashed.append(each.id)
+            continue
+        promises += [one for one in made if _worth_telling(one)]
+    return Plan(replay, tuple(_in_order(replay, promises, progress.part(0.5, 1.0))), tuple(crashed))
+
+
+def _worth_telling(promise: Promise) -> bool:
+    return max(promise.expected, 0.0) >= NOTHING or (promise.proposal.redesign and promise.high >= NOTHING)
+
+
+def _promise(replay: Replay, name: str, proposal: Proposal) -> Promise:
+    expected = replay.gain([proposal.expected])
+    low, high = _band(replay, [proposal], expected)
+    return Promise(name, proposal, low, expected, high, expected)
+
+
+def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tuple[float, float]:
+    """The least and the most that some proposals give together, with and without the recorder's cost."""
+    likely = [each.expected for each in proposals]
+    least: list[Change] = [each.low or each.expected for each in proposals]
+    most: list[Change] = [each.high or each.expected for each in proposals]
+    recorded = replay.gain(likely, recorder=True)
+    low = min(expected / margin(expected), recorded / AS_RECORDED)
+    high = max(expected * margin(expected), recorded * AS_RECORDED)
+    if any(each.low for each in proposals):
+        low = min(low, replay.gain(least))
+    if any(each.high for each in proposals):
+        high = max(high, replay.gain(most))
+    return low, high
+
+
+def margin(gain: float) -> float:
+    """By which factor a gain may be missed: small gains by little, large ones by ``UNCERTAIN``."""
+    return max(NARROWEST, min(UNCERTAIN, 1.0 + 0.5 * (gain - 1.0)))
+
+
+def _rank(promise: Promise) -> float:
+    """What a fix counts for in the order: of a redesign the least that it gives."""
+    if promise.proposal.redesign:
+        return promise.low
+    return (promise.low * promise.expected) ** 0.5 if promise.proposal.broad else promise.expected
+
+
+def _in_order(replay: Replay, promises: list[Promise], progress: Progress) -> list[Promise]:
+    """Greedily by what each adds to those before it.
+
+    What a fix adds hardly ever grows by others being made, so only those are replayed again whose last known gain could
+    still be the largest (Minoux's lazy greedy selection).
+    """
+    left = sorted(promises, key=lambda each: -_rank(each))[:MOST_FIXES]
+    adds = {each.id: _rank(each) for each in left}
+    done: list[Promise] = []
+    changes: list[Change] = []
+    before = replay.usual_ns
+    while left:
+        progress.step(len(done) / (len(done) + len(left)), "ordering the fixes")
+        known: dict[str, float] = {}
+        while len(done) and len(known) < len(left):
+            first = max(left, key=lambda each: adds[each.id])
+            if first.id in known:
+                break
+            known[first.id] = before / max(replay.time([*changes, first.proposal.expected]), 1.0)
+            adds[first.id] = known[first.id] * _rank(first) / max(first.expected, 1e-9)
+        chosen = max(left, key=lambda each: adds[each.id])
+        left.remove(chosen)
+        gain = known.get(chosen.id, chosen.low if chosen.proposal.redesign else chosen.expected)
+        done.append(replace(chosen, after_others=gain))
+        if not chosen.proposal.redesign:
+            changes.append(chosen.proposal.expected)
+            before /= max(gain, 1e-9)
+        elif known:
+            done[-1] = replace(chosen, after_others=min(gain, chosen.low))
+    return done

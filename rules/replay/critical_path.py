@@ -1,0 +1,150 @@
+"""The critical path of the replayed steps: the chain of work and waits that decided when they ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, derived
+from rules.analysis.analysis import Analysis
+from rules.replay.program import Program
+from rules.replay.replay import replay_of
+from rules.replay.surroundings import surroundings_of
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+
+class PathKind(IntEnum):
+    """What a piece of the critical path is; ``key`` is its name in results."""
+
+    COMPUTE = 0
+    LAUNCH = 1  # launching, and getting ready to launch
+    HOST = 2  # something of its own on the CPU
+    COMMUNICATION = 3
+    COPY = 4
+    WAIT = 5  # after what was waited for had ended
+
+    @property
+    def key(self) -> str:
+        return f"{self.name.lower()}_ns"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CriticalPath:
+    """Disjoint pieces in order of time, as long as the replayed steps; times in ns as recorded.
+
+    ``event`` is the call or operation of a piece, ``lane`` its lane; -1 for host time before the first call.
+    """
+
+    start: I64
+    end: I64
+    kind: npt.NDArray[np.uint8]
+    event: I64
+    lane: I64
+    steps: int
+
+    def share(self) -> dict[str, int]:
+        """ns of each kind in one step."""
+        total = np.bincount(self.kind, self.end - self.start, minlength=len(PathKind))
+        return {kind.key: int(total[kind] / max(self.steps, 1)) for kind in PathKind}
+
+
+@derived
+def critical_path_of(analysis: Analysis) -> CriticalPath:
+    """The path of a recording that can be replayed; empty for others."""
+    replay = replay_of(analysis)
+    if replay.program is None:
+        none = np.empty(0, np.int64)
+        return CriticalPath(none, none, np.empty(0, np.uint8), none, none, 0)
+    around = surroundings_of(analysis)
+    own = np.minimum(around.silent_ns + around.input_ns, replay.host.gap)
+    return _walk(analysis, replay.program, own)
+
+
+def _walk(analysis: Analysis, program: Program, own: F64) -> CriticalPath:
+    """Back from the last end, at every operation and call to whatever it had to wait for longest."""
+    host, device, waits = program.host, program.device, program.waits
+    kinds = _kinds_of(analysis, program)
+    needs: dict[int, list[int]] = {}
+    for source, dependent in zip(device.depends.tolist(), device.dependent.tolist(), strict=True):
+        needs.setdefault(dependent, []).append(source)
+    members: dict[int, list[int]] = {}
+    for place in np.flatnonzero(device.meeting >= 0).tolist():
+        members.setdefault(int(device.meeting[place]), []).append(place)
+    latest = int(device.end.argmax())
+    length = max(span.end - span.start for span in program.spans)
+    begin = max(min(span.start for span in program.spans), int(device.end.max()) - length)
+    pieces: list[tuple[int, int, int, int]] = []  # start, end, kind, event
+    at, operation, node = int(device.end[latest]), latest, -1
+
+    def add(since: float, kind: int, event: int) -> None:
+        nonlocal at
+        start = max(int(since), begin)
+        if start < at:
+            pieces.append((start, at, kind, event))
+            at = start
+
+    while at > begin:
+        if operation >= 0:
+            event, launch = int(device.event[operation]), int(device.launch[operation])
+            came = _last_to_come(device.start, members, int(device.meeting[operation]), operation)
+            add(device.start[came], kinds[operation], event)
+            operation, launch = came, int(device.launch[came])
+            before = operation - 1
+            ready = float(host.start[launch])
+            following, why = -1, ready
+            if before >= 0 and device.stream[before] == device.stream[operation] and device.end[before] > why:
+                following, why = before, float(device.end[before])
+            for source in needs.get(operation, []):
+                if device.end[source] > why:
+                    following, why = source, float(device.end[source])
+            if following >= 0 and why <= at and why >= ready + device.latency[operation]:
+                add(why, PathKind.LAUNCH, int(device.event[operation]))
+                operation = following
+                continue
+            add(ready, PathKind.LAUNCH, int(host.event[launch]))
+            operation, node = -1, launch
+        elif node >= 0:
+            gap = float(host.start[node] - host.gap[node])
+            event = int(host.event[node])
+            add(host.start[node], PathKind.LAUNCH, event)
+            add(host.start[node] - own[node], PathKind.HOST, event)
+            add(gap, PathKind.LAUNCH, event)
+            first = host.first[host.thread[node]] == node
+            node -= 1
+            if first:
+                break
+            target = int(waits.target[node])
+            if waits.bound[node] and not waits.carried[node] and device.end[target] > host.start[node]:
+                add(device.end[target], PathKind.WAIT, int(host.event[node]))
+                operation, node = target, -1
+            elif waits.bound[node]:
+                add(host.start[node], PathKind.WAIT, int(host.event[node]))
+        else:
+            break
+    add(begin, PathKind.HOST, -1)
+    pieces.reverse()
+    columns = np.array(pieces, np.int64).reshape(-1, 4)
+    events = columns[:, 3]
+    lane = np.where(events >= 0, analysis.trace.events.lane[np.maximum(events, 0)], -1).astype(np.int64)
+    steps = max((span.count for span in program.spans), default=0)
+    return CriticalPath(columns[:, 0], columns[:, 1], columns[:, 2].astype(np.uint8), events, lane, steps)
+
+
+def _last_to_come(start: I64, members: dict[int, list[int]], meeting: int, operation: int) -> int:
+    """The participant of a collective that started last; the operation itself where it takes part in none."""
+    return max(members.get(meeting, [operation]), key=lambda place: int(start[place]))
+
+
+def _kinds_of(analysis: Analysis, program: Program) -> list[int]:
+    """The kind of each operation."""
+    trace, device = analysis.trace, program.device
+    kind = np.full(len(device), int(PathKind.COMPUTE))
+    kind[trace.events.kind[device.event] == EventKind.MEMCPY] = int(PathKind.COPY)
+    kind[np.isin(device.event, trace.collective_kernels)] = int(PathKind.COMMUNICATION)
+    found: list[int] = kind.tolist()
+    return found

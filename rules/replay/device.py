@@ -1,0 +1,328 @@
+"""What the GPUs did, as columns: each operation with its launch, its latency and what it had to wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.per_name import named
+from rules.analysis.ranks.waiting import ranks_of
+from rules.replay.host import HostNodes
+from rules.replay.spans import Span
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+BOOL = npt.NDArray[np.bool_]
+
+IDLE_LATENCY_PERCENTILE = (
+    10  # of the latencies on idle streams: what a launch takes when nothing else delays it
+)
+USUAL_LATENCY_NS, LONGEST_LATENCY_NS = 7_000.0, 20_000.0  # measured latencies lie between 5 and 9 us
+ENOUGH_IDLE = 10  # launches onto an idle stream: of fewer no percentile is taken
+HELD_NS = 2_000  # an operation that starts later than this after all that is known waits for another stream
+HANDED_OVER_NS = 12_000  # from the end of what another stream waited for to the start there, ...
+HANDED_OVER_SHARE = 0.1  # ... or this part of the time for which it was held, when that is more
+SAME_MESSAGE_NS = 200_000  # between the ends of a send and its receive on another rank's clock
+NEIGHBOURS = 16  # messages that end about when this one does, at most
+NONE = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceNodes:
+    """Operations of all streams, by stream and start; a CUDA graph is one operation. Times in ns.
+
+    An operation starts ``extra`` after the latest of: its launch's start + ``latency``, the end of the one before it
+    on its stream, and the ends of what it depends on.
+    """
+
+    event: I64  # the (first) operation's event
+    stream: I64  # ascending
+    lane: I64
+    device: I64
+    span: I64  # the span its launch belongs to
+    launch: I64  # host node
+    start: I64
+    end: I64
+    latency: F64
+    extra: F64
+    duration: F64
+    depends: I64  # a column of operations that another one waits for ...
+    dependent: I64  # ... and of those that wait
+    meeting: I64  # number of the collective that it takes part in; NONE
+    members: I64  # event of each recorded operation, ...
+    member_of: I64  # ... and the node that it belongs to
+    initial: F64  # for each stream: when it finished what was launched before; -inf where there was nothing
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    @property
+    def streams(self) -> int:
+        return len(self.initial)
+
+
+def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -> DeviceNodes:
+    """The operations that the host nodes launched."""
+    trace = analysis.trace
+    operations, nodes, spans_of, before = [], [], [], []
+    for number, span in enumerate(spans):
+        mine = _node_of_event(trace.events.start, host, number)
+        for number_of_device in span.devices:
+            found = trace.operations_of_device(number_of_device)
+            node = _launching_nodes(analysis, host, found, mine)
+            operations.append(found[node >= 0])
+            nodes.append(node[node >= 0])
+            spans_of.append(np.full(np.count_nonzero(node >= 0), number))
+            before.append(found[node < 0])
+    every = np.concatenate(operations) if operations else np.empty(0, np.int64)
+    launch = np.concatenate(nodes) if nodes else np.empty(0, np.int64)
+    span_of = np.concatenate(spans_of) if spans_of else np.empty(0, np.int64)
+    every, launch, span_of, members, member_of = _graphs_joined(analysis, every, launch, span_of)
+    lane = trace.events.lane[every].astype(np.int64)
+    start: I64 = trace.events.start[every]
+    order = np.lexsort((start, lane))
+    every, launch, span_of, lane = every[order], launch[order], span_of[order], lane[order]
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    member_of = place[member_of]
+    lanes, stream = np.unique(lane, return_inverse=True)
+    start = trace.events.start[every]
+    end = start.copy()
+    np.maximum.at(end, member_of, trace.events.end[members])
+    earlier = np.concatenate(before) if before else np.empty(0, np.int64)
+    initial = _finished_before(
+        analysis, earlier, lanes, [int(start[stream == each][0]) for each in range(len(lanes))]
+    )
+    reach = _reach(stream, end, initial)
+    start = np.maximum(start, reach).astype(np.int64)
+    duration = np.maximum(end - start, 0)
+    latency = _latency(host.start[launch], host.end[launch], start, reach, trace.lane_device[lane])
+    ready = np.maximum(host.start[launch] + latency, reach)
+    device = trace.lane_device[lane]
+    depends, dependent = _dependencies(analysis, host, launch, stream, device, start, end, ready)
+    if len(depends):
+        np.maximum.at(ready, dependent, end[depends].astype(np.float64))
+    return DeviceNodes(
+        event=every,
+        stream=stream.astype(np.int64),
+        lane=lane,
+        device=device,
+        span=span_of,
+        launch=launch,
+        start=start,
+        end=np.maximum(end, start),
+        latency=latency,
+        extra=np.maximum(start - ready, 0.0),
+        duration=duration.astype(np.float64),
+        depends=depends,
+        dependent=dependent,
+        meeting=_meetings(analysis, every),
+        members=members,
+        member_of=member_of,
+        initial=initial,
+    )
+
+
+def _node_of_event(starts: I64, host: HostNodes, span: int) -> list[tuple[int, I64]]:
+    """The logical threads of a span, with the starts of their nodes."""
+    return [
+        (thread, host.start[host.first[thread] : host.first[thread + 1]])
+        for thread in np.flatnonzero(host.span_of_thread == span).tolist()
+    ]
+
+
+def _launching_nodes(
+    analysis: Analysis, host: HostNodes, operations: I64, threads: list[tuple[int, I64]]
+) -> I64:
+    """The host node around the call that launched each operation; NONE where it lies outside the span."""
+    table = analysis.trace.events
+    launches = analysis.trace.links.launch_of(operations)
+    found = np.full(len(operations), NONE, np.int64)
+    known = np.flatnonzero(launches >= 0)
+    owner = analysis.threads.of_events(launches[known])
+    at, until = table.start[launches[known]], table.end[launches[known]]
+    for thread, starts in threads:
+        mine = np.isin(owner, host.members[thread])
+        place = np.searchsorted(starts, at[mine], side="right") - 1
+        inside = place >= 0
+        node = host.first[thread] + np.maximum(place, 0)
+        inside &= host.end[node] >= until[mine]
+        found[known[mine]] = np.where(inside, node, NONE)
+    return found
+
+
+def _graphs_joined(
+    analysis: Analysis, operations: I64, launch: I64, span: I64
+) -> tuple[I64, I64, I64, I64, I64]:
+    """Operations that one launch started together as one: first event, launch, span; and members with their owner."""
+    start = analysis.trace.events.start[operations]
+    order = np.lexsort((start, launch))
+    first = np.append(True, launch[order][1:] != launch[order][:-1])[: len(order)]
+    owner = np.cumsum(first) - 1
+    firsts = order[first]
+    return operations[firsts], launch[firsts], span[firsts], operations[order], owner
+
+
+def _finished_before(analysis: Analysis, earlier: I64, lanes: I64, first: list[int]) -> F64:
+    """When each lane finished the last operation that is not replayed and started before its first replayed one."""
+    table = analysis.trace.events
+    found = np.full(len(lanes), -np.inf)
+    lane = table.lane[earlier]
+    for place, (each, until) in enumerate(zip(lanes.tolist(), first, strict=True)):
+        mine = earlier[(lane == each) & (table.start[earlier] < until)]
+        if len(mine):
+            found[place] = min(float(table.end[mine].max()), float(until))
+    return found
+
+
+def _reach(stream: I64, end: I64, initial: F64) -> F64:
+    """When each operation's stream had finished all before it."""
+    found = np.empty(len(end))
+    for each in range(len(initial)):
+        mine = np.flatnonzero(stream == each)
+        found[mine] = np.maximum.accumulate(np.concatenate(([initial[each]], end[mine].astype(np.float64))))[
+            :-1
+        ]
+    return found
+
+
+def _latency(launched: I64, returned: I64, start: I64, reach: F64, device: I64) -> F64:
+    """From the launch's start to the operation's on an idle stream, for each operation.
+
+    What starts before its call returned, or as soon after as usual, was held up by the call alone.
+    """
+    whole = (start - launched).astype(np.float64)
+    found = whole.copy()
+    for each in np.unique(device).tolist():
+        mine = device == each
+        idle = mine & (reach < launched)
+        usual = USUAL_LATENCY_NS
+        if np.count_nonzero(idle) >= ENOUGH_IDLE:
+            usual = float(np.percentile(whole[idle], IDLE_LATENCY_PERCENTILE))
+            usual = min(max(usual, 0.0), LONGEST_LATENCY_NS)
+        with_its_call = (start[mine] <= returned[mine] + usual) & (start[mine] - reach[mine] > HELD_NS)
+        found[mine] = np.where(with_its_call, whole[mine], np.minimum(whole[mine], usual))
+    return found
+
+
+def _dependencies(
+    analysis: Analysis,
+    host: HostNodes,
+    launch: I64,
+    stream: I64,
+    device: I64,
+    start: I64,
+    end: I64,
+    ready: F64,
+) -> tuple[I64, I64]:
+    """Pairs of operations of different streams of one device of which the second waits for the first."""
+    pairs = [np.empty((0, 2), np.int64)]
+    launched = host.start[launch]
+    for each in np.unique(device).tolist():
+        mine = np.flatnonzero(device == each)
+        if len(np.unique(stream[mine])) < 2:
+            continue
+        held = mine[start[mine] - ready[mine] > HELD_NS]
+        nearly = np.maximum(HANDED_OVER_NS, HANDED_OVER_SHARE * (start[held] - ready[held]))
+        pairs.append(_just_ended(mine, held, nearly, stream, start, end, launched))
+        pairs.append(_event_waits(analysis, host, mine, launch, stream, start, end))
+    found = np.unique(np.concatenate(pairs), axis=0)
+    return found[:, 0], found[:, 1]
+
+
+def _just_ended(mine: I64, held: I64, nearly: F64, stream: I64, start: I64, end: I64, launched: I64) -> I64:
+    """For each held operation the one on another stream that ended just before it started."""
+    by_end = mine[np.argsort(end[mine], kind="stable")]
+    at = np.searchsorted(end[by_end], start[held], side="right") - 1
+    chosen = np.full(len(held), NONE, np.int64)
+    for back in range(4):
+        place = at - back
+        candidate = by_end[np.maximum(place, 0)]
+        fits = (
+            (place >= 0)
+            & (chosen < 0)
+            & (stream[candidate] != stream[held])
+            & (start[held] - end[candidate] <= nearly)
+            & (launched[candidate] <= launched[held])
+        )
+        chosen[fits] = candidate[fits]
+    return np.column_stack((chosen, held))[chosen >= 0]
+
+
+def _event_waits(
+    analysis: Analysis, host: HostNodes, mine: I64, launch: I64, stream: I64, start: I64, end: I64
+) -> I64:
+    """The operation launched after each StreamWaitEvent call, and the last one launched before it elsewhere."""
+    trace = analysis.trace
+    found = [np.empty((0, 2), np.int64)]
+    thread_of = host.thread[launch[mine]]
+    for thread in np.unique(thread_of).tolist():
+        events = np.concatenate([analysis.threads.events(each) for each in host.members[thread]])
+        events = events[trace.events.kind[events] == EventKind.API]
+        waits = events[named(trace, events, lambda name: "StreamWaitEvent" in name)]
+        own = mine[thread_of == thread]
+        own = own[np.argsort(launch[own], kind="stable")]
+        times = np.sort(trace.events.start[waits])
+        if not len(times) or not len(own):
+            continue
+        after = np.unique(np.searchsorted(host.start[launch[own]], times, side="right"))
+        after = after[(after > 0) & (after < len(own))]
+        streams = stream[own]
+        changes = np.concatenate(([0], np.cumsum(streams[1:] != streams[:-1])))
+        last_of_run = np.append(np.flatnonzero(np.diff(changes)), len(own) - 1)
+        before = after - 1
+        same = streams[before] == streams[after]
+        earlier_run = changes[before] - 1
+        source = np.where(
+            same, np.where(earlier_run >= 0, last_of_run[np.maximum(earlier_run, 0)], NONE), before
+        )
+        known = source >= 0
+        first, second = own[np.maximum(source, 0)], own[after]
+        known &= (stream[first] != stream[second]) & (end[first] <= start[second])
+        found.append(np.column_stack((first, second))[known])
+    return np.concatenate(found)
+
+
+def _meetings(analysis: Analysis, events: I64) -> I64:
+    """The number of the collective, or of the message, that each operation takes part in with other ranks."""
+    found = np.full(len(events), NONE, np.int64)
+    if len(analysis.trace.devices) < 2 or not len(analysis.trace.collective_kernels):
+        return found
+    ranks = ranks_of(analysis)
+    columns = ranks.columns
+    between_two = np.array([each in ("send", "recv") for each in columns.collective], bool)
+    number = np.full(len(columns.event), NONE, np.int64)
+    instance, column = np.nonzero(ranks.row >= 0)
+    member = ranks.row[instance, column]
+    together = ~between_two[member]
+    number[member[together]] = instance[together]
+    for sent, received in _messages(columns.collective, columns.bytes, columns.device, columns.end):
+        number[[sent, received]] = len(ranks.row) + sent
+    order = np.argsort(columns.event)
+    place = np.minimum(np.searchsorted(columns.event[order], events), max(len(order) - 1, 0))
+    known = columns.event[order][place] == events
+    found[known] = number[order[place[known]]]
+    values, counts = np.unique(found[found >= 0], return_counts=True)
+    found[~np.isin(found, values[counts > 1])] = NONE
+    return found
+
+
+def _messages(collective: tuple[str, ...], size: I64, device: I64, end: I64) -> list[tuple[int, int]]:
+    """Sends and the receives of other ranks that ended with them, each in one pair."""
+    places = np.array([place for place, each in enumerate(collective) if each in ("send", "recv")], np.int64)
+    places = places[np.argsort(end[places], kind="stable")]
+    found, free = [], np.ones(len(places), bool)
+    for first in range(len(places)):
+        for second in range(first + 1, min(first + 1 + NEIGHBOURS, len(places))):
+            one, other = int(places[first]), int(places[second])
+            if end[other] - end[one] > SAME_MESSAGE_NS:
+                break
+            opposite = collective[one] != collective[other] and device[one] != device[other]
+            if free[first] and free[second] and opposite and size[one] == size[other]:
+                free[[first, second]] = False
+                found.append((one, other))
+    return found

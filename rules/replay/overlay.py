@@ -1,0 +1,48 @@
+"""What is different in a replay: host times, durations, waits and dependencies in place of the recorded ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+F64 = npt.NDArray[np.float64]
+BOOL = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True, eq=False)
+class Overlay:
+    """Columns for host nodes (``gap``, ``cost``, ``waits``), threads (``tail``) and operations, all free to change.
+
+    Times in ns. ``waits`` switches a host node's waiting on, ``follows`` a dependency; an operation that is not
+    ``present`` takes no time and waits for nothing. ``transfer`` is the time that each collective takes after its
+    last participant came; where ``meets`` is off, nobody waits for the others. ``steps`` is how many steps the
+    replayed nodes are then worth.
+    """
+
+    gap: F64
+    cost: F64
+    tail: F64
+    waits: BOOL
+    duration: F64
+    present: BOOL
+    follows: BOOL
+    transfer: F64
+    meets: BOOL
+    steps: float
+
+    def copy(self) -> Overlay:
+        """Columns of its own."""
+        return replace(
+            self,
+            gap=self.gap.copy(),
+            cost=self.cost.copy(),
+            tail=self.tail.copy(),
+            waits=self.waits.copy(),
+            duration=self.duration.copy(),
+            present=self.present.copy(),
+            follows=self.follows.copy(),
+            transfer=self.transfer.copy(),
+            meets=self.meets.copy(),
+        )

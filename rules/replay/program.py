@@ -1,0 +1,338 @@
+"""A recorded run, compiled so that it can be replayed often: sums and maxima between the points that wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rules.replay.device import DeviceNodes
+from rules.replay.host import HostNodes
+from rules.replay.order import keys_in_order
+from rules.replay.overlay import Overlay
+from rules.replay.spans import Span
+from rules.replay.waits import Waits
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+NONE = -1
+_GROUP, _KNOTTED, _WAIT, _MEETING = range(4)
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """What a replay gave: how long the steps take once they repeat (ns), and when everything of the last round ran.
+
+    ``host`` are the starts of host nodes, ``start`` and ``end`` those of operations, ``round_start`` when the last
+    round began for each thread; all in ns on the replay's own clock. ``first_end`` is when each span ended in the
+    first round, which starts as recorded.
+    """
+
+    period: float
+    first_end: F64
+    round_start: F64
+    host: F64
+    start: F64
+    end: F64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Host nodes are cut into segments at every wait, streams into groups at every launch segment, dependency and wait.
+
+    Between two cuts finish_i = max(finish_{i-1}, launch_i) + d_i is a running sum and a maximum (Daydream, ATC 2020,
+    replays the same graph event by event); only cuts are visited one by one, in ``instructions``.
+    """
+
+    spans: tuple[Span, ...]
+    host: HostNodes
+    device: DeviceNodes
+    waits: Waits
+    segment: I64  # of each host node: the one in which it starts
+    first_segment: I64  # (threads + 1)
+    group: I64  # of each operation
+    first: I64  # first operation of each group
+    last: I64
+    stream_first: I64  # (streams): first operation
+    stream_last: I64
+    instructions: list[tuple[int, ...]]
+    knots: list[
+        tuple[list[tuple[int, int]], int]
+    ]  # of knotted groups: (slot, dependency) pairs, and the slot kept
+    slots: int
+    meetings: int
+    meeting_members: list[int]  # how many take part in each
+
+    @staticmethod
+    def of(spans: tuple[Span, ...], host: HostNodes, device: DeviceNodes, waits: Waits) -> Program:
+        """Raises NoOrder where the recorded times contradict one another."""
+        waiting = np.flatnonzero(waits.target >= 0)
+        segment, first_segment = _segments(host, waits)
+        kept = np.unique(np.concatenate((waits.target[waiting], device.depends)))
+        group = _groups(device, segment, kept)
+        first = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(group) else group
+        last = np.append(first[1:], len(group)) - 1 if len(group) else group
+        stream_first = np.searchsorted(device.stream, np.arange(device.streams))
+        stream_last = np.searchsorted(device.stream, np.arange(device.streams), side="right") - 1
+        meeting = np.unique(device.meeting[device.meeting >= 0])
+        order = _order(host, device, waits, waiting, segment, first_segment, group, first, last)
+        slot_of = np.full(len(device) + 1, NONE, np.int64)
+        slot_of[kept] = np.arange(len(kept))
+        instructions: list[tuple[int, ...]] = []
+        knots: list[tuple[list[tuple[int, int]], int]] = []
+        needs: dict[int, list[tuple[int, int]]] = {}
+        for number, (source, dependent) in enumerate(
+            zip(device.depends.tolist(), device.dependent.tolist(), strict=True)
+        ):
+            needs.setdefault(int(group[dependent]), []).append((int(slot_of[source]), number))
+        count = len(first)
+        stream, launch_segment = device.stream[first].tolist(), segment[device.launch[first]].tolist()
+        kept_slot = slot_of[last].tolist() if count else []
+        meeting_of = device.meeting[first].tolist()
+        number_of = {each: number for number, each in enumerate(meeting.tolist())}
+        for each in order.tolist():
+            if each >= count:
+                node = int(waiting[each - count])
+                instructions.append((_WAIT, node, int(segment[node]), int(slot_of[waits.target[node]]), 0))
+                continue
+            knot = NONE
+            if each in needs or kept_slot[each] >= 0 or meeting_of[each] >= 0:
+                knot = len(knots)
+                knots.append((needs.get(each, []), kept_slot[each]))
+            if meeting_of[each] >= 0:
+                instructions.append(
+                    (_MEETING, each, stream[each], launch_segment[each], knot, number_of[meeting_of[each]])
+                )
+            else:
+                kind = _GROUP if knot < 0 else _KNOTTED
+                instructions.append((kind, each, stream[each], launch_segment[each], knot))
+        members = np.bincount(
+            np.searchsorted(meeting, device.meeting[device.meeting >= 0]), minlength=len(meeting)
+        )
+        return Program(
+            spans,
+            host,
+            device,
+            waits,
+            segment,
+            first_segment,
+            group,
+            first,
+            last,
+            stream_first,
+            stream_last,
+            instructions,
+            knots,
+            len(kept),
+            len(meeting),
+            members.tolist(),
+        )
+
+    def recorded(self) -> Overlay:
+        """Nothing is different."""
+        device = self.device
+        duration = device.duration.copy()
+        meeting = np.unique(device.meeting[device.meeting >= 0])
+        member = np.flatnonzero(device.meeting >= 0)
+        number = np.searchsorted(meeting, device.meeting[member])
+        transfer = np.full(len(meeting), np.inf)
+        np.minimum.at(transfer, number, duration[member])
+        duration[member] = transfer[number]
+        return Overlay(
+            gap=self.host.gap.copy(),
+            cost=self.waits.cost.copy(),
+            tail=self.host.tail.copy(),
+            waits=self.waits.target >= 0,
+            duration=duration,
+            present=np.ones(len(device), bool),
+            follows=np.ones(len(device.depends), bool),
+            transfer=transfer,
+            meets=np.ones(len(transfer), bool),
+            steps=float(max((span.count for span in self.spans), default=1)),
+        )
+
+    def run(self, overlay: Overlay, rounds: int = 3) -> Run:
+        """Replay the spans ``rounds`` times, one after another; the period is the difference of the last two."""
+        host, device = self.host, self.device
+        host_end = np.cumsum(overlay.gap + overlay.cost)
+        host_start = host_end - overlay.cost
+        busy = np.where(overlay.present, overlay.duration + device.extra, 0.0)
+        done = np.cumsum(busy)
+        before = done - busy
+        arrival = np.where(overlay.present, host_start[device.launch] + device.latency - before, NEVER)
+        most = np.maximum.reduceat(arrival, self.first).tolist() if len(self.first) else []
+        group_before, group_done = before[self.first].tolist(), done[self.last].tolist()
+        returned = self.waits.returns.tolist()
+        wait_end, waits = host_end.tolist(), overlay.waits.tolist()
+        carried = {node: float(host.end[node]) for node in np.flatnonzero(self.waits.carried).tolist()}
+        follows = overlay.follows.tolist()
+        meeting_extra = device.extra[self.first].tolist()
+        transfer, meets = overlay.transfer.tolist(), overlay.meets.tolist()
+        begin: F64 = np.append(0.0, host_end)[host.first[:-1]]
+        whole: F64 = np.append(0.0, host_end)[host.first[1:]] - begin + overlay.tail
+        stream_before, stream_done = before[self.stream_first], done[self.stream_last]
+        bases = [0.0] * int(self.first_segment[-1])
+        slots = [NEVER] * self.slots
+        thread_start = np.array([float(self.spans[span].start) for span in host.span_of_thread.tolist()])
+        lead_of = self._leads()
+        reached = (device.initial - stream_before).tolist()
+        span_ends = []
+        held = [NEVER] * len(self.first)
+        knots, members = self.knots, self.meeting_members
+        round_start = thread_start
+        for number_of_round in range(rounds):
+            round_start = thread_start
+            for thread, at in enumerate((thread_start - begin).tolist()):
+                bases[int(self.first_segment[thread])] = at
+            arrived = [NEVER] * self.meetings
+            left = members.copy()
+            waiting: list[list[tuple[int, int, int]]] = [[] for _ in range(self.meetings)]
+            for kind, index, stream, segment, knot, *meeting in self.instructions:
+                if kind == _GROUP:
+                    held[index] = at = reached[stream]
+                    launched = bases[segment] + most[index]
+                    if launched > at:
+                        reached[stream] = launched
+                elif kind == _WAIT:  # index: node, stream: segment, segment: slot
+                    base = bases[stream]
+                    if waits[index]:
+                        late = slots[segment] + returned[index] - wait_end[index]
+                        if not number_of_round and index in carried:
+                            late = carried[index] - wait_end[index]
+                        if late > base:
+                            base = late
+                    bases[stream + 1] = base
+                else:
+                    at = reached[stream]
+                    for slot, number in knots[knot][0]:
+                        if follows[number]:
+                            ready = slots[slot] - group_before[index]
+                            if ready > at:
+                                at = ready
+                    held[index] = at
+                    launched = bases[segment] + most[index]
+                    if launched > at:
+                        at = launched
+                    reached[stream] = at
+                    if kind == _KNOTTED:
+                        if knots[knot][1] >= 0:
+                            slots[knots[knot][1]] = at + group_done[index]
+                        continue
+                    number = meeting[0]
+                    here = at + group_before[index] + meeting_extra[index]
+                    if here > arrived[number]:
+                        arrived[number] = here
+                    waiting[number].append((index, stream, knots[knot][1]))
+                    left[number] -= 1
+                    if not left[number]:
+                        end = arrived[number] + transfer[number]
+                        for each, its_stream, slot in waiting[number]:
+                            if meets[number]:
+                                held[each] = reached[its_stream] = end - group_done[each]
+                            if slot >= 0:
+                                slots[slot] = reached[its_stream] + group_done[each]
+            last = np.array([bases[segment - 1] for segment in self.first_segment[1:].tolist()])
+            thread_end = last + begin + whole
+            stream_end = np.array(reached) + stream_done
+            span_ends.append((thread_end, stream_end))
+            thread_start = thread_end[lead_of]
+            reached = (stream_end - stream_before).tolist()
+        of_node: F64 = np.array(bases)[self.segment]
+        end = self._ends(arrival, np.array(held), np.array(bases), done)
+        return Run(
+            period=self._period(span_ends),
+            first_end=self._span_ends(*span_ends[0]),
+            round_start=round_start,
+            host=of_node + host_start,
+            start=end - np.where(overlay.present, overlay.duration, 0.0),
+            end=end,
+        )
+
+    def _leads(self) -> I64:
+        """For each thread its rank's main thread."""
+        leads = np.flatnonzero(self.host.leads)
+        of_span = {int(self.host.span_of_thread[lead]): int(lead) for lead in leads}
+        return np.array([of_span[span] for span in self.host.span_of_thread.tolist()], np.int64)
+
+    def _period(self, ends: list[tuple[F64, F64]]) -> float:
+        if len(ends) < 2:
+            return float("nan")
+        threads = (ends[-1][0] - ends[-2][0])[self.host.leads]
+        streams = ends[-1][1] - ends[-2][1]
+        return float(max(np.max(threads, initial=0.0), np.max(streams, initial=0.0)))
+
+    def _span_ends(self, thread_end: F64, stream_end: F64) -> F64:
+        """When each span ended: its main thread, or the last of its streams."""
+        found = np.zeros(len(self.spans))
+        leads = self.host.leads
+        np.maximum.at(found, self.host.span_of_thread[leads], thread_end[leads])
+        np.maximum.at(found, self.device.span[self.stream_first], stream_end)
+        return found
+
+    def _ends(self, arrival: F64, held: F64, bases: F64, done: F64) -> F64:
+        """When each operation ends: the latest arrival so far in its group, or what the group was held up by."""
+        if not len(self.first):
+            return np.empty(0)
+        segment = self.segment[self.device.launch[self.first]]
+        launched = arrival + bases[segment][self.group]
+        launched = np.where(np.isfinite(launched), launched, held[self.group])
+        finite = np.isfinite(launched)
+        low = float(launched[finite].min()) if finite.any() else 0.0
+        apart = float(launched[finite].max()) - low + 1.0 if finite.any() else 1.0
+        shifted = np.where(finite, launched - low, 0.0) + self.group * apart
+        latest = np.maximum.accumulate(shifted) - self.group * apart + low
+        return np.asarray(np.maximum(latest, held[self.group]) + done)
+
+
+def _segments(host: HostNodes, waits: Waits) -> tuple[I64, I64]:
+    """The segment in which each host node starts, and the first segment of each thread."""
+    waiting = (waits.target >= 0).astype(np.int64)
+    before = np.cumsum(waiting) - waiting
+    segment = before + host.thread
+    total = np.append(0, np.cumsum(waiting))[host.first]
+    return segment, total + np.arange(host.threads + 1)
+
+
+def _groups(device: DeviceNodes, segment: I64, kept: I64) -> I64:
+    """The group of each operation, ascending."""
+    if not len(device):
+        return np.empty(0, np.int64)
+    opens = np.zeros(len(device), bool)
+    opens[device.dependent] = True
+    opens |= device.meeting >= 0
+    closes = np.zeros(len(device), bool)
+    closes[kept] = True
+    closes |= device.meeting >= 0
+    base = segment[device.launch]
+    new = opens[1:] | closes[:-1] | (base[1:] != base[:-1]) | (device.stream[1:] != device.stream[:-1])
+    return np.concatenate(([0], np.cumsum(new)))
+
+
+def _order(
+    host: HostNodes,
+    device: DeviceNodes,
+    waits: Waits,
+    waiting: I64,
+    segment: I64,
+    first_segment: I64,
+    group: I64,
+    first: I64,
+    last: I64,
+) -> I64:
+    """Groups, then waits, as places in a valid order."""
+    count = len(first)
+    key = np.concatenate((device.end[last], host.end[waiting])).astype(np.int64)
+    chains = np.concatenate((device.stream[first], device.streams + host.thread[waiting]))
+    opened_by = np.full(int(first_segment[-1]) if len(first_segment) else 0, NONE, np.int64)
+    opened_by[segment[waiting] + 1] = count + np.arange(len(waiting))
+    opener = opened_by[segment[device.launch[first]]] if count else np.empty(0, np.int64)
+    launched = np.flatnonzero(opener >= 0)
+    here = np.flatnonzero(~waits.carried[waiting])
+    before = np.concatenate((opener[launched], group[waits.target[waiting[here]]], group[device.depends]))
+    after = np.concatenate((launched, count + here, group[device.dependent]))
+    together = np.concatenate((device.meeting[first], np.full(len(waiting), NONE, np.int64)))
+    key = keys_in_order(key, chains, before, after, together)
+    return np.lexsort((np.arange(len(key)), key))

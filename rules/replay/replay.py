@@ -1,0 +1,173 @@
+"""The replay of a recording: how well it reproduces it, and how long a step takes if something is different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from parsers.model import EventKind, derived
+from rules.analysis.analysis import Analysis
+from rules.replay.device import DeviceNodes, device_nodes
+from rules.replay.host import HostNodes, host_nodes
+from rules.replay.order import NoOrder
+from rules.replay.overlay import Overlay
+from rules.replay.program import Program, Run
+from rules.replay.spans import Span, spans_of
+from rules.replay.waits import Waits, waits_of
+
+RECORD_NS = 2_500.0  # what writing down one operator or call costs the CPU: docs/predictions.md
+MOST_OF_GAP = 0.75  # of the host time before a call can be the recorder's
+LARGEST_ERROR = 0.03
+LEAST_LINKED = (
+    0.95  # of the GPU's operations: without their launches nothing is known of what they waited for
+)
+LEAST_OPERATIONS = 20
+UNEXPLAINED_NS = (
+    50_000.0  # an operation that starts later after all that it is known to wait for is not understood
+)
+
+Change = Callable[[Overlay], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """A compiled recording. Times are ns for one step; ``reason`` is empty where predictions can be made."""
+
+    analysis: Analysis
+    program: Program | None
+    reason: str = ""
+
+    @property
+    def ready(self) -> Program:
+        """The program; only for a replay without a ``reason``."""
+        if self.program is None:
+            raise ValueError(self.reason)
+        return self.program
+
+    @property
+    def host(self) -> HostNodes:
+        return self.ready.host
+
+    @property
+    def device(self) -> DeviceNodes:
+        return self.ready.device
+
+    @property
+    def waits(self) -> Waits:
+        return self.ready.waits
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return self.ready.spans
+
+    @property
+    def steps(self) -> int:
+        """Replayed steps of one rank."""
+        return max((span.count for span in self.spans), default=0) if self.program else 0
+
+    @cached_property
+    def recorded(self) -> Overlay:
+        """As recorded."""
+        return self.ready.recorded()
+
+    @cached_property
+    def usual(self) -> Overlay:
+        """Without what the recorder cost: as users run it."""
+        overlay = self.recorded.copy()
+        overlay.gap -= np.minimum(RECORD_NS * self.host.records, MOST_OF_GAP * overlay.gap)
+        overlay.tail -= np.minimum(RECORD_NS * self.host.tail_records, MOST_OF_GAP * overlay.tail)
+        return overlay
+
+    @cached_property
+    def error(self) -> float:
+        """By how much the replay of the unchanged recording misses its length, as a part of it."""
+        return _error(self.ready)
+
+    @cached_property
+    def recorded_ns(self) -> float:
+        """A step as recorded."""
+        return self.time(recorder=True)
+
+    @cached_property
+    def usual_ns(self) -> float:
+        """A step without the recorder."""
+        return self.time()
+
+    @property
+    def recorder_share(self) -> float:
+        """The part of a recorded step that is the recorder's."""
+        return max(0.0, 1.0 - self.usual_ns / self.recorded_ns) if self.recorded_ns else 0.0
+
+    def overlay(self, changes: Sequence[Change] = (), recorder: bool = False) -> Overlay:
+        """The columns after some changes, in this order."""
+        overlay = (self.recorded if recorder else self.usual).copy()
+        for change in changes:
+            change(overlay)
+        return overlay
+
+    def run(self, changes: Sequence[Change] = (), recorder: bool = False) -> tuple[Overlay, Run]:
+        """The replay after some changes."""
+        overlay = self.overlay(changes, recorder)
+        return overlay, self.ready.run(overlay)
+
+    def time(self, changes: Sequence[Change] = (), recorder: bool = False) -> float:
+        """A step after some changes, ns."""
+        overlay, run = self.run(changes, recorder)
+        return run.period / max(overlay.steps, 1e-9)
+
+    def gain(self, changes: Sequence[Change], recorder: bool = False) -> float:
+        """How many times faster a step becomes."""
+        before = self.recorded_ns if recorder else self.usual_ns
+        after = self.time(changes, recorder)
+        return before / after if after > 0 else float("inf")
+
+
+@derived
+def replay_of(analysis: Analysis) -> Replay:
+    """The replay of a recording; made once."""
+    return _made(analysis)
+
+
+def _made(analysis: Analysis) -> Replay:
+    trace = analysis.trace
+    operations = trace.gpu_operations
+    if not len(operations):
+        return Replay(analysis, None, "no GPU activity was recorded")
+    if EventKind.API not in trace.kinds or not len(trace.links.operation):
+        return Replay(analysis, None, "the recording does not say which call launched which GPU operation")
+    t0, t1 = analysis.window
+    inside = operations[(trace.events.start[operations] >= t0) & (trace.events.start[operations] < t1)]
+    linked = float(np.mean(trace.links.launch_of(inside) >= 0)) if len(inside) else 0.0
+    if linked < LEAST_LINKED:
+        return Replay(analysis, None, f"only {linked:.0%} of the GPU's operations are linked to their launch")
+    spans = spans_of(analysis)
+    host = host_nodes(analysis, spans)
+    if not len(host) or any(span not in host.span_of_thread for span in range(len(spans))):
+        return Replay(analysis, None, "no step with its launches was recorded as a whole")
+    device = device_nodes(analysis, spans, host)
+    if len(device) < LEAST_OPERATIONS:
+        return Replay(analysis, None, "too few GPU operations were recorded to replay them")
+    try:
+        program = Program.of(spans, host, device, waits_of(analysis, host, device))
+    except NoOrder:
+        return Replay(analysis, None, "the recorded times of CPU, GPU or ranks contradict one another")
+    error = _error(program)
+    if error > LARGEST_ERROR:
+        return Replay(analysis, program, f"the replay misses the recorded time by {error:.1%}")
+    return Replay(analysis, program)
+
+
+def _error(program: Program) -> float:
+    """The larger of two: the first round's end against the recorded one, where waits of unknown cause are left out."""
+    recorded = program.recorded()
+    run = program.run(recorded, rounds=1)
+    found = 0.0
+    for number, span in enumerate(program.spans):
+        mine = program.device.span == number
+        end = max(span.end, int(program.device.end[mine].max()) if mine.any() else span.end)
+        unexplained = float(np.maximum(program.device.extra[mine] - UNEXPLAINED_NS, 0.0).sum())
+        found = max(found, (abs(float(run.first_end[number]) - end) + unexplained) / max(end - span.start, 1))
+    return found

@@ -1,0 +1,147 @@
+"""Which part of a recording is replayed: some steady steps of every rank, as the CPU went through them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rules.analysis.analysis import Analysis
+from rules.analysis.steps.steps import Step
+
+I64 = npt.NDArray[np.int64]
+
+MOST_STEPS = 16
+MOST_EVENTS = (
+    60_000  # of the API calls of all ranks in the replayed steps; the first three steps are never left out
+)
+LEAST_STEPS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """The replayed steps of one rank: ``edges`` are the CPU times (ns) at which each begins, and the last one's end.
+
+    ``numbers`` are the steps' places among all steps of the rank; empty where the recording has no steps and the
+    whole of it is replayed as one.
+    """
+
+    rank: int | None
+    devices: tuple[int, ...]
+    edges: I64
+    numbers: tuple[int, ...]
+
+    @property
+    def start(self) -> int:
+        return int(self.edges[0])
+
+    @property
+    def end(self) -> int:
+        return int(self.edges[-1])
+
+    @property
+    def count(self) -> int:
+        """Steps, at least one."""
+        return len(self.edges) - 1
+
+
+def spans_of(analysis: Analysis) -> tuple[Span, ...]:
+    """One span for each rank that works on a GPU, all with equally many steps; none where nothing ran.
+
+    The steps are the longest run of steady ones, at most ``MOST_STEPS`` and as many as have ``MOST_EVENTS`` calls.
+    """
+    trace = analysis.trace
+    ranks = sorted(
+        {-1 if (rank := trace.devices[device].rank) is None else rank for device in analysis.active_devices}
+    )
+    found = [_span_of(analysis, None if rank < 0 else rank) for rank in ranks]
+    if not found:
+        return ()
+    count = min(span.count for span in found)
+    most = _affordable(analysis, found, count)
+    return tuple(Span(span.rank, span.devices, span.edges[: most + 1], span.numbers[:most]) for span in found)
+
+
+def _span_of(analysis: Analysis, rank: int | None) -> Span:
+    trace = analysis.trace
+    devices = tuple(device for device in analysis.active_devices if trace.devices[device].rank == rank)
+    mine = [step for step in analysis.steps if step.rank == rank]
+    run = _longest_run([step.steady for step in mine])
+    if not run:
+        t0, t1 = _launching_time(analysis, devices)
+        return Span(rank, devices, np.array([t0, t1], np.int64), ())
+    starts = [_launched_from(analysis, devices, mine[number]) for number in run]
+    following = mine[run[-1] + 1 : run[-1] + 2]
+    end = (
+        _launched_from(analysis, devices, following[0])
+        if following
+        else _end(analysis, devices, mine[run[-1]])
+    )
+    edges = np.maximum.accumulate(np.array([*starts, max(end, starts[-1])], np.int64))
+    return Span(rank, devices, edges, tuple(run))
+
+
+def _longest_run(steady: list[bool]) -> list[int]:
+    """The places of the longest unbroken run of True; the first of equally long ones."""
+    best: list[int] = []
+    run: list[int] = []
+    for place, each in enumerate(steady):
+        run = [*run, place] if each else []
+        if len(run) > len(best):
+            best = run
+    return best
+
+
+def _launched_from(analysis: Analysis, devices: tuple[int, ...], step: Step) -> int:
+    """When the CPU began a step: its annotation's start, else the launch of its first GPU operation."""
+    trace = analysis.trace
+    if step.event >= 0:
+        return int(trace.events.start[step.event])
+    first: list[int] = []
+    for device in devices:
+        operations = analysis.trace.operations_of_device(device)
+        at = int(np.searchsorted(trace.events.start[operations], step.start))
+        here = operations[at : at + 1]
+        launch = trace.links.launch_of(here)
+        first += trace.events.start[launch[launch >= 0]].tolist()
+    return min(first, default=step.start)
+
+
+def _end(analysis: Analysis, devices: tuple[int, ...], step: Step) -> int:
+    """Where the last recorded step ends for the CPU."""
+    if step.event >= 0:
+        return int(analysis.trace.events.end[step.event])
+    t0, t1 = _launching_time(analysis, devices)
+    return max(t0, min(t1, step.end))
+
+
+def _launching_time(analysis: Analysis, devices: tuple[int, ...]) -> tuple[int, int]:
+    """From the first launch for some devices to the end of the last call of the threads that launch."""
+    trace = analysis.trace
+    starts, ends = [], []
+    for device in devices:
+        operations = trace.operations_of_device(device)
+        launches = trace.links.launch_of(operations)
+        launches = launches[launches >= 0]
+        if len(launches):
+            starts.append(int(trace.events.start[launches].min()))
+            ends.append(int(trace.events.end[launches].max()))
+            for thread in analysis.threads.drivers(device)[0]:
+                calls, _ = analysis.threads.noted_calls(thread)
+                if len(calls):
+                    ends.append(int(trace.events.end[calls].max()))
+    return (min(starts), max(ends)) if starts else (0, 0)
+
+
+def _affordable(analysis: Analysis, spans: list[Span], count: int) -> int:
+    """How many of the first ``count`` steps are replayed."""
+    calls = np.zeros(count, np.int64)
+    trace = analysis.trace
+    for span in spans:
+        threads = {thread for device in span.devices for thread in analysis.threads.drivers(device)[0]}
+        for thread in threads:
+            noted, _ = analysis.threads.noted_calls(thread)
+            calls += np.diff(np.searchsorted(trace.events.start[noted], span.edges[: count + 1]))
+    within = int(np.count_nonzero(np.cumsum(calls) <= MOST_EVENTS))
+    return max(min(within, MOST_STEPS, count), min(LEAST_STEPS, count))

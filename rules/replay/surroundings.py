@@ -1,0 +1,141 @@
+"""What was open around each call of a replay, and what the host did in the time before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, derived
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.intervals import Intervals, measure, union
+from rules.analysis.idle.frames import UserFrames
+from rules.analysis.names.per_name import named
+from rules.replay.replay import Replay, replay_of
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+BOOL = npt.NDArray[np.bool_]
+
+SILENT_NS = 150_000  # between two records: the program did something that the profiler does not know
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """For each host node: the innermost events around its call (-1: none), and the parts of the gap before it (ns)."""
+
+    replay: Replay
+
+    @cached_property
+    def operator(self) -> I64:
+        """The innermost operator."""
+        return self._innermost(lambda thread: self.replay.analysis.threads.activity(thread).operators)
+
+    @cached_property
+    def read_back(self) -> I64:
+        """The innermost operator that waits for a value from the GPU."""
+        return self._innermost(lambda thread: self.replay.analysis.threads.activity(thread).read_backs)
+
+    @cached_property
+    def region(self) -> I64:
+        """The innermost range of the user's code."""
+        return self._innermost(lambda thread: self.replay.analysis.threads.activity(thread).user_regions)
+
+    def inside(self, wanted: Callable[[str], bool]) -> BOOL:
+        """Whether an operator or range with a wanted name is open around the call."""
+        return np.asarray(self.around(wanted) >= 0)
+
+    def around(self, wanted: Callable[[str], bool]) -> I64:
+        """The innermost operator or range with a wanted name."""
+        analysis = self.replay.analysis
+        kinds = analysis.trace.events.kind
+
+        def chosen(thread: int) -> Innermost:
+            events = analysis.threads.events(thread)
+            events = events[np.isin(kinds[events], (EventKind.CPU_OP, EventKind.REGION))]
+            return Innermost.of(analysis.trace, events[named(analysis.trace, events, wanted)])
+
+        return self._innermost(chosen)
+
+    @cached_property
+    def input_ns(self) -> F64:
+        """How much of each gap passed inside a data loader, or a range named like one."""
+        analysis = self.replay.analysis
+
+        def loading(thread: int) -> Intervals:
+            inputs = analysis.threads.activity(thread).inputs
+            begins = inputs.event >= 0
+            edges = np.append(inputs.edges, inputs.edges[-1:])
+            return union(inputs.edges[begins], edges[1:][begins])
+
+        return self._within_gaps(loading)
+
+    @cached_property
+    def silent_ns(self) -> F64:
+        """How much of each gap passed in stretches of at least ``SILENT_NS`` in which no other record began."""
+        host, trace = self.replay.host, self.replay.analysis.trace
+        found = np.zeros(len(host))
+        for thread, members in enumerate(host.members):
+            events = np.concatenate([self.replay.analysis.threads.events(each) for each in members])
+            kinds = trace.events.kind[events]
+            events = events[np.isin(kinds, (EventKind.CPU_OP, EventKind.API))]
+            times = np.sort(trace.events.start[events])
+            apart = np.diff(times)
+            long = np.flatnonzero(apart >= SILENT_NS)
+            mine = slice(int(host.first[thread]), int(host.first[thread + 1]))
+            begin = host.start[mine] - host.gap[mine].astype(np.int64)
+            found[mine] = measure((times[long], times[long + 1]), begin, host.start[mine])
+        return found
+
+    def frame(self, node: int) -> int:
+        """The user's own Python frame around most of the time before a call; -1 without any."""
+        host = self.replay.host
+        start = host.start[node : node + 1]
+        begin = start - host.gap[node : node + 1].astype(np.int64)
+        thread = int(self.replay.analysis.threads.of_events(host.event[node : node + 1])[0])
+        return int(UserFrames.of(self.replay.analysis.threads, thread).around(begin, start)[0])
+
+    def place(self, node: int) -> str:
+        """The name of the range, frame or operator that the time before a call passed in; empty when none is known."""
+        analysis, host = self.replay.analysis, self.replay.host
+        thread = int(analysis.threads.of_events(host.event[node : node + 1])[0])
+        middle = host.start[node : node + 1] - (host.gap[node : node + 1] / 2).astype(np.int64)
+        activity = analysis.threads.activity(thread)
+        found = int(activity.user_regions.at(middle)[0])
+        if found < 0:
+            found = self.frame(node)
+        if found < 0:
+            found = int(activity.operators.at(middle)[0])
+        return analysis.trace.name(found) if found >= 0 else ""
+
+    def _innermost(self, of: Callable[[int], Innermost]) -> I64:
+        host = self.replay.host
+        owner = self.replay.analysis.threads.of_events(host.event)
+        found = np.full(len(host), -1, np.int64)
+        for thread in np.unique(owner[owner >= 0]).tolist():
+            mine = owner == thread
+            found[mine] = of(thread).at(host.start[mine])
+        return found
+
+    def _within_gaps(self, of: Callable[[int], Intervals]) -> F64:
+        host = self.replay.host
+        found = np.zeros(len(host))
+        for thread, members in enumerate(host.members):
+            parts = [of(each) for each in members]
+            covered = union(
+                np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+            )
+            mine = slice(int(host.first[thread]), int(host.first[thread + 1]))
+            begin = host.start[mine] - host.gap[mine].astype(np.int64)
+            found[mine] = measure(covered, begin, host.start[mine])
+        return found
+
+
+@derived
+def surroundings_of(analysis: Analysis) -> Surroundings:
+    """The surroundings of the calls of a recording's replay; made once."""
+    return Surroundings(replay_of(analysis))

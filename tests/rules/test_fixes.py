@@ -1,0 +1,242 @@
+"""What fixes promise: each has recordings where it applies and where it does not, and all of them keep their rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rules.analysis.analysis import Analysis
+from rules.fixes.base import EXPLANATION_HEADINGS, fixes
+from rules.fixes.plan import NARROWEST, NOTHING, Plan, make_plan
+from rules.replay.overlay import Overlay
+from tests.rules.builder import TinyTrace, steps
+from tests.rules.test_replay import RECORDINGS, replay
+
+
+def plan_of_body(body: object, count: int = 6, length: float = 2000, into: TinyTrace | None = None) -> Plan:
+    return make_plan(Analysis(steps(count, length, body, into=into).build()))
+
+
+def promised(plan: Plan) -> dict[str, float]:
+    assert plan.reason == ""
+    assert plan.crashed == ()
+    return {each.proposal.fix: each.expected for each in plan.promises}
+
+
+def plan(name: str) -> Plan:
+    return make_plan(replay(name).analysis)
+
+
+@pytest.mark.parametrize("name", sorted(RECORDINGS))
+def test_promises_keep_their_rules(name: str) -> None:
+    made = plan(name)
+    assert made.crashed == ()
+
+    def no_host(overlay: Overlay) -> None:
+        overlay.gap[:] = 0
+        overlay.cost[:] = 0
+        overlay.tail[:] = 0
+        overlay.waits[:] = False
+
+    for promise in made.promises:
+        assert promise.low <= promise.expected <= promise.high
+        assert promise.high / promise.expected >= NARROWEST - 1e-9
+        assert promise.expected / promise.low >= NARROWEST - 1e-9
+        assert promise.expected >= NOTHING or promise.proposal.redesign
+        alone = made.replay.gain([promise.proposal.expected])
+        assert alone <= made.replay.gain([promise.proposal.expected, no_host]) * (1 + 1e-9)
+    assert len({promise.id for promise in made.promises}) == len(made.promises)
+
+
+@pytest.mark.parametrize("name", sorted(RECORDINGS))
+def test_a_set_of_fixes_is_replayed_together(name: str) -> None:
+    made = plan(name)
+    ids = [promise.id for promise in made.promises if not promise.proposal.redesign]
+    outcome = made.predict(ids)
+    assert outcome.after_ns <= outcome.before_ns * (1 + 1e-9)
+    assert outcome.least_ns <= outcome.after_ns <= outcome.most_ns
+    for each in ids:
+        assert outcome.after_ns <= made.predict([each]).after_ns * 1.001
+    assert made.predict([]).gain == 1.0
+
+
+def test_an_unknown_fix_is_refused() -> None:
+    with pytest.raises(KeyError):
+        plan("memory_stack").predict(["no-such-fix-1"])
+
+
+def test_every_fix_explains_itself() -> None:
+    assert len(fixes()) >= 12
+    for each in fixes():
+        for heading in EXPLANATION_HEADINGS:
+            assert heading in each.explanation, each.id
+
+
+@pytest.mark.parametrize(("stretch", "found"), [(600, True), (200, False)])
+def test_a_long_stretch_of_host_work_is_moved(stretch: float, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        trace.kernels(600 + stretch, 15, 20, 40)
+
+    assert ("move-host-phase" in promised(plan_of_body(body, length=1210 + stretch))) is found
+
+
+def test_a_stretch_inside_a_data_loader_is_loaded_by_workers() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(5, 1205, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        trace.kernels(1220, 15, 20, 40)
+
+    made = promised(plan_of_body(body))
+    assert made["load-data-in-workers"] > 1.5
+    assert "move-host-phase" not in made
+
+
+def read_back(trace: TinyTrace, at: float, name: str = "aten::item") -> None:
+    trace.op(at, at + 65, name)
+    trace.copy(at + 56, at + 58, "DtoH", at + 2, bytes=4)
+    trace.call(at + 8, at + 62, "cudaStreamSynchronize")
+
+
+def test_read_backs_are_removed_where_the_cpu_could_run_ahead() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(10):
+            at = 10 + place * 190
+            trace.operation(at + 6, at + 60, "void some_kernel", at)
+            trace.operation(at + 60, at + 118, "void some_kernel", at + 10)
+            trace.op(at + 20, at + 130, "aten::item")
+            trace.copy(at + 118, at + 120, "DtoH", at + 30, bytes=4)
+            trace.call(at + 36, at + 126, "cudaStreamSynchronize")
+
+    assert promised(plan_of_body(body))["remove-read-backs"] > 1.3
+
+
+def test_a_read_back_at_the_end_of_a_step_that_the_gpu_fills_promises_nothing() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(24):
+            trace.operation(20 + place * 82, 102 + place * 82, "void some_kernel", 5 + place * 6)
+        trace.copy(1988, 1990, "DtoH", 200, bytes=4)
+        trace.call(210, 1996, "cudaStreamSynchronize")
+
+    assert "remove-read-backs" not in promised(plan_of_body(body))
+
+
+@pytest.mark.parametrize(("megabytes", "found"), [(20, True), (0.001, False)])
+def test_large_copies_are_avoided(megabytes: float, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        length = 800 if megabytes > 1 else 5
+        end = 640 + length
+        trace.copy(640, end, "DtoH", 620, pageable=True, bytes=int(megabytes * 1e6), launch_us=end - 610)
+        trace.kernels(end + 20, 8, 20, 40)
+
+    assert ("copy-less" in promised(plan_of_body(body))) is found
+
+
+SGEMM = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute"
+TENSOR = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x32_stage4_warpsize2x2x1_tensor16x8x16_execute"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "capability", "found"),
+    [(SGEMM, (9, 0), True), (TENSOR, (9, 0), False), (SGEMM, (6, 1), False)],
+)
+def test_single_precision_products_use_the_tensor_cores(
+    kernel: str, capability: tuple[int, int], found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(9):
+            trace.operation(20 + place * 215, 235 + place * 215, kernel, 5 + place * 6)
+        trace.call(70, 1985, "cudaDeviceSynchronize")
+
+    made = promised(plan_of_body(body, into=TinyTrace(capability=capability)))
+    assert ("use-tensor-cores" in made) is found
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_inference_that_launches_too_slowly_replays_a_graph(training: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        if training:
+            trace.region(1, 2, "Optimizer.step#SGD.step")
+        trace.kernels(10, 45, 5, 40, "void some_kernel")
+        trace.copy(1830, 1832, "DtoH", 1820, bytes=4)
+        trace.call(1826, 1840, "cudaStreamSynchronize")
+
+    assert ("replay-cuda-graph" in promised(plan_of_body(body))) is not training
+
+
+def test_a_graph_that_is_replayed_already_is_not_proposed_again() -> None:
+    assert "replay-cuda-graph" not in promised(plan("decode_graph"))
+
+
+@pytest.mark.parametrize(("launches", "found"), [(120, True), (80, False)])
+def test_an_optimizer_with_many_launches_is_fused(launches: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 20, 5, 10, "void some_kernel")
+        trace.region(290, 320 + launches * 12, "Optimizer.step#AdamW.step")
+        trace.kernels(300, launches, 5, 12, "void some_kernel")
+
+    assert ("fuse-optimizer" in promised(plan_of_body(body))) is found
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("void vectorized_elementwise_kernel<4>", True), (TENSOR, False)]
+)
+def test_kernels_that_only_move_memory_are_compiled(name: str, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(20):
+            trace.operation(20 + place * 98, 116 + place * 98, name, 5 + place * 6)
+
+    assert ("compile-model" in promised(plan_of_body(body))) is found
+
+
+@pytest.mark.parametrize(("late", "found"), [(900, True), (60, False)])
+def test_a_rank_with_more_work_of_its_own_is_mended(late: float, found: bool) -> None:
+    trace = TinyTrace()
+    for rank in range(3):
+        own = late if rank == 1 else 0.0
+
+        def body(made: TinyTrace, _: int, own: float = own, rank: int = rank) -> None:
+            made.kernels(10 + own, 12, 20, 50, device=rank)
+            end = 640 + late
+            made.collective(630 + own, end, 620 + own, device=rank, stream=7)
+            for place in range(6):
+                begin = end + place * 20
+                made.operation(begin, begin + 20, "void some_kernel", 640 + own + place * 10, device=rank)
+            made.call(720 + own, end + 130, "cudaDeviceSynchronize")
+
+        trace.rank = rank
+        steps(6, 800 + late, body, into=trace)
+    made = make_plan(Analysis(trace.build()))
+    assert ("mend-late-ranks" in promised(made)) is found
+    if found:
+        promise = next(each for each in made.promises if each.proposal.fix == "mend-late-ranks")
+        assert promise.proposal.rank == 1
+
+
+@pytest.mark.parametrize("turns", [True, False])
+def test_work_that_is_unequal_by_turns_is_made_equal(turns: bool) -> None:
+    trace = TinyTrace()
+    for rank in range(2):
+
+        def body(made: TinyTrace, step: int, rank: int = rank) -> None:
+            long = step % 2 == rank if turns else True
+            for place in range(10):
+                each = 150 if long else 50
+                made.operation(
+                    20 + place * each, 20 + (place + 1) * each, "void gemm", 5 + place * 6, device=rank
+                )
+            made.collective(1520 if long else 520, 1540, 80, device=rank)
+            made.call(90, 1590, "cudaDeviceSynchronize")
+
+        trace.rank = rank
+        steps(6, 1600, body, into=trace)
+    assert ("equal-lengths" in promised(make_plan(Analysis(trace.build())))) is turns
+
+
+def test_sound_recordings_are_promised_little() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(20):
+            trace.operation(20 + place * 98, 116 + place * 98, TENSOR, 5 + place * 6)
+
+    assert all(gain < 1.1 for gain in promised(plan_of_body(body)).values())
+    assert np.isfinite(plan_of_body(body).replay.usual_ns)

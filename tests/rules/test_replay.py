@@ -1,0 +1,191 @@
+"""The replay of recordings: it reproduces them, and behaves like a run when something is different."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parsers import open_trace
+from rules.analysis.analysis import Analysis
+from rules.replay.critical_path import critical_path_of
+from rules.replay.overlay import Overlay
+from rules.replay.replay import LARGEST_ERROR, Replay, replay_of
+from tests.rules.builder import TinyTrace, steps
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+RECORDINGS = {
+    "memory_stack": ["torch/memory_stack.pt.trace.json.gz"],
+    "d2h_outputs": ["torch/d2h_outputs.pt.trace.json.gz"],
+    "decode_graph": ["torch/decode_graph.pt.trace.json.gz"],
+    "loader_slow": ["pairs/loader_slow.pt.trace.json.gz"],
+    "sync_params": ["pairs/sync_params.pt.trace.json.gz"],
+    "alloc_empty nsys": ["pairs/alloc_empty.sqlite.gz"],
+    "sync_params nsys": ["pairs/sync_params.sqlite.gz"],
+    "no_overlap": [f"ddp/no_overlap.rank{rank}.pt.trace.json.gz" for rank in range(4)],
+}
+
+
+@cache
+def replay(name: str) -> Replay:
+    return replay_of(Analysis(open_trace([FIXTURES / each for each in RECORDINGS[name]])))
+
+
+@pytest.fixture(params=sorted(RECORDINGS))
+def recorded(request: pytest.FixtureRequest) -> Replay:
+    return replay(request.param)
+
+
+def test_a_recording_is_reproduced(recorded: Replay) -> None:
+    assert recorded.reason == ""
+    assert recorded.error <= LARGEST_ERROR
+    measured = np.mean([(span.end - span.start) / span.count for span in recorded.spans])
+    assert recorded.recorded_ns == pytest.approx(measured, rel=0.15) or recorded.recorded_ns > measured
+
+
+def test_removing_nothing_changes_nothing(recorded: Replay) -> None:
+    assert recorded.gain([]) == 1.0
+    assert recorded.gain([lambda overlay: None]) == 1.0
+
+
+def no_gaps(part: float) -> object:
+    def change(overlay: Overlay) -> None:
+        overlay.gap *= 1 - part
+
+    return change
+
+
+def test_the_less_host_time_the_shorter_the_step(recorded: Replay) -> None:
+    times = [recorded.time([no_gaps(part)]) for part in (0.0, 0.25, 0.5, 1.0)]  # type: ignore[list-item]
+    assert times == sorted(times, reverse=True)
+
+
+def test_the_shorter_the_operations_the_shorter_the_step(recorded: Replay) -> None:
+    def faster(factor: float) -> object:
+        def change(overlay: Overlay) -> None:
+            overlay.duration *= factor
+            overlay.transfer *= factor
+
+        return change
+
+    times = [recorded.time([faster(factor)]) for factor in (1.0, 0.5, 0.0)]  # type: ignore[list-item]
+    assert times == sorted(times, reverse=True)
+
+
+def test_waiting_for_nothing_is_never_slower(recorded: Replay) -> None:
+    def free(overlay: Overlay) -> None:
+        overlay.waits[:] = False
+        overlay.follows[:] = False
+        overlay.meets[:] = False
+
+    assert recorded.time([free]) <= recorded.time() * (1 + 1e-9)
+
+
+def test_a_step_is_never_shorter_than_its_busiest_stream(recorded: Replay) -> None:
+    def no_host(overlay: Overlay) -> None:
+        overlay.gap[:] = 0
+        overlay.cost[:] = 0
+        overlay.tail[:] = 0
+        overlay.waits[:] = False
+
+    device = recorded.device
+    busy = np.bincount(device.stream, recorded.usual.duration).max() / recorded.steps
+    assert recorded.time([no_host]) >= busy * (1 - 1e-9)
+
+
+def test_the_critical_path_covers_the_steps_without_a_hole(recorded: Replay) -> None:
+    path = critical_path_of(recorded.analysis)
+    assert np.array_equal(path.start[1:], path.end[:-1])
+    longest = max(span.end - span.start for span in recorded.spans)
+    assert path.end[-1] - path.start[0] == pytest.approx(longest, rel=0.02)
+    assert sum(path.share().values()) == pytest.approx(longest / recorded.steps, rel=0.02)
+
+
+def one_step(trace: TinyTrace, _: int) -> None:
+    trace.kernels(10, 8, 20, 50)
+    trace.copy(460, 470, "DtoH", 410, bytes=4)
+    trace.call(416, 475, "cudaStreamSynchronize")
+    trace.kernels(500, 8, 20, 50)
+
+
+def tiny(scale: float = 1.0, body: object = one_step, count: int = 6, length: float = 1000) -> Replay:
+    trace = steps(count, length, body)
+    del scale
+    return replay_of(Analysis(trace.build()))
+
+
+def test_a_wait_costs_what_comes_after_it_as_well() -> None:
+    made = tiny()
+
+    def no_wait(overlay: Overlay) -> None:
+        overlay.waits[:] = False
+
+    assert made.reason == ""
+    assert made.recorded_ns == pytest.approx(1_000_000, rel=0.01)
+    assert made.time([no_wait]) < made.usual_ns
+
+
+def test_twice_the_durations_of_everything_give_twice_the_step() -> None:
+    made = tiny()
+
+    def double(overlay: Overlay) -> None:
+        for column in (overlay.gap, overlay.cost, overlay.tail, overlay.duration):
+            column *= 2
+
+    latencies = made.device.latency.max() * made.steps
+    assert made.time([double], recorder=True) == pytest.approx(2 * made.recorded_ns, abs=2 * latencies)
+
+
+def test_a_recording_without_launches_says_why_nothing_is_predicted() -> None:
+    trace = TinyTrace()
+    for index in range(40):
+        trace.operation(index * 10, index * 10 + 5, "kernel")
+    made = replay_of(Analysis(trace.build()))
+    assert "which call launched" in made.reason
+
+
+def test_an_operation_that_waits_for_something_unknown_is_no_reproduction() -> None:
+    def held(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 10, 20, 40)
+        trace.operation(900, 950, "void held_kernel", 420)
+
+    made = tiny(body=held)
+    assert "misses the recorded time" in made.reason
+
+
+def two_ranks(late_us: float, ranks: tuple[int, int] = (0, 1)) -> Replay:
+    trace = TinyTrace()
+    for place, rank in enumerate(ranks):
+        own = late_us if rank == 0 else 0.0
+
+        def body(made: TinyTrace, _: int, own: float = own, place: int = place) -> None:
+            made.kernels(10 + own, 8, 20, 50, device=place)
+            made.collective(440 + own, 1010, 430 + own, device=place, stream=7)
+            made.operation(1010, 1200, "void some_kernel", 450 + own, device=place)
+            made.call(460 + own, 1220, "cudaDeviceSynchronize")
+
+        trace.rank = rank
+        steps(6, 1230, body, into=trace)
+    return replay_of(Analysis(trace.build()))
+
+
+def test_nobody_waits_at_a_collective_when_the_late_rank_is_mended() -> None:
+    made = two_ranks(500)
+    assert made.reason == ""
+    late = made.host.span_of_thread[made.host.thread] == [span.rank for span in made.spans].index(0)
+
+    def mended(overlay: Overlay) -> None:
+        overlay.gap[late & (overlay.gap > 400_000)] = 10_000.0
+
+    run = made.run([])[1]
+    meeting = made.device.meeting >= 0
+    assert meeting.any()
+    ends = run.end[meeting].reshape(2, -1)
+    assert np.allclose(ends[0], ends[1])
+    assert made.time([mended]) < made.usual_ns
+
+
+def test_the_order_of_the_ranks_does_not_matter() -> None:
+    assert two_ranks(500, (0, 1)).recorded_ns == pytest.approx(two_ranks(500, (1, 0)).recorded_ns)

@@ -1,0 +1,158 @@
+"""What fixes promise, as text and as JSON, for the diagnosis and for ``stallscope whatif``."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from parsers.model.units import duration, percent
+from rules import Diagnosis
+from rules.analysis.analysis import Analysis
+from rules.fixes.plan import Outcome, Plan, Promise, plan_of
+from rules.replay.critical_path import critical_path_of
+from rules.wording.words import Reader, told
+from viewer.reports.plain_text import safe
+
+WIDTH = 96
+RECORDER_WORTH_A_WORD = 0.03
+ADDS_LITTLE = 1.02
+
+
+def fixes_json(analysis: Analysis, diagnosis: Diagnosis) -> dict[str, Any]:
+    """The keys ``replay``, ``fixes`` and ``critical_path`` of the diagnosis."""
+    plan, reader = plan_of(analysis), Reader.of(analysis.trace)
+    return {
+        "replay": replay_json(plan),
+        "fixes": [_fix(promise, diagnosis, reader) for promise in plan.promises],
+        "critical_path": critical_path_of(analysis).share(),
+    }
+
+
+def replay_json(plan: Plan) -> dict[str, Any]:
+    """How well the replay reproduces the recording; ``reason`` says why there are no predictions."""
+    replay = plan.replay
+    known = replay.program is not None
+    return {
+        "error": round(replay.error, 4) if known else None,
+        "recorder_share": round(replay.recorder_share, 4) if known else None,
+        "steps": replay.steps,
+        "reason": replay.reason or None,
+    }
+
+
+def _fix(promise: Promise, diagnosis: Diagnosis, reader: Reader) -> dict[str, Any]:
+    proposal = promise.proposal
+    return {
+        "fix": proposal.fix,
+        "id": promise.id,
+        "title": proposal.title,
+        "rules": removed_rules(promise, diagnosis),
+        "categories": [category.value for category in proposal.categories],
+        "culprit": proposal.culprit,
+        "rank": proposal.rank,
+        "low": round(promise.low, 3),
+        "expected": None if proposal.redesign else round(promise.expected, 3),
+        "high": round(promise.high, 3),
+        "after_others": round(promise.after_others, 3),
+        "redesign": proposal.redesign,
+        "depends_on": depends_on(promise),
+        "advice": list(told(proposal.advice, reader)),
+        "code": proposal.code,
+    }
+
+
+def removed_rules(promise: Promise, diagnosis: Diagnosis) -> list[str]:
+    """The rules whose findings speak of what the fix removes."""
+    wanted = promise.proposal.categories
+    return list(dict.fromkeys(found.rule for found in diagnosis.findings if found.category in wanted))
+
+
+def depends_on(promise: Promise) -> str:
+    """What decides within a wide band; empty where it is narrow."""
+    return promise.proposal.depends_on if promise.vague or promise.proposal.redesign else ""
+
+
+def worded(promise: Promise) -> str:
+    """ "about 2.0x faster (1.7 to 2.3x)", or what a wide band and a redesign say instead."""
+    low, high = factor(promise.low), factor(promise.high)
+    if promise.proposal.redesign:
+        return f"{low} to {high} faster, {promise.proposal.depends_on}"
+    if promise.vague:
+        least = f"at least {low}" if promise.low >= ADDS_LITTLE else "possibly nothing"
+        return f"{least}, possibly up to {high} faster, depending on {promise.proposal.depends_on or 'the recorder'}"
+    if promise.low < ADDS_LITTLE:
+        return f"about {factor(promise.expected)} faster (possibly nothing, up to {high})"
+    return f"about {factor(promise.expected)} faster ({low.rstrip('x')} to {high})"
+
+
+def factor(gain: float) -> str:
+    """ "2.3x", "1.08x", "17x"."""
+    if gain < 1.2:
+        return f"{gain:.2f}x"
+    return f"{gain:.1f}x" if gain < 10 else f"{gain:.0f}x"
+
+
+def fixes_text(analysis: Analysis) -> list[str]:
+    """The fixes in the order in which they would be done, as lines; or why nothing is predicted."""
+    plan = plan_of(analysis)
+    if plan.reason:
+        return [*textwrap.wrap(f"No predictions, because {plan.reason}.", WIDTH), ""]
+    if not plan.promises:
+        return ["What to change: no change in the catalogue would make a step 3 % faster.", ""]
+    lines = ["What to change, in this order:"]
+    for number, promise in enumerate(plan.promises, 1):
+        lines += _promise_lines(number, promise, Reader.of(analysis.trace))
+    lines += textwrap.wrap(about_replay(plan), WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return [*(safe(line) for line in lines), ""]
+
+
+def about_replay(plan: Plan) -> str:
+    """How far the predictions can be trusted, as a sentence."""
+    replay = plan.replay
+    counted = f"{replay.steps} step{'s' if replay.steps != 1 else ''}"
+    text = (
+        f"Predicted by replaying {counted}; of what was recorded the replay misses {percent(replay.error)}."
+    )
+    if replay.recorder_share >= RECORDER_WORTH_A_WORD:
+        text += (
+            f" About {percent(replay.recorder_share)} of a step is the profiler's own time; it is left out."
+        )
+    return text
+
+
+def _promise_lines(number: int, promise: Promise, reader: Reader) -> list[str]:
+    proposal = promise.proposal
+    lines = textwrap.wrap(f"{number}. {proposal.title}", WIDTH, subsequent_indent="   ")
+    lines += textwrap.wrap(worded(promise), WIDTH, initial_indent="   ", subsequent_indent="   ")
+    if number > 1 and not proposal.redesign and abs(promise.after_others - promise.expected) > 0.02:
+        after = promise.after_others
+        adds = f"{factor(after)} more" if after >= ADDS_LITTLE else "hardly anything more"
+        lines.append(f"   After those above it adds {adds}.")
+    for advice in told(proposal.advice, reader):
+        lines += textwrap.wrap(advice, WIDTH, initial_indent="   -> ", subsequent_indent="      ")
+    lines.append(f"   ({promise.id})")
+    return lines
+
+
+def outcome_json(plan: Plan, outcome: Outcome, chosen: list[Promise]) -> dict[str, Any]:
+    """Some fixes made together; times in ns for a step without a recorder."""
+    return {
+        "replay": replay_json(plan),
+        "fixes": [promise.id for promise in chosen],
+        "step_before_ns": round(outcome.before_ns),
+        "step_after_ns": round(outcome.after_ns),
+        "step_after_least_ns": round(outcome.least_ns),
+        "step_after_most_ns": round(outcome.most_ns),
+        "speedup": round(outcome.gain, 3),
+    }
+
+
+def outcome_text(plan: Plan, outcome: Outcome, chosen: list[Promise]) -> str:
+    """Some fixes made together, as lines."""
+    lines = [promise.proposal.title for promise in chosen]
+    lines.append(
+        f"Together: {duration(outcome.after_ns)} instead of {duration(outcome.before_ns)} for a step, about "
+        f"{factor(outcome.gain)} faster ({duration(outcome.least_ns)} to {duration(outcome.most_ns)})."
+    )
+    lines += textwrap.wrap(about_replay(plan), WIDTH)
+    return "\n".join(safe(line) for line in lines) + "\n"
