@@ -6,20 +6,19 @@ import csv
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers.base import Source
 from parsers.model import Effect, Progress, QualityRecorder
-from parsers.source import READ_ERRORS, open_bytes
+from parsers.source import open_bytes
 from parsers.sqlite.database import ABSENT
-from parsers.unpacking_limit import UnpackingLimit
+from parsers.unpacking_limit import PART_BYTES, LimitedStream
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
-_BLOCK_BYTES = 1 << 20
 _ANY_BYTES = "latin-1"  # maps every byte to a character and back, so no cell can be undecodable
 _INTEGER = r"^\s*[-+]?[0-9]{1,18}\s*$"
 _NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
@@ -100,33 +99,6 @@ def _decoded(cell: str) -> str:
     return cell.encode(_ANY_BYTES, "replace").decode("utf-8", "replace")
 
 
-class _Watched:
-    """A stream that counts what is read, reports it, and ends where the packed data is damaged."""
-
-    def __init__(self, stream: IO[bytes], source: Source, progress: Progress) -> None:
-        self._stream, self._progress = stream, progress
-        self._limit = UnpackingLimit(source)
-        self._begun = False
-        self.damage = ""
-        self.closed = False
-
-    def read(self, size: int = -1) -> bytes:
-        self._progress.step(self._limit.share, "reading the table")
-        try:
-            block = self._stream.read(_BLOCK_BYTES if size < 0 else size)
-        except READ_ERRORS as error:
-            self.damage = str(error) or type(error).__name__
-            return b""
-        self._limit.add(len(block))
-        return block
-
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self.closed = True
-
-
 def read_csv(source: Source, quality: QualityRecorder, progress: Progress) -> CsvTable:
     """All rows of a table with a header; rows with too many or too few cells are counted as quarantined."""
     import pyarrow as pa
@@ -143,12 +115,12 @@ def read_csv(source: Source, quality: QualityRecorder, progress: Progress) -> Cs
 
     batches: list[Any] = []
     with open_bytes(source) as stream:
-        watched = _Watched(stream, source, progress)
+        watched = LimitedStream(stream, source, progress, "reading the table")
         try:
             reader = pa_csv.open_csv(
                 pa.PythonFile(cast(Any, watched), mode="r"),
                 read_options=pa_csv.ReadOptions(
-                    block_size=_BLOCK_BYTES, skip_rows=1, column_names=names, encoding=_ANY_BYTES
+                    block_size=PART_BYTES, skip_rows=1, column_names=names, encoding=_ANY_BYTES
                 ),
                 parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skipped),
                 convert_options=pa_csv.ConvertOptions(

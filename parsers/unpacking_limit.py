@@ -1,13 +1,17 @@
-"""How much a packed file may unpack to before it is refused."""
+"""How much a packed file may unpack to before it is refused, and a stream that watches over it."""
 
 from __future__ import annotations
 
+from typing import IO
+
 from parsers.base import Source
-from parsers.model import TraceError
+from parsers.model import Progress, TraceError
+from parsers.source import READ_ERRORS
 
 LARGEST_UNPACKED = 16 * 1024**3
 ALWAYS_ALLOWED = 64 * 1024**2
 HIGHEST_RATIO = 200
+PART_BYTES = 1 << 20
 
 
 class UnpackingLimit:
@@ -35,3 +39,32 @@ class UnpackingLimit:
         """About how much of the file was read, 0 to 1."""
         usual = 10 if self._source.compression else 1
         return min(self.unpacked / (self._packed * usual), 1.0)
+
+
+class LimitedStream:
+    """The unpacked content, read in parts: counts them, reports them, and ends where the packed data is damaged.
+
+    ``damage`` then says why it ended.
+    """
+
+    def __init__(self, stream: IO[bytes], source: Source, progress: Progress, text: str) -> None:
+        self._stream, self._progress, self._text = stream, progress, text
+        self._limit = UnpackingLimit(source)
+        self.damage = ""
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        self._progress.step(self._limit.share, self._text)
+        try:
+            block = self._stream.read(PART_BYTES if size < 0 else size)
+        except READ_ERRORS as error:
+            self.damage = str(error) or type(error).__name__
+            return b""
+        self._limit.add(len(block))
+        return block
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,61 @@
+"""JSON of ROCm's rocprofv3: dispatches, copies, HIP, HSA and RCCL calls and ranges of each process."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from parsers.base import Source, parser
+from parsers.json_lists import JsonLists
+from parsers.memory_limit import require_memory
+from parsers.model import Effect, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.rocm.sdk_records import DEEPEST, TOOL_DEPTH, WANTED, ProcessRecords
+from parsers.rocm.timeline import Timeline
+from parsers.signatures import USUAL_GROWTH
+from parsers.source import open_bytes
+from parsers.unpacking_limit import LimitedStream
+
+_START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"rocprofiler-sdk-tool"\s*:\s*\[')
+_BYTES_A_RECORD, _BYTES_AN_EVENT = 350, 350
+
+
+@parser
+class Rocprofv3Json:
+    """Recognised by its outermost key."""
+
+    format: ClassVar[str] = "rocprofv3-json"
+    title: ClassVar[str] = "ROCm"
+    files: ClassVar[str] = "JSON of rocprofv3"
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    priority: ClassVar[int] = 45
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _START.match(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        size = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
+        hint = "Record a shorter part of the program."
+        require_memory(source.path, size // _BYTES_A_RECORD, _BYTES_AN_EVENT, hint)
+        builder = TraceBuilder()
+        timeline = Timeline(builder)
+        processes: dict[int, ProcessRecords] = {}
+        with open_bytes(source) as stream:
+            limited = LimitedStream(stream, source, progress.part(0.0, 0.8), "reading records")
+            lists = JsonLists(limited, WANTED, DEEPEST, TOOL_DEPTH)
+            for piece in lists.pieces():
+                processes.setdefault(piece.owner, ProcessRecords(timeline)).add(piece)
+        for each in processes.values():
+            each.finish()
+        timeline.finish()
+        if lists.damage:
+            builder.quality.note(
+                "cut",
+                Effect.NOTED,
+                "the file is cut off or damaged; what comes before is shown",
+                lists.damage,
+            )
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "rocprofv3"))
+        builder.sources.append(None)
+        return builder.build(progress.part(0.8, 1.0))
