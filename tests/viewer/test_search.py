@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Trace
-from viewer.statistics.event_search import Walk, events_named, fuzzy_score, matching_names
+from viewer.statistics.event_search import Walk, events_named, match_score, matching_names, similarity
 
 from .conftest import KERNELS, STEPS
 
@@ -22,17 +22,33 @@ def names(trace: Trace, query: str, *, regex: bool = False) -> list[str]:
     [
         ("linear", "linear", "aten::linear_backward"),
         ("linear", "aten::linear", "bilinear"),
-        ("linear", "bilinear", "l_i_n_e_a_r"),
-        ("alr", "AllReduce", "animal burrow"),
+        ("add kernel", "add kernel", "kernel that adds"),
+        ("add kernel", "kernel that adds", "kernel that divides"),
     ],
 )
 def test_a_closer_match_scores_higher(query: str, better: str, worse: str) -> None:
-    assert fuzzy_score(query, better) > fuzzy_score(query, worse)
+    assert match_score(query, better) > match_score(query, worse)
+
+
+def test_scattered_letters_are_no_match_but_may_be_similar() -> None:
+    assert match_score("alr", "AllReduce") == 0
+    assert 50 > similarity("alr", "AllReduce") > similarity("alr", "animal burrow")
 
 
 @pytest.mark.parametrize(("query", "text"), [("xyz", "linear"), ("raenil", "linear"), ("linearr", "linear")])
-def test_letters_that_are_missing_or_out_of_order_do_not_match(query: str, text: str) -> None:
-    assert fuzzy_score(query, text) == 0
+def test_letters_that_are_missing_or_out_of_order_are_not_even_similar(query: str, text: str) -> None:
+    assert match_score(query, text) == similarity(query, text) == 0
+
+
+def test_what_is_only_similar_is_offered_apart_and_never_counted(trace: Trace) -> None:
+    found = matching_names(trace, "cdlaunch")
+    assert (found.names, found.events) == ((), 0)
+    assert [trace.strings[name] for name in found.similar] == ["cudaLaunchKernel"]
+    assert matching_names(trace, "launch").similar == ()
+
+
+def test_words_match_in_any_order(trace: Trace) -> None:
+    assert names(trace, "kernel cuda") == ["cudaLaunchKernel"]
 
 
 def test_names_are_found_with_their_counts(trace: Trace) -> None:

@@ -85,6 +85,13 @@ def test_the_palette_finds_actions_findings_lanes_and_events(window: MainWindow,
     assert ("event", "softmax_warp") in ask(window, qtbot, "softmax")
 
 
+def test_what_is_only_similar_comes_last_and_is_said_to_be_no_match(window: MainWindow, qtbot: QtBot) -> None:
+    hits = ask(window, qtbot, "cdlaunch")
+    assert hits[-1] == ("similar", "cudaLaunchKernel")
+    assert not any(kind in ("event", "events") for kind, _ in hits)
+    assert "No event is called so" in window.toolbar.search.popup.note.text()
+
+
 def test_a_lane_that_was_found_is_marked(window: MainWindow, qtbot: QtBot, trace: Trace) -> None:
     ask(window, qtbot, "stream 7")
     hits = window.toolbar.search.popup.hits

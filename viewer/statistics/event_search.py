@@ -1,7 +1,8 @@
-"""Finding things by what the user types: fuzzy scores, and event names with their counts; no Qt."""
+"""Finding things by what the user types: what matches, what is only similar, and event names with counts; no Qt."""
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,21 +13,33 @@ import numpy.typing as npt
 from parsers.model import Progress, Trace
 
 I64 = npt.NDArray[np.int64]
-MOST_FUZZY_NAMES = 30_000
+MOST_COMPARED = 30_000  # names, the most frequent ones
+MOST_SIMILAR = 5
+ALIKE = 0.6  # of the most similar name's score
 
 
-def fuzzy_score(query: str, text: str) -> float:
-    """How well ``query`` (lower case) matches ``text``: 0 not at all, higher is better.
+def match_score(query: str, text: str) -> float:
+    """How well ``text`` matches ``query`` (lower case): 0 unless it contains it, or all of its words.
 
-    A substring beats scattered letters; the start of the text or of a word beats its middle; short beats long.
+    The whole query beats its words apart; the start of the text or of a word beats its middle; short beats long.
     """
     if not query:
         return 1.0
     lowered = text.lower()
+    shortness = -min(len(text), 200) / 20
     place = lowered.find(query)
     if place >= 0:
         at_word = place == 0 or not lowered[place - 1].isalnum()
-        return 100.0 + (30.0 if place == 0 else 15.0 if at_word else 0.0) - min(len(text), 200) / 20
+        return 110.0 + (30.0 if place == 0 else 15.0 if at_word else 0.0) + shortness
+    return 100.0 + shortness if all(word in lowered for word in query.split()) else 0.0
+
+
+def similarity(query: str, text: str) -> float:
+    """How alike ``query`` (lower case) and ``text`` are, below 50; 0 unless its letters come in this order in ``text``.
+
+    Letters in a row and at the start of words count for more. No match, but maybe what was meant.
+    """
+    lowered = text.lower()
     score, at, run = 0.0, -1, 0
     for letter in query:
         if letter == " ":
@@ -40,15 +53,19 @@ def fuzzy_score(query: str, text: str) -> float:
         score += 1.0 + 2.0 * run + (3.0 if starts_word else 0.0)
         at = found
     spread = (at + 1) / max(len(query), 1)
-    return max(score * 2 - spread, 0.0) if score >= len(query) * 2 else 0.0
+    return min(max(score * 2 - spread, 0.0), 49.0) if score >= len(query) * 2 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class NameMatch:
-    """Event names that match, as indices into ``Trace.strings``, best first, and how many events carry each."""
+    """Event names that match, as indices into ``Trace.strings``, best first, and how many events carry each.
+
+    ``similar`` are names that do not match, and only where none does.
+    """
 
     names: tuple[int, ...]
     counts: tuple[int, ...]
+    similar: tuple[int, ...] = ()
 
     @property
     def events(self) -> int:
@@ -80,19 +97,21 @@ def matching_names(
         ]
     else:
         wanted = query.strip().lower()
-        found = []
-        for place, name in enumerate(_stepping(used.tolist(), progress)):
-            text = trace.strings[name]
-            if place >= MOST_FUZZY_NAMES and wanted not in text.lower():
-                continue
-            score = fuzzy_score(wanted, text)
-            if score > 0:
-                found.append((score, name))
-        if any(score >= 90 for score, _ in found):
-            found = [(score, name) for score, name in found if score >= 90]
+        scored = [
+            (match_score(wanted, trace.strings[name]), name) for name in _stepping(used.tolist(), progress)
+        ]
+        found = [each for each in scored if each[0] > 0]
     found.sort(key=lambda each: (-each[0], -counts[each[1]]))
     names = [name for _, name in found][:limit]
-    return NameMatch(tuple(names), tuple(int(counts[name]) for name in names))
+    similar = () if names or regex else _similar(trace, wanted, used[:MOST_COMPARED].tolist(), progress)
+    return NameMatch(tuple(names), tuple(int(counts[name]) for name in names), similar)
+
+
+def _similar(trace: Trace, wanted: str, names: Sequence[int], progress: Progress) -> tuple[int, ...]:
+    scored = [(similarity(wanted, trace.strings[name]), name) for name in _stepping(names, progress)]
+    best = heapq.nlargest(MOST_SIMILAR, scored, key=lambda each: each[0])
+    least = ALIKE * max((score for score, _ in best), default=0.0)
+    return tuple(name for score, name in best if score > 0 and score >= least)
 
 
 def _stepping(names: Sequence[int], progress: Progress) -> Iterable[int]:

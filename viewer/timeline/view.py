@@ -15,6 +15,7 @@ from rules.base import Evidence
 from viewer.jobs import Jobs
 from viewer.look import theme
 from viewer.timeline.canvas import LaneCanvas
+from viewer.timeline.filter_bar import FilterBar
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, drawing_index
 from viewer.timeline.geometry.picking import AreaSelection
@@ -57,6 +58,7 @@ class TimelineView(QWidget):
         self.lane_commands = LaneCommands(self.state)
         self.overview = Overview(self.state)
         self.ruler = Ruler(self.state)
+        self.filter_bar = FilterBar(self.state)
         self.canvas = LaneCanvas(self.state)
         self._bar = QScrollBar(Qt.Orientation.Vertical)
         self.gestures = Gestures(self.canvas, self.state, self.lane_commands)
@@ -70,6 +72,7 @@ class TimelineView(QWidget):
         layout.setSpacing(0)
         layout.addWidget(self.overview)
         layout.addWidget(self.ruler)
+        layout.addWidget(self.filter_bar)
         below = QHBoxLayout()
         below.setSpacing(0)
         below.addWidget(self.canvas, 1)
@@ -311,9 +314,8 @@ class TimelineView(QWidget):
     # Lanes and colours
 
     def set_lane_filter(self, text: str) -> None:
-        """Show only lanes whose name, kind or rank contains every word."""
-        self.state.filter = text
-        self.state.relayout()
+        """Show only the lanes that a ``LaneFilter`` keeps."""
+        self.filter_bar.set_text(text)
 
     def set_colour_mode(self, mode: str) -> None:
         """What colours tell: "family", "category", "name", "stream" or "duration"."""

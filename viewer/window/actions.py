@@ -126,12 +126,6 @@ class WindowActions(QObject):
         """Put the cursor into the search field."""
         self._parts.toolbar.search.start(mode)
 
-    def filter_lanes(self) -> None:
-        """Ask for a text; only lanes that contain it stay."""
-        text, accepted = QInputDialog.getText(self._parts.window, "Filter lanes", "Show lanes that contain")
-        if accepted:
-            self._parts.timeline.set_lane_filter(text)
-
     def go_to_time(self) -> None:
         """Ask for a time and show it."""
         text, accepted = QInputDialog.getText(

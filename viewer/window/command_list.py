@@ -62,7 +62,9 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
             ("Shift+F3",),
             needs_trace=True,
         ),
-        Command("filter-lanes", "Edit", "Filter lanes ...", acts.filter_lanes, ("Ctrl+L",), needs_trace=True),
+        Command(
+            "filter-lanes", "Edit", "Filter lanes ...", t.filter_bar.start, ("Ctrl+L",), needs_trace=True
+        ),
         Command(
             "copy-picture",
             "Edit",

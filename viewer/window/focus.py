@@ -77,7 +77,7 @@ class HomeFocus(QObject):
         home, focus = self._home(), QApplication.focusWidget()
         if home is None or focus is None or focus is self._window or focus.window() is not self._window:
             return False
-        return focus is not home and not home.isAncestorOf(focus)
+        return isinstance(focus, _TYPED_INTO) or (focus is not home and not home.isAncestorOf(focus))
 
     def _on_focus(self, _: QWidget | None, now: QWidget | None) -> None:
         if self._watched is not None and isValid(self._watched):

@@ -11,7 +11,14 @@ from PySide6.QtCore import QObject
 from parsers.model import Progress
 from viewer.document import Document
 from viewer.reports.wording import short_ceiling
-from viewer.statistics.event_search import NameMatch, Walk, events_named, fuzzy_score, matching_names
+from viewer.statistics.event_search import (
+    NameMatch,
+    Walk,
+    events_named,
+    match_score,
+    matching_names,
+    similarity,
+)
 from viewer.window.commands import Commands, keys_text
 from viewer.window.palette import Hit, Mode, SearchField
 
@@ -77,7 +84,7 @@ class Searching(QObject):
             note = (
                 f"{match.events:,} events of {names}.  F3 and Shift+F3 walk them"
                 if match.names
-                else "No event matches"
+                else "No event is called so" + (", but some are called similarly" if match.similar else "")
             )
         elif mode is Mode.EVENTS:
             note = "Type a part of an event's name"
@@ -88,7 +95,7 @@ class Searching(QObject):
         found = []
         for command in self.commands.all if self.commands is not None else ():
             action = self.commands[command.id]  # type: ignore[index]
-            score = fuzzy_score(query.lower(), command.text)
+            score = _score(query, command.text)
             if score > 0 and action.isEnabled():
                 title = command.text.rstrip(" .")
                 found.append((score + 8, Hit("action", title, keys_text(action), action.trigger)))
@@ -98,9 +105,7 @@ class Searching(QObject):
         diagnosis = self._document.diagnosis
         found = []
         for finding in diagnosis.findings if diagnosis is not None else ():
-            score = fuzzy_score(
-                query.lower(), f"{finding.title} {finding.category.value} {finding.culprit.text}"
-            )
+            score = _score(query, f"{finding.title} {finding.category.value} {finding.culprit.text}")
             if score > 0:
                 run = _bound(self._document.select_finding, finding)
                 found.append((score + 12, Hit("finding", finding.title, short_ceiling(finding), run)))
@@ -112,7 +117,7 @@ class Searching(QObject):
             return []
         found = []
         for index, lane in enumerate(trace.lanes):
-            score = fuzzy_score(query.lower(), lane.name)
+            score = match_score(query.lower(), lane.name)
             if score > 0:
                 where = "" if lane.rank is None else f"rank {lane.rank}"
                 found.append((score, Hit("lane", lane.name, where, _bound(self._show_lane, index))))
@@ -130,6 +135,9 @@ class Searching(QObject):
             text = trace.strings[name]
             hit = Hit("event", text, f"{count:,}", _bound(self.start_walk, (name,), text))
             rows.append((80.0 - place / 100, hit))
+        for place, name in enumerate(match.similar):
+            text = trace.strings[name]
+            rows.append((-1.0 - place, Hit("similar", text, "", _bound(self.start_walk, (name,), text))))
         return rows
 
     def start_walk(self, names: Sequence[int], title: str) -> None:
@@ -148,6 +156,11 @@ class Searching(QObject):
         if self.walk is not None:
             self._document.select_event(self.walk.move(by))
             self._field.say(self.walk.text)
+
+
+def _score(query: str, text: str) -> float:
+    """How well something that is not counted matches; what is only similar comes after everything else."""
+    return match_score(query.lower(), text) or similarity(query.lower(), text) / 100
 
 
 def _bound(function: Callable[..., object], *values: object) -> Callable[[], object]:

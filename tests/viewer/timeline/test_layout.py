@@ -124,6 +124,40 @@ def test_filtering_keeps_lanes_that_contain_every_word(small_run: Trace) -> None
     assert titles(lay_out(found, Arrangement(), "nothing like it")) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [("rank 2", {2}), ("rank:2", {2}), ("RANK: 0,2", {0, 2}), ("rank 1 rank 3", {1, 3}), ("rank:9", set())],
+)
+def test_a_rank_is_found_by_its_number_alone(text: str, ranks: set[int]) -> None:
+    layout = lay_out(groups(several_ranks(4)), Arrangement(), text)
+    lanes = [each.track for each in layout.scrolled if not each.track.is_heading]
+    assert {track.rank for track in lanes} == ranks
+    assert {each.track.title for each in layout.scrolled if each.track.is_heading} == {
+        f"Rank {n}" for n in ranks
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("stream:7", ["GPU 0 · stream 7"]),
+        ("stream 1", []),
+        ("gpu:0 kind:stream", ["GPU 0 · stream 7"]),
+        ("gpu:1", []),
+        ("kind:api", ["CUDA API"]),
+        ("kind:cpu", ["Main thread"]),
+        ("7 kind:gpu", ["GPU 0 · stream 7"]),
+        ("70", []),
+        ("thread kind:api", ["CUDA API"]),
+    ],
+)
+def test_fields_are_numbers_and_kinds_and_words_are_parts_of_the_name(
+    small_run: Trace, text: str, left: list[str]
+) -> None:
+    layout = lay_out(groups(small_run), Arrangement(), text)
+    assert [each.track.title for each in layout.scrolled if not each.track.is_heading] == left
+
+
 def test_filtering_opens_folded_ranks_and_drops_those_without_a_match() -> None:
     layout = lay_out(groups(several_ranks(6)), Arrangement(), "rank 3 communication")
     assert titles(layout) == ["Rank 3", "Communication"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from parsers.model import LaneKind
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
+from viewer.timeline.geometry.lane_filter import LaneFilter
 from viewer.timeline.geometry.tracks import Group, Track
 from viewer.timeline.kinds.base import style_of
 
@@ -109,9 +110,9 @@ def _full_height(group: Group, arrangement: Arrangement) -> int:
 
 
 def lay_out(groups: Sequence[Group], arrangement: Arrangement, text: str = "") -> Layout:
-    """Place the tracks of all groups; ``text`` keeps those whose title, subtitle or group contains it."""
+    """Place the tracks of all groups; ``text`` keeps those that a ``LaneFilter`` of it keeps."""
     states = starting_states(groups) | arrangement.groups
-    wanted = text.casefold().split()
+    wanted = LaneFilter.of(text)
     by_key = {track.key: track for group in groups for track in group.tracks}
     pinned = _stacked(
         _sized(by_key[key], arrangement)
@@ -126,7 +127,7 @@ def lay_out(groups: Sequence[Group], arrangement: Arrangement, text: str = "") -
             for track in _ordered(group.tracks, arrangement.order)
             if track.key not in pinned_keys
             and track.key not in arrangement.hidden
-            and _matches(track, group, wanted)
+            and (not wanted or wanted.keeps(track, group))
         ]
         state = GroupState.FULL if wanted else GroupState.STRIP if arrangement.compact else states[group.key]
         if not tracks and wanted:
@@ -151,12 +152,6 @@ def _heading(group: Group, state: GroupState, arrangement: Arrangement) -> Place
     return Placed(
         track, 0, height, (RowPlace(0, 2, height - 4 - (0 if arrangement.compact else FOOT)),), state=state
     )
-
-
-def _matches(track: Track, group: Group, words: Iterable[str]) -> bool:
-    whole = f"{group.title} {group.subtitle} {track.title} {track.subtitle} {track.kind.name if track.kind else ''}"
-    folded = whole.casefold().replace("_", " ")
-    return all(word in folded for word in words)
 
 
 def _ordered(tracks: Sequence[Track], order: Sequence[str]) -> list[Track]:

@@ -33,6 +33,9 @@ class Track:
     first_of_device: bool = False  # shows the gaps of the device
     small: bool = False  # starts collapsed
     brief: bool = False  # stays visible when its group is brief
+    rank: int | None = None
+    gpu: int | None = None  # as its rank numbers it
+    stream: int | None = None
 
     @property
     def is_heading(self) -> bool:
@@ -224,7 +227,12 @@ def _track(
         lane_key(lane), group, *style.titles(lane, trace), index, -1, lane.kind, len(trace.events.rows(index)), place,
         -1 if lane.device is None else lane.device, first, small,
         brief=first or style.stays_when_brief or place is Place.REGIONS,
+        rank=lane.rank, gpu=_gpu(trace, lane.device), stream=lane.stream,
     )  # fmt: skip
+
+
+def _gpu(trace: Trace, device: int | None) -> int | None:
+    return trace.devices[device].id if device is not None and device < len(trace.devices) else None
 
 
 def _counters_by_group(trace: Trace, members: dict[str, list[int]]) -> dict[str, list[int]]:
@@ -248,11 +256,8 @@ def _counters_by_group(trace: Trace, members: dict[str, list[int]]) -> dict[str,
 
 def _counter_track(trace: Trace, index: int, group: str) -> Track:
     counter = trace.counters[index]
-    where = (
-        ""
-        if counter.device is None or counter.device >= len(trace.devices)
-        else f"GPU {trace.devices[counter.device].id}"
-    )
+    gpu = _gpu(trace, counter.device)
+    where = f"GPU {gpu}" if gpu is not None else ""
     title = counter.name.removeprefix(f"{where} ") if where else counter.name
     title, _, how = title.partition(" (")
     title = title[:1].upper() + title[1:]
@@ -261,5 +266,6 @@ def _counter_track(trace: Trace, index: int, group: str) -> Track:
     device = -1 if counter.device is None else counter.device
     place = counter_style_of(counter.unit).place(counter)
     return Track(
-        key, group, title, second_line, -1, index, None, 1, place, device, small=place is Place.ASIDE
-    )
+        key, group, title, second_line, -1, index, None, 1, place, device, small=place is Place.ASIDE,
+        rank=counter.rank, gpu=gpu,
+    )  # fmt: skip
