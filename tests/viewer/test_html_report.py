@@ -15,9 +15,9 @@ from parsers.model import EventKind, Trace
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import compare
+from rules.wording.verdict import BUDGET_LABELS, verdict
 from viewer.look import palette, theme
 from viewer.reports.html_report import as_html, comparison_as_html
-from viewer.reports.wording import BUDGET_LABELS, verdict
 
 NASTY = "<script>alert(1)</script>{{ 7 * 7 }}{% raw %}"
 

@@ -12,9 +12,10 @@ from rules.analysis.analysis import Analysis
 from rules.base import Category, Evidence, Finding, severity_of
 from rules.ranking import ranked
 from rules.wording.headline import Headline
+from rules.wording.verdict import first_problem, larger_problem, verdict
 from tests.rules.builder import TinyTrace
 from viewer.reports.text_report import as_text
-from viewer.reports.wording import first_problem, larger_problem, place_name, verdict
+from viewer.timeline.geometry.naming import place_name
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ from parsers.model.units import duration, three_digits
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import Comparison, KernelChange
+from rules.wording.verdict import budget_parts, gain, share_of, verdict
 from viewer.look import palette
 from viewer.reports.comparison_report import change, each_step, finding_sides, or_dash, sides
 from viewer.reports.plain_text import safe
-from viewer.reports.wording import budget_parts, ceiling, place_name, share_of, verdict
+from viewer.timeline.geometry.naming import place_name
 
 MOST_PLACES = 5
 
@@ -81,7 +82,7 @@ def _budget(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
 def _card(finding: Finding) -> dict[str, Any]:
     return {
         "severity": finding.severity.value,
-        "gain": ceiling(finding),
+        "gain": gain(finding),
         "title": finding.title,
         "explanation": finding.explanation,
         "advice": finding.advice,

@@ -9,9 +9,10 @@ from parsers.model import Trace
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
+from rules.wording.verdict import budget_parts, gain, share_of, verdict
 from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import safe
-from viewer.reports.wording import budget_parts, ceiling, place_name, share_of, verdict
+from viewer.timeline.geometry.naming import place_name
 
 WIDTH = 96
 DETAILED_DEVICES = 4
@@ -101,8 +102,8 @@ def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
 
 
 def _finding(number: int, finding: Finding, limits_said_below: bool) -> list[str]:
-    gain = ceiling(finding)
-    lines = [f"{number}. {finding.title}" + (f"  ({gain})" if gain else "") + f"  [{finding.severity}]"]
+    gives = gain(finding)
+    lines = [f"{number}. {finding.title}" + (f"  ({gives})" if gives else "") + f"  [{finding.severity}]"]
     lines += textwrap.wrap(finding.explanation, WIDTH, initial_indent="   ", subsequent_indent="   ")
     for advice in finding.advice:
         lines += textwrap.wrap(advice, WIDTH, initial_indent="   -> ", subsequent_indent="      ")

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from parsers.model import Progress, Trace
 from rules import Diagnosis
+from rules.wording.verdict import verdict
 from viewer.document import Document, Stage
 from viewer.jobs import Jobs
 from viewer.kept.preferences import Preferences
@@ -29,7 +30,6 @@ from viewer.look.separator import HorizontalLine
 from viewer.panels.dock import BottomPanels
 from viewer.panels.findings.diagnosis import DiagnosisPanel
 from viewer.panels.tabs.bookmarks import BookmarksPanel
-from viewer.reports.wording import verdict
 from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
 from viewer.window.actions import WindowActions

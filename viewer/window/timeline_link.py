@@ -9,9 +9,9 @@ import numpy as np
 from PySide6.QtCore import QObject
 
 from rules.base import Evidence
+from rules.wording.verdict import first_problem
 from viewer.document import Area, Document
 from viewer.kept.preferences import Preferences
-from viewer.reports.wording import first_problem
 from viewer.window.status import StatusBar
 
 if TYPE_CHECKING:

@@ -10,17 +10,17 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy
 from parsers.model import Trace
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause, IdleTable
-from viewer.document import Document, Stage
-from viewer.look import theme
-from viewer.look.labels import ElidedLabel, Label
-from viewer.reports.wording import (
+from rules.wording.verdict import (
     budget_parts,
-    ceiling,
     first_problem,
     first_problem_of_the_run,
+    gain,
     larger_problem,
     verdict,
 )
+from viewer.document import Document, Stage
+from viewer.look import theme
+from viewer.look.labels import ElidedLabel, Label
 from viewer.window.budget_bar import BudgetBar, Part
 
 MOST_ROWS_SHOWN = 4
@@ -110,7 +110,7 @@ class VerdictStrip(QWidget):
             parts.append(f"In {problem.culprit.text}.")
         if problem.because:
             parts.append(problem.because)
-        most = ceiling(problem)
+        most = gain(problem)
         if most and problem.of_recording:
             parts.append(f"The recording would take {most}.")
         elif most:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -99,69 +101,121 @@ def _attributed(host: Host, device: int, gaps: Gaps, waits: Blockers, culprits: 
 def _causes(
     host: Host, culprits: Culprits, gaps: Gaps, waits: Blockers, pieces: Pieces
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], I64]:
-    threads, trace, call = host.threads, host.threads.trace, pieces.call
-    events = trace.events
-    count = len(pieces.start)
-    region, input_, read_back, operator = (np.full(count, -1, np.int64) for _ in range(4))
-    for number in host.drivers:
-        mine = np.flatnonzero(pieces.thread == number)
-        activity, at = threads.activity(number), pieces.start[mine]
-        region[mine] = activity.user_regions.at(at)
-        input_[mine] = activity.inputs.at(at)
-        read_back[mine] = activity.read_backs.at(at)
-        operator[mine] = activity.operators.at(at)
-    of_main = threads.activity(host.main)
-    for found, lanes in ((region, of_main.user_regions), (input_, of_main.inputs)):
-        lacking = np.flatnonzero((found < 0) & (pieces.thread != host.main))
-        found[lacking] = lanes.at(pieces.start[lacking])
+    """Cause, culprit and the culprit's event of each piece: the tables of docs/idle-time.md, in their order."""
+    events, around = host.threads.trace.events, _Surroundings.of(host, pieces)
+    doing, event = _first(_what_the_cpu_does(host, pieces, waits, around), Cause.LAUNCH, around.innermost)
 
-    stretch = host.stretch(pieces)
-    known = np.maximum(call, 0)
-    call_class = np.where(call < 0, np.uint8(Call.OTHER), threads.call_class[events.name[known]])
-    call_time = np.where(call < 0, 0, durations(trace, known))
-    calling = (call >= 0) & _WORKS[call_class]
-    copying = _COPIES[call_class] & (call_time >= LONG_CALL_NS)
-    long_call = (call >= 0) & (call_time >= LONG_CALL_NS) & ~_BLOCKS[call_class] & ~copying
-
-    pause = stretch >= host.launch_pause
-    own_region = _launches_nothing(trace, region, host.launched) & ~calling
-    own_input = _launches_nothing(trace, input_, host.launched)
-
-    cause = np.full(count, Cause.LAUNCH, np.uint8)
-    cause[(pause & ~calling) | own_region | long_call] = Cause.HOST
-    cause[(input_ >= 0) & ~calling & ((stretch >= INPUT_STRETCH_NS) | own_input)] = Cause.INPUT
-    cause[(read_back >= 0) | among(call, host.read_backs)] = Cause.SYNCHRONIZATION
-    cause[(call >= 0) & (call_class == Call.ALLOCATE)] = Cause.ALLOCATOR
-    cause[(call >= 0) & ((call_class == Call.SYNCHRONIZE) | copying)] = Cause.SYNCHRONIZATION
-    event = np.select(
-        [
-            cause == Cause.ALLOCATOR,
-            cause == Cause.INPUT,
-            cause == Cause.SYNCHRONIZATION,
-            long_call,
-            region >= 0,
-        ],
-        [call, input_, np.where(read_back >= 0, read_back, call), call, region],
-        default=operator,
-    )
-    _charge_blockers(trace, threads, waits, pieces, cause, event)
-
-    started = pieces.start >= gaps.arrival[pieces.gap]
-    waited = started & (gaps.end - gaps.arrival >= START_UP_NS)[pieces.gap]
     queued = (gaps.launch >= 0) & (events.end[np.maximum(gaps.launch, 0)] <= gaps.start)
     same_graph = (gaps.launch >= 0) & (gaps.launch == gaps.previous_launch)
-    dependent = waited | (queued | same_graph)[pieces.gap]
     unlinked = ((gaps.launch < 0) & (gaps.next_operation >= 0))[pieces.gap]
-    cause[started & (cause != Cause.SYNCHRONIZATION)] = Cause.LAUNCH
-    cause[dependent] = Cause.DEPENDENCY
-    cause[unlinked] = Cause.UNKNOWN
-
-    names = culprits.of(cause, event, call, region, operator, pieces.start, pieces.end, host.main)
-    reasons = _dependency_reasons(trace, gaps, culprits, same_graph)
-    names = np.where(dependent, reasons[pieces.gap], names)
+    arrived = pieces.start >= gaps.arrival[pieces.gap]
+    waited = arrived & (gaps.end - gaps.arrival >= START_UP_NS)[pieces.gap]
+    depends = waited | (queued | same_graph)[pieces.gap]
+    nobody = np.full(len(event), -1, np.int64)
+    cause, event = _first(
+        (
+            _Row("nobody knows who launched it", unlinked, Cause.UNKNOWN, nobody),
+            _Row("launched early enough", depends, Cause.DEPENDENCY, nobody),
+            _Row("just launched", arrived & (doing != Cause.SYNCHRONIZATION), Cause.LAUNCH, event),
+        ),
+        doing,
+        event,
+    )
+    names = culprits.of(
+        cause, event, pieces.call, around.region, around.operator, pieces.start, pieces.end, host.main
+    )
+    reasons = _dependency_reasons(host.threads.trace, gaps, culprits, same_graph)
+    names = np.where(depends, reasons[pieces.gap], names)
     names = np.where(unlinked, culprits.index_of(_NO_LAUNCH), names)
-    event = np.where(dependent | unlinked, -1, event)
     return cause, names.astype(np.int32), event
+
+
+class _Row(NamedTuple):
+    """One line of a table of causes: its name there, where it holds, the cause then, and whose doing that is."""
+
+    name: str
+    holds: Mask
+    cause: Cause
+    event: I64
+
+
+def _first(
+    rows: Sequence[_Row], otherwise: Cause | npt.NDArray[np.uint8], event: I64
+) -> tuple[npt.NDArray[np.uint8], I64]:
+    """Cause and event by the first line that holds."""
+    masks = [row.holds for row in rows]
+    causes = np.select(masks, [np.uint8(row.cause) for row in rows], default=np.asarray(otherwise, np.uint8))
+    return causes.astype(np.uint8), np.select(masks, [row.event for row in rows], default=event)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Surroundings:
+    """The innermost events around each piece, on the thread that the GPU waited for, else the main one; -1: none."""
+
+    region: I64
+    input: I64
+    read_back: I64
+    operator: I64
+
+    @property
+    def innermost(self) -> I64:
+        return np.where(self.region >= 0, self.region, self.operator)
+
+    @staticmethod
+    def of(host: Host, pieces: Pieces) -> _Surroundings:
+        region, input_, read_back, operator = (np.full(len(pieces.start), -1, np.int64) for _ in range(4))
+        for number in host.drivers:
+            mine = np.flatnonzero(pieces.thread == number)
+            activity, at = host.threads.activity(number), pieces.start[mine]
+            region[mine] = activity.user_regions.at(at)
+            input_[mine] = activity.inputs.at(at)
+            read_back[mine] = activity.read_backs.at(at)
+            operator[mine] = activity.operators.at(at)
+        of_main = host.threads.activity(host.main)
+        for found, lanes in ((region, of_main.user_regions), (input_, of_main.inputs)):
+            lacking = np.flatnonzero((found < 0) & (pieces.thread != host.main))
+            found[lacking] = lanes.at(pieces.start[lacking])
+        return _Surroundings(region, input_, read_back, operator)
+
+
+def _what_the_cpu_does(
+    host: Host, pieces: Pieces, waits: Blockers, around: _Surroundings
+) -> tuple[_Row, ...]:
+    """Why the CPU launches nothing during each piece; where no line holds, it is launching."""
+    threads, trace, call = host.threads, host.threads.trace, pieces.call
+    known = np.maximum(call, 0)
+    call_class = np.where(call < 0, np.uint8(Call.OTHER), threads.call_class[trace.events.name[known]])
+    takes_long = np.where(call < 0, 0, durations(trace, known)) >= LONG_CALL_NS
+    calling = (call >= 0) & _WORKS[call_class]
+    copies = _COPIES[call_class] & takes_long
+    long_call = (call >= 0) & takes_long & ~_BLOCKS[call_class] & ~copies
+    reads_back = (around.read_back >= 0) | among(call, host.read_backs)
+    reading = np.where(around.read_back >= 0, around.read_back, call)
+
+    stretch = host.stretch(pieces)
+    own_input = _launches_nothing(trace, around.input, host.launched)
+    feeds = (around.input >= 0) & ~calling & ((stretch >= INPUT_STRETCH_NS) | own_input)
+    own_region = _launches_nothing(trace, around.region, host.launched)
+    elsewhere = ((stretch >= host.launch_pause) | own_region) & ~calling
+
+    blocker = waits.call[pieces.gap]
+    after_it = (blocker >= 0) & (pieces.start < waits.until[pieces.gap])
+    allocated = threads.call_class[trace.events.name[np.maximum(blocker, 0)]] == Call.ALLOCATE
+    return (
+        _Row(
+            "inside a call that waits, or a long copy",
+            (call_class == Call.SYNCHRONIZE) | copies,
+            Cause.SYNCHRONIZATION,
+            reading,
+        ),
+        _Row("inside an allocation", call_class == Call.ALLOCATE, Cause.ALLOCATOR, call),
+        _Row("reading a value back", reads_back, Cause.SYNCHRONIZATION, reading),
+        _Row("waiting for input", feeds, Cause.INPUT, around.input),
+        _Row("inside a launch or query that takes long", long_call, Cause.HOST, call),
+        _Row("busy with something that launches nothing", elsewhere, Cause.HOST, around.innermost),
+        _Row("after an allocation that waited", after_it & allocated, Cause.ALLOCATOR, blocker),
+        _Row("after a call that waited", after_it, Cause.SYNCHRONIZATION, blocker),
+    )
 
 
 def _launches_nothing(trace: Trace, region: I64, launched: I64) -> Mask:
@@ -176,25 +230,6 @@ def _launches_nothing(trace: Trace, region: I64, launched: I64) -> Mask:
     launches = np.searchsorted(launched, finish) - np.searchsorted(launched, begin)
     alone = (region >= 0) & (launches == 0) & (finish - begin >= OWN_REGION_NS)
     return np.asarray(alone[of_run])
-
-
-def _charge_blockers(
-    trace: Trace,
-    threads: Threads,
-    waits: Blockers,
-    pieces: Pieces,
-    cause: npt.NDArray[np.uint8],
-    event: I64,
-) -> None:
-    """Launch time after a blocking call belongs to that call, as far as the CPU had been ahead when it blocked."""
-    follows = (
-        (waits.call >= 0)[pieces.gap] & (cause == Cause.LAUNCH) & (pieces.start < waits.until[pieces.gap])
-    )
-    names = trace.events.name[np.maximum(waits.call, 0)]
-    allocates = (threads.call_class[names] == Call.ALLOCATE)[pieces.gap]
-    cause[follows & allocates] = Cause.ALLOCATOR
-    cause[follows & ~allocates] = Cause.SYNCHRONIZATION
-    event[follows] = waits.call[pieces.gap[follows]]
 
 
 def _dependency_reasons(

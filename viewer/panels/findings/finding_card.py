@@ -22,10 +22,10 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePol
 from parsers.model.units import duration, percent
 from rules import Finding
 from rules.base import EXPLANATION_HEADINGS
+from rules.wording.verdict import gain
 from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.findings.code_box import CodeBox
-from viewer.reports.wording import short_ceiling
 
 if TYPE_CHECKING:
     from viewer.capture.request import CaptureRequest
@@ -150,7 +150,7 @@ class FindingCard(QFrame):
     @property
     def ceiling(self) -> str:
         """ "at most 2.3x", or what is left of the recording without what belongs to it alone."""
-        return short_ceiling(self.finding)
+        return gain(self.finding, short=True)
 
     def _build(self) -> None:
         finding = self.finding

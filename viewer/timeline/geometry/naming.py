@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from rules.base import Evidence
+
 _LONGEST = 400
 _RETURN = re.compile(r"^(?:void|static|inline|__global__)\s+")
 _WRAPPER = re.compile(
@@ -124,3 +126,8 @@ def _without(text: str, opening: str, closing: str) -> str:
         elif not depth:
             kept.append(letter)
     return "".join(kept)
+
+
+def place_name(evidence: Evidence) -> str:
+    """What a place on the timeline is called: a kernel by its own name, a gap by its culprit as it is."""
+    return kernel_name(evidence.name) if evidence.event >= 0 else evidence.name

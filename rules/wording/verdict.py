@@ -1,16 +1,15 @@
-"""The sentences that the window, the text report and the HTML report share."""
+"""What is said of a whole diagnosis: the verdict, what a finding can give, and the parts of the budget."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from parsers.model.units import duration, percent, three_digits
-from rules import Diagnosis, Finding, Severity
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.budget import Budget
 from rules.analysis.idle.causes import Cause, IdleTable
-from rules.base import Category, Evidence
-from viewer.timeline.geometry.naming import kernel_name
+from rules.base import Category, Finding, Severity
+from rules.diagnosis import Diagnosis
 
 NOTEWORTHY_IDLE = 0.15  # of the window
 BUDGET_LABELS = {
@@ -25,26 +24,19 @@ BUDGET_LABELS = {
 LEAST_SPEEDUP = 1.01  # less is nothing to speak of
 
 
-def ceiling(finding: Finding) -> str:
-    """ "at most 2.3x faster", "32.1 ms instead of 10.1 s without it", or empty where nothing can be gained."""
+def gain(finding: Finding, *, short: bool = False) -> str:
+    """ "at most 2.3x faster", "32.1 ms instead of 10.1 s without it", or empty where nothing can be gained.
+
+    Short: "at most 2.3x" and "32.1 ms without it".
+    """
     if finding.speedup_at_most < LEAST_SPEEDUP:
         return ""
     if finding.of_recording:
-        return f"{duration(_rest(finding))} instead of {duration(finding.window_ns)} without it"
-    return f"at most {three_digits(finding.speedup_at_most)}x faster"
-
-
-def short_ceiling(finding: Finding) -> str:
-    """ "at most 2.3x", "32.1 ms without it", or empty where nothing can be gained."""
-    if finding.speedup_at_most < LEAST_SPEEDUP:
-        return ""
-    if finding.of_recording:
-        return f"{duration(_rest(finding))} without it"
-    return f"at most {three_digits(finding.speedup_at_most)}x"
-
-
-def _rest(finding: Finding) -> int:
-    return max(finding.window_ns - finding.ceiling_ns, 0)
+        rest = duration(max(finding.window_ns - finding.ceiling_ns, 0))
+        return (
+            f"{rest} without it" if short else f"{rest} instead of {duration(finding.window_ns)} without it"
+        )
+    return f"at most {three_digits(finding.speedup_at_most)}x{'' if short else ' faster'}"
 
 
 def first_problem(diagnosis: Diagnosis) -> Finding | None:
@@ -134,8 +126,3 @@ def budget_parts(budget: Budget, idle: IdleTable) -> list[tuple[str, str, int]]:
 def share_of(ns: int, window: int) -> str:
     """A part of the window as a percentage."""
     return percent(ns / window if window else 0.0)
-
-
-def place_name(evidence: Evidence) -> str:
-    """What a place on the timeline is called: a kernel by its own name, a gap by its culprit as it is."""
-    return kernel_name(evidence.name) if evidence.event >= 0 else evidence.name
