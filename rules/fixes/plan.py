@@ -149,10 +149,12 @@ def margin(gain: float) -> float:
 
 
 def _rank(promise: Promise) -> float:
-    """What a fix counts for in the order: of a redesign the least that it gives."""
+    """What a fix counts for in the order: less than expected where its least is uncertain, or much must be changed."""
     if promise.proposal.redesign:
         return promise.low
-    return (promise.low * promise.expected) ** 0.5 if promise.proposal.broad else promise.expected
+    if promise.proposal.broad:
+        return promise.low
+    return (promise.low * promise.expected) ** 0.5 if promise.proposal.low else promise.expected
 
 
 def _in_order(replay: Replay, promises: list[Promise], progress: Progress) -> list[Promise]:

@@ -261,7 +261,8 @@ class Program:
         if len(ends) < 2:
             return float("nan")
         threads = (ends[-1][0] - ends[-2][0])[self.host.leads]
-        streams = ends[-1][1] - ends[-2][1]
+        started = np.isfinite(ends[-2][1])
+        streams = ends[-1][1][started] - ends[-2][1][started]
         return float(max(np.max(threads, initial=0.0), np.max(streams, initial=0.0)))
 
     def _span_ends(self, thread_end: F64, stream_end: F64) -> F64:

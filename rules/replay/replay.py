@@ -18,8 +18,11 @@ from rules.replay.program import Program, Run
 from rules.replay.spans import Span, spans_of
 from rules.replay.waits import Waits, waits_of
 
-RECORD_NS = 2_500.0  # what writing down one operator or call costs the CPU: docs/predictions.md
-MOST_OF_GAP = 0.75  # of the host time before a call can be the recorder's
+# What the recorder costs the CPU (docs/predictions.md): for each operator, range or call that it writes down, and, of
+# one that also writes down operators, inside each call.
+RECORD_NS, RECORD_OF_CALLS_NS = 4_000.0, 2_500.0
+INSIDE_CALL_NS = 2_500.0
+MOST_OF_GAP, MOST_OF_CALL = 0.75, 0.5  # can be the recorder's
 LARGEST_ERROR = 0.03
 LEAST_LINKED = (
     0.95  # of the GPU's operations: without their launches nothing is known of what they waited for
@@ -77,8 +80,12 @@ class Replay:
     def usual(self) -> Overlay:
         """Without what the recorder cost: as users run it."""
         overlay = self.recorded.copy()
-        overlay.gap -= np.minimum(RECORD_NS * self.host.records, MOST_OF_GAP * overlay.gap)
-        overlay.tail -= np.minimum(RECORD_NS * self.host.tail_records, MOST_OF_GAP * overlay.tail)
+        operators = EventKind.CPU_OP in self.analysis.trace.kinds
+        each = RECORD_NS if operators else RECORD_OF_CALLS_NS
+        overlay.gap -= np.minimum(each * self.host.records, MOST_OF_GAP * overlay.gap)
+        overlay.tail -= np.minimum(each * self.host.tail_records, MOST_OF_GAP * overlay.tail)
+        if operators:
+            overlay.cost -= np.minimum(INSIDE_CALL_NS, MOST_OF_CALL * overlay.cost)
         return overlay
 
     @cached_property

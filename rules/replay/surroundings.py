@@ -75,6 +75,11 @@ class Surroundings:
         return self._within_gaps(loading)
 
     @cached_property
+    def operators_ns(self) -> F64:
+        """How much of each gap passed inside operators."""
+        return self._within_gaps(lambda thread: self.replay.analysis.threads.activity(thread).running)
+
+    @cached_property
     def silent_ns(self) -> F64:
         """How much of each gap passed in stretches of at least ``SILENT_NS`` in which no other record began."""
         host, trace = self.replay.host, self.replay.analysis.trace

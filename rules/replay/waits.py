@@ -26,6 +26,7 @@ FULL_QUEUE = (
 )
 LONG_LAUNCH_NS = 50_000
 LOOK_BACK = 6
+STAGED = 0.5  # of a copy's operation must pass inside its call
 _COPIES = (Call.COPY, Call.BLOCKING_COPY)
 _ASYNCHRONOUS = (MemoryKind.PINNED.value, MemoryKind.DEVICE.value, MemoryKind.ARRAY.value)
 _EVENT, _OTHERS = 1, 0
@@ -73,9 +74,15 @@ def waits_of(analysis: Analysis, host: HostNodes, device: DeviceNodes) -> Waits:
 def _own_copies(
     analysis: Analysis, host: HostNodes, device: DeviceNodes, operations: I64, target: I64, bound: BOOL
 ) -> None:
-    """A copy that returns after its own operation blocks, unless its memory on the host is pinned."""
+    """A copy that returns after its own operation blocks, unless its memory on the host is pinned.
+
+    One from pageable memory returns as soon as its last piece is staged, somewhat before the operation ends.
+    """
     launch = device.launch[operations]
-    copies = np.isin(host.call[launch], _COPIES) & (device.end[operations] <= host.end[launch] + RETURNS_NS)
+    during = np.minimum(device.end[operations], host.end[launch]) - device.start[operations]
+    through = device.end[operations] <= host.end[launch] + RETURNS_NS
+    through |= during >= STAGED * (device.end[operations] - device.start[operations])
+    copies = np.isin(host.call[launch], _COPIES) & through
     trace, events = analysis.trace, device.event[operations]
     kind = trace.attribute(Attribute.COPY_KIND, events)
     to_host = kind == CopyKind.D2H.value

@@ -9,7 +9,7 @@ import grimp
 
 PACKAGES = ("viewer", "rules", "parsers", "resources")
 MOST_MODULES = 20
-CATALOGUES = ("rules/catalog", "rules/fixes/catalog", "rules/fixes")
+CATALOGUES = ("rules/catalog", "rules/fixes/catalog")
 
 
 def circles(imports: Mapping[str, Set[str]]) -> list[list[str]]:

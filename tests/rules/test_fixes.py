@@ -240,3 +240,73 @@ def test_sound_recordings_are_promised_little() -> None:
 
     assert all(gain < 1.1 for gain in promised(plan_of_body(body)).values())
     assert np.isfinite(plan_of_body(body).replay.usual_ns)
+
+
+MISALIGNED = "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_tn_align1>"
+ALIGNED = "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_tn_align8>"
+
+
+@pytest.mark.parametrize(("kernel", "found"), [(MISALIGNED, True), (ALIGNED, False)])
+def test_products_of_unaligned_data_are_padded(kernel: str, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(9):
+            trace.operation(20 + place * 215, 235 + place * 215, kernel, 5 + place * 6)
+        trace.call(70, 1985, "cudaDeviceSynchronize")
+
+    assert ("align-shapes" in promised(plan_of_body(body))) is found
+
+
+@pytest.mark.parametrize(("each", "found"), [(40, True), (2, False)])
+def test_memory_is_kept_where_allocating_takes_time(each: float, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(20):
+            trace.operation(16 + place * 60, 22 + place * 60, "void some_kernel", 10 + place * 60)
+            trace.call(16 + place * 60, 16 + place * 60 + each, "cudaMalloc")
+
+    assert ("keep-memory" in promised(plan_of_body(body, length=1220))) is found
+
+
+@pytest.mark.parametrize(("work", "found"), [(3000, True), (0, False)])
+def test_what_few_steps_do_besides_is_taken_out(work: float, found: bool) -> None:
+    trace = TinyTrace()
+    at = 0.0
+    for number in range(6):
+        trace.shift = at
+        length = 1000 + (work if number == 3 else 0)
+        trace.step(0, length, f"ProfilerStep#{number + 1}")
+        trace.kernels(10, 19, 20, 50)
+        at += length
+    trace.shift = 0.0
+    assert ("spread-slow-steps" in promised(make_plan(Analysis(trace.build())))) is found
+
+
+def test_counting_rows_is_known_by_its_kernels_where_no_operator_says_so() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(8):
+            at = 10 + place * 220
+            trace.operation(at + 6, at + 40, "void some_kernel", at)
+            trace.operation(at + 40, at + 44, "void cub::detail::reduce::DeviceReduceKernel", at + 10)
+            trace.copy(at + 44, at + 46, "DtoH", at + 20, bytes=4)
+            trace.call(at + 26, at + 60, "cudaStreamSynchronize")
+            trace.operation(at + 76, at + 80, "void cub::detail::select::DeviceSelectSweepKernel", at + 70)
+            trace.operation(at + 96, at + 200, "void some_kernel", at + 90)
+
+    made = plan_of_body(body)
+    promise = next(each for each in made.promises if each.proposal.fix == "remove-read-backs")
+    assert "without counting" in promise.proposal.title
+
+
+def test_scores_that_go_through_memory_are_fused() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(4):
+            at = 20 + place * 480
+            for offset, length, name in (
+                (0, 100, TENSOR),
+                (100, 140, "void vectorized_elementwise_kernel<4>"),
+                (240, 140, "void softmax_warp_forward<float, float, float, 11, false>"),
+                (380, 100, TENSOR),
+            ):
+                trace.operation(at + offset, at + offset + length, name, 5 + place * 24 + offset // 20)
+        trace.call(140, 1990, "cudaDeviceSynchronize")
+
+    assert promised(plan_of_body(body))["fuse-attention"] > 1.5

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.memory_bound import memory_bound
 from rules.analysis.names.calls import Call
 from rules.analysis.names.families import Family
 from rules.analysis.names.per_name import named
@@ -21,21 +22,12 @@ from rules.replay.surroundings import surroundings_of
 
 BOOL = npt.NDArray[np.bool_]
 
-FUSABLE = (
-    Family.ELEMENTWISE,
-    Family.COPY_CAST,
-    Family.NORMALISATION,
-    Family.SOFTMAX,
-    Family.REDUCTION,
-    Family.RANDOM,
-)
-FUSED_TIME, FUSED_AT_LEAST, FUSED_AT_MOST = (
-    0.5,
-    0.75,
-    0.4,
-)  # of the time of fusable kernels: docs/predictions.md
-FUSED_HOST, FUSED_HOST_AT_LEAST = 0.4, 0.8  # of the host's time for launching them ...
-OTHER_HOST, OTHER_HOST_AT_LEAST = 0.6, 0.9  # ... and for launching what the compiler calls in between
+# What is left of a chain's time is what joining neighbours leaves, times this: the compiler also fuses over
+# reductions and keeps intermediate results in 16 bits (docs/predictions.md).
+LEFT, LEFT_AT_MOST = 0.8, 0.6
+SAVED_AT_LEAST = 0.6  # of what joining neighbours would save
+FUSED_HOST, FUSED_HOST_AT_LEAST = 0.4, 0.7  # of the host's time for launching them ...
+OTHER_HOST, OTHER_HOST_AT_LEAST = 0.6, 0.8  # ... and for launching what the compiler calls in between
 LEAST_SHARE = 0.1  # of the GPU's time in such kernels, or of the launches
 _NOT_FUSED = ("upsample", "pool", "grid_sample", "multi_tensor", "embedding", "index")
 
@@ -56,11 +48,12 @@ When it applies
     At least a tenth of the GPU's time passes in kernels that only move memory, and the model is not compiled.
 
 What is changed in the replay
-    Those kernels take half of their time, and the host needs 0.4 of the time for launching them, 0.6 for the others.
+    Those kernels take what joining neighbours in a chain would leave, less a fifth. The host needs 0.4 of the time for
+    launching them, 0.6 for launching the others.
 
 What makes it more or less
     The compiler joins what stands between two matrix products; graph breaks, and reductions over other dimensions,
-    keep kernels apart. The least is a quarter of the time saved, the most six tenths.
+    keep kernels apart: then 0.6 of what joining saves is left.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -69,11 +62,15 @@ What makes it more or less
         family = analysis.family_of_string[trace.events.name[device.event]]
         if (family == Family.TRITON).any():
             return
+        found = [memory_bound(analysis, each) for each in analysis.active_devices]
+        chained = np.isin(device.event, np.concatenate([each.events for each in found]))
         whole = np.bincount(device.member_of, minlength=len(device)) == 1
-        fusable = np.isin(family, FUSABLE) & ~named(trace, device.event, _is_kept) & whole
+        fusable = chained & whole & ~named(trace, device.event, _is_kept)
         share = float(device.duration[fusable].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
         if share < LEAST_SHARE:
             return
+        saved = sum(each.saved_ns for each in found) / max(sum(each.total_ns for each in found), 1)
+        left = 1.0 - min(saved, 1.0)
         yield Proposal(
             fix=self.id,
             key="",
@@ -85,11 +82,15 @@ What makes it more or less
                 "Or use fused operators by hand: fused losses, norms and activations.",
             ),
             code=_CODE,
-            expected=_compiled(replay, analysis, fusable, FUSED_TIME, (FUSED_HOST, OTHER_HOST)),
+            expected=_compiled(replay, analysis, fusable, LEFT * left, (FUSED_HOST, OTHER_HOST)),
             low=_compiled(
-                replay, analysis, fusable, FUSED_AT_LEAST, (FUSED_HOST_AT_LEAST, OTHER_HOST_AT_LEAST)
+                replay,
+                analysis,
+                fusable,
+                1 - SAVED_AT_LEAST * saved,
+                (FUSED_HOST_AT_LEAST, OTHER_HOST_AT_LEAST),
             ),
-            high=_compiled(replay, analysis, fusable, FUSED_AT_MOST, (FUSED_HOST, OTHER_HOST)),
+            high=_compiled(replay, analysis, fusable, LEFT_AT_MOST * left, (FUSED_HOST, OTHER_HOST)),
             broad=True,
             depends_on="how much of the model the compiler takes without breaking the graph",
         )

@@ -52,8 +52,7 @@ When it applies
     Copies of more than 64 kB or 50 us between host and GPU.
 
 What is changed in the replay
-    They are gone, with the host's work on what was copied, up to the next call. At least, they only overlap with the
-    GPU's work.
+    They are gone; of copies to the host also the host's work on what was copied, up to the next call.
 
 What makes it more or less
     Whether all of the data is needed. Memory that is copied to from pageable buffers is also faulted in and freed,
@@ -76,8 +75,7 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
     after = _until_next_work(replay, nodes)
     around = surroundings_of(analysis)
     handled = np.where(after, np.maximum(around.silent_ns - around.input_ns, 0.0), 0.0)
-    prepared = np.where(nodes, np.maximum(around.silent_ns - around.input_ns, 0.0), 0.0)
-    worked = handled if kind is CopyKind.D2H else prepared
+    worked = handled if kind is CopyKind.D2H else np.zeros(len(nodes))
     amount = int(analysis.trace.attribute(Attribute.BYTES, replay.device.event)[large].sum())
     each = per_step(replay, float(amount))
     milliseconds = per_step(replay, float(replay.device.duration[large].sum())) / 1e6

@@ -29,10 +29,12 @@ from rules.wording.host_work import advice_by_name
 from rules.wording.phrases import shortened
 
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 BOOL = npt.NDArray[np.bool_]
 
 LONG_NS = 250_000.0  # host time before a call that no launching explains
-LEAST_SILENT = 0.3  # of a phase: where it is less, the waits between are no part of it
+LEAST_SILENT = 0.3  # of a gap or a phase: where it is less, what lies between is no part of it
+LEFT_ON_GPU = 0.05  # of what CPU operators take, when they run on the GPU instead: docs/predictions.md
 FEW_LAUNCHES = 20  # between two long gaps or waits of one phase
 LONG_COPY_NS = (
     1_000_000  # longer copies are a fault of their own where they take more time than the host's work
@@ -56,7 +58,8 @@ When it applies
 
 What is changed in the replay
     The stretches in which nothing was recorded are gone, and so are the waits and small copies between them.
-    Everything that was launched in the phase is still launched.
+    Everything that was launched in the phase is still launched. Of operators that compute on the CPU a twentieth of
+    the time is left for the GPU.
 
 What makes it more or less
     Whether the work can move at all. If it only becomes half as long, half of the gain is left.
@@ -65,19 +68,27 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each place whose work is long."""
         around = surroundings_of(analysis)
-        silent = np.where(
-            replay.host.gap >= LONG_NS, np.maximum(around.silent_ns - around.input_ns, 0.0), 0.0
-        )
-        silent[silent < LONG_NS] = 0.0
-        phases = _phases(replay, silent)
-        for name, nodes in sorted(_places(around, silent, phases).items()):
-            yield _proposal(analysis, replay, name, nodes, silent)
+        own = _own_work(replay, around)
+        for name, nodes in sorted(_places(replay, around, own, _phases(replay, own)).items()):
+            yield _proposal(analysis, replay, name, nodes, own)
 
 
-def _phases(replay: Replay, silent: npt.NDArray[np.float64]) -> I64:
+def _own_work(replay: Replay, around: Surroundings) -> F64:
+    """How much of the time before each call the CPU worked on something of its own (ns).
+
+    Where that is a good part of it, the operators in between belong to it: they compute on the CPU.
+    """
+    silent = np.maximum(around.silent_ns - around.input_ns, 0.0)
+    rest = np.maximum(replay.host.gap - around.input_ns, 0.0)
+    own = np.where(silent >= LEAST_SILENT * rest, rest, silent)
+    own = np.where((replay.host.gap >= LONG_NS) & (own >= LONG_NS), own, 0.0)
+    return own * np.where(around.operators_ns > LEAST_SILENT * own, 1 - LEFT_ON_GPU, 1.0)
+
+
+def _phases(replay: Replay, own: F64) -> I64:
     """The number of the phase of each long gap, or wait near one; -1 for other nodes."""
     host = replay.host
-    long = silent > 0
+    long = own > 0
     work = np.cumsum(np.isin(host.call, WORK_CALLS))
     anchors = np.flatnonzero(long | replay.waits.bound)
     found = np.full(len(host), -1, np.int64)
@@ -88,41 +99,52 @@ def _phases(replay: Replay, silent: npt.NDArray[np.float64]) -> I64:
     passed = np.cumsum(host.gap + host.cost)
     edges = np.flatnonzero(np.append(True, np.diff(number) > 0))
     extent = (
-        passed[anchors[np.append(edges[1:], len(anchors)) - 1]]
-        - passed[anchors[edges]]
-        + silent[anchors[edges]]
+        passed[anchors[np.append(edges[1:], len(anchors)) - 1]] - passed[anchors[edges]] + own[anchors[edges]]
     )
-    own = np.bincount(number, silent[anchors])
-    mainly = own >= LEAST_SILENT * extent
-    found[anchors] = np.where((own > 0)[number] & (mainly[number] | long[anchors]), number, -1)
+    whole = np.bincount(number, own[anchors])
+    mainly = whole >= LEAST_SILENT * extent
+    found[anchors] = np.where((whole > 0)[number] & (mainly[number] | long[anchors]), number, -1)
     return found
 
 
-def _places(around: Surroundings, silent: npt.NDArray[np.float64], phases: I64) -> dict[str, BOOL]:
-    """Nodes of the phases by the name of the place where most of a phase's time passes."""
-    found: dict[str, BOOL] = {}
+def _places(replay: Replay, around: Surroundings, own: F64, phases: I64) -> dict[str, BOOL]:
+    """Nodes of the phases by the name of the place where most of a phase's time passes.
+
+    Of names that never come in the same step, such as operators of which now one and now another takes longest, the
+    phases are one.
+    """
     longest: dict[int, int] = {}
-    for node in np.flatnonzero(phases >= 0).tolist():
+    for node in np.flatnonzero((phases >= 0) & (own > 0)).tolist():
         phase = int(phases[node])
-        if silent[node] > silent[longest.get(phase, node)] or phase not in longest:
+        if phase not in longest or own[node] > own[longest[phase]]:
             longest[phase] = node
+    nodes: dict[str, BOOL] = {}
+    weight: dict[str, float] = {}
+    steps: dict[str, set[int]] = {}
     for phase, node in longest.items():
         name = around.place(node)
-        found[name] = found.get(name, np.zeros(len(phases), bool)) | (phases == phase)
-    return found
+        mine = phases == phase
+        nodes[name] = nodes.get(name, np.zeros(len(phases), bool)) | mine
+        weight[name] = weight.get(name, 0.0) + float(own[mine].sum())
+        steps.setdefault(name, set()).add(int(replay.host.step[node]))
+    joined: dict[str, BOOL] = {}
+    taken: dict[str, set[int]] = {}
+    for name in sorted(nodes, key=lambda each: (-weight[each], each)):
+        partner = next((each for each in joined if not taken[each] & steps[name]), name)
+        joined[partner] = joined.get(partner, np.zeros(len(phases), bool)) | nodes[name]
+        taken[partner] = taken.get(partner, set()) | steps[name]
+    return joined
 
 
-def _proposal(
-    analysis: Analysis, replay: Replay, name: str, nodes: BOOL, silent: npt.NDArray[np.float64]
-) -> Proposal:
+def _proposal(analysis: Analysis, replay: Replay, name: str, nodes: BOOL, own: F64) -> Proposal:
     to_host = copies(replay, CopyKind.D2H)
     large = of_nodes(replay, to_host & (replay.device.duration >= LONG_COPY_NS)) & nodes
-    if replay.host.cost[large].sum() > silent[nodes].sum():
+    if replay.host.cost[large].sum() > own[nodes].sum():
         to_host &= replay.device.duration < LONG_COPY_NS
     waits = nodes & (replay.waits.target >= 0)
     copied = waits & of_nodes(replay, to_host)
     gone = together(
-        less_host_time(nodes, silent),
+        less_host_time(nodes, own),
         without_calls(replay, copied, 0.0),
         without_waiting(waits & ~large | copied),
     )
@@ -131,7 +153,7 @@ def _proposal(
         categories.append(Category.COPY_D2H)
     elif waits.any():
         categories.append(Category.SYNCHRONIZATION)
-    milliseconds = per_step(replay, float(silent[nodes].sum())) / 1e6
+    milliseconds = per_step(replay, float(own[nodes].sum())) / 1e6
     what = f"the work of {shortened(name)}" if name else f"what {analysis.idle.host} does"
     return Proposal(
         fix=MoveHostPhase.id,

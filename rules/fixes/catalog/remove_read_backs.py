@@ -11,15 +11,17 @@ import numpy.typing as npt
 from parsers.model import Attribute, CopyKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.calls import Call
+from rules.analysis.names.per_name import named
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
-from rules.fixes.changes import copies, together, without_calls, without_waiting
+from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
 
 BOOL = npt.NDArray[np.bool_]
 
 SMALL_BYTES = 65_536  # a larger copy is no value that a program looks at
+COUNTED = "counting rows"
 _COUNTING = (
     "aten::nonzero",
     "aten::masked_select",
@@ -75,14 +77,11 @@ What makes it more or less
         reads = np.zeros(len(replay.host), bool)
         reads[device.launch[small]] = True
         synchronises = waiting & (replay.host.call == Call.SYNCHRONIZE)
-        for name, nodes in sorted(_by_place(around, reads | synchronises).items()):
-            counts = name in _COUNTING
-            inside = around.inside(name.__eq__) if counts else nodes
-            gone = (
-                without_calls(replay, inside | (nodes & reads))
-                if counts
-                else without_calls(replay, nodes & reads, 0.0)
-            )
+        counting = _counting_runs(replay, reads, synchronises)
+        for name, nodes in sorted(_by_place(around, reads | synchronises, counting).items()):
+            counts = name in (*_COUNTING, COUNTED)
+            inside = (counting if name == COUNTED else around.inside(name.__eq__)) if counts else nodes
+            gone = without_calls(replay, inside) if counts else without_calls(replay, nodes & reads, 0.0)
             often = (
                 np.count_nonzero(nodes & (synchronises | waiting)) / max(replay.steps, 1) / len(replay.spans)
             )
@@ -98,15 +97,31 @@ What makes it more or less
             )
 
 
-def _by_place(around: Surroundings, nodes: BOOL) -> dict[str, BOOL]:
-    """The nodes by the operator that reads back, else the user's range, else none."""
+def _counting_runs(replay: Replay, reads: BOOL, synchronises: BOOL) -> BOOL:
+    """Calls that count the rows of a mask, where no operator says so: by CUB's kernels around a small copy."""
+    trace, device = replay.analysis.trace, replay.device
+    by_cub = of_nodes(replay, named(trace, device.event, lambda name: "cub::" in name))
+    selects = of_nodes(
+        replay, named(trace, device.event, lambda name: "DeviceSelect" in name or "select::Dev" in name)
+    )
+    member = by_cub | reads | synchronises
+    run = np.cumsum(np.append(True, member[1:] != member[:-1])[: len(member)])
+    whole = np.bincount(run, selects & by_cub) * np.bincount(run, reads) > 0 if len(run) else member
+    return np.asarray(member & whole[run]) if len(run) else member
+
+
+def _by_place(around: Surroundings, nodes: BOOL, counting: BOOL) -> dict[str, BOOL]:
+    """The nodes by the operator that reads back, else by what the calls around them do."""
     trace = around.replay.analysis.trace
     found: dict[str, BOOL] = {}
-    for node in np.flatnonzero(nodes).tolist():
-        event = int(around.read_back[node])
-        name = trace.name(event) if event >= 0 else ""
+    event = around.read_back[nodes]
+    names = [trace.name(each) if each >= 0 else "" for each in event.tolist()]
+    places = np.flatnonzero(nodes)
+    for node, name in zip(places.tolist(), names, strict=True):
         if name == "aten::_local_scalar_dense":
             name = "aten::item"
+        if not name and counting[node]:
+            name = COUNTED
         found.setdefault(name, np.zeros(len(nodes), bool))[node] = True
     return found
 

@@ -1,0 +1,59 @@
+"""Memory is kept from step to step instead of being allocated and freed in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.calls import Call
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import per_step, without_waiting
+from rules.replay.replay import Replay
+from rules.wording.words import for_python
+
+
+@fix
+class KeepMemory:
+    """Calls of the driver that allocate and free."""
+
+    id: ClassVar[str] = "keep-memory"
+    explanation: ClassVar[str] = """
+When it applies
+    Steps call the driver to allocate or free memory: cudaMalloc, cudaFree, cudaHostAlloc.
+
+What is changed in the replay
+    These calls are gone, and nothing waits for the GPU because memory is freed.
+
+What makes it more or less
+    What a recorder adds to each call. Allocation that the model's memory forces, near the GPU's limit, only ends with
+    smaller tensors.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole recording."""
+        nodes = replay.host.call == Call.ALLOCATE
+        if not nodes.any():
+            return
+        milliseconds = per_step(replay, float((replay.host.end - replay.host.start)[nodes].sum())) / 1e6
+        often = per_step(replay, float(np.count_nonzero(nodes)))
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Keep the memory: {often:,.3g} calls in a step allocate or free it, {milliseconds:.3g} ms",
+            categories=(Category.ALLOCATOR,),
+            culprit=analysis.trace.name(int(replay.host.event[np.flatnonzero(nodes)[0]])),
+            advice=(
+                "Allocate once, before the loop, and reuse the buffers.",
+                for_python(
+                    "Take torch.cuda.empty_cache() out of the loop; pin memory once, not in each step."
+                ),
+                for_python(
+                    "Where shapes change, set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to a few sizes."
+                ),
+            ),
+            expected=without_waiting(nodes),
+        )

@@ -1,0 +1,112 @@
+"""Steps in which something else happens as well, such as saving or an evaluation, become like the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+
+BOOL = npt.NDArray[np.bool_]
+F64 = npt.NDArray[np.float64]
+
+SLOW = 1.5  # times the median step (nsys-ai: longest step over the median)
+OTHER_CALLS = 0.1  # more calls than the median step, or ...
+OTHER_WORK = 0.3  # ... more time in stretches of its own, as a part of the step: else it is slow by chance
+LEAST_STEPS = 3
+
+
+@fix
+class SpreadSlowSteps:
+    """Steps that are slow because they do more than the others."""
+
+    id: ClassVar[str] = "spread-slow-steps"
+    explanation: ClassVar[str] = """
+When it applies
+    Fewer than half of the steps take more than 1.5 times the median, and make other calls or work longer on the CPU.
+
+What is changed in the replay
+    These steps are left out: the run goes on as in its typical steps.
+
+What makes it more or less
+    How often the additional work must be done, and how much of it another process or thread can take over.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for all slow steps."""
+        slow = _slow_steps(analysis, replay)
+        count = int(np.count_nonzero(slow))
+        if not count:
+            return
+        host, device = replay.host, replay.device
+        nodes = slow[host.step]
+        operations = nodes[device.launch]
+        meetings = np.unique(device.meeting[operations & (device.meeting >= 0)])
+        numbers = np.searchsorted(np.unique(device.meeting[device.meeting >= 0]), meetings)
+        typical = replay.steps - count
+        tail = bool(slow[-1])
+
+        def left_out(overlay: Overlay) -> None:
+            overlay.gap[nodes] = 0.0
+            overlay.cost[nodes] = 0.0
+            overlay.waits[nodes] = False
+            overlay.present[operations] = False
+            overlay.transfer[numbers] = 0.0
+            if tail:
+                overlay.tail[:] = 0.0
+            overlay.steps = float(typical)
+
+        lengths = _lengths(replay)
+        longer = float(np.mean(lengths[slow]) - np.median(lengths))
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Take out what {count} of {replay.steps} steps do besides: it costs {duration(longer)} each time",
+            categories=(Category.VARIABILITY, Category.HOST_BOUND),
+            culprit=_where(analysis, replay, slow),
+            advice=(
+                "Do it less often: saving, evaluating and printing need not happen every few steps.",
+                "Do it beside the training: write in a thread, from pinned memory, or evaluate in another process.",
+            ),
+            expected=left_out,
+        )
+
+
+def _lengths(replay: Replay) -> F64:
+    """How long each step took on the rank where it took longest, ns."""
+    longest: F64 = np.max([np.diff(span.edges) for span in replay.spans], axis=0).astype(np.float64)
+    return longest
+
+
+def _slow_steps(analysis: Analysis, replay: Replay) -> BOOL:
+    lengths = _lengths(replay)
+    none = np.zeros(len(lengths), bool)
+    if len(lengths) < LEAST_STEPS:
+        return none
+    median = float(np.median(lengths))
+    slow = lengths > SLOW * median
+    host = replay.host
+    calls = np.bincount(host.step, minlength=len(lengths)).astype(np.float64)
+    own = np.bincount(host.step, surroundings_of(analysis).silent_ns, minlength=len(lengths)) / len(
+        replay.spans
+    )
+    more_calls = np.abs(calls - np.median(calls)) > OTHER_CALLS * np.median(calls)
+    more_work = own - np.median(own) > OTHER_WORK * lengths
+    slow &= more_calls | more_work
+    return slow if 0 < np.count_nonzero(slow) < 0.5 * len(lengths) else none
+
+
+def _where(analysis: Analysis, replay: Replay, slow: BOOL) -> str:
+    """The place of the longest stretch in the slow steps."""
+    around = surroundings_of(analysis)
+    silent = np.where(slow[replay.host.step], around.silent_ns, 0.0)
+    return around.place(int(silent.argmax())) if silent.any() else "slow steps"
