@@ -46,6 +46,7 @@ class Need(Enum):
     COLLECTIVES = "no communication kernels"
     SHAPES = "tensor shapes were not recorded"
     MEMORY = "memory use was not recorded"
+    CLOCKS = ours("no clocks were logged: open a log of $GpuMonitor of the same seconds with it")
     KERNEL_COUNTERS = ours("$CountersOfNvidia")
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
+from rules.analysis.facts.clocks import has_clocks
 from rules.base import Finding, Need, rules
 from rules.ranking import ranked
 from rules.thresholds import DEFAULTS, Thresholds
@@ -122,6 +123,7 @@ def _unmet(trace: Trace, need: Need) -> Words:
         Need.COLLECTIVES: len(trace.collective_kernels) > 0,
         Need.SHAPES: Attribute.INPUT_DIMS in trace.attributes,
         Need.MEMORY: any(_is_memory(counter.name) for counter in trace.counters),
+        Need.CLOCKS: has_clocks(trace),
         Need.KERNEL_COUNTERS: bool(trace.kernels),
     }
     return "" if met[need] else need.value

@@ -119,6 +119,12 @@ def _declare_diagnose(commands: Commands) -> None:
         metavar="NAME=VALUE",
         help="change what a rule decides by, such as least-share=5%%; docs/rules.md lists the names",
     )
+    parser.add_argument(
+        "--cost-per-hour",
+        type=_price,
+        metavar="PRICE",
+        help="of one GPU, in any currency: say what idle GPUs cost",
+    )
     parser.set_defaults(run=_diagnose)
 
 
@@ -238,12 +244,12 @@ def _diagnose(options: argparse.Namespace) -> int:
     if options.json:
         from viewer.reports.json_report import as_json
 
-        json.dump(as_json(trace, diagnosis, analysis), sys.stdout, allow_nan=False)
+        json.dump(as_json(trace, diagnosis, analysis, options.cost_per_hour), sys.stdout, allow_nan=False)
         print()
     else:
         from viewer.reports.text_report import as_text
 
-        sys.stdout.write(as_text(trace, diagnosis, analysis))
+        sys.stdout.write(as_text(trace, diagnosis, analysis, options.cost_per_hour))
     sys.stdout.flush()
     if options.fail_on:
         levels = [level.value for level in Severity]
@@ -351,6 +357,16 @@ def _self_check(_: argparse.Namespace) -> int:
     for fault in faults:
         print(f"stallscope: {fault}", file=sys.stderr)
     return BAD_INPUT if faults else DONE
+
+
+def _price(text: str) -> float:
+    try:
+        price = float(text)
+    except ValueError:
+        price = -1.0
+    if not 0.0 < price < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no price of an hour, such as 2.50")
+    return price
 
 
 def _threshold(text: str) -> tuple[str, float]:

@@ -95,8 +95,27 @@ _QUERY = {
     "clocks.mem": "memory clock",
     "clocks.current.graphics": "graphics clock",
     "clocks.gr": "graphics clock",
-    "clocks_event_reasons.active": "clock limit reasons (bits)",
-    "clocks_throttle_reasons.active": "clock limit reasons (bits)",
+    "clocks.max.sm": "maximum SM clock",
+    "clocks.max.memory": "maximum memory clock",
+    "clocks.max.mem": "maximum memory clock",
+    "power.limit": "power limit",
+    "enforced.power.limit": "power limit",
+    "ecc.errors.uncorrected.volatile.total": "uncorrected ECC errors",
+    "ecc.errors.corrected.volatile.total": "corrected ECC errors",
+    **{
+        f"clocks_{kind}_reasons.{reason}": name
+        for kind in ("event", "throttle")
+        for reason, name in {
+            "active": "clock limit reasons (bits)",
+            "sw_power_cap": "software power cap",
+            "sw_thermal_slowdown": "software thermal slowdown",
+            "hw_slowdown": "hardware slowdown",
+            "hw_thermal_slowdown": "hardware thermal slowdown",
+            "hw_power_brake_slowdown": "hardware power brake",
+            "sync_boost": "sync boost",
+            "applications_clocks_setting": "application clocks setting",
+        }.items()
+    },
 }
 _QUERY_UNITS = {
     "temperature": "C",

@@ -84,6 +84,8 @@ _TERMS = {
         "nvidia-smi -q -d CLOCK,TEMPERATURE,POWER,PERFORMANCE",
         "amd-smi metric --clock --temperature --power",
     ),
+    "PowerLimit": ("nvidia-smi -pl WATTS", "amd-smi set --power-cap WATTS"),
+    "ResetClocks": ("nvidia-smi --reset-gpu-clocks", "amd-smi reset --clocks"),
     "Topology": ("nvidia-smi topo -m", "rocm-smi --showtopo"),
     "LinkState": ("nvidia-smi -q, GPU Link Info", "amd-smi static --bus"),
     "OrLoadEagerly": (", or set CUDA_MODULE_LOADING=EAGER", ""),

@@ -122,7 +122,7 @@ def test_query_csv_without_index_tells_gpus_by_their_bus(tmp_path: Path) -> None
     )
     counters = opened(tmp_path, text)
     assert counters["GPU 0 GPU utilization"].value.tolist() == [5]
-    assert counters["GPU 1 clocks throttle reasons hw slowdown"].value.tolist() == [1]
+    assert counters["GPU 1 hardware slowdown"].value.tolist() == [1]
     assert "GPU 1 GPU utilization" not in counters
 
 

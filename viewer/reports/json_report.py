@@ -11,6 +11,8 @@ from parsers.model import EventKind, Trace
 from rules import Diagnosis, Evidence, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
+from rules.analysis.facts.clocks import clock_facts
+from rules.analysis.facts.cost import idle_cost
 from rules.analysis.idle.causes import Cause
 from viewer.reports.fixes_report import fixes_json
 
@@ -18,7 +20,9 @@ SCHEMA = 1
 EVIDENCE_LIMIT = 50
 
 
-def as_json(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> dict[str, Any]:
+def as_json(
+    trace: Trace, diagnosis: Diagnosis, analysis: Analysis, cost_per_hour: float | None = None
+) -> dict[str, Any]:
     """A dictionary of plain values; times are integer ns from the trace start."""
     t0, t1 = analysis.window
     return {
@@ -41,6 +45,7 @@ def as_json(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> dict[str,
             for step in analysis.steps
         ],
         "devices": [_device(trace, analysis, index) for index in range(len(trace.devices))],
+        **_cost(analysis, cost_per_hour),
         "kernels": [_kernel(trace, index) for index in range(len(trace.kernels))],
         "findings": [_finding(trace, finding) for finding in diagnosis.findings],
         **fixes_json(analysis, diagnosis),
@@ -48,6 +53,22 @@ def as_json(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> dict[str,
         "crashed": dict(sorted(diagnosis.crashed.items())),
         "quiet": list(diagnosis.quiet),
         "thresholds": dict(sorted(diagnosis.thresholds.chosen.items())),
+    }
+
+
+def _cost(analysis: Analysis, price: float | None) -> dict[str, Any]:
+    """What idle GPUs cost; nothing without a price."""
+    cost = idle_cost(analysis, price) if price else None
+    if cost is None:
+        return {}
+    return {
+        "cost": {
+            "per_gpu_hour": cost.price,
+            "gpus": cost.gpus,
+            "idle_gpu_hours_per_hour": cost.idle,
+            "idle_cost_per_hour": cost.money_per_hour,
+            "idle_gpu_hours_per_1000_steps": cost.per_1000_steps,
+        }
     }
 
 
@@ -77,6 +98,7 @@ def _device(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
     start, end = trace.events.start[operations], trace.events.end[operations]
     kernels = np.count_nonzero(trace.events.kind[operations] == EventKind.KERNEL)
     budget = analysis.budget(index, *analysis.window)
+    clocks = clock_facts(analysis, index)
     return {
         "rank": device.rank,
         "device": device.id,
@@ -93,6 +115,7 @@ def _device(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
             "idle_ns": {cause.key: budget.idle_ns.get(cause, 0) for cause in Cause},
             "residual_ns": budget.residual_ns,
         },
+        "energy_j": clocks.energy if clocks is not None else None,
     }
 
 

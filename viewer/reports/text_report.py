@@ -9,6 +9,7 @@ from parsers.model import Trace
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.cost import idle_cost
 from rules.wording.verdict import budget_parts, gain, share_of, verdict
 from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import safe
@@ -19,8 +20,10 @@ DETAILED_DEVICES = 4
 SHOWN_SHARE = 0.001
 
 
-def as_text(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
-    """The whole diagnosis: verdict, budget, findings, what was not checked."""
+def as_text(
+    trace: Trace, diagnosis: Diagnosis, analysis: Analysis, cost_per_hour: float | None = None
+) -> str:
+    """The whole diagnosis: verdict, budget, what idle GPUs cost at a price, findings, what was not checked."""
     lines = [verdict(analysis, diagnosis), ""]
     lines += _about(trace, analysis)
     if not len(trace.gpu_operations):
@@ -30,6 +33,8 @@ def as_text(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
             lines += _budget(trace, analysis, index)
     else:
         lines += _budget_table(trace, analysis)
+    if cost_per_hour and (cost := idle_cost(analysis, cost_per_hour)) is not None:
+        lines += [*textwrap.wrap(cost.text, WIDTH), ""]
     lines += fixes_text(analysis)
     shared_limits = Counter(finding.cannot_tell for finding in diagnosis.findings if finding.cannot_tell)
     for number, finding in enumerate(diagnosis.findings, 1):

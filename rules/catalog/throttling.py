@@ -1,0 +1,185 @@
+"""The GPU runs below its highest clock because of its power limit, its temperature or a slowdown of the hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model.units import percent, three_digits
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.clocks import ClockFacts, Limit, clock_facts
+from rules.analysis.idle.lost_time import any_stream
+from rules.base import Category, Evidence, Finding, Need, Severity, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
+from rules.thresholds import Unit, threshold
+from rules.wording.headline import Headline
+from rules.wording.phrases import device_name
+from rules.wording.words import Words, ours
+
+LEAST_LOST = threshold(
+    "throttled",
+    "a GPU is slowed from this part of its working time, as far as the lost clock tells",
+    Unit.SHARE,
+    0.03,
+    least=0.005,
+    most=0.5,
+    source="clocks of a healthy GPU waver by 1 to 2 % between readings",
+)
+_MOST_SPANS = 20
+_THERMAL = (Limit.THERMAL, Limit.HW_THERMAL)
+_REMEDIES: dict[Limit, tuple[Words, ...]] = {
+    Limit.POWER: (
+        "Spend less energy on the same result: 16-bit or 8-bit types instead of TF32 and FP32, fewer bytes moved, no "
+        "work that is thrown away.",
+        ours("If the limit was lowered, raise it ($PowerLimit); the board's own maximum cannot be passed."),
+        "Compare runs at the same clock: a short test on a cold GPU looks faster than the same work after a minute.",
+    ),
+    Limit.SETTING: (ours("Reset the clocks ($ResetClocks), if nobody set them on purpose."),),
+    Limit.SYNC_BOOST: ("Look for the GPU of the group that is hot or short of power.",),
+}
+_COOLING: tuple[Words, ...] = (
+    "Look at the cooling: fans, airflow, dust, the temperature of the room and of neighbouring GPUs.",
+    "Move the job to another node and compare: a GPU that is slowed by itself there, too, may be faulty.",
+)
+_CODE = """# During the recording, and opened together with it:
+# nvidia-smi --query-gpu=timestamp,index,clocks.sm,clocks.max.sm,power.draw,power.limit,temperature.gpu,\\
+#     clocks_event_reasons.active --format=csv -lms 200 > clocks.csv"""
+
+
+@rule
+class Throttling:
+    """Speaks when a device log says that a limit held the clock down while the GPU worked."""
+
+    id: ClassVar[str] = "throttling"
+    category: ClassVar[Category] = Category.THROTTLING
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.CLOCKS})
+    explanation: ClassVar[str] = """
+What it found
+    While the GPU worked, a limit held its clock below the highest one: power, temperature, a slowdown that the
+    hardware asked for, or a setting.
+
+Why it costs time
+    Kernels that compute take longer in proportion to the lost clock. No timeline shows it: every kernel is just slower.
+    In a group of GPUs the others wait for the slowest.
+
+How it decides
+    From a device log of the same seconds: the readings at which a limit was active, weighted by how long the GPU
+    worked while they held, and their clock against the highest (the log's clocks.max.sm, or the highest reading).
+    It speaks when that would be at least 3 % of the GPU's working time. Errors of the memory and XIDs are named where
+    they are logged.
+
+What to try
+    Against a power limit: types with fewer bits, fewer bytes moved, a higher limit if it was lowered. Against heat:
+    cooling. Then compare runs at the same clock.
+
+When it is wrong
+    Kernels that wait for memory hardly follow this clock, so the gain can be smaller. A log is read several times a
+    second at most, and its clock may be off by a second against the recording.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        found = [
+            facts
+            for device in analysis.active_devices
+            if (facts := clock_facts(analysis, device)) is not None
+        ]
+        slowed = [
+            facts
+            for facts in found
+            if facts.main is not None and facts.lost_ns >= analysis.thresholds[LEAST_LOST] * facts.busy_ns
+        ]
+        if slowed:
+            yield self._slowed(
+                analysis, max(slowed, key=lambda facts: facts.lost_ns), len(slowed), len(found)
+            )
+        for facts in found:
+            if facts.memory_errors > 0 or facts.xid > 0:
+                yield self._errors(analysis, facts)
+
+    def _slowed(self, analysis: Analysis, facts: ClockFacts, slowed: int, of: int) -> Finding:
+        trace, main = analysis.trace, facts.main
+        assert main is not None
+        lane = any_stream(trace, facts.device)
+        ceiling = min(facts.lost_ns, analysis.window_ns)
+        text = (
+            f"{device_name(trace, facts.device)} ran at about {facts.limited_clock:.0f} of "
+            f"{facts.highest:.0f} MHz because of {main.words}, for "
+            f"{percent(facts.any_limit_ns / facts.busy_ns)} of the time in which it worked."
+        )
+        if main is Limit.POWER and facts.power and facts.power_limit:
+            text += f" It drew up to {facts.power:,.0f} of {facts.power_limit:,.0f} W."
+        if main in _THERMAL and facts.temperature:
+            text += f" It was {facts.temperature:,.0f} C hot."
+        if of > 1:
+            text += (
+                f" {slowed} of {of} GPUs are slowed; this one most."
+                if slowed > 1
+                else " The other GPUs are not."
+            )
+        text += _energy(analysis, facts)
+        if (
+            facts.memory_clock
+            and facts.highest_memory_clock
+            and facts.memory_clock < 0.97 * facts.highest_memory_clock
+        ):
+            text += f" The memory ran at {facts.memory_clock:.0f} of {facts.highest_memory_clock:.0f} MHz."
+        return Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            headline=Headline(
+                f"The GPU is slowed by {main.words}",
+                f"{facts.limited_clock:.0f} of {facts.highest:.0f} MHz",
+            ),
+            account=text,
+            remedies=_REMEDIES.get(main, _COOLING),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id} SM clock"),
+            rank=trace.devices[facts.device].rank,
+            device=facts.device,
+            evidence=tuple(
+                Evidence(lane, start, end, f"slowed by {main.words}")
+                for start, end in facts.spans[:_MOST_SPANS]
+            ),
+            intervals=facts.spans,
+            example=_CODE,
+            unknown=(
+                "How much of it your kernels feel: those that wait for memory hardly follow this clock.",
+            ),
+            confidence="medium",
+        )
+
+    def _errors(self, analysis: Analysis, facts: ClockFacts) -> Finding:
+        what = [f"{facts.memory_errors:,.0f} uncorrected memory errors"] if facts.memory_errors > 0 else []
+        what += [f"XID {facts.xid:.0f}"] if facts.xid > 0 else []
+        trace = analysis.trace
+        return Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.INFO,
+            headline=Headline("The GPU reports errors", " and ".join(what)),
+            account=f"The log of {device_name(trace, facts.device)} states {' and '.join(what)} in these seconds.",
+            remedies=(
+                "Look into the kernel's log (dmesg) for the error, and have the GPU checked before you trust results.",
+            ),
+            ceiling_ns=0,
+            window_ns=analysis.window_ns,
+            culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id}"),
+            rank=trace.devices[facts.device].rank,
+            device=facts.device,
+        )
+
+
+def _energy(analysis: Analysis, facts: ClockFacts) -> str:
+    """What the window cost in energy, by step where there are steps."""
+    if facts.energy is None or analysis.window_ns <= 0:
+        return ""
+    watts = facts.energy / analysis.window_ns * 1e9
+    steps = analysis.steps_in_window
+    per = (
+        f"{three_digits(facts.energy / steps)} J a step"
+        if steps
+        else f"{three_digits(facts.energy)} J in all"
+    )
+    return f" Energy: {per} ({watts:,.0f} W on average)."
