@@ -125,7 +125,8 @@ def test_a_kernel_knows_its_launch_operator_and_frame() -> None:
     assert facts["Launched by"].text == "cudaLaunchKernel"
     assert facts["Operator"].text == "inner"
     assert facts["Python frame"].text == "step"
-    assert facts["Queued for"].text == "188 ns"
+    launch = facts["Launched by"].event
+    assert facts["Launch to start"].text == f"{210 - trace.events.start[launch]} ns"
     assert [trace.name(frame) for frame in call_stack(trace, kernel)] == ["main", "step"]
 
 

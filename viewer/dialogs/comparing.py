@@ -19,7 +19,7 @@ from viewer.look.separator import HorizontalLine
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 from viewer.reports.comparison_report import change, finding_sides, sides
-from viewer.timeline.geometry.naming import kernel_name
+from viewer.timeline.geometry.naming import distinct_names, kernel_name
 
 if TYPE_CHECKING:
     from rules.comparison.compare import Comparison, KernelChange
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 MEASURES = (
     Column("name", "What"),
-    Column("before", "Before", width=150),
-    Column("after", "After", width=150),
-    Column("change", "Change", width=120),
+    Column("before", "Before", Show.FIGURE, width=150),
+    Column("after", "After", Show.FIGURE, width=150),
+    Column("change", "Change", Show.FIGURE, width=120),
 )
 FINDINGS = (
     Column("change", "Now", width=100, hint="What became of it"),
     Column("title", "Finding", stretch=True),
-    Column("before", "Cost before", width=150, hint="What it could give back at most, a step"),
-    Column("after", "Cost after", width=150, hint="What it could give back at most, a step"),
+    Column("before", "Cost before", Show.FIGURE, width=150, hint="What it could give back at most, a step"),
+    Column("after", "Cost after", Show.FIGURE, width=150, hint="What it could give back at most, a step"),
 )
 _OF_STEP = "A step; of all that was analysed, where no steps were found"
 _WORK = (
@@ -50,8 +50,8 @@ FAMILIES = (Column("short", "Kind of kernel", Show.FAMILY), *_WORK)
 COUNTERS = (
     Column("kernel", "Profiled kernel"),
     Column("label", "What", width=260),
-    Column("before", "Before", width=130),
-    Column("after", "After", width=130),
+    Column("before", "Before", Show.FIGURE, width=130),
+    Column("after", "After", Show.FIGURE, width=130),
 )
 
 
@@ -177,7 +177,8 @@ class ComparisonDialog(QDialog):
         self._add("Findings", FINDINGS, ("change", "title", "before", "after"), findings)
         work = ("name", "short", "before", "after", "change", "calls_before", "calls_after")
         self._add("Kinds of kernel", FAMILIES, work, [_row(each, each.name) for each in result.families])
-        kernels = [_row(each, kernel_name(each.name)) for each in result.kernels]
+        names = distinct_names([each.name for each in result.kernels])
+        kernels = [_row(each, name) for each, name in zip(result.kernels, names, strict=True)]
         self._add("Kernels", KERNELS, work, kernels)
         counters = [
             (kernel_name(profile.after.name), row.label, row.before_text, row.after_text)

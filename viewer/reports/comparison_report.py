@@ -11,7 +11,7 @@ from rules.base import Finding
 from rules.comparison.compare import Comparison, KernelChange, Measure
 from rules.comparison.findings import FindingChange
 from viewer.reports.plain_text import safe
-from viewer.timeline.geometry.naming import kernel_name
+from viewer.timeline.geometry.naming import distinct_names, kernel_name
 
 TEXT_KERNELS = 10
 
@@ -78,9 +78,14 @@ def as_text(result: Comparison) -> str:
             lines.append(
                 f"  {each.change.value:<12}{cost[0]:>18} -> {cost[1]:<18}{each.finding.title_beside_its_cost}"
             )
-    lines += _kernels_as_text("Families of kernels that changed" + each_step(result), result.families, str)
     lines += _kernels_as_text(
-        "Kernels that changed most" + each_step(result), result.kernels[:TEXT_KERNELS], kernel_name
+        "Families of kernels that changed" + each_step(result),
+        result.families,
+        [each.name for each in result.families],
+    )
+    most = result.kernels[:TEXT_KERNELS]
+    lines += _kernels_as_text(
+        "Kernels that changed most" + each_step(result), most, distinct_names([each.name for each in most])
     )
     if not result.kernels and not result.profiles:
         lines += ["", "No kernel took noticeably more or less time."]
@@ -88,12 +93,12 @@ def as_text(result: Comparison) -> str:
     return "\n".join(safe(line) for line in lines).rstrip() + "\n"
 
 
-def _kernels_as_text(title: str, kernels: Sequence[KernelChange], shown: Callable[[str], str]) -> list[str]:
+def _kernels_as_text(title: str, kernels: Sequence[KernelChange], names: Sequence[str]) -> list[str]:
     lines = []
-    for kernel in kernels:
+    for kernel, name in zip(kernels, names, strict=True):
         times = f"{or_dash(kernel.ns_before, duration):>10} -> {or_dash(kernel.ns_after, duration):>10}"
         calls = f"{or_dash(kernel.calls_before, three_digits):>7} -> {or_dash(kernel.calls_after, three_digits):>7}"
-        lines.append(f"  {times} {calls} calls  {shown(kernel.name)[:60]}")
+        lines.append(f"  {times} {calls} calls  {name[:60]}")
     return ["", f"{title}:", *lines] if lines else []
 
 

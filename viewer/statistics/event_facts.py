@@ -74,9 +74,8 @@ def facts_of_event(trace: Trace, event: int) -> list[Fact]:
     facts += _size_facts(trace, event, end - start)
     launch = int(trace.links.launch_of(np.array([event], np.int64))[0])
     if launch >= 0:
-        late = start - int(events.end[launch])
         facts.append(_named(trace, "Launched by", launch))
-        facts.append(Fact("Queued for", duration(max(late, 0))))
+        facts.append(Fact("Launch to start", duration(max(start - int(events.start[launch]), 0))))
         facts += _around(trace, launch)
     else:
         operations = trace.links.operations_of(event)

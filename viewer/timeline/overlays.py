@@ -110,7 +110,7 @@ class Overlays:
         if start is None and end is None:
             return
         scale, events, colors = self._state.scale, scene.trace.events, theme.current()
-        begin = QPointF(scale.x(float(events.end[source])), start.bottom() if start is not None else -6)
+        begin = QPointF(scale.x(float(events.start[source])), start.bottom() if start is not None else -6)
         finish = QPointF(scale.x(float(events.start[target])), end.top() if end is not None else height + 6)
         if start is not None and end is not None and end.top() < start.top():
             begin, finish = QPointF(begin.x(), start.top()), QPointF(finish.x(), end.bottom())

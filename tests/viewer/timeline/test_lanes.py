@@ -230,6 +230,22 @@ def test_a_selected_kernel_is_joined_to_its_launch_from_either_side(
     assert (picture(view)[100:] == accent).sum() > 20
 
 
+def test_the_arrow_begins_where_the_call_begins(view: TimelineView, small_run: Trace) -> None:
+    operation = kernel(small_run, 3)
+    launch = int(small_run.links.launch_of(np.array([operation]))[0])
+    start, end = (int(column[launch]) for column in (small_run.events.start, small_run.events.end))
+    view.show_interval(start - 4 * (end - start), int(small_run.events.end[operation]))
+    plain = picture(view)
+    view.select_event(operation, reveal=False)
+    drawn = (picture(view) == rgb(theme.current().accent)) & (plain != rgb(theme.current().accent))
+    row = next(
+        y for y in range(100, drawn.shape[0]) if (drawn[y].any() and not plain[y].any()) or drawn[y].sum() > 0
+    )
+    leftmost = int(np.flatnonzero(drawn.any(axis=0))[0]) - NAMES_WIDTH
+    assert row > 100
+    assert abs(leftmost - view.state.scale.x(start)) <= 3
+
+
 def test_every_kind_of_lane_has_a_style_and_its_colours_can_be_read() -> None:
     for kind in LaneKind:
         style = style_of(kind)

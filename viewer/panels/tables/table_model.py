@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 Index = QModelIndex | QPersistentModelIndex
 RAW_ROLE = Qt.ItemDataRole.UserRole + 1
 NOT_A_NUMBER = "-"
+MOST_MEASURED = 200  # rows whose texts decide how wide a column is
 
 
 class Show(Enum):
     """How the values of a column are written."""
 
     TEXT = "text"
+    FIGURE = "figure"  # a number that is written already
     FAMILY = "family"  # text with the family's colour
     COUNT = "count"
     TIME = "time"  # ns
@@ -38,7 +40,8 @@ class Show(Enum):
     NUMBER = "number"
 
 
-TEXTS = frozenset({Show.TEXT, Show.FAMILY})
+TEXTS = frozenset({Show.TEXT, Show.FAMILY, Show.FIGURE})
+LEFT = frozenset({Show.TEXT, Show.FAMILY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,19 @@ def written(value: Any, show: Show) -> str:
             return units.three_digits(float(value))
 
 
+def _largest(shares: Any) -> float:
+    known = shares.astype(float)
+    return float(np.max(known[np.isfinite(known)], initial=1.0))
+
+
+def _alike(values: Any) -> frozenset[float]:
+    """Different sizes that read the same."""
+    read: dict[str, set[float]] = {}
+    for value in np.unique(values[np.isfinite(values.astype(float))]).tolist():
+        read.setdefault(units.size(float(value)), set()).add(value)
+    return frozenset(value for same in read.values() if len(same) > 1 for value in same)
+
+
 def safe_cell(value: Any) -> Any:
     """A cell that no spreadsheet takes for a formula."""
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r", "|", "%"):
@@ -105,6 +121,8 @@ class TableModel(QAbstractTableModel):
         self.frame: pd.DataFrame | None = None
         self._values: list[Any] = []
         self._whole: list[Any] = []
+        self._exact: list[frozenset[float]] = []  # for each column: sizes that read the same when rounded
+        self._full: list[float] = []
         self._rows = np.empty(0, np.int64)
         self._filter = ""
         self._sort: tuple[int, Qt.SortOrder] | None = None
@@ -116,8 +134,31 @@ class TableModel(QAbstractTableModel):
         self.frame = frame
         self._values = [frame[column.key].to_numpy() for column in self.columns]
         self._whole = [frame[column.whole or column.key].to_numpy() for column in self.columns]
+        shown = [(values, column.show) for values, column in zip(self._values, self.columns, strict=True)]
+        self._exact = [_alike(values) if show is Show.SIZE else frozenset() for values, show in shown]
+        self._full = [_largest(values) if show is Show.SHARE else 1.0 for values, show in shown]
         self._arrange()
         self.endResetModel()
+
+    def _written(self, column: int, value: Any) -> str:
+        exact = self._exact[column]
+        return f"{int(value):,} B" if exact and value in exact else written(value, self.columns[column].show)
+
+    def widest_texts(self, column: int) -> list[str]:
+        """What the largest, the smallest and the first of a column's values look like."""
+        values = self._values[column] if self._values else ()
+        if not len(values):
+            return []
+        chosen = list(values[:MOST_MEASURED])
+        if self.columns[column].show not in TEXTS:
+            known = np.asarray(values, float)
+            known = known[np.isfinite(known)]
+            chosen += [known.max(), known.min()] if len(known) else []
+        return [self._written(column, value) for value in chosen]
+
+    def full(self, column: int) -> float:
+        """The share that fills a bar: one, or the largest of the column."""
+        return self._full[column]
 
     def silent_columns(self) -> set[int]:
         """The sparse columns in which no row of the frame says anything."""
@@ -187,9 +228,9 @@ class TableModel(QAbstractTableModel):
             return None
         column = self.columns[index.column()]
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            side = Qt.AlignmentFlag.AlignLeft if column.show in TEXTS else Qt.AlignmentFlag.AlignRight
+            side = Qt.AlignmentFlag.AlignLeft if column.show in LEFT else Qt.AlignmentFlag.AlignRight
             return side | Qt.AlignmentFlag.AlignVCenter
-        if role == Qt.ItemDataRole.FontRole and column.show not in TEXTS:
+        if role == Qt.ItemDataRole.FontRole and column.show not in LEFT:
             return theme.font(tabular=True)
         if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole, RAW_ROLE):
             return None
@@ -199,7 +240,7 @@ class TableModel(QAbstractTableModel):
         value = self._values[index.column()][self._rows[index.row()]]
         if role == RAW_ROLE:
             return value
-        return written(value, column.show)
+        return self._written(index.column(), value)
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
@@ -212,7 +253,7 @@ class TableModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.ToolTipRole:
             return tooltip(column.hint) if column.hint else None
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            left = column.show in TEXTS or column.show is Show.SHARE
+            left = column.show in LEFT or column.show is Show.SHARE
             return (
                 Qt.AlignmentFlag.AlignLeft if left else Qt.AlignmentFlag.AlignRight
             ) | Qt.AlignmentFlag.AlignVCenter
@@ -228,7 +269,10 @@ class TableModel(QAbstractTableModel):
         """Rows of the view as tab-separated text, written as shown."""
         lines = ["\t".join(column.title for column in self.columns)]
         for row in rows:
-            cells = (written(values[self._rows[row]], column.show) for values, column in self._cells())
+            cells = (
+                self._written(index, values[self._rows[row]])
+                for index, (values, _) in enumerate(self._cells())
+            )
             lines.append("\t".join(str(safe_cell(" ".join(cell.split()))) for cell in cells))
         return "\n".join(lines)
 

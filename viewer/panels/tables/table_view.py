@@ -34,7 +34,7 @@ from PySide6.QtWidgets import (
 from viewer.kept.storage import write_text
 from viewer.look import theme
 from viewer.look.labels import elided_inside
-from viewer.panels.tables.table_model import RAW_ROLE, TEXTS, Column, Index, Show, TableModel
+from viewer.panels.tables.table_model import LEFT, RAW_ROLE, TEXTS, Column, Index, Show, TableModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +44,7 @@ CELL_PADDING = 13  # pixels left and right of a text: what the style leaves, and
 LEAST_NAME_WIDTH, EASY_NAME_WIDTH = 140, 250  # pixels: a name can be guessed, or read
 BAR_WIDTH = 104
 SHORT_SHARE = 104
+MOST_FITTED = 260  # pixels of a text that is not the name
 _WIDTH = {
     Show.FAMILY: 148,
     Show.COUNT: 70,
@@ -85,8 +86,10 @@ class BarDelegate(QStyledItemDelegate):
         return rect
 
     def _share(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        model = index.model()
+        assert isinstance(model, TableModel)
         rect, colors = self._ground(painter, option), theme.current()
-        share = min(max(float(index.data(RAW_ROLE)), 0.0), 1.0)
+        share = min(max(float(index.data(RAW_ROLE)) / model.full(index.column()), 0.0), 1.0)
         width = min(BAR_WIDTH, rect.width() - 62)
         groove = QRectF(rect.x() + 8, rect.center().y() - 3, max(width, 0), 7)
         painter.save()
@@ -157,6 +160,7 @@ class TableView(QTableView):
         header.setHighlightSections(False)
         header.setMinimumSectionSize(40)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        self._widths = [header.defaultSectionSize()] * len(self.rows.columns)
         self._fit_columns()
         self.selectionModel().currentRowChanged.connect(self._on_current)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
@@ -173,8 +177,13 @@ class TableView(QTableView):
 
     def set_frame(self, frame: pd.DataFrame) -> None:
         """Show another frame."""
+        first = self.rows.frame is None
         self.rows.set_frame(frame)
+        self._fit_columns()
         self._fill_width()
+        if first:
+            self.scrollToTop()
+            self.horizontalScrollBar().setValue(0)
 
     def set_filter(self, text: str) -> None:
         """Show only rows that contain ``text``."""
@@ -251,13 +260,24 @@ class TableView(QTableView):
             super().keyPressEvent(event)
 
     def _fit_columns(self) -> None:
-        stretched = self._stretched()
-        self._widths = [0] * len(self.rows.columns)
+        """As wide as the title and the values, unless the user has chosen; names take what is left."""
+        stretched, header = self._stretched(), self.horizontalHeader()
+        figures, words = QFontMetrics(theme.font(tabular=True)), self.fontMetrics()
         for index, column in enumerate(self.rows.columns):
-            if index != stretched:
-                title = self.fontMetrics().horizontalAdvance(column.title) + 30
-                self._widths[index] = max(column.width or _WIDTH.get(column.show, 140), title)
-                self.setColumnWidth(index, self._widths[index])
+            if index == stretched:
+                continue
+            metrics = words if column.show in LEFT else figures
+            texts = [metrics.horizontalAdvance(text) for text in self.rows.widest_texts(index)]
+            beside = {Show.SHARE: BAR_WIDTH, Show.FAMILY: 8}.get(column.show, 0)
+            value = min(max(texts, default=0), MOST_FITTED) + 2 * CELL_PADDING + beside
+            width = max(
+                column.width or _WIDTH.get(column.show, 140),
+                words.horizontalAdvance(column.title) + 30,
+                value,
+            )
+            if header.sectionSize(index) in (self._widths[index], SHORT_SHARE, 0):
+                self.setColumnWidth(index, width)
+            self._widths[index] = width
 
     def _stretched(self) -> int:
         columns = list(enumerate(self.rows.columns))

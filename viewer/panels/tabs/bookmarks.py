@@ -19,7 +19,7 @@ from viewer.statistics.event_facts import KIND_NAMES
 
 COLUMNS = (
     Column("title", "Place"),
-    Column("at", "Start (ms)", width=120),
+    Column("at", "Start (ms)", Show.FIGURE, width=120),
     Column("length", "Length", Show.TIME),
     Column("note", "Note", width=360),
 )

@@ -1,0 +1,95 @@
+"""Tables show every value whole: names give way, alike sizes are told apart, bars end where the largest value does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFontMetrics
+from pytestqt.qtbot import QtBot
+
+from viewer.look import theme
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import BAR_WIDTH, CELL_PADDING, TableView
+
+COLUMNS = (
+    Column("name", "Name"),
+    Column("family", "Family", Show.FAMILY),
+    Column("count", "Calls", Show.COUNT),
+    Column("size", "Size", Show.SIZE),
+    Column("ratio", "Of median", Show.SHARE),
+    Column("at", "At", Show.FIGURE),
+)
+
+
+def frame(count: int, *, family: str = "gemm") -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "name": ["a kernel with a rather long name, of which the middle is cut before anything else"] * 3,
+            "family": [family] * 3,
+            "count": [1, 2, count],
+            "size": [33_583_104, 33_591_296, 227_000_000],
+            "ratio": [0.5, 1.0, 1.72],
+            "at": ["1,000.5", "2.5", "3"],
+        }
+    )
+
+
+@pytest.fixture
+def table(qtbot: QtBot, qapp: object) -> TableView:
+    theme.apply(qapp, "dark")  # type: ignore[arg-type]
+    made = TableView(COLUMNS, "Things")
+    qtbot.addWidget(made)
+    made.resize(760, 300)
+    made.show()
+    return made
+
+
+def cell(table: TableView, row: int, column: int) -> str:
+    return str(table.model().index(row, column).data())
+
+
+@pytest.mark.parametrize("count", [7, 166_500, 166_500_123_456])
+def test_a_count_is_never_cut_while_a_name_can_give_way(table: TableView, count: int) -> None:
+    table.set_frame(frame(count, family="embedding, gather, scatter"))
+    figures = QFontMetrics(theme.font(tabular=True))
+    for column in (2, 3, 5):
+        for row in range(3):
+            needed = figures.horizontalAdvance(cell(table, row, column)) + 2 * CELL_PADDING
+            assert table.columnWidth(column) >= needed, cell(table, row, column)
+    words = QFontMetrics(theme.font())
+    assert table.columnWidth(1) >= words.horizontalAdvance("embedding, gather, scatter") + 2 * CELL_PADDING
+
+
+def test_a_width_that_the_user_chose_stays(table: TableView) -> None:
+    table.set_frame(frame(7))
+    table.setColumnWidth(2, 51)
+    table.set_frame(frame(166_500_123_456))
+    assert table.columnWidth(2) == 51
+
+
+def test_sizes_that_would_read_the_same_are_told_apart(table: TableView) -> None:
+    table.set_frame(frame(7))
+    assert [cell(table, row, 3) for row in range(3)] == ["33,583,104 B", "33,591,296 B", "227 MB"]
+
+
+def test_a_share_above_one_has_a_longer_bar_than_one(table: TableView) -> None:
+    table.resize(1200, 300)
+    table.set_frame(frame(7))
+    lengths = []
+    for row in range(3):
+        rect = table.visualRect(table.model().index(row, 4))
+        picture = table.viewport().grab(rect).toImage()
+        line = [picture.pixelColor(x, rect.height() // 2) for x in range(12, 4 + BAR_WIDTH)]
+        lengths.append(sum(color == theme.current().family("gemm") for color in line))
+    assert 0 < lengths[0] < lengths[1] < lengths[2]
+
+
+def test_everything_that_is_a_number_is_at_the_right(table: TableView) -> None:
+    table.set_frame(frame(7))
+    sides = [
+        table.model().index(0, column).data(Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignRight
+        for column in range(6)
+    ]
+    assert [bool(side) for side in np.array(sides)] == [False, False, True, True, True, True]
