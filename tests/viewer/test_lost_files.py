@@ -212,7 +212,7 @@ def test_a_table_that_cannot_be_written_is_said_and_leaves_the_old_file(
     table.export_csv()
     assert target.read_text() == "Name\na\n"
 
-    def full_disk(path: Path, _: str, __: str) -> int:
+    def full_disk(path: Path, *_: str) -> int:
         with path.open("w") as file:
             file.write("half")
         raise OSError(28, "No space left on device")

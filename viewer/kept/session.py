@@ -21,6 +21,7 @@ import msgspec
 from parsers.model import TraceError
 from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import SQLITE_MAGIC, has_pending_changes, read_only_uri
+from viewer.kept.storage import SessionError as SessionError
 from viewer.kept.storage import data_folder, in_one_piece
 
 FORMAT = 1
@@ -30,10 +31,6 @@ MOST_RECORDINGS = 4_096
 _LONGEST_SETTING = 8 << 20
 _LONGEST_READING_S = 2.0  # the window waits for it
 _SESSION, _BOOKMARKS, _SETTINGS = "stallscope_session", "bookmarks", "settings"
-
-
-class SessionError(Exception):
-    """A session that cannot be read or written; the message is one plain sentence."""
 
 
 class Bookmark(msgspec.Struct, frozen=True):

@@ -11,6 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+class SessionError(Exception):
+    """A session that cannot be read or written; the message is one plain sentence."""
+
+
 @contextmanager
 def in_one_piece(target: Path) -> Iterator[Path]:
     """A path to write to; it becomes ``target`` when the block ends, and is removed when the block fails.

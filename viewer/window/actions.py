@@ -211,6 +211,7 @@ class WindowActions(QObject):
         """Keep what is selected, or what is visible."""
         self._parts.bookmarks.add(self._parts.timeline.visible_interval)
         self._parts.panels.show_panel("Bookmarks")
+        self._parts.bookmarks.note_the_new_one()
 
     def save_session(self) -> None:
         """Ask for a place and go on keeping bookmarks and notes there."""

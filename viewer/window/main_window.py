@@ -25,7 +25,7 @@ from viewer.document import Document, Stage
 from viewer.jobs import Jobs
 from viewer.kept.preferences import Preferences
 from viewer.kept.recent import OpenNote, Summary, remember
-from viewer.kept.session import Session, SessionError, is_session
+from viewer.kept.storage import SessionError
 from viewer.look.separator import HorizontalLine
 from viewer.panels.dock import BottomPanels
 from viewer.panels.findings.diagnosis import DiagnosisPanel
@@ -186,6 +186,8 @@ class MainWindow(QMainWindow):
         """Open files as one run; ``at`` is a moment to show (ns from the start)."""
         if not paths:
             return
+        from viewer.kept.session import is_session
+
         self._keep_arrangement()
         self.banner.hide()
         self.link.wanted_moment = at
@@ -214,6 +216,8 @@ class MainWindow(QMainWindow):
             self.timeline.set_arrangement(kept)
 
     def _open_session(self, path: Path) -> None:
+        from viewer.kept.session import Session
+
         try:
             session = Session(path)
             recordings = session.recordings

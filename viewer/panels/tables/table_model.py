@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
 from parsers.model import units
 from viewer.look import theme
@@ -58,6 +58,7 @@ class Column:
     whole: str = ""  # key of the column with the whole text, for the tooltip, the filter and exports
     short: str = ""  # the title where there is not room for all of it
     sparse: bool = False  # hidden while no row says anything in it
+    editable: bool = False  # typed into where it stands
 
 
 def written(value: Any, show: Show) -> str:
@@ -114,6 +115,8 @@ def csv_text(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 class TableModel(QAbstractTableModel):
     """Shows the columns of a frame; sorting and filtering only renumber rows, the frame is never copied."""
+
+    edited = Signal(int, str, str)  # row of the frame, key of the column, what was typed
 
     def __init__(self, columns: Sequence[Column], parent: Any = None) -> None:
         super().__init__(parent)
@@ -230,6 +233,8 @@ class TableModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.TextAlignmentRole:
             side = Qt.AlignmentFlag.AlignLeft if column.show in LEFT else Qt.AlignmentFlag.AlignRight
             return side | Qt.AlignmentFlag.AlignVCenter
+        if role == Qt.ItemDataRole.EditRole:
+            return str(self._whole[index.column()][self._rows[index.row()]])
         if role == Qt.ItemDataRole.FontRole and column.show not in LEFT:
             return theme.font(tabular=True)
         if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole, RAW_ROLE):
@@ -241,6 +246,16 @@ class TableModel(QAbstractTableModel):
         if role == RAW_ROLE:
             return value
         return self._written(index.column(), value)
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        editable = index.isValid() and self.columns[index.column()].editable
+        return super().flags(index) | (Qt.ItemFlag.ItemIsEditable if editable else Qt.ItemFlag.NoItemFlags)
+
+    def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
+        """Tell what was typed; the frame stays, whoever owns it shows another one."""
+        if role == Qt.ItemDataRole.EditRole:
+            self.edited.emit(self.frame_row(index.row()), self.columns[index.column()].key, str(value))
+        return False
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole

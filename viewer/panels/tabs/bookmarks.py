@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
@@ -11,21 +11,26 @@ from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QLabel, QPushButton, QW
 
 from rules.base import Evidence
 from viewer.document import Document
-from viewer.kept.session import Bookmark, Session, SessionError, session_path
+from viewer.kept.storage import SessionError
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 from viewer.statistics.event_facts import KIND_NAMES
 
+if TYPE_CHECKING:
+    from viewer.kept.session import Bookmark, Session
+
 COLUMNS = (
-    Column("title", "Place"),
+    Column("title", "Place", editable=True),
     Column("at", "Start (ms)", Show.FIGURE, width=120),
     Column("length", "Length", Show.TIME),
-    Column("note", "Note", width=360),
+    Column("note", "Note", width=360, editable=True),
 )
 
 
 _LONGEST_LABEL = 200
+
+_TITLE, _NOTE = (next(i for i, each in enumerate(COLUMNS) if each.key == key) for key in ("title", "note"))
 
 
 @tab
@@ -42,6 +47,7 @@ class BookmarksPanel(Panel):
         super().__init__(document, parent)
         self.session: Session | None = None
         self.bookmarks: list[Bookmark] = []
+        self._new = -1
         self.table = TableView(COLUMNS, "Bookmarks")
         self.tables = (self.table,)
         self.table.chosen.connect(self._show)
@@ -49,14 +55,16 @@ class BookmarksPanel(Panel):
         row.setContentsMargins(10, 4, 10, 6)
         row.setSpacing(6)
         for text, slot in (
-            ("Edit the note ...", self.edit_note),
-            ("Rename ...", self.rename),
+            ("Edit the note", self.edit_note),
+            ("Rename", self.rename),
             ("Remove", self.remove),
         ):
             button = QPushButton(text)
             button.clicked.connect(slot)
             row.addWidget(button)
         row.addStretch(1)
+        self.table.rows.edited.connect(self._take_text)
+        self.table.doubleClicked.connect(lambda index: self._edit(index.column()))
         delete = QAction("Remove", self.table)
         delete.setShortcut(Qt.Key.Key_Delete)
         delete.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
@@ -74,6 +82,8 @@ class BookmarksPanel(Panel):
             self.session.close()
             self.session = None
         if trace is not None and self.session is None and self.document.paths:
+            from viewer.kept.session import Session, session_path
+
             self.use(Session(session_path(self.document.paths), self.document.paths))
         elif trace is None:
             self.bookmarks = []
@@ -117,7 +127,16 @@ class BookmarksPanel(Panel):
         if self.session is None:
             return
         start, end, title, event = self._selected(view)
+        known = {mark.id for mark in self.bookmarks}
         self._do(lambda session: session.add(start, end, title, "", event))
+        self._new = next((mark.id for mark in self.bookmarks if mark.id not in known), -1)
+
+    def note_the_new_one(self) -> None:
+        """Let the note of the bookmark that was added last be typed; the panel must be visible."""
+        place = next((place for place, mark in enumerate(self.bookmarks) if mark.id == self._new), -1)
+        if place >= 0 and self.table.rows.frame is not None:
+            self.table.select_frame_row(place)
+            self.edit_note()
 
     def _selected(self, view: tuple[int, int]) -> tuple[int, int, str, int]:
         document = self.document
@@ -139,26 +158,40 @@ class BookmarksPanel(Panel):
         return self.bookmarks[self.table.rows.frame_row(index.row())] if index.isValid() else None
 
     def edit_note(self) -> None:
-        """Ask for the note of the current bookmark."""
-        mark = self._current()
-        if mark is not None:
-            dialog = QInputDialog(self)
-            dialog.setWindowTitle("Note")
-            dialog.setOption(QInputDialog.InputDialogOption.UsePlainTextEditForTextInput)
-            dialog.setLabelText(mark.title[:_LONGEST_LABEL])
-            dialog.setTextValue(mark.note)
-            for label in dialog.findChildren(QLabel):  # a title may come from a stranger's file
-                label.setTextFormat(Qt.TextFormat.PlainText)
-            if dialog.exec() == QInputDialog.DialogCode.Accepted:
-                self._do(lambda session: session.change(mark.id, note=dialog.textValue()))
+        """Let the note of the current bookmark be typed into its row."""
+        self._edit(_NOTE)
 
     def rename(self) -> None:
-        """Ask for the title of the current bookmark."""
-        mark = self._current()
-        if mark is not None:
-            text, accepted = QInputDialog.getText(self, "Rename", "Title", text=mark.title)
-            if accepted and text.strip():
-                self._do(lambda session: session.change(mark.id, title=text.strip()))
+        """Let the title of the current bookmark be typed into its row."""
+        self._edit(_TITLE)
+
+    def _edit(self, column: int) -> None:
+        mark, row = self._current(), self.table.currentIndex().row()
+        if mark is None:
+            return
+        if column == _NOTE and "\n" in mark.note:
+            self._edit_lines(mark)
+        else:
+            self.table.edit(self.table.rows.index(row, column if column == _TITLE else _NOTE))
+
+    def _edit_lines(self, mark: Bookmark) -> None:
+        """A note of several lines has no room in a row."""
+        dialog = QInputDialog(self)
+        dialog.setWindowTitle("Note")
+        dialog.setOption(QInputDialog.InputDialogOption.UsePlainTextEditForTextInput)
+        dialog.setLabelText(mark.title[:_LONGEST_LABEL])
+        dialog.setTextValue(mark.note)
+        for label in dialog.findChildren(QLabel):  # a title may come from a stranger's file
+            label.setTextFormat(Qt.TextFormat.PlainText)
+        if dialog.exec() == QInputDialog.DialogCode.Accepted:
+            self._do(lambda session: session.change(mark.id, note=dialog.textValue()))
+
+    def _take_text(self, place: int, key: str, text: str) -> None:
+        mark = self.bookmarks[place]
+        if key == "note" and text != mark.note:
+            self._do(lambda session: session.change(mark.id, note=text))
+        elif key == "title" and text.strip() and text.strip() != mark.title:
+            self._do(lambda session: session.change(mark.id, title=text.strip()))
 
     def remove(self) -> None:
         """Forget the current bookmark."""

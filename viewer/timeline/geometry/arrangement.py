@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
-from typing import Annotated, Any, Literal, TypeVar, cast
-
-import msgspec
+from typing import Any
 
 
 class GroupState(IntEnum):
@@ -22,9 +19,6 @@ class GroupState(IntEnum):
 
 MOST_KEYS = 100_000
 TALLEST_KEPT = 10_000  # px
-_States = Literal["STRIP", "BRIEF", "FULL"]
-_Height = Annotated[int, msgspec.Meta(ge=0, le=TALLEST_KEPT)]
-V = TypeVar("V")
 
 
 @dataclass(slots=True)
@@ -54,12 +48,14 @@ class Arrangement:
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Arrangement:
         """From ``to_data``, whatever it holds; what cannot be understood is left out."""
-        states = _entries(data, "groups", cast("type[str]", _States))
+        states = _entries(
+            data, "groups", lambda value: isinstance(value, str) and value in GroupState.__members__
+        )
         return Arrangement(
             pinned=_texts(data, "pinned"),
             hidden=set(_texts(data, "hidden")),
-            collapsed=_entries(data, "collapsed", bool),
-            heights=_entries(data, "heights", _Height),
+            collapsed=_entries(data, "collapsed", lambda value: isinstance(value, bool)),
+            heights=_entries(data, "heights", _is_height),
             order=_texts(data, "order"),
             groups={key: GroupState[state] for key, state in states.items()},
             compact=data.get("compact") is True,
@@ -71,10 +67,11 @@ def _texts(data: Mapping[str, Any], part: str) -> list[str]:
     return [each for each in stated[:MOST_KEYS] if isinstance(each, str)] if isinstance(stated, list) else []
 
 
-def _entries(data: Mapping[str, Any], part: str, kind: type[V]) -> dict[str, V]:
+def _is_height(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= TALLEST_KEPT
+
+
+def _entries(data: Mapping[str, Any], part: str, is_fit: Callable[[object], bool]) -> dict[str, Any]:
     stated = data.get(part)
-    entries: dict[str, V] = {}
-    for key, value in islice(stated.items(), MOST_KEYS) if isinstance(stated, dict) else ():
-        with contextlib.suppress(msgspec.ValidationError):
-            entries[key] = msgspec.convert(value, kind)
-    return entries
+    entries = islice(stated.items(), MOST_KEYS) if isinstance(stated, dict) else ()
+    return {key: value for key, value in entries if isinstance(key, str) and is_fit(value)}

@@ -1,0 +1,66 @@
+"""Notes of bookmarks are typed where they stand, and typing is nothing but typing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLineEdit
+from pytestqt.qtbot import QtBot
+
+from parsers.model import Trace
+from viewer.window.main_window import MainWindow
+
+from .conftest import wait_until_ready
+from .test_home import press
+
+
+@pytest.fixture
+def kept(window: MainWindow, qtbot: QtBot, tmp_path: Path, trace: Trace) -> MainWindow:
+    """The window with one bookmark, whose note is being typed."""
+    path = tmp_path / "run.json"
+    path.write_text("{}")
+    window.document.show(trace, [path])
+    wait_until_ready(qtbot, window)
+    window.document.select_event(3)
+    press(window, "Ctrl+B")
+    return window
+
+
+def test_a_bookmark_asks_for_its_note_at_once_and_letters_are_text(kept: MainWindow) -> None:
+    view, gaps = kept.timeline.state.target, kept.timeline.state.gaps_visible
+    assert isinstance(QApplication.focusWidget(), QLineEdit)
+    for letter in ("w", "d", "g", "n", "Space", "0", "."):
+        press(kept, letter)
+    press(kept, "Return")
+    (mark,) = kept.bookmarks.bookmarks
+    assert mark.note == "wdgn 0."
+    assert kept.timeline.state.target == view
+    assert kept.timeline.state.gaps_visible is gaps
+    press(kept, "d")
+    assert kept.timeline.state.target != view
+
+
+def test_escape_leaves_the_note_as_it_was(kept: MainWindow) -> None:
+    press(kept, "x")
+    press(kept, "Esc")
+    (mark,) = kept.bookmarks.bookmarks
+    assert mark.note == ""
+
+
+@pytest.mark.parametrize(("column", "key"), [(0, "title"), (3, "note")])
+def test_a_double_click_edits_what_it_hits(kept: MainWindow, column: int, key: str) -> None:
+    press(kept, "Esc")
+    table = kept.bookmarks.table
+    place = table.visualRect(table.rows.index(0, column)).center()
+    qtwidgets_place = table.viewport().mapTo(kept, place)
+    QTest.mouseClick(kept.windowHandle(), Qt.MouseButton.LeftButton, pos=qtwidgets_place)
+    QTest.mouseDClick(kept.windowHandle(), Qt.MouseButton.LeftButton, pos=qtwidgets_place)
+    QApplication.processEvents()
+    for letter in ("a", "b"):
+        press(kept, letter)
+    press(kept, "Return")
+    (mark,) = kept.bookmarks.bookmarks
+    assert getattr(mark, key) == "ab"
