@@ -1,0 +1,138 @@
+"""A typical step as it was and as it would be: when each GPU operation ran, and where the time went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind
+from rules.analysis.arithmetic.intervals import clip, length, subtract, union
+from rules.fixes.plan import Outcome, Plan
+from rules.replay.overlay import Overlay
+from rules.replay.program import Run
+from rules.replay.replay import Replay
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+BOOL = npt.NDArray[np.bool_]
+
+
+class Part(StrEnum):
+    """What a GPU does at a moment; each counts only where those before it do not."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    COPY = "copy"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepTimeline:
+    """GPU operations of one device in one step, by lane and start; times are ns from the start of its first one.
+
+    ``event`` is the operation's event, ``parts`` say where the ``length`` of the step goes (ns).
+    """
+
+    event: I64
+    lane: I64
+    start: I64
+    end: I64
+    length: int
+    parts: dict[Part, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Simulation:
+    """One step before and after some fixes, on one device.
+
+    ``at`` is where the step's first operation starts in the recording (ns). ``recorded`` is the step as recorded;
+    ``before`` and ``after`` are replayed without the recorder. An operation that falls away is not in ``after``.
+    """
+
+    device: int
+    step: int  # place among the replayed steps
+    at: int
+    recorded: StepTimeline
+    before: StepTimeline
+    after: StepTimeline
+
+
+def simulate(plan: Plan, outcome: Outcome, device: int | None = None) -> Simulation:
+    """The typical step of a device (the busiest one, unless stated) under an outcome of ``Plan.predict``."""
+    replay = plan.replay
+    nodes = replay.device
+    if device is None:
+        busy = np.bincount(nodes.device, nodes.duration)
+        device = int(busy.argmax())
+    step = _typical(replay, device)
+    overlay, run = replay.run()
+    of_step = replay.host.step[nodes.launch]
+    mine = (nodes.device == device) & (of_step == step)
+    at = int(nodes.start[mine].min())
+    following = nodes.start[(nodes.device == device) & (of_step == step + 1)]
+    recorded_length = int(following.min()) - at if len(following) else int(nodes.end[mine].max()) - at
+    recorded = _timeline(
+        replay, mine, nodes.start.astype(np.float64), nodes.end.astype(np.float64), float(recorded_length)
+    )
+    return Simulation(
+        device,
+        step,
+        at,
+        recorded,
+        _replayed(replay, mine, overlay, run),
+        _replayed(replay, mine, outcome.overlay, outcome.run),
+    )
+
+
+def _typical(replay: Replay, device: int) -> int:
+    """The step of median length that works on the device, not the last one where there are several."""
+    nodes = replay.device
+    span = int(nodes.span[nodes.device == device][0])
+    lengths = np.diff(replay.spans[span].edges)
+    works = np.bincount(replay.host.step[nodes.launch[nodes.device == device]], minlength=len(lengths)) > 0
+    known = np.flatnonzero(works)
+    inner = known[:-1] if len(known) > 1 else known
+    return int(inner[np.abs(lengths[inner] - np.median(lengths[inner])).argmin()])
+
+
+def _replayed(replay: Replay, mine: BOOL, overlay: Overlay, run: Run) -> StepTimeline:
+    return _timeline(
+        replay, mine & overlay.present, run.start, run.end, run.period / max(overlay.steps, 1e-9)
+    )
+
+
+def _timeline(replay: Replay, mine: BOOL, start: F64, end: F64, whole: float) -> StepTimeline:
+    """The recorded operations of these nodes; those of a CUDA graph keep their places inside it."""
+    nodes, table = replay.device, replay.analysis.trace.events
+    member = mine[nodes.member_of]
+    owner, event = nodes.member_of[member], nodes.members[member]
+    begin = float(start[mine].min()) if mine.any() else 0.0
+    recorded = np.maximum(nodes.end[owner] - nodes.start[owner], 1)
+    scale = (end[owner] - start[owner]) / recorded
+    starts = start[owner] + np.maximum(table.start[event] - nodes.start[owner], 0) * scale - begin
+    ends = starts + np.minimum(table.end[event] - table.start[event], recorded) * scale
+    columns = np.rint(starts).astype(np.int64), np.rint(ends).astype(np.int64)
+    lane = table.lane[event].astype(np.int64)
+    order = np.lexsort((columns[0], lane))
+    found = columns[0][order], columns[1][order]
+    return StepTimeline(
+        event[order], lane[order], *found, round(whole), _parts(replay, event[order], *found, round(whole))
+    )
+
+
+def _parts(replay: Replay, event: I64, start: I64, end: I64, whole: int) -> dict[Part, int]:
+    trace = replay.analysis.trace
+    communicates = np.isin(event, trace.collective_kernels)
+    copies = np.isin(trace.events.kind[event], (EventKind.MEMCPY, EventKind.MEMSET))
+    of_part = {Part.COMPUTE: ~communicates & ~copies, Part.COMMUNICATION: communicates, Part.COPY: copies}
+    found: dict[Part, int] = {}
+    covered = union(start[:0], end[:0])
+    for part, chosen in of_part.items():
+        own = clip(subtract(union(start[chosen], end[chosen]), covered), 0, whole)
+        found[part] = length(own)
+        covered = union(np.concatenate((covered[0], own[0])), np.concatenate((covered[1], own[1])))
+    found[Part.IDLE] = max(whole - sum(found.values()), 0)
+    return found
