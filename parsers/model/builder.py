@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model.attributes import Attribute, AttributeColumn
-from parsers.model.collectives import is_collective_kernel
 from parsers.model.counters import Counter
 from parsers.model.events import EventTable
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import Capture, Device, EventKind, Lane, LaneKind, Rank, TraceInput
 from parsers.model.links import Links
+from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.progress import Progress
 from parsers.model.quality import Effect, QualityRecorder
 from parsers.model.row_order import in_row_order

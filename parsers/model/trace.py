@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model.attributes import Attribute, AttributeColumn
-from parsers.model.collectives import is_collective_kernel
 from parsers.model.counters import Counter
 from parsers.model.derived import DerivedValues, derived
 from parsers.model.events import EventTable
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import GPU_WORK, Capture, Device, EventKind, Lane, Rank, TraceInput
 from parsers.model.links import Links
+from parsers.model.names.collectives import is_collective_kernel
+from parsers.model.names.per_name import named
 from parsers.model.quality import Quality
 
 I64 = npt.NDArray[np.int64]
@@ -97,11 +98,7 @@ class Trace:
     def collective_kernels(self) -> I64:
         """Kernels of a communication library, by name, in table order."""
         kernels = self.events.of_kind(EventKind.KERNEL)
-        names = self.events.name[kernels]
-        collective = np.zeros(len(self.strings), bool)
-        for name in np.flatnonzero(np.bincount(names)).tolist():
-            collective[name] = is_collective_kernel(self.strings[name])
-        return kernels[collective[names]]
+        return kernels[named(self, kernels, is_collective_kernel)]
 
     def operations_of_device(self, device: int) -> I64:
         """GPU operations of one device (index into ``devices``), sorted by start."""

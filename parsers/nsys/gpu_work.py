@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, SyncKind
-from parsers.model.collectives import collective_of, is_collective_kernel
+from parsers.model.names.collectives import collective_of, is_collective_kernel
 from parsers.nsys.enumerations import COPY_KINDS, copy_text, memory_kinds, memory_text
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes
 from parsers.nsys.reading import LaneKey, Mask, Reading, taken

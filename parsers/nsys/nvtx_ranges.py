@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, EventKind, LaneKind
-from parsers.model.collectives import collective_of
-from parsers.model.step_names import step_number
+from parsers.model.names.collectives import collective_of, is_communication_range
+from parsers.model.names.per_name import PerString
+from parsers.model.names.steps import step_number
 from parsers.nsys.host_calls import ThreadLanes, ended
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes, global_process
 from parsers.nsys.nccl_payloads import read_payloads
-from parsers.nsys.per_string import PerString
 from parsers.nsys.reading import Reading
 from parsers.nsys.step_ranges import steps_among
 from parsers.sqlite.database import Batch, Table
@@ -33,7 +32,6 @@ _OPERATOR_NAMES = ("aten::", "autograd::")
 _COLLECTIVE_NAMES = ("nccl:", "c10d::", "gloo:")
 _SEQUENCE = r", seq = (?P<seq>\d{1,18})"
 _SIZES = r", sizes = (?P<sizes>\[.*?\])(?:, input_op_ids = |$)"
-_COLLECTIVE = re.compile(r"^(nccl|rccl|MPI_|nvshmem|record_param_comms)", re.IGNORECASE)
 
 
 def read_nvtx(reading: Reading) -> None:
@@ -260,7 +258,7 @@ class _Ranges:
         named = [
             (index, collective_of(text))
             for index in used.tolist()
-            if _COLLECTIVE.match(text := strings.strings[index])
+            if is_communication_range(text := strings.strings[index])
         ]
         named = [(index, collective) for index, collective in named if collective]
         if not named:

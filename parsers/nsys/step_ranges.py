@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model.step_names import step_number
+from parsers.model.names.steps import step_number
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -19,7 +19,7 @@ from parsers.model import (
     LaneKind,
 )
 from parsers.model.builder import TraceBuilder
-from parsers.model.collectives import collective_of
+from parsers.model.names.collectives import collective_of
 from parsers.xprof.call_threads import owners_of_calls
 from parsers.xprof.details import details_of, direction_of, kind_of
 from parsers.xprof.host_events import PLACES, HostEvent, frame_name, host_events

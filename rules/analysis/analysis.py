@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import DerivedValues, Progress, Trace, derived
+from parsers.model.names.per_name import distinct
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.facts.budget import Budget, budget_of
@@ -17,7 +18,6 @@ from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import IdleTable
 from rules.analysis.idle.threads import Threads
 from rules.analysis.names.families import Family, KernelClass, classify
-from rules.analysis.names.per_name import distinct
 from rules.analysis.steps.steps import Step, find_steps
 from rules.thresholds import DEFAULTS, Thresholds
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from parsers.model import Trace
+from parsers.model.names.calls import Call
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import api_calls, total
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
-from rules.analysis.names.calls import Call
 from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold

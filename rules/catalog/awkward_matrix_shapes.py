@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, EventKind, Trace
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
@@ -18,7 +19,6 @@ from rules.analysis.facts.inside_window import of_family, operations, total
 from rules.analysis.facts.operators import operator_of
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
-from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
@@ -118,7 +118,7 @@ When it is wrong
             ),
             account=(
                 f"Kernels for unaligned data do {counted(analysis, len(events), 'matrix product')} in 16 bits, such as "
-                f"{shortened(readable_name(trace.name(longest)), 80)}: {part_of_step(analysis, length(busy))}. "
+                f"{shortened(kernel_name(trace.name(longest)), 80)}: {part_of_step(analysis, length(busy))}. "
                 + (
                     _of_an_image(image)
                     if image

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from parsers.model.names.kernels import kernel_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
@@ -16,7 +17,6 @@ from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
-from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.gpu_peaks import peaks_of
@@ -79,7 +79,7 @@ When it is wrong
         ceiling = int(length(busy) * (1 - 1 / ratio))
         if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
-        longest = readable_name(trace.name(int(events[np.argmax(durations(trace, events))])))
+        longest = kernel_name(trace.name(int(events[np.argmax(durations(trace, events))])))
         yield Finding(
             rule=self.id,
             category=self.category,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from parsers.model.names.devices import device_name
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
@@ -22,7 +23,7 @@ from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.communication_advice import BESIDE_COMPUTATION, communication_remedy
 from rules.wording.headline import Headline
-from rules.wording.phrases import counted, device_name, listed, share
+from rules.wording.phrases import counted, listed, share
 from rules.wording.words import Words, for_python, with_native
 
 I64 = npt.NDArray[np.int64]

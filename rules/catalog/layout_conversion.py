@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import EventKind
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
@@ -15,7 +16,6 @@ from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, 
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
-from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
@@ -78,7 +78,7 @@ When it is wrong
             ),
             account=(
                 f"Tensors are only rearranged in {counted(analysis, len(events), 'kernel')} such as "
-                f"{shortened(readable_name(trace.name(longest)), 70)}: "
+                f"{shortened(kernel_name(trace.name(longest)), 70)}: "
                 f"{part_of_step(analysis, ceiling)}, {percent(total(analysis, events) / max(kernels, 1))} of "
                 "the kernels' time."
             ),

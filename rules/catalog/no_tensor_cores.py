@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
@@ -17,7 +18,6 @@ from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
-from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
@@ -187,7 +187,7 @@ def _explanation(analysis: Analysis, device: int, events: I64, busy: int, name: 
     part = total(analysis, events) / max(total(analysis, kernels), 1)
     return (
         f"{percent(part)} of the time in matrix products and convolutions is spent on ordinary FP32 units: "
-        f"{part_of_step(analysis, busy)}. The longest is {shortened(readable_name(name), 90)}. "
+        f"{part_of_step(analysis, busy)}. The longest is {shortened(kernel_name(name), 90)}. "
         + ours("$Tensor cores would be up to ")
         + f"{_ratio(analysis.trace, device):.3g} times faster."
     )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind
+from parsers.model.names.calls import Call
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import api_calls
@@ -16,7 +17,6 @@ from rules.analysis.idle.blocking import read_back_calls, scalar_read_backs
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
-from rules.analysis.names.calls import Call
 from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold

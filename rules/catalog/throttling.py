@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+from parsers.model.names.devices import device_name
 from parsers.model.units import percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.clocks import ClockFacts, Limit, clock_facts
@@ -13,7 +14,6 @@ from rules.base import Category, Evidence, Finding, Need, Severity, rule, severi
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
-from rules.wording.phrases import device_name
 from rules.wording.words import Words, ours
 
 LEAST_LOST = threshold(

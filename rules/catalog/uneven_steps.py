@@ -8,20 +8,21 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import EventKind
+from parsers.model.names.devices import device_name
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
-from rules.analysis.names.kernels import readable_name
 from rules.analysis.steps.steps import Step
 from rules.analysis.steps.warm_up import step_evidence
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
-from rules.wording.phrases import device_name, listed, share, shortened
+from rules.wording.phrases import listed, share, shortened
 
 LEAST_RATIO = threshold(
     "uneven-step",
@@ -132,7 +133,7 @@ When it is wrong
                 severity=Severity.INFO,
                 headline=Headline(
                     "One kernel's time varies",
-                    shortened(readable_name(trace.strings[worst]), 60),
+                    shortened(kernel_name(trace.strings[worst]), 60),
                     names_culprit=True,
                 ),
                 account=(

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from parsers.model import Trace
+from parsers.model.names.calls import Call, call_of
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import host_code
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
-from rules.analysis.names.calls import Call, call_of
 from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from rules.analysis.names.kernels import base_name
+from parsers.model.names.kernels import base_name
 from rules.base import Category, Finding, Severity
 
 LOUD = (Severity.HIGH, Severity.MEDIUM)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from parsers.model import KernelProfile
+from parsers.model.names.kernels import base_name, similarity
 from parsers.model.units import duration, quantity
-from rules.analysis.names.kernels import base_name, similarity
 from rules.kernels.checks.occupancy import ACHIEVED
 from rules.kernels.checks.speed_of_light import COMPUTE, DRAM, L1, L2, MEMORY, speed_of_light
 from rules.kernels.checks.stalls import label_of, stalls

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import EventKind, Trace
+from parsers.model.names.kernels import comparable_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
-from rules.analysis.names.kernels import comparable_name
 from rules.diagnosis import Diagnosis
 
 Work = tuple[float, float]  # (launches, ns) a step

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind, EventKind
-from rules.analysis.names.per_name import numbers_of
+from parsers.model.names.per_name import numbers_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import KernelProfile, Trace
-from rules.analysis.names.kernels import base_name
+from parsers.model.names.kernels import base_name
 from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
 from rules.kernels.join import Certainty, kernel_join
 from rules.kernels.roofline import nearest_roof

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import KernelProfile, Trace
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.idle.lost_time import event_evidence
-from rules.analysis.names.kernels import readable_name
 from rules.base import Category, Finding, Need, Severity, rules, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.checks.every import evaluate
@@ -59,7 +59,7 @@ class Fault:
 
 def short_name(name: str) -> str:
     """A kernel's name, short enough for a title."""
-    text = readable_name(name)
+    text = kernel_name(name)
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
 

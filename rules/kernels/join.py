@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, EventKind, KernelProfile, Trace, derived
-from rules.analysis.names.kernels import base_name, similarity
+from parsers.model.names.kernels import base_name, similarity
 from rules.kernels.launch_groups import kernel_groups
 
 I64 = npt.NDArray[np.int64]

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind
+from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.analysis.names.per_name import named
 from rules.analysis.ranks.waiting import ranks_of
 from rules.replay.host import HostNodes
 from rules.replay.spans import Span

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind
+from parsers.model.names.calls import WORK_CALLS, Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import intersect, length, union
-from rules.analysis.names.calls import WORK_CALLS, Call
 from rules.replay.spans import Span
 
 I64 = npt.NDArray[np.int64]

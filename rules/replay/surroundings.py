@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, derived
+from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, measure, union
 from rules.analysis.idle.frames import UserFrames
-from rules.analysis.names.per_name import named
 from rules.replay.replay import Replay, replay_of
 
 I64 = npt.NDArray[np.int64]

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind, MemoryKind
+from parsers.model.names.calls import WORK_CALLS, Call
+from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
-from rules.analysis.names.calls import WORK_CALLS, Call
-from rules.analysis.names.per_name import numbers_of
 from rules.replay.device import DeviceNodes
 from rules.replay.host import HostNodes
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from parsers.model import Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.wording.headline import Part
@@ -43,12 +42,6 @@ def counted(analysis: Analysis, count: float, singular: str, plural: str = "") -
 def share(analysis: Analysis, ns: float) -> float:
     """A fraction of the analysed window."""
     return ns / analysis.window_ns if analysis.window_ns > 0 else 0.0
-
-
-def device_name(trace: Trace, device: int) -> str:
-    """ "GPU 0", with the rank where there are several."""
-    found = trace.devices[device]
-    return f"rank {found.rank}, GPU {found.id}" if found.rank is not None else f"GPU {found.id}"
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import EventKind
-from rules.analysis.names.kernels import base_name
+from parsers.model.names.kernels import base_name
 from viewer.capture.next_recording import kernel_recording
 from viewer.cli import main
 

@@ -81,7 +81,8 @@ def nvtx(start: int, end: int | None, text: str | None, kind: int = 59, **more: 
 
 
 def export(path: Path, tables: Mapping[str, Sequence[Row]], strings: Mapping[int, str] = STRINGS) -> Path:
-    """Write a database; each table has the columns of all its rows."""
+    """Write a database in the place of an earlier one; each table has the columns of all its rows."""
+    path.unlink(missing_ok=True)
     connection = sqlite3.connect(path)
     write_table(connection, "StringIds", [{"id": key, "value": text} for key, text in strings.items()])
     for name, rows in tables.items():

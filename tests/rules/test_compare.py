@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from parsers.model import Trace, TraceError
-from rules.analysis.names.kernels import comparable_name
+from parsers.model.names.kernels import comparable_name
 from rules.base import Category, Finding, Severity
 from rules.comparison.compare import compare
 from rules.comparison.findings import Change, compare_findings

@@ -12,7 +12,7 @@ from parsers import open_trace
 from parsers.model import Attribute, Device, EventKind, KernelProfile, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.kernels import distinct_kernels
-from rules.analysis.names.kernels import base_name, readable_name, similarity
+from parsers.model.names.kernels import base_name, kernel_name, similarity
 from rules.base import Category
 from rules.comparison.compare import compare
 from rules.comparison.kernels import compare_kernels, compare_reports
@@ -79,15 +79,18 @@ def test_base_names(name: str, base: str) -> None:
 @pytest.mark.parametrize(
     ("name", "readable"),
     [
-        (TIMELINE_GELU, "vectorized_elementwise_kernel (GeluCUDAKernelImpl)"),
+        (TIMELINE_GELU, "Gelu · vectorized_elementwise_kernel"),
         ("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128>(T1::Params)", "cutlass_80_simt_sgemm_256x128"),
         ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>(T3)",
-         "reduce_kernel (ArgMaxOps)"),
+         "ArgMax · reduce_kernel"),
         ("void ns::plain<float, 4>(float *, int)", "plain"),
+        ("void lib::Kernel<lib::conv::kernel::ImplicitGemmConvolution<lib::conv::Mma<8>>>(T1::Params)",
+         "ImplicitGemmConvolution"),
+        ("void Kernel2(int)", "Kernel2"),
     ],
 )  # fmt: skip
-def test_readable_names_say_what_a_generic_kernel_was_made_for(name: str, readable: str) -> None:
-    assert readable_name(name) == readable
+def test_kernel_names_say_what_a_generic_kernel_was_made_for(name: str, readable: str) -> None:
+    assert kernel_name(name) == readable
 
 
 def test_spellings_of_two_tools_are_alike_and_other_instances_are_not() -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parsers import open_trace
-from parsers.model import collectives
+from parsers.model.names import collectives
 from rules.analysis.names import families
 from rules.analysis.names.patterns import NamePatterns, alternatives, needed_text
 

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from parsers.model.names.kernels import base_name
 from rules import Finding
-from rules.analysis.names.kernels import base_name
 from rules.category import NextRecording
 from viewer.capture.request import CaptureRequest, NcuOptions, Tool, TorchOptions, Window
 

@@ -13,13 +13,13 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTabWidget, QVB
 from shiboken6 import isValid
 
 from parsers.model import Progress, Trace, TraceError
+from parsers.model.names.kernels import distinct_names, kernel_name
 from viewer.document import Document
 from viewer.look.labels import ElidedLabel, Label, tooltip
 from viewer.look.separator import HorizontalLine
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 from viewer.reports.comparison_report import change, finding_sides, sides
-from viewer.timeline.geometry.naming import distinct_names, kernel_name
 
 if TYPE_CHECKING:
     from rules.comparison.compare import Comparison, KernelChange

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from parsers.model.names.kernels import distinct_names, kernel_name
 from parsers.model.units import duration, percent, three_digits
 from rules.base import Finding
 from rules.comparison.compare import Comparison, KernelChange, Measure
 from rules.comparison.findings import FindingChange
 from viewer.reports.plain_text import safe
-from viewer.timeline.geometry.naming import distinct_names, kernel_name
 
 TEXT_KERNELS = 10
 

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 import resources
 from parsers.model import Trace
+from parsers.model.names.devices import device_name
 from parsers.model.units import duration, three_digits
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
@@ -62,9 +63,8 @@ def _budget(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
     if not budget.window_ns:
         return {}
     device = trace.devices[index]
-    rank = f"rank {device.rank}, " if device.rank is not None else ""
     return {
-        "name": f"{rank}GPU {device.id} {device.name}",
+        "name": f"{device_name(trace, index)} {device.name}",
         "length": duration(budget.window_ns),
         "parts": [
             {

@@ -6,6 +6,7 @@ import textwrap
 from collections import Counter
 
 from parsers.model import Trace
+from parsers.model.names.devices import device_name
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
@@ -73,8 +74,7 @@ def _budget(trace: Trace, analysis: Analysis, index: int) -> list[str]:
     if not budget.window_ns:
         return []
     device = trace.devices[index]
-    rank = f"rank {device.rank}, " if device.rank is not None else ""
-    lines = [f"Where the time of {rank}GPU {device.id} goes ({device.name or 'unknown model'}):"]
+    lines = [f"Where the time of {device_name(trace, index)} goes ({device.name or 'unknown model'}):"]
     for _, label, ns in budget_parts(budget, analysis.idle):
         if ns < SHOWN_SHARE * budget.window_ns:
             continue
@@ -91,8 +91,7 @@ def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
     )
     lines = [f"{'GPU':<16}{'compute':>9}{'comm':>9}{'copies':>9}{'idle':>9}  mostly idle by"]
     for budget in budgets:
-        device = trace.devices[budget.device]
-        name = (f"rank {device.rank}, " if device.rank is not None else "") + f"GPU {device.id}"
+        name = device_name(trace, budget.device)
         parts = (
             budget.compute_ns,
             budget.exposed_communication_ns,

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, Trace
+from parsers.model.names.devices import device_name
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause, IdleTable
-from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
+from viewer.timeline.geometry.naming import plain_name, python_name
 from viewer.timeline.kinds.base import nested_styles
 
 KIND_NAMES = {
@@ -163,11 +165,10 @@ def facts_of_gap(trace: Trace, analysis: Analysis, row: int) -> list[Fact]:
     """Why the GPU was idle in one row of the idle table, and what ended it."""
     idle = analysis.idle
     start, end, cause = int(idle.start[row]), int(idle.end[row]), Cause(int(idle.cause[row]))
-    device = trace.devices[int(idle.device[row])]
+    who = device_name(trace, int(idle.device[row]))
     same = (idle.device == idle.device[row]) & (idle.cause == idle.cause[row])
     alike = same & (idle.culprit == idle.culprit[row])
     total = int((idle.end - idle.start)[alike].sum())
-    who = f"GPU {device.id}" if device.rank is None else f"GPU {device.id}, rank {device.rank}"
     facts = [
         Fact("Idle", f"{duration(end - start)} on {who}{_of_a_longer_gap(idle, row)}"),
         Fact("Cause", idle.label(cause)),

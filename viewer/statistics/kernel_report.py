@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import pandas as pd
 
 from parsers.model import KernelProfile, Trace
+from parsers.model.names.kernels import kernel_name
 from rules.kernels.checks.occupancy import ACHIEVED, THEORETICAL
 from rules.kernels.checks.result import first_number
 from rules.kernels.checks.speed_of_light import speed_of_light
 from rules.kernels.checks.stalls import label_of, stalls
-from viewer.timeline.geometry.naming import kernel_name
 
 LIMITS = {
     "memory-bound": "memory",

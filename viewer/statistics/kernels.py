@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from parsers.model import Trace
+from parsers.model.names.kernels import distinct_names
 from rules.analysis.analysis import Analysis
 from viewer.statistics.grouping import grouped
-from viewer.timeline.geometry.naming import distinct_names
 
 I64 = npt.NDArray[np.int64]
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from parsers.model import Trace
+from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.waiting import Ranks, ranks_of
 
@@ -52,12 +53,11 @@ def _ranks(trace: Trace, analysis: Analysis, ranks: Ranks) -> pd.DataFrame:
     window = max(analysis.window_ns, 1)
     rows = []
     for device in sorted(analysis.active_devices, key=lambda device: _by_number(trace, device)):
-        budget, row, found = analysis.budgets(device), known.get(device), trace.devices[device]
-        name = f"rank {found.rank}" if found.rank is not None else f"GPU {found.id}"
+        budget, row = analysis.budgets(device), known.get(device)
         last, late_by = late.get(device, (float("nan"), float("nan")))
         rows.append(
             {
-                "name": row.name if row is not None else name,
+                "name": short_device_name(trace, device),
                 "device": device,
                 "busy": budget.busy_ns / window,
                 "compute": budget.compute_ns,

@@ -8,12 +8,12 @@ import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QFont, QPainter, QPen
 
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.look import theme
 from viewer.timeline.geometry.columns import Columns
 from viewer.timeline.geometry.gaps import Gaps
-from viewer.timeline.geometry.naming import kernel_name
 from viewer.timeline.geometry.stretches import dense_stretches
 from viewer.timeline.labels import TextCache
 

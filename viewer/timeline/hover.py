@@ -6,10 +6,10 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
-from viewer.timeline.geometry.naming import kernel_name
 from viewer.timeline.geometry.ticks import exact
 from viewer.timeline.kinds.base import shown_value, style_of
 from viewer.timeline.scene import Scene

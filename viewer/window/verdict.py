@@ -8,6 +8,7 @@ from PySide6.QtGui import QFont, QMouseEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model import Trace
+from parsers.model.names.devices import short_device_name
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.wording.verdict import (
@@ -154,7 +155,9 @@ class VerdictStrip(QWidget):
                 bar.chosen.connect(self._show_part)
                 self.bars.append(bar)
                 if thin:
-                    name = Label(device_name(trace, budget.device), "secondary", pixels=theme.SECONDARY_PX)
+                    name = Label(
+                        short_device_name(trace, budget.device), "secondary", pixels=theme.SECONDARY_PX
+                    )
                     grid.addWidget(name, row, 0)
                 grid.addWidget(bar, row, 1)
             grid.setColumnStretch(1, 1)
@@ -182,12 +185,3 @@ def gaps_by_cause(idle: IdleTable, device: int, t0: int, t1: int) -> dict[str, i
     high = first + int(np.searchsorted(idle.start[first:last], t1, side="left"))
     counts = np.bincount(idle.cause[low : max(low, high)], minlength=len(Cause)).tolist()
     return {cause.key: counts[cause] for cause in Cause}
-
-
-def device_name(trace: Trace, device: int) -> str:
-    """ "rank 2" where each rank has one GPU, else "GPU 1" or "rank 2 GPU 1"."""
-    each = trace.devices[device]
-    of_rank = [other for other in trace.devices if other.rank == each.rank]
-    if each.rank is None:
-        return f"GPU {each.id}"
-    return f"rank {each.rank}" if len(of_rank) == 1 else f"rank {each.rank} GPU {each.id}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -38,10 +37,10 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import TraceBuilder
+from parsers.model.names.steps import is_profiler_step
 
 I64 = npt.NDArray[np.int64]
 _NOTHING = np.empty(0, np.int64)
-_STEP = re.compile(r"^ProfilerStep\s*#\s*\d+")
 _CPU_EVENTS = (EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON)
 _LIMITS_OF_EXPORTERS = (1_000_000,)
 
@@ -171,7 +170,7 @@ def _note_oddities(columns: Columns, header: Header, table: Table, quality: Qual
 
 
 def _steps_to_their_lane(columns: Columns, strings: list[str], table: Table) -> None:
-    is_step = np.fromiter((_STEP.match(text) is not None for text in strings), bool, len(strings))
+    is_step = np.fromiter(map(is_profiler_step, strings), bool, len(strings))
     ranges = (table.kind == EventKind.REGION) | (
         table.kind == EventKind.CPU_OP
     )  # the latter until PyTorch 1.9

@@ -10,7 +10,7 @@ from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.messages import tensor_bytes
 from parsers.model import Attribute, EventKind
 from parsers.model.builder import TraceBuilder
-from parsers.model.collectives import collective_of, is_collective_kernel
+from parsers.model.names.collectives import collective_of, is_collective_kernel
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]

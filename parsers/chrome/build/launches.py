@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import numpy.typing as npt
 
 from parsers.chrome.build.quarantine import Table
 from parsers.model import GPU_WORK, Attribute, EventKind
 from parsers.model.builder import TraceBuilder
+from parsers.model.names.calls import WORK_CALLS, Call, call_of
+from parsers.model.names.per_name import judged
 
 I64 = npt.NDArray[np.int64]
 _NOTHING = np.empty(0, np.int64)
-_LAUNCHES = re.compile(r"launch|memcpy|memset|graph", re.IGNORECASE)
-_GRAPH = re.compile(r"graphlaunch", re.IGNORECASE)
 
 
 def link_launches(builder: TraceBuilder, table: Table) -> tuple[I64, I64]:
@@ -33,20 +31,17 @@ def link_launches(builder: TraceBuilder, table: Table) -> tuple[I64, I64]:
     if not calls.any() or not work.any():
         return _NOTHING, _NOTHING
     launch, number = events[calls], correlation[calls]
-    launches = np.fromiter(
-        (bool(_LAUNCHES.search(text)) for text in builder.strings), bool, len(builder.strings)
-    )
-    order = np.lexsort((start[launch], duration[launch], ~launches[name[launch]], number))
-    launch, number = launch[order], number[order]
+    call = judged(name[launch], builder.strings, call_of)
+    order = np.lexsort((start[launch], duration[launch], ~np.isin(call, WORK_CALLS), number))
+    launch, number, call = launch[order], number[order], call[order]
     first = np.concatenate(([True], number[1:] != number[:-1]))
-    launch, number = launch[first], number[first]
+    launch, number, call = launch[first], number[first], call[first]
     operation, wanted = events[work], correlation[work]
     place = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
     found = number[place] == wanted
+    in_graph = operation[found][call[place[found]] == Call.GRAPH_LAUNCH]
     operation, launch = operation[found], launch[place[found]]
     builder.link(operation, launch)
-    graphs = np.fromiter((bool(_GRAPH.search(text)) for text in builder.strings), bool, len(builder.strings))
-    in_graph = operation[graphs[name[launch]]]
     stated = builder.stated(Attribute.GRAPH_NODE)
     builder.attribute(Attribute.GRAPH_NODE, in_graph[~np.isin(in_graph, stated)], 1)
     return operation, launch

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from parsers.model.collectives import collective_of
+from parsers.model.names.collectives import collective_of
 
 _SIZES = {
     "double": 8,

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
+from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, union
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.frames import UserFrames
-from rules.analysis.names.per_name import named, numbers_of
 
 I64 = npt.NDArray[np.int64]
 

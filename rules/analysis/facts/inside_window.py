@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind
+from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.names.calls import Call
 from rules.analysis.names.families import Family
 
 I64 = npt.NDArray[np.int64]

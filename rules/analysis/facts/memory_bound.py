@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind
+from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.names.families import Family
-from rules.analysis.names.per_name import named
 
 I64 = npt.NDArray[np.int64]
 

@@ -7,9 +7,9 @@ import re
 import numpy as np
 
 from parsers.model import EventKind
+from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
-from rules.analysis.names.per_name import distinct
 
 _OF_TRAINING = re.compile(
     r"backward|autograd::engine|optim|zero_grad|(?<![a-z])bwd(?![a-z])|dgrad|wgrad|loss|gradient|adamw?(?![a-z])|"

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, EventKind, Progress, Trace
+from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import complement, union
@@ -18,7 +19,6 @@ from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.idle.culprits import Culprits
 from rules.analysis.idle.pieces import Gaps, Host, Pieces, gaps_of, pieces_of
 from rules.analysis.idle.threads import Threads
-from rules.analysis.names.calls import BLOCKING, WORK_CALLS, Call
 from rules.culprit import Culprit, reason
 from rules.thresholds import Thresholds, Unit, threshold
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind, Trace
+from parsers.model.names.calls import BLOCKING, Call
 from rules.analysis.idle.threads import Threads
-from rules.analysis.names.calls import BLOCKING, Call
 
 I64 = npt.NDArray[np.int64]
 

@@ -9,17 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Trace
+from parsers.model.names.calls import WORK_CALLS
+from parsers.model.names.devices import device_name
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
 from rules.analysis.idle.causes import Cause
-from rules.analysis.names.calls import WORK_CALLS
-from rules.analysis.names.kernels import readable_name
 from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Evidence
 from rules.culprit import NOBODY, Culprit, CulpritKind
-from rules.wording.phrases import device_name, share, shares, shortened
+from rules.wording.phrases import share, shares, shortened
 
 I64 = npt.NDArray[np.int64]
 
@@ -114,7 +115,7 @@ class IdleTime:
         names = trace.events.name[idle.next_operation[self.rows][ended]]
         total = np.bincount(names, self._length(self.rows)[ended])
         order = sorted(np.flatnonzero(total).tolist(), key=lambda name: (-total[name], trace.strings[name]))
-        return tuple((readable_name(trace.strings[name]), int(total[name])) for name in order)
+        return tuple((kernel_name(trace.strings[name]), int(total[name])) for name in order)
 
     @cached_property
     def intervals(self) -> Intervals:

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Trace
+from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.intervals import Intervals, contains
 from rules.analysis.idle.blocking import Blockers, read_back_calls
 from rules.analysis.idle.threads import Threads
-from rules.analysis.names.calls import BLOCKING, WORK_CALLS, Call
 
 I64 = npt.NDArray[np.int64]
 

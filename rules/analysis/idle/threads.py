@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, LaneKind, Progress, Trace
+from parsers.model.names.calls import Call, calls_of
+from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, union
-from rules.analysis.names.calls import Call, calls_of
-from rules.analysis.names.per_name import named
 from rules.analysis.names.regions import RegionRole, is_loader, roles_of
 
 I64 = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-from parsers.model.collectives import is_collective_kernel
+from parsers.model.names.collectives import is_collective_kernel
 from rules.analysis.names.patterns import Found, NamePatterns
 
 

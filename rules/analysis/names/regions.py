@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from parsers.model.names.collectives import is_communication_range
+from parsers.model.names.steps import numbered, says_step
 
 
 class RegionRole(IntEnum):
@@ -39,21 +41,11 @@ _NOT_INPUT = re.compile(
     r"parallel|gradients?|ckpt)(?![a-z])",
     re.IGNORECASE,
 )
-_STEP_WORDS = re.compile(
-    r"^(ProfilerStep#\d+|((train|training|eval|evaluation|test|val|validation|micro|global|"
-    r"generation|main|outer|inner)[ _-]?)?"
-    r"(step|steps|iter|iteration|loop|epoch|request|inference|train_?batch)[\s_#:.\-/=(\[]*\d*[)\]]*)$",
-    re.IGNORECASE,
-)
-_NUMBERED = re.compile(r"^(.*?)[\s_#:.\-/=(\[]*(\d+)[)\]]*$")
 _FRAMEWORK = re.compile(
     r"^(Optimizer\.(step|zero_grad)#|DistributedDataParallel\.|FSDP::|FullyShardedDataParallel|DDP|"
     r"torch/|torch\.|Torch-Compiled|##? ?Call |PyTorch|autograd::|aten::|async_compile|compile_fx|inductor|dynamo|"
     r"triton|pass\.|_?Torch|nn\.Module|## |cub::|thrust::|rocprim::|cublas[A-Z]|cudnn[A-Z]|TensorRT:)|"
     r"\.<locals>|_data: compile_id|compile_id=",
-)
-_COMMUNICATION = re.compile(
-    r"^(nccl|rccl|c10d|gloo|record_param_comms|ncclx|mpi|MPI_)[:_A-Z]|^nccl\w+$", re.IGNORECASE
 )
 
 
@@ -61,12 +53,6 @@ LEAST_COUNTED = 2
 _PARTS = re.compile(
     r"layer|block|module|stage|head|bucket|expert|conv|attn|attention|mlp|level|rank|worker", re.IGNORECASE
 )
-
-
-def numbered(name: str) -> tuple[str, int] | None:
-    """``("step", 5)`` for "step_5", "step 5" or "Step#5"; None for a name without a number at its end."""
-    match = _NUMBERED.match(name)
-    return (match[1], int(match[2])) if match and match[1] else None
 
 
 def is_loader(name: str) -> bool:
@@ -85,11 +71,11 @@ def role_of(name: str) -> RegionRole:
     """The role of a region by its name."""
     if _LOADER.search(name):
         return RegionRole.INPUT
-    if _COMMUNICATION.match(name):
+    if is_communication_range(name):
         return RegionRole.COMMUNICATION
     if _FRAMEWORK.search(name):
         return RegionRole.FRAMEWORK
-    if _STEP_WORDS.match(name):
+    if says_step(name):
         return RegionRole.STEP
     if is_input(name):
         return RegionRole.INPUT

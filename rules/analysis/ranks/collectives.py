@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, Trace
-from parsers.model.collectives import collective_of
+from parsers.model.names.collectives import collective_of
 
 I64 = npt.NDArray[np.int64]
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import derived
+from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, measure, union
 from rules.analysis.idle.causes import Cause
@@ -302,7 +303,7 @@ class Ranks:
                 RankRow(
                     device=device,
                     rank=found.rank,
-                    name=f"rank {found.rank}" if found.rank is not None else f"GPU {found.id}",
+                    name=short_device_name(self.analysis.trace, device),
                     busy_ns=budget.busy_ns,
                     compute_ns=budget.compute_ns,
                     communication_ns=length(whole),

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from rules.analysis.names.regions import numbered
+from parsers.model.names.steps import numbered
 
 _WORD = re.compile(
     r"(?<![a-z])(step|iter|iteration|batch|request|inference|token|decode|prefill|generate|generation|sample|frame|"

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
-from rules.analysis.names.per_name import named
+from parsers.model.names.per_name import named
 from rules.analysis.names.regions import RegionRole, role_of
 
 I64 = npt.NDArray[np.int64]

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind, EventKind, Trace
+from parsers.model.names.kernels import base_name
+from parsers.model.names.per_name import distinct, named
 from rules.analysis.names.families import Family, classify
-from rules.analysis.names.kernels import base_name
-from rules.analysis.names.per_name import distinct, named
 from rules.analysis.steps.recurrence import COMPLETE, Cycles, cycles_in
 
 I64 = npt.NDArray[np.int64]

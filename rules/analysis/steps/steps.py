@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from parsers.model.names.calls import Call, calls_of
+from parsers.model.names.per_name import distinct
+from parsers.model.names.steps import numbered
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import length, union
-from rules.analysis.names.calls import Call, calls_of
-from rules.analysis.names.per_name import distinct
-from rules.analysis.names.regions import numbered
 from rules.analysis.steps.marks import Mark, follow_on, mark_of
 from rules.analysis.steps.region_cycles import cycles_of_regions
 from rules.analysis.steps.repetition import repetitions

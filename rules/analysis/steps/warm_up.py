@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import EventKind
+from parsers.model.names.calls import Call
+from parsers.model.names.steps import numbered
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.idle.lost_time import any_stream
-from rules.analysis.names.calls import Call
-from rules.analysis.names.regions import numbered
 from rules.analysis.steps.steps import Step
 from rules.base import Evidence
 from rules.wording.words import Words, ours

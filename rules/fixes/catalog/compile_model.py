@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from parsers.model.names.calls import Call
+from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.memory_bound import memory_bound
-from rules.analysis.names.calls import Call
 from rules.analysis.names.families import Family
-from rules.analysis.names.per_name import named
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind
+from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import size
 from rules.analysis.analysis import Analysis
-from rules.analysis.names.calls import WORK_CALLS
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, per_step, together, without_calls

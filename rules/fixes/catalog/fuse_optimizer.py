@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
-from rules.analysis.names.calls import Call
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, host_time_times, together

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import CopyKind
+from parsers.model.names.calls import WORK_CALLS
 from rules.analysis.analysis import Analysis
-from rules.analysis.names.calls import WORK_CALLS
 from rules.category import Category
 from rules.culprit import Culprit, CulpritKind
 from rules.fixes.base import Proposal, fix

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind
+from parsers.model.names.calls import Call
+from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.analysis.names.calls import Call
-from rules.analysis.names.per_name import named
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting

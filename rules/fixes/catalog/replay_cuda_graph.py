@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.training import is_training
-from rules.analysis.names.calls import Call
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay

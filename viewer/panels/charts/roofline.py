@@ -14,13 +14,13 @@ from PySide6.QtGui import QColor, QFont
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model import KernelProfile
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, operations, three_digits
 from rules.kernels.roofline import Point, Roof, Roofline, distance, roofline
 from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.charts.plot import Axis, Plot
 from viewer.panels.charts.roof_names import NamePlaces
-from viewer.timeline.geometry.naming import kernel_name
 
 LEAST_DOT, MOST_DOT = 7.0, 17.0
 MOST_KERNELS = 4000

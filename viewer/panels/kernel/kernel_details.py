@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import KernelProfile
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.idle.causes import Cause
 from rules.kernels.checks.compute import instruction_pipes, pipes
@@ -30,7 +31,6 @@ from viewer.panels.charts.memory_flow import MemoryDiagram
 from viewer.panels.tables.table_model import Column
 from viewer.panels.tables.table_view import TableView
 from viewer.statistics.kernel_report import VERDICTS, memory_flow
-from viewer.timeline.geometry.naming import kernel_name
 
 METRIC_COLUMNS = (
     Column("metric", "Metric"),

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import EventKind, Progress
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from viewer.document import Area, Document
 from viewer.kept.changed_files import changed_files
@@ -30,7 +31,7 @@ from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap
 from viewer.statistics.event_search import Walk
-from viewer.timeline.geometry.naming import kernel_name, plain_name, python_name
+from viewer.timeline.geometry.naming import plain_name, python_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from parsers.model import Lane, LaneKind, Trace
+from parsers.model.names.kernels import kernel_name
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
-from viewer.timeline.geometry.naming import kernel_name
 from viewer.timeline.kinds.base import LaneStyle, Place, StyledRow, Wish, lane_style
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from parsers.model import Lane, LaneKind
+from parsers.model.names.steps import step_number
 from rules.analysis.idle.causes import Cause
 from viewer.timeline.kinds.base import LaneStyle, Nested, Place, StyledRow, Wish, lane_style, stable_number
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 _CAUSE = "cause "
 _SERIES = "series "
-_STEP = re.compile(
-    r"^(?:profiler|train(?:ing)?|eval)?[ _]?(?:step|iter(?:ation)?)[ _#:.]*\d+$", re.IGNORECASE
-)
 _NUMBER = re.compile(r"\d+")
 _WORDS = (
     ("backward", re.compile(r"backward|\bbwd\b|autograd", re.IGNORECASE)),
@@ -39,7 +37,7 @@ class _Named(LaneStyle):
     def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
         if name in culprits:
             return f"{_CAUSE}{int(culprits[name])}"
-        if _STEP.search(name):
+        if step_number(name) is not None:
             return "step"
         word = next((word for word, pattern in _WORDS if pattern.search(name)), "")
         return word or f"{_SERIES}{stable_number(_NUMBER.sub('#', name)) % 10}"

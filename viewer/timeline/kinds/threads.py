@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from parsers.model import Lane, LaneKind, Trace
+from parsers.model.names.calls import Call, call_of
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.idle.causes import Cause
 from viewer.timeline.geometry.naming import python_name
@@ -18,15 +18,12 @@ if TYPE_CHECKING:
     from viewer.look.theme import Theme
 
 _THREADS = ("#5f86cf", "#8f84cf", "#5aa39a", "#b07fae", "#8c9a5b", "#6f93b8")
-_CALLS = (
-    ("launch", re.compile(r"launch", re.IGNORECASE)),
-    ("wait", re.compile(r"synchronize|StreamWaitEvent|EventQuery", re.IGNORECASE)),
-    ("copy", re.compile(r"memcpy|memset|prefetch", re.IGNORECASE)),
-    (
-        "memory",
-        re.compile(r"malloc|free|hostalloc|memalloc|hostregister|mempool|memcreate|memmap", re.IGNORECASE),
-    ),
-)
+_CALLS = {
+    "launch": (Call.LAUNCH, Call.GRAPH_LAUNCH),
+    "wait": (Call.SYNCHRONIZE,),
+    "copy": (Call.COPY, Call.BLOCKING_COPY, Call.MEMSET),
+    "memory": (Call.ALLOCATE,),
+}
 
 
 @lane_style
@@ -90,7 +87,8 @@ class CudaApiStyle(LaneStyle):
     wish: ClassVar[Wish] = Wish(34, 18, 2)
 
     def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
-        return next((group for group, pattern in _CALLS if pattern.search(name)), "other calls")
+        call = call_of(name)
+        return next((group for group, calls in _CALLS.items() if call in calls), "other calls")
 
     def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
         if key == "wait":

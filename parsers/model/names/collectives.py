@@ -30,6 +30,9 @@ _IN_LIBRARY = (
     "all_to_all",
     "node_ll::",
 )
+_RANGE = re.compile(
+    r"(?:nccl|ncclx|rccl|c10d|gloo|nvshmem|mpi)[:_A-Z]|nccl\w+$|record_param_comms", re.IGNORECASE
+)
 _NAMES = (
     ("reducescatter", re.compile(r"reduce_?scatter", re.IGNORECASE)),
     ("allreduce", re.compile(r"all_?reduce|cross_device_reduce", re.IGNORECASE)),
@@ -52,6 +55,11 @@ def is_collective_kernel(name: str) -> bool:
         if not any(text in lower for text in _IN_LIBRARY):
             return False
     return _LIBRARY.search(name) is not None
+
+
+def is_communication_range(name: str) -> bool:
+    """Whether a range's name says that a communication library made it, or the framework around its call."""
+    return _RANGE.match(name) is not None
 
 
 def collective_of(name: str) -> str:

@@ -1,15 +1,19 @@
-"""What a CUDA or HIP API call does, by its name: launches, copies, blocks, allocates, loads code."""
+"""What a call of CUDA, HIP, Unified Runtime or Level Zero does: launches, copies, blocks, allocates, loads code."""
 
 from __future__ import annotations
 
 import re
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
-from rules.analysis.names.per_name import distinct
+from parsers.model.lanes import EventKind
+from parsers.model.names.per_name import distinct
+
+if TYPE_CHECKING:
+    from parsers.model.trace import Trace
 
 
 class Call(IntEnum):
@@ -28,11 +32,13 @@ class Call(IntEnum):
 
 
 # The "ptsz"/"_v2"/"_v7000" endings of per-thread-stream and versioned entry points are part of recorded names.
-_ENDING = r"(_ptsz|_ptds|_v\d+|_spt)*$"
+# XProf adds which graph is launched.
+_ENDING = r"(_ptsz|_ptds|_v\d+|_spt)*( \([^()]*\))?$"
 _PATTERNS = (
     (
         Call.SYNCHRONIZE,
         r"(cuda|hip)(Device|Stream|Event|Thread)Synchronize|cu(Ctx|Stream|Event)Synchronize|hipCtxSynchronize|"
+        r"urEventWait|urQueueFinish|ze(Event|Fence)HostSynchronize|zeCommandQueueSynchronize|"
         r"np\.(asarray|array)\(jax\.Array\)|(.*::)?Await\w*|.*Block(Host)?Until(Done|Ready)\w*|block_until_ready",
     ),
     (
@@ -42,7 +48,8 @@ _PATTERNS = (
         r"MallocFromPoolAsync|MemPoolTrimTo)|"
         r"cuMem(Alloc|Free|AllocHost|FreeHost|HostAlloc|HostRegister|HostUnregister|AllocManaged|AllocPitch|AllocAsync|"
         r"FreeAsync|PoolTrimTo|Create|Release|Map|Unmap|SetAccess|AddressReserve|AddressFree|AllocFromPoolAsync)|"
-        r"hipMem(Create|Release|Map|Unmap|SetAccess|AddressReserve|AddressFree)",
+        r"hipMem(Create|Release|Map|Unmap|SetAccess|AddressReserve|AddressFree)|"
+        r"urUSM((Host|Device|Shared)Alloc|Free)|zeMem(Alloc(Host|Device|Shared)|Free)",
     ),
     (Call.GRAPH_LAUNCH, r"(cuda|cu|hip)GraphLaunch"),
     (Call.GRAPH_BUILD, r"(cuda|cu|hip)(Graph(Instantiate\w*|ExecUpdate|Upload)|StreamEndCapture)"),
@@ -51,15 +58,23 @@ _PATTERNS = (
         r"(cu|hip)(Module(Load|Unload|LoadData|LoadDataEx|LoadFatBinary|GetFunction)|Library(Load\w*|GetKernel|Unload)|"
         r"Link(Create|AddData|AddFile|Complete))|hiprtcCompileProgram|(cuda|cu)(GetFuncBySymbol|KernelGetFunction)",
     ),
-    (Call.MEMSET, r"(cuda|hip)Memset\w*|cuMemset\w*|hipMemset\w*"),
+    (
+        Call.MEMSET,
+        r"(cuda|hip)Memset\w*|cuMemset\w*|hipMemset\w*|urEnqueue(USM|MemBuffer)Fill\w*|zeCommandListAppendMemoryFill",
+    ),
     (
         Call.BLOCKING_COPY,
         r"(cuda|hip)Memcpy(2D|3D|Peer|ToSymbol|FromSymbol|DtoH|HtoD|DtoD)?|cuMemcpy(HtoD|DtoH|DtoD|2D|3D)?",
     ),
-    (Call.COPY, r"(cuda|hip)Memcpy\w*|cuMemcpy\w*|(cuda|cu)MemPrefetchAsync"),
+    (
+        Call.COPY,
+        r"(cuda|hip)Memcpy\w*|cuMemcpy\w*|(cuda|cu)MemPrefetchAsync|urEnqueueUSMMemcpy\w*|"
+        r"urEnqueueMem(Buffer|Image)(Copy|Read|Write)\w*|zeCommandListAppendMemoryCopy\w*",
+    ),
     (
         Call.LAUNCH,
-        r"(cuda|cu|hip)\w*Launch\w*|hipExtModuleLaunchKernel|hipHccModuleLaunchKernel|__hipPushCallConfiguration",
+        r"(cuda|cu|hip)\w*Launch\w*|hipExtModuleLaunchKernel|hipHccModuleLaunchKernel|__hipPushCallConfiguration|"
+        r"urEnqueueKernelLaunch\w*|zeCommandListAppendLaunch\w*",
     ),
 )
 _COMPILED = tuple((call, re.compile(f"(?:{pattern}){_ENDING}")) for call, pattern in _PATTERNS)

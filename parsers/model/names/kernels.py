@@ -1,0 +1,195 @@
+"""Kernel names as different tools print them: a kernel's own name, the short one to show, and one to compare."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namespace\)::|_GLOBAL__N__\w+::")
+ONE_IS_SHORT = 0.8  # one spelling is the function name alone
+_SPELLING = frozenset({"void", "at", "native", "const", "std", "array", "char", "instance", "lambda"})
+_SAME = {"false": "0", "true": "1"}
+_TYPE_OF_NUMBER = re.compile(r"(?<=\d)(?:ull|ul|u|ll|l)\b", re.IGNORECASE)
+_NO_MATTER = re.compile(r"\b(?:const|void)\b")
+_LAMBDA = re.compile(r"[\[{]lambda\([^\[\]{}]*\)\s*(?:#|\(instance\s*)(\d+)\)?[\]}]")
+_PARENTHESES = re.compile(r"\([^()]*\)")
+_TRUTH = re.compile(r"\b(?:true|false)\b")
+_WORD = re.compile(r"[A-Za-z_]\w*|\d+")
+_LONGEST = 400
+_WRAPPER = re.compile(
+    r"(?:unrolled_|vectorized_)?elementwise_kernel(?:_with_index|_unrolled)?|vectorized_layer_norm_kernel|reduce_kernel|"
+    r"vectorized_elementwise_kernel|multi_tensor_apply_kernel|index_elementwise_kernel|Kernel2?|device_kernel|"
+    r"distribution_elementwise_grid_stride_kernel"
+)
+_ONLY_WRAPPERS = frozenset({"Kernel", "Kernel2", "device_kernel"})
+_CARRIED = re.compile(
+    r"(?P<cuda>[A-Za-z]\w*?)(?:_kernel_cuda|_cuda_kernel|_kernel_impl|_cuda_out|(?:CUDA)?KernelImpl)\b|"
+    r"launch_(?P<launch>[A-Za-z]\w*)|"
+    r"(?P<before>[A-Za-z]\w*?)(?:Functor(?:OnSelf)?_?|_functor|Ops\b)(?P<after>\w*)|(?P<kernel>[A-Za-z]\w*?)_kernel\b|"
+    r"(?P<cutlass>cutlass\w*+)(?!::|$)"
+)
+_HOLLOW = frozenset(
+    {"AUnary", "BUnary", "Binary", "CUDA", "Reduce", "func", "gpu", "legacy_kernel_impl", "gpu_kernel"}
+)
+_PLAIN = re.compile(r"\[?(?:CUDA )?mem(?:cpy|set)\b", re.IGNORECASE)
+_CAST = re.compile(r"^\([\w: ]+\)")
+_MOST_ARGUMENTS = 3
+
+
+@lru_cache(maxsize=65536)
+def base_name(name: str) -> str:
+    """The function's own name, without return type, namespaces, template arguments and parameters.
+
+    "void at::native::vectorized_elementwise_kernel<4, ...>(int, ...)" becomes "vectorized_elementwise_kernel".
+    """
+    last = _qualified(name).rpartition("::")[2].strip()
+    return last.rpartition(" ")[2] or last or name.strip()
+
+
+def _qualified(name: str) -> str:
+    """The name with its namespaces and return type, without template arguments and parameters."""
+    plain = "".join(letter for letter, depth in _outside_of_parameters(name) if depth == 0)
+    return plain.split("[")[0].strip().removesuffix("::")
+
+
+@lru_cache(maxsize=20_000)
+def kernel_name(name: str) -> str:
+    """The name to show: a kernel's own; for PyTorch's generic wrappers the operation they carry, too."""
+    if _PLAIN.match(name):
+        return " ".join(name.split())
+    text = name[:_LONGEST].strip()
+    own = base_name(text)
+    if own == "kernel":
+        own = "::".join(_qualified(text).split("::")[-2:]).rpartition(" ")[2]
+    if _WRAPPER.fullmatch(own):
+        templates = text[text.find("<") :]
+        carried = _carried(templates)
+        if own in _ONLY_WRAPPERS:
+            return carried or re.split(r"[<>(,]", templates[1:])[0].rpartition("::")[2].strip() or own
+        if carried:
+            return f"{carried} · {own}"
+    return own
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """``kernel_name`` of each; kernels that share one get the template arguments in which they differ."""
+    shown = [kernel_name(name) for name in names]
+    alike: dict[str, list[int]] = {}
+    for place, short in enumerate(shown):
+        alike.setdefault(short, []).append(place)
+    for short, places in alike.items():
+        arguments = [
+            [_plain_argument(each) for each in _template_arguments(names[place][:_LONGEST])]
+            for place in places
+        ]
+        if len(places) < 2 or len({len(each) for each in arguments}) > 1:
+            continue
+        differing = [at for at, values in enumerate(zip(*arguments, strict=True)) if len(set(values)) > 1]
+        for place, values in zip(places, arguments, strict=True):
+            if told := ", ".join(values[at] for at in differing[:_MOST_ARGUMENTS]):
+                shown[place] = f"{short} <{told}>"
+    return shown
+
+
+def _template_arguments(name: str) -> list[str]:
+    """The arguments of the first template of a name."""
+    arguments: list[str] = []
+    depth, begin = 0, 0
+    for place, letter in enumerate(name):
+        if letter in "<(":
+            depth += 1
+            begin = place + 1 if letter == "<" and depth == 1 else begin
+        elif letter in ">)":
+            depth -= 1
+        if (depth == 0 and letter == ">") or (depth == 1 and letter == ","):
+            arguments.append(name[begin:place].strip())
+            begin = place + 1
+        if depth == 0 and letter == ">":
+            return arguments
+    return arguments
+
+
+def _plain_argument(text: str) -> str:
+    """An argument without casts, namespaces and templates of its own; of a lambda, the function it stands in."""
+    bare = _without(_CAST.sub("", text.replace("(anonymous namespace)::", "")), "<", ">")
+    return re.split(r"[({]", bare)[0].strip(" :").rsplit("::", 1)[-1]
+
+
+def _carried(templates: str) -> str:
+    for found in _CARRIED.finditer(templates):
+        before, after = found["before"], found["after"]
+        name = after if before in _HOLLOW and after else before
+        name = name or found["cuda"] or found["launch"] or found["kernel"] or found["cutlass"]
+        if name and name not in _HOLLOW:
+            return name
+    return ""
+
+
+def _without(text: str, opening: str, closing: str) -> str:
+    """``text`` without what stands in brackets; an operator such as ``operator()`` keeps its brackets."""
+    kept: list[str] = []
+    depth = 0
+    for letter in text:
+        if letter == opening:
+            depth += 1
+        elif letter == closing and depth:
+            depth -= 1
+        elif not depth:
+            kept.append(letter)
+    return "".join(kept)
+
+
+def _outside_of_parameters(name: str) -> list[tuple[str, int]]:
+    """(letter, depth of template brackets) of what stands before the parameter list; brackets become spaces."""
+    depth = 0
+    kept: list[tuple[str, int]] = []
+    started = False
+    plain = _ANONYMOUS.sub("", name.strip())
+    for at, letter in enumerate(plain):
+        if letter == "(" and depth == 0 and started:
+            break
+        started = started or not letter.isspace()
+        if letter == "<":
+            depth += 1
+        elif letter == ">" and depth and plain[at - 1] != "-":
+            depth -= 1
+        else:
+            kept.append((letter, depth))
+            continue
+        kept.append((" ", max(depth, 1)))
+    return kept
+
+
+@lru_cache(maxsize=65536)
+def comparable_name(name: str) -> str:
+    """One spelling for all tools: without what stands in parentheses, which some abbreviate, const, and spaces.
+
+    "void f<(int)4, (bool)1>(T1, T2)" and "void f<4u, true>(float const*, int)" both become "f<4,1>".
+    """
+    text = _LAMBDA.sub(r"lambda#\1", _ANONYMOUS.sub("", name.strip()))
+    removed = 1
+    while removed:
+        text, removed = _PARENTHESES.subn("", text)
+    text = _NO_MATTER.sub("", _TYPE_OF_NUMBER.sub("", text))
+    return "".join(_TRUTH.sub(lambda word: _SAME[word[0]], text).split()) or name
+
+
+@lru_cache(maxsize=65536)
+def _words(name: str) -> Counter[str]:
+    """The words before the parameters; one tool writes those as placeholders, so they tell nothing."""
+    text = "".join(letter for letter, _ in _outside_of_parameters(name))
+    words = (_SAME.get(each, each) for each in _WORD.findall(text))
+    return Counter(each for each in words if each not in _SPELLING)
+
+
+def similarity(one: str, other: str) -> float:
+    """0 to 1: how much two spellings of kernels with the same base name have in common."""
+    if one == other:
+        return 1.0
+    if one == base_name(other) or other == base_name(one):
+        return ONE_IS_SHORT
+    first, second = _words(one), _words(other)
+    union = (first | second).total()
+    return 0.99 * (first & second).total() / union if union else 0.0

@@ -1,0 +1,66 @@
+"""What follows from an event's name: found out once for each name, not for each event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.events import EventTable
+
+I8 = npt.NDArray[np.int8]
+I64 = npt.NDArray[np.int64]
+
+
+class Named(Protocol):
+    """What has named events: a trace."""
+
+    @property
+    def strings(self) -> Sequence[str]:
+        """The names."""
+
+    @property
+    def events(self) -> EventTable:
+        """Events, whose names are indices into the strings."""
+
+
+def distinct(names: npt.NDArray[np.int32]) -> I64:
+    """The different names among these, ascending, without sorting them all."""
+    return np.flatnonzero(np.bincount(names)) if len(names) else np.empty(0, np.int64)
+
+
+def judged(names: npt.NDArray[np.int32], strings: Sequence[str], judge: Callable[[str], int]) -> I64:
+    """What ``judge`` says of each name, an index into ``strings``; it is asked once for each of them."""
+    table = np.zeros(len(strings), np.int64)
+    for name in distinct(names).tolist():
+        table[name] = judge(strings[name])
+    return table[names]
+
+
+def numbers_of(trace: Named, events: I64, number: Callable[[str], int]) -> I64:
+    """``number`` of each event's name."""
+    return judged(trace.events.name[events], trace.strings, number)
+
+
+def named(trace: Named, events: I64, wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+    """Whether each event's name is wanted."""
+    return numbers_of(trace, events, wanted) > 0
+
+
+class PerString:
+    """``judge`` is asked once for each string, however many events bear it; ``strings`` may grow."""
+
+    def __init__(self, strings: Sequence[str], judge: Callable[[str], int]) -> None:
+        self._strings = strings
+        self._judge = judge
+        self._values = np.empty(0, np.int8)
+
+    def of(self, names: npt.NDArray[np.int32]) -> I8:
+        """The number of each name's string."""
+        known = len(self._values)
+        if len(self._strings) > known:
+            new = np.fromiter((self._judge(text) for text in self._strings[known:]), np.int8)
+            self._values = np.concatenate((self._values, new))
+        return self._values[names]

@@ -1,0 +1,44 @@
+"""What the name of a range says about steps: one numbered step, a word for a step, a number at its end."""
+
+from __future__ import annotations
+
+import re
+
+_OF_A_RUN = r"profiler|train|training|eval|evaluation|test|val|validation|inference|generation|global|main|outer|inner"
+_BETWEEN = r"[\s_#:.\-/=(\[]*"
+_NUMBERED_STEP = re.compile(
+    rf"^(?:(?:{_OF_A_RUN}|optim|optimizer){_BETWEEN})?(?:step|iter|iteration){_BETWEEN}(\d{{1,18}})[)\]]?$",
+    re.IGNORECASE,
+)
+_STEP = re.compile(
+    rf"^(?:(?:{_OF_A_RUN}|micro)[ _-]?)?(?:steps?|iter|iteration|loop|epoch|request|inference|train_?batch)"
+    rf"{_BETWEEN}\d*[)\]]*$",
+    re.IGNORECASE,
+)
+_PROFILERS = re.compile(r"^ProfilerStep\s*#\s*\d+")
+_NUMBERED = re.compile(rf"^(.*?){_BETWEEN}(\d+)[)\]]*$")
+
+
+def is_profiler_step(name: str) -> bool:
+    """Whether a range is the mark that PyTorch's profiler itself makes for a step."""
+    return _PROFILERS.match(name) is not None
+
+
+def step_number(name: str) -> int | None:
+    """5 for "step_5", "Iteration 5", "train_step 5" or "ProfilerStep#5": one step of a run; None for any other name."""
+    match = _NUMBERED_STEP.match(name.strip())
+    return int(match[1]) if match else None
+
+
+def says_step(name: str) -> bool:
+    """Whether a name stands for a step, a part of one or many of them, numbered or not: "micro step", "epoch 3".
+
+    "optimizer step" is none: that is a phase of every step.
+    """
+    return _STEP.match(name) is not None
+
+
+def numbered(name: str) -> tuple[str, int] | None:
+    """``("step", 5)`` for "step_5", "step 5" or "Step#5"; None for a name without a number at its end."""
+    match = _NUMBERED.match(name)
+    return (match[1], int(match[2])) if match and match[1] else None
