@@ -87,6 +87,10 @@ class Category(StrEnum):
     )
     MEMORY_PEAK = "memory-peak", _Traits(next_recording=NextRecording.MEMORY)
     UNEXPLAINED_IDLE = "unexplained-idle"
+    WHAT_WAS_RECORDED = (
+        "what-was-recorded",
+        _Traits(accuses=False, next_recording=NextRecording.LATER_STEPS),
+    )
     GPU_BOUND = (
         "gpu-bound",
         _Traits(Family.GEMM, accuses=False, next_recording=NextRecording.KERNEL_COUNTERS),

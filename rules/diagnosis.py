@@ -15,6 +15,7 @@ from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.analysis.facts.clocks import has_clocks
+from rules.analysis.facts.subject import subject_of
 from rules.base import Finding, Need, rules
 from rules.ranking import ranked
 from rules.thresholds import DEFAULTS, Thresholds
@@ -46,7 +47,7 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
     """Check every rule whose needs the trace meets; findings come in the order of ``rules.ranking``."""
     trace, progress = analysis.trace, progress or Progress()
     reader = Reader.of(trace)
-    missing = {need: reason for need in Need if (reason := _unmet(trace, need))}
+    missing = {need: reason for need in Need if (reason := _unmet(analysis, need))}
     catalog = rules()
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
@@ -111,11 +112,14 @@ def _is_memory(counter: str) -> bool:
     return _MEMORY.search(counter) is not None
 
 
-def _unmet(trace: Trace, need: Need) -> Words:
+def _unmet(analysis: Analysis, need: Need) -> Words:
     """Why a need is not met; empty when it is."""
+    trace = analysis.trace
+    if need is Need.GPU_EVENTS:
+        return "" if len(trace.gpu_operations) and subject_of(analysis) is None else _no_run(trace, need)
     kinds = set(trace.events.kind.tolist()) if len(trace.events) < 4096 else _kinds(trace)
     met = {
-        Need.GPU_EVENTS: len(trace.gpu_operations) > 0,
+        Need.GPU_OPERATIONS: len(trace.gpu_operations) > 0,
         Need.API_CALLS: EventKind.API in kinds,
         Need.LAUNCH_LINKS: len(trace.links.operation) > 0,
         Need.CPU_EVENTS: bool(kinds & {EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON}),
@@ -127,6 +131,10 @@ def _unmet(trace: Trace, need: Need) -> Words:
         Need.KERNEL_COUNTERS: bool(trace.kernels),
     }
     return "" if met[need] else need.value
+
+
+def _no_run(trace: Trace, need: Need) -> Words:
+    return need.value if len(trace.gpu_operations) else Need.GPU_OPERATIONS.value
 
 
 def _kinds(trace: Trace) -> set[int]:

@@ -13,12 +13,19 @@ _LOUDNESS = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2, Severity.INF
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings by the share of their window that they could give back, largest first.
+    """Findings by the share of their window that they could give back, largest first; before all what was recorded.
 
     Launch overhead is what is left when no call or region can be named. It comes after findings of its own severity
     that name one and are about as large (``AS_LARGE``), and everything else stays in the order of its size.
     """
-    order = sorted(findings, key=lambda each: (-each.share, _LOUDNESS[each.severity]))
+    order = sorted(
+        findings,
+        key=lambda each: (
+            each.category is not Category.WHAT_WAS_RECORDED,
+            -each.share,
+            _LOUDNESS[each.severity],
+        ),
+    )
     for rest in [each for each in order if each.category is Category.LAUNCH_BOUND]:
         at = next(place for place, each in enumerate(order) if each is rest)
         last = max((place for place, each in enumerate(order) if _is_as_large(each, rest)), default=at)

@@ -11,6 +11,7 @@ from parsers.model import DerivedValues, Progress, Trace, derived
 from parsers.model.names.per_name import distinct
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import Intervals, length
+from rules.analysis.facts.analysed_time import AnalysedTime, analysed_time
 from rules.analysis.facts.budget import Budget, budget_of
 from rules.analysis.facts.device_time import DeviceTime, busy_parts, idle_parts
 from rules.analysis.facts.host_language import host_code
@@ -48,25 +49,14 @@ class Analysis:
         return tuple(step for step in self.steps if step.steady)
 
     @derived
-    def window(self) -> tuple[int, int]:
-        """The analysed time: the steady steps, else first to last GPU operation, else the whole trace.
+    def analysed(self) -> AnalysedTime:
+        """The analysed time, and what was set aside before it."""
+        return analysed_time(self.trace, self.steady_steps)
 
-        With several ranks, the median of their first starts to the median of their last ends.
-        """
-        if self.steady_steps:
-            ranks = sorted({step.rank if step.rank is not None else -1 for step in self.steady_steps})
-            mine = [
-                [step for step in self.steady_steps if (step.rank if step.rank is not None else -1) == rank]
-                for rank in ranks
-            ]
-            start = int(np.median([min(step.start for step in steps) for steps in mine]))
-            return start, int(np.median([max(step.end for step in steps) for steps in mine]))
-        operations = self.trace.gpu_operations
-        if len(operations):
-            return int(self.trace.events.start[operations].min()), int(
-                self.trace.events.end[operations].max()
-            )
-        return 0, self.trace.duration
+    @property
+    def window(self) -> tuple[int, int]:
+        """The analysed time: the steady steps, else first to last GPU operation, else the whole trace."""
+        return self.analysed.start, self.analysed.end
 
     @property
     def window_ns(self) -> int:

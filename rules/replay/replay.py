@@ -10,6 +10,7 @@ import numpy as np
 
 from parsers.model import EventKind, derived
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.subject import subject_of
 from rules.replay.device import DeviceNodes, device_nodes
 from rules.replay.host import HostNodes, host_nodes
 from rules.replay.order import NoOrder
@@ -143,6 +144,8 @@ def _made(analysis: Analysis) -> Replay:
     operations = trace.gpu_operations
     if not len(operations):
         return Replay(analysis, None, "no GPU activity was recorded")
+    if subject_of(analysis) is not None:
+        return Replay(analysis, None, "what was recorded is no run")
     if EventKind.API not in trace.kinds or not len(trace.links.operation):
         return Replay(analysis, None, "the recording does not say which call launched which GPU operation")
     t0, t1 = analysis.window

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from parsers.model import Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.budget import Budget
@@ -71,9 +72,11 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     problem = first_problem(diagnosis)
     if problem is not None:
         return problem.title
-    for finding in diagnosis.findings:
-        if finding.category is Category.GPU_BOUND:
-            return finding.title
+    told = {finding.category: finding for finding in reversed(diagnosis.findings)}
+    if shows_no_run(analysis, diagnosis):
+        return told[Category.WHAT_WAS_RECORDED].title
+    if Category.GPU_BOUND in told:
+        return told[Category.GPU_BOUND].title
     if trace.kernels and not len(trace.gpu_operations):
         return f"{len(trace.kernels)} profiled kernels, none with a fault worth fixing first"
     if not len(trace.gpu_operations):
@@ -82,10 +85,20 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     return unaccused or "Nothing stands out: no check found a loss above 5 %"
 
 
+def shows_no_run(analysis: Analysis, diagnosis: Diagnosis) -> bool:
+    """Whether what was recorded is a capture, first use or hardly anything: shares of its time would mislead."""
+    found = any(finding.category is Category.WHAT_WAS_RECORDED for finding in diagnosis.findings)
+    return found and analysis.analysed.set_aside is None
+
+
+def gpus_that_ran(trace: Trace) -> list[int]:
+    """The GPUs that ran something: one that only a log or a memory counter mentions is no idle one."""
+    return [index for index in range(len(trace.devices)) if len(trace.operations_of_device(index))]
+
+
 def _largest_idle(analysis: Analysis) -> str:
     """What to say of a GPU that idles although no rule accuses anything; empty where it hardly does."""
-    devices = range(len(analysis.trace.devices))
-    budgets = [analysis.budget(device, *analysis.window) for device in devices]
+    budgets = [analysis.budgets(device) for device in analysis.active_devices]
     budget = max((each for each in budgets if each.window_ns), key=_idle_share, default=None)
     if budget is None or _idle_share(budget) < NOTEWORTHY_IDLE:
         return ""

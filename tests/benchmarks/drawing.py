@@ -17,6 +17,7 @@ import numpy as np
 
 from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.analysed_time import AnalysedTime
 from rules.analysis.idle.causes import IdleTable
 from rules.culprit import Culprit, CulpritKind
 
@@ -86,7 +87,7 @@ def with_gaps(trace: Trace, count: int) -> Analysis:
     analysis = Analysis(trace)
     Analysis.idle.keep(analysis, idle)
     Analysis.steps.keep(analysis, ())
-    Analysis.window.keep(analysis, (0, RUN_NS))
+    Analysis.analysed.keep(analysis, AnalysedTime(0, RUN_NS))
     return analysis
 
 

@@ -37,7 +37,8 @@ def synchronises(trace: TinyTrace, at: float) -> None:
 
 
 def waits(trace: TinyTrace, at: float) -> None:
-    trace.operation(at + 6, at + 600, "stencil", at, call="hipLaunchKernel")
+    trace.operation(at + 6, at + 300, "stencil", at, call="hipLaunchKernel")
+    trace.operation(at + 300, at + 600, "update", at + 10, call="hipLaunchKernel")
 
 
 def launches(trace: TinyTrace, at: float) -> None:
@@ -109,7 +110,8 @@ def test_a_region_is_shown_as_it_is_called_whoever_made_the_gpu() -> None:
     name = "NVTX export to cudaPool"
 
     def exports(trace: TinyTrace, at: float) -> None:
-        trace.operation(at + 6, at + 600, "stencil", at, call="hipLaunchKernel")
+        trace.operation(at + 6, at + 300, "stencil", at, call="hipLaunchKernel")
+        trace.operation(at + 300, at + 600, "update", at + 10, call="hipLaunchKernel")
         trace.region(at + 601, at + 1990, name)
 
     (finding, *_) = diagnose(program(exports, AMD)).findings

@@ -40,7 +40,8 @@ def allocates(trace: TinyTrace, at: float) -> None:
 
 
 def waits(trace: TinyTrace, at: float) -> None:
-    trace.operation(at + 6, at + 600, "stencil", at)
+    trace.operation(at + 6, at + 300, "stencil", at)
+    trace.operation(at + 300, at + 600, "update", at + 10)
 
 
 def launches(trace: TinyTrace, at: float) -> None:
@@ -83,15 +84,17 @@ def test_a_python_program_is_advised_in_terms_of_pytorch(
 
 def test_the_advice_about_a_slow_link_is_kept() -> None:
     trace = TinyTrace(gpu="NVIDIA H200")
-    trace.copy(5, 1005, "HtoD", 2, bytes=5_000_000)
-    trace.operation(1005, 2000, "stencil", 8)
+    for at in range(0, 20_000, 2000):
+        trace.copy(at + 5, at + 1005, "HtoD", at + 2, bytes=5_000_000)
+        trace.operation(at + 1005, at + 2000, "stencil", at + 8)
     finding = found(trace.build(), Category.COPY_H2D)
     assert any("nvidia-smi topo -m" in advice for advice in finding.advice)
 
 
 def test_advice_that_fits_every_program_is_left_as_it_is() -> None:
     def loads(trace: TinyTrace, at: float) -> None:
-        trace.operation(at + 1900, at + 1990, "stencil", at + 10, launch_us=1880)
+        trace.operation(at + 1900, at + 1950, "stencil", at + 10, launch_us=1880)
+        trace.operation(at + 1950, at + 1990, "update", at + 1892)
 
     finding = found(program(loads, python=False), Category.HOST_BOUND)
     assert finding.advice == found(program(loads, python=True), Category.HOST_BOUND).advice

@@ -7,6 +7,7 @@ import pytest
 import resources
 from parsers import open_trace
 from parsers.model import Device
+from parsers.model.quality import Effect
 from rules import Diagnosis, diagnose
 from rules.analysis.analysis import Analysis
 from rules.base import Category, Evidence, Finding, severity_of
@@ -14,6 +15,8 @@ from rules.ranking import ranked
 from rules.wording.headline import Headline
 from rules.wording.verdict import first_problem, larger_problem, verdict
 from tests.rules.builder import TinyTrace
+from viewer.reports.html_report import as_html
+from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 from viewer.timeline.geometry.naming import place_name
 
@@ -30,11 +33,33 @@ def test_without_a_finding_idle_time_is_still_said(sample: str, sentence: str) -
 @pytest.mark.parametrize(("computes", "sentence"), [(False, "Only communication was recorded"), (True, "")])
 def test_a_recording_of_communication_alone_is_called_that(computes: bool, sentence: str) -> None:
     tiny = TinyTrace(rank=0)
-    tiny.collective(0, 900)
+    for start in range(0, 900, 150):
+        tiny.collective(start, start + 150)
     if computes:
         tiny.operation(900, 1000, "gemm")
     said = verdict(Analysis(trace := tiny.build()), diagnose(trace))
     assert said.startswith(sentence or "Communication stands alone")
+
+
+def test_a_gpu_that_only_a_memory_counter_mentions_is_no_idle_gpu() -> None:
+    tiny = TinyTrace()
+    tiny.builder.device(Device(1, "Unused GPU"))
+    for start in range(0, 1000, 100):
+        tiny.operation(start, start + 60, "gemm", start)
+    trace = tiny.build()
+    analysis = Analysis(trace)
+    diagnosis = diagnose(trace)
+    assert [device["device"] for device in as_json(trace, diagnosis, analysis)["devices"]] == [0]
+    for report in (as_text(trace, diagnosis, analysis), as_html(trace, diagnosis, analysis)):
+        assert "Unused GPU" not in report
+
+
+def test_what_the_recording_says_of_itself_stands_in_the_text() -> None:
+    tiny = TinyTrace()
+    tiny.builder.quality.note("recorder", Effect.NOTED, "The recorder warned: no CUDA events.")
+    trace = tiny.build()
+    text = as_text(trace, diagnose(trace), Analysis(trace))
+    assert "Note: The recorder warned: no CUDA events." in text
 
 
 def test_a_timeline_without_gpu_work_says_how_to_record_it_and_draws_no_budget() -> None:

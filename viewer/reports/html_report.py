@@ -18,7 +18,7 @@ from parsers.model.units import duration, three_digits
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import Comparison, KernelChange
-from rules.wording.verdict import budget_parts, gain, share_of, verdict
+from rules.wording.verdict import budget_parts, gain, gpus_that_ran, share_of, shows_no_run, verdict
 from viewer.look import palette
 from viewer.reports.comparison_report import change, each_step, finding_sides, or_dash, sides
 from viewer.reports.plain_text import safe
@@ -50,7 +50,9 @@ def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
         verdict(analysis, diagnosis),
         files=", ".join(f"{each.path} ({each.producer})" for each in trace.inputs),
         budgets=[
-            budget for index in range(len(trace.devices)) if (budget := _budget(trace, analysis, index))
+            budget
+            for index in gpus_that_ran(trace)
+            if not shows_no_run(analysis, diagnosis) and (budget := _budget(trace, analysis, index))
         ],
         cards=[_card(finding) for finding in diagnosis.findings],
         skipped=[f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())],

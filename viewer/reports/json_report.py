@@ -14,6 +14,7 @@ from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.facts.clocks import clock_facts
 from rules.analysis.facts.cost import idle_cost
 from rules.analysis.idle.causes import Cause
+from rules.wording.verdict import gpus_that_ran
 from viewer.reports.fixes_report import fixes_json
 
 SCHEMA = 1
@@ -44,7 +45,7 @@ def as_json(
             }
             for step in analysis.steps
         ],
-        "devices": [_device(trace, analysis, index) for index in range(len(trace.devices))],
+        "devices": [_device(trace, analysis, index) for index in gpus_that_ran(trace)],
         **_cost(analysis, cost_per_hour),
         "kernels": [_kernel(trace, index) for index in range(len(trace.kernels))],
         "findings": [_finding(trace, finding) for finding in diagnosis.findings],

@@ -11,7 +11,7 @@ from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cost import idle_cost
-from rules.wording.verdict import budget_parts, gain, share_of, verdict
+from rules.wording.verdict import budget_parts, gain, gpus_that_ran, share_of, shows_no_run, verdict
 from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import safe
 from viewer.timeline.geometry.naming import place_name
@@ -19,6 +19,7 @@ from viewer.timeline.geometry.naming import place_name
 WIDTH = 96
 DETAILED_DEVICES = 4
 SHOWN_SHARE = 0.001
+MOST_NOTES = 8
 
 
 def as_text(
@@ -29,14 +30,11 @@ def as_text(
     lines += _about(trace, analysis)
     if not len(trace.gpu_operations):
         lines += _without_gpu(trace)
-    elif len(trace.devices) <= DETAILED_DEVICES:
-        for index in range(len(trace.devices)):
-            lines += _budget(trace, analysis, index)
-    else:
-        lines += _budget_table(trace, analysis)
-    if cost_per_hour and (cost := idle_cost(analysis, cost_per_hour)) is not None:
-        lines += [*textwrap.wrap(cost.text, WIDTH), ""]
-    lines += fixes_text(analysis)
+    elif not shows_no_run(analysis, diagnosis):
+        lines += _budgets(trace, analysis)
+        if cost_per_hour and (cost := idle_cost(analysis, cost_per_hour)) is not None:
+            lines += [*textwrap.wrap(cost.text, WIDTH), ""]
+        lines += fixes_text(analysis)
     shared_limits = Counter(finding.cannot_tell for finding in diagnosis.findings if finding.cannot_tell)
     for number, finding in enumerate(diagnosis.findings, 1):
         lines += _finding(number, finding, shared_limits[finding.cannot_tell] > 1)
@@ -54,7 +52,21 @@ def _about(trace: Trace, analysis: Analysis) -> list[str]:
     t0, t1 = analysis.window
     if t1 > t0:
         lines.append(f"analysed: {duration(t1 - t0)}, {analysis.window_text}")
-    return [*lines, ""]
+    return [*lines, "", *_notes(trace)]
+
+
+def _notes(trace: Trace) -> list[str]:
+    """What the recording says of itself and what was repaired, noted or set aside in it."""
+    notes = trace.quality.notes
+    lines = []
+    for note in notes[:MOST_NOTES]:
+        times = f" ({note.count:,} times)" if note.count > 1 else ""
+        lines += textwrap.wrap(
+            f"Note: {note.reason}{times}", WIDTH, subsequent_indent="      ", break_on_hyphens=False
+        )
+    if len(notes) > MOST_NOTES:
+        lines.append(f"      and {len(notes) - MOST_NOTES} more notes (see --json)")
+    return [*lines, ""] if lines else []
 
 
 def _without_gpu(trace: Trace) -> list[str]:
@@ -67,6 +79,13 @@ def _without_gpu(trace: Trace) -> list[str]:
         "held the GPU's profiling interface."
     )
     return [*textwrap.wrap(text, WIDTH), ""]
+
+
+def _budgets(trace: Trace, analysis: Analysis) -> list[str]:
+    ran = gpus_that_ran(trace)
+    if len(ran) > DETAILED_DEVICES:
+        return _budget_table(trace, analysis)
+    return [line for index in ran for line in _budget(trace, analysis, index)]
 
 
 def _budget(trace: Trace, analysis: Analysis, index: int) -> list[str]:
@@ -85,7 +104,7 @@ def _budget(trace: Trace, analysis: Analysis, index: int) -> list[str]:
 
 def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
     """One line a device, the one that computes least first."""
-    budgets = [analysis.budget(index, *analysis.window) for index in range(len(trace.devices))]
+    budgets = [analysis.budget(index, *analysis.window) for index in gpus_that_ran(trace)]
     budgets = sorted(
         (each for each in budgets if each.window_ns), key=lambda each: each.compute_ns / each.window_ns
     )

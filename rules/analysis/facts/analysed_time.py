@@ -1,0 +1,98 @@
+"""Which part of a recording is analysed: its steady steps, else what the GPU did, without one long wait before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules.analysis.names.calls import Call, calls_of
+from rules.analysis.steps.steps import Step
+
+I64 = npt.NDArray[np.int64]
+
+LONG_WAIT = 0.5  # of the time
+LITTLE_WORK = 0.05  # of the GPU's, before such a wait
+BLOCKED = 0.8  # of such a wait, in one call
+QUEUED_NS = 1_000_000  # from a launch to the first operation; longer: the GPU worked on something older
+_WAITING = (Call.SYNCHRONIZE, Call.COPY, Call.BLOCKING_COPY)
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Time at the beginning that says nothing about what was recorded; ``call`` is the event that waited, or -1."""
+
+    start: int
+    end: int
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedTime:
+    """[start, end) in ns from the trace start, and what was set aside before it."""
+
+    start: int
+    end: int
+    set_aside: SetAside | None = None
+
+
+def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
+    """The steady steps, else first to last GPU operation, else the whole trace.
+
+    With several ranks, the median of their first starts to the median of their last ends. Where nothing repeats, what
+    the GPU or the CPU waited for before the recorded work began is set aside.
+    """
+    operations = trace.gpu_operations
+    if steady:
+        ranks = [-1 if step.rank is None else step.rank for step in steady]
+        mine = [
+            [step for step, of in zip(steady, ranks, strict=True) if of == rank]
+            for rank in sorted(set(ranks))
+        ]
+        start = int(np.median([min(step.start for step in steps) for steps in mine]))
+        end = int(np.median([max(step.end for step in steps) for steps in mine]))
+        if max(map(len, mine)) > 1 or len(mine) > 1:
+            return AnalysedTime(start, end)
+    elif len(operations):
+        start, end = int(trace.events.start[operations].min()), int(trace.events.end[operations].max())
+    else:
+        return AnalysedTime(0, trace.duration)
+    inside = operations[(trace.events.end[operations] > start) & (trace.events.start[operations] < end)]
+    inside = inside[np.argsort(trace.events.start[inside], kind="stable")]
+    start, queued = _behind_older_work(trace, inside, start)
+    waited = _long_wait(trace, inside, start, end)
+    if waited is not None:
+        return AnalysedTime(waited.end, end, waited)
+    return AnalysedTime(start, end, queued)
+
+
+def _behind_older_work(trace: Trace, operations: I64, start: int) -> tuple[int, SetAside | None]:
+    """Where the first operation had long been launched, the GPU was busy with what the recording does not hold."""
+    launch = int(trace.links.launch_of(operations[:1])[0]) if len(operations) else -1
+    begin = int(trace.events.start[operations[0]]) if len(operations) else start
+    if launch < 0 or begin - max(int(trace.events.end[launch]), start) < QUEUED_NS:
+        return start, None
+    return begin, SetAside(start, begin, -1)
+
+
+def _long_wait(trace: Trace, operations: I64, start: int, end: int) -> SetAside | None:
+    """The wait that takes most of [start, end), spent in one call, with hardly any work before it."""
+    if len(operations) < 2:
+        return None
+    starts = trace.events.start[operations]
+    reach = np.maximum.accumulate(trace.events.end[operations])
+    idle = np.maximum(starts[1:] - reach[:-1], 0)
+    at = int(idle.argmax())
+    begin, finish = int(reach[at]), int(starts[at + 1])
+    worked = reach[-1] - starts[0] - int(idle.sum())
+    before = reach[at] - starts[0] - int(idle[:at].sum())
+    if finish - begin < LONG_WAIT * (end - start) or before > LITTLE_WORK * worked:
+        return None
+    calls = trace.events.of_kind(EventKind.API)
+    calls = calls[np.isin(calls_of(trace)[trace.events.name[calls]], _WAITING)]
+    shared = np.minimum(trace.events.end[calls], finish) - np.maximum(trace.events.start[calls], begin)
+    if not len(calls) or shared.max() < BLOCKED * (finish - begin):
+        return None
+    return SetAside(begin, finish, int(calls[shared.argmax()]))

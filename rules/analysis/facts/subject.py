@@ -1,0 +1,146 @@
+"""What a recording is of, where it is no run that could be judged: a capture, first use, or hardly anything."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import (
+    Intervals,
+    clip,
+    complement,
+    covered_before,
+    intersect,
+    length,
+    union,
+)
+from rules.analysis.names.calls import Call, calls_of
+from rules.analysis.names.per_name import named
+
+I64 = npt.NDArray[np.int64]
+
+MOST_OF_IT = 0.5  # of the analysed time
+LEAST_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not repeat, is chance
+FEWEST_OPERATIONS = 5  # that fill the time
+LONG_CALL_NS = 1_000_000  # a call that takes longer the first time creates, loads or compiles something
+NEVER_STEADY_NS = 100_000_000  # nor does any such call take this long in a program that runs already
+_CREATES = re.compile(
+    r"(cuda|cu|hip)(StreamCreate|CtxCreate|DevicePrimaryCtx|Init|GetDevice|SetDevice|DeviceGet)\w*"
+)
+_BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamBeginCapture")
+_END_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamEndCapture")
+_CAPTURING = re.compile(
+    r"^capture_|CUDAGraphNode.*\brecord\b|cudagraph_trees.*\brecord\b|capture_(model|graph)s?\b"
+)
+
+
+class SubjectKind(Enum):
+    """What there is to see instead of a run."""
+
+    TOO_LITTLE = auto()
+    GRAPH_CAPTURE = auto()
+    FIRST_USE = auto()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """``intervals`` are where it happens, ``events`` the calls or regions that show it, longest first."""
+
+    kind: SubjectKind
+    share: float  # of the analysed time
+    operations: int  # that the GPU ran
+    launches: int  # that were noted down and not run
+    intervals: Intervals
+    events: I64
+
+
+def subject_of(analysis: Analysis) -> Subject | None:
+    """What was recorded instead of a run; None for a run, and for recordings without GPU work."""
+    trace = analysis.trace
+    operations = trace.gpu_operations
+    if not len(operations) or analysis.window_ns <= 0:
+        return None
+    found = _capture(analysis)
+    if found is None and analysis.steps_in_window < 2:
+        found = _too_little(analysis) or _first_use(analysis)
+    return found
+
+
+def _too_little(analysis: Analysis) -> Subject | None:
+    trace, none = analysis.trace, np.empty(0, np.int64)
+    operations = trace.gpu_operations
+    busy = length(union(trace.events.start[operations], trace.events.end[operations]))
+    fills = busy >= MOST_OF_IT * analysis.window_ns
+    if len(operations) >= (FEWEST_OPERATIONS if fills else LEAST_OPERATIONS):
+        return None
+    return Subject(SubjectKind.TOO_LITTLE, 1.0, len(operations), 0, (none, none), none)
+
+
+def _capture(analysis: Analysis) -> Subject | None:
+    trace = analysis.trace
+    calls = trace.events.of_kind(EventKind.API)
+    begins = calls[named(trace, calls, lambda name: _BEGIN_CAPTURE.match(name) is not None)]
+    ends = calls[named(trace, calls, lambda name: _END_CAPTURE.match(name) is not None)]
+    edges = [(int(trace.events.start[begin]), _next_end(trace, begin, ends)) for begin in begins.tolist()]
+    ranges = trace.events.of_kind(EventKind.REGION, EventKind.PYTHON)
+    ranges = ranges[named(trace, ranges, lambda name: bool(_CAPTURING.search(name)))]
+    starts = np.array([start for start, _ in edges], np.int64)
+    finishes = np.array([end for _, end in edges], np.int64)
+    where = union(
+        np.concatenate((starts, trace.events.start[ranges])),
+        np.concatenate((finishes, trace.events.end[ranges])),
+    )
+    part = length(clip(where, *analysis.window)) / analysis.window_ns
+    if part < MOST_OF_IT:
+        return None
+    launches = calls[np.isin(calls_of(trace)[trace.events.name[calls]], (Call.LAUNCH, Call.GRAPH_LAUNCH))]
+    launches = launches[~np.isin(launches, trace.links.launch)]
+    noted = sum(
+        int(((trace.events.start[launches] >= start) & (trace.events.end[launches] <= end)).sum())
+        for start, end in zip(*(each.tolist() for each in where), strict=True)
+    )
+    events = np.concatenate((begins, ranges))
+    events = events[np.argsort(-durations(trace, events), kind="stable")]
+    return Subject(SubjectKind.GRAPH_CAPTURE, part, len(trace.gpu_operations), noted, where, events)
+
+
+def _next_end(trace: Trace, begin: int, ends: I64) -> int:
+    same = ends[
+        (trace.events.lane[ends] == trace.events.lane[begin])
+        & (trace.events.start[ends] >= trace.events.start[begin])
+    ]
+    return int(trace.events.end[same].min()) if len(same) else int(trace.events.end[begin])
+
+
+def _first_use(analysis: Analysis) -> Subject | None:
+    """Gaps in which calls take long because they are made for the first time, where these are most of the time."""
+    trace = analysis.trace
+    calls = trace.events.of_kind(EventKind.API)
+    calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
+    classes, took = calls_of(trace)[trace.events.name[calls]], durations(trace, calls)
+    first = np.zeros(len(calls), bool)
+    first[np.unique(trace.events.name[calls], return_index=True)[1]] = True
+    creates = np.isin(classes, (Call.ALLOCATE, Call.LAUNCH)) | named(
+        trace, calls, lambda name: _CREATES.match(name) is not None
+    )
+    loads = (classes == Call.LOAD) & (took >= LONG_CALL_NS)
+    events = calls[loads | (creates & (took >= np.where(first, LONG_CALL_NS, NEVER_STEADY_NS)))]
+    ran = max((trace.operations_of_device(device) for device in range(len(trace.devices))), key=len)
+    idle = complement(union(trace.events.start[ran], trace.events.end[ran]), *analysis.window)
+    spent = intersect(union(trace.events.start[events], trace.events.end[events]), idle)
+    held = covered_before(spent, idle[1]) > covered_before(spent, idle[0])
+    where = idle[0][held], idle[1][held]
+    part = length(where) / analysis.window_ns
+    if part < MOST_OF_IT:
+        return None
+    inside = (trace.events.end[events] > where[0][0]) & (trace.events.start[events] < where[1][-1])
+    events = events[inside]
+    events = events[np.argsort(-durations(trace, events), kind="stable")]
+    return Subject(SubjectKind.FIRST_USE, part, len(trace.gpu_operations), 0, where, events)

@@ -1,0 +1,171 @@
+"""The recording shows no run: a graph's capture, first use, hardly anything; or it begins with one long wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import pairs
+from rules.analysis.facts.analysed_time import SetAside
+from rules.analysis.facts.subject import Subject, SubjectKind, subject_of
+from rules.analysis.idle.lost_time import any_stream, evidence_of
+from rules.base import Category, Evidence, Finding, Need, Severity, rule
+from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.wording.headline import Headline
+from rules.wording.phrases import listed
+from rules.wording.words import Words, for_native, for_python, ours
+
+MOST_NAMED = 3
+NOTEWORTHY_WAIT = 0.05  # of the analysed time
+
+_CODE = """schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # neither start-up nor a single step
+with torch.profiler.profile(schedule=schedule, on_trace_ready=write) as prof:
+    for batch in loader:
+        run(batch)
+        prof.step()"""
+
+_LATER = (
+    for_python("Record later steps: torch.profiler.schedule(wait=5, warmup=2, active=5)."),
+    for_native("Start recording after start-up, and record the same work several times."),
+)
+
+
+@rule
+class WhatWasRecorded:
+    """Information: why the recording cannot be judged as a run, or which part of it is left out."""
+
+    id: ClassVar[str] = "what-was-recorded"
+    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_OPERATIONS})
+    explanation: ClassVar[str] = """
+What it found
+    The recording does not show the program at work: it shows a graph being captured, first use, or only a few
+    operations. Or it begins with one long wait, and what matters comes after it.
+
+Why it costs time
+    It does not, or only once. But shares of such a recording say nothing about a run.
+
+How it decides
+    A capture: at least half of the time lies between the calls that begin and end it, or in a region that says so.
+    First use: at least half of the time the GPU idles in calls that are made for the first time and take more than
+    1 ms, or that load code. Too little: fewer than 20 operations on the GPU, and nothing repeats. A long wait: where
+    nothing repeats, one call waits for at least half of the time, and hardly any work lies before it.
+
+What to try
+    Record several steps or requests after start-up.
+
+When it is wrong
+    When start-up itself is what you want to make faster: then look at the calls it names.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        subject = subject_of(analysis)
+        if subject is not None:
+            yield self._no_run(analysis, subject)
+            return
+        waited = analysis.analysed.set_aside
+        if waited is not None and waited.end - waited.start >= NOTEWORTHY_WAIT * analysis.window_ns:
+            yield self._wait(analysis, waited)
+
+    def _no_run(self, analysis: Analysis, subject: Subject) -> Finding:
+        trace = analysis.trace
+        headline, account, remedies = _SAID[subject.kind](analysis, subject)
+        return Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.INFO,
+            headline=headline,
+            account=account,
+            remedies=remedies,
+            ceiling_ns=0,
+            window_ns=analysis.window_ns,
+            culprit=NOBODY,
+            evidence=evidence_of(trace, subject.events[:5]),
+            intervals=pairs(subject.intervals),
+            example=for_python(_CODE),
+            of_recording=True,
+        )
+
+    def _wait(self, analysis: Analysis, waited: SetAside) -> Finding:
+        trace = analysis.trace
+        device = analysis.active_devices[0]
+        took = duration(waited.end - waited.start)
+        call = trace.name(waited.call) if waited.call >= 0 else ""
+        what: Words = (
+            f"The CPU is in one call of {call} all the while"
+            if call
+            else "The first operation had been launched long before: the GPU was busy with older work"
+        )
+        return Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.INFO,
+            headline=Headline("The recording begins with one long wait", took),
+            account=what
+            + f". These {took} are left out; the {duration(analysis.window_ns)} after them are what is judged.",
+            remedies=(
+                "If the wait comes in every batch, record several of them: then it counts.",
+                *_LATER,
+            ),
+            ceiling_ns=0,
+            window_ns=analysis.window_ns,
+            culprit=Culprit(CulpritKind.CALL, call) if call else NOBODY,
+            device=device,
+            evidence=(Evidence(any_stream(trace, device), waited.start, waited.end, call or "older work"),),
+            example=for_python(_CODE),
+            of_recording=True,
+        )
+
+
+def _too_little(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    count = subject.operations
+    ran = f"{count} GPU operation{'s' if count != 1 else ''}"
+    return (
+        Headline("Too little was recorded to judge", ran),
+        f"The recording holds {ran}, and nothing repeats: shares of its {duration(analysis.window_ns)} would say "
+        "nothing about the program.",
+        ("Record several steps or requests, after the first ones.", *_LATER),
+    )
+
+
+def _capture(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    noted = f" Here {subject.launches:,} launches were noted down" if subject.launches else ""
+    ran = f" and {subject.operations:,} operations ran." if noted else ""
+    return (
+        Headline(
+            ours("The recording shows a $CUDA graph being captured"), f"{percent(subject.share)} of the time"
+        ),
+        ours("While a $CUDA graph is captured, launches are noted down and not run.")
+        + noted
+        + ran
+        + " It happens once, at start-up, and says nothing about how fast the graph runs later.",
+        (
+            "Record requests or steps after start-up: then the graph is replayed.",
+            "If start-up takes too long, capture fewer sizes.",
+        ),
+    )
+
+
+def _first_use(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    trace = analysis.trace
+    took: dict[str, int] = {}
+    for event in subject.events.tolist():
+        spent = int(trace.events.end[event] - trace.events.start[event])
+        took[trace.name(event)] = took.get(trace.name(event), 0) + spent
+    named = sorted(took, key=lambda name: -took[name])[:MOST_NAMED]
+    calls = listed([f"{name} ({duration(took[name])})" for name in named])
+    return (
+        Headline("Only first use was recorded", f"{percent(subject.share)} of the time"),
+        f"{len(subject.events):,} calls take long because they are made for the first time: they create a context, "
+        f"load kernels or ask for memory. The longest: {calls}. They come once, and the GPU idles in and around them.",
+        ("Run a few warm-up steps before the recording begins.", *_LATER),
+    )
+
+
+_SAID = {
+    SubjectKind.TOO_LITTLE: _too_little,
+    SubjectKind.GRAPH_CAPTURE: _capture,
+    SubjectKind.FIRST_USE: _first_use,
+}
