@@ -17,6 +17,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
+from rules.wording.words import for_native, for_python
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -36,7 +37,10 @@ _ADVICE_COUNT = (
 )
 _ADVICE_VALUE = (
     "Keep the value on the GPU: add it up there and read it every hundred steps, or once at the end.",
-    "Stack several values into one tensor and read them back together: torch.stack(values).tolist().",
+    for_python(
+        "Stack several values into one tensor and read them back together: torch.stack(values).tolist()."
+    ),
+    for_native("Write several values side by side on the GPU, and copy them back together."),
 )
 _ADVICE_SYNC = ("Remove the synchronisation, or wait for the one event that is needed, as late as possible.",)
 _COUNT_CODE = """y = torch.where(mask[..., None], expert(x), x)     # every row, one shape, no wait
