@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
-from rules.analysis.names.calls import Call, calls_of
+from parsers.model.names.calls import Call, calls_of
 from rules.analysis.steps.steps import Step
 
 I64 = npt.NDArray[np.int64]

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from parsers.model.names.calls import Call, calls_of
+from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import (
@@ -21,8 +23,6 @@ from rules.analysis.arithmetic.intervals import (
     length,
     union,
 )
-from rules.analysis.names.calls import Call, calls_of
-from rules.analysis.names.per_name import named
 
 I64 = npt.NDArray[np.int64]
 
