@@ -17,7 +17,7 @@ from viewer.desktop import file_types
 from viewer.start.opening import formats
 
 NO_RECORDINGS = {".toml", ".md", ".py"}
-GOLDEN = {"summaries.json"}
+GOLDEN = ("summaries.json", "times.json", "truth.json")
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def fixtures_of(fixtures: Path) -> dict[str, list[Path]]:
     """The fixtures that each parser recognises, by its format."""
     found: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(fixtures.glob("*/*")):
-        if path.is_file() and path.suffix not in NO_RECORDINGS and path.name not in GOLDEN:
+        if path.is_file() and path.suffix not in NO_RECORDINGS and not path.name.endswith(GOLDEN):
             parser = parser_of(identify(path))
             assert parser is not None, f"no parser recognises {path}"
             found[parser.format].append(path)

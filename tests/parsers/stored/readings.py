@@ -18,8 +18,16 @@ from parsers.source import identify
 
 RECORDED = Path(__file__).with_name("readings.json")
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-NO_RECORDINGS = (".json", ".py", ".toml", ".md")
-OTHER_SUBJECTS = ("rules", "refused", "pairs", "variants", "ddp")  # the last three: more of the same formats
+NO_RECORDINGS = (".py", ".toml", ".md")
+GOLDEN = ("summaries.json", "times.json", "truth.json")
+OTHER_SUBJECTS = (
+    "rules",
+    "refused",
+    "pairs",
+    "variants",
+    "ddp",
+    "programs",
+)  # of the same formats, or of none
 _PLAIN = ("strings", "devices", "ranks", "capture", "epoch_ns")
 
 Readings = dict[str, tuple[int, dict[str, str]]]  # format -> version, and digests of files
@@ -29,7 +37,9 @@ def readings() -> Readings:
     """Version and digests of every parser whose traces are kept in the cache."""
     made: Readings = {each.format: (each.version, {}) for each in parsers() if isinstance(each, Reopenable)}
     for file in sorted(FIXTURES.glob("*/*")):
-        if not file.is_file() or file.suffix in NO_RECORDINGS or file.parent.name in OTHER_SUBJECTS:
+        if not file.is_file() or file.suffix in NO_RECORDINGS or file.name.endswith(GOLDEN):
+            continue
+        if file.parent.name in OTHER_SUBJECTS:
             continue
         parser = parser_of(source := identify(file))
         if parser is not None and parser.format in made:
