@@ -19,7 +19,7 @@ WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 
 
 def opened(tmp_path: Path, **tables: list[dict[str, object]]) -> Trace:
-    return open_trace([export(tmp_path / "run.sqlite", tables)])
+    return open_trace([export(tmp_path / f"run{len(list(tmp_path.iterdir()))}.sqlite", tables)])
 
 
 def of_kind(trace: Trace, kind: EventKind) -> list[str]:
