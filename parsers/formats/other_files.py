@@ -41,11 +41,6 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
         ),
     )
 )  # fmt: skip
-_PERFETTO = (
-    "This is a Perfetto trace in binary form.",
-    "Write it as JSON with Perfetto's own converter: traceconv json TRACE trace.json",
-)
-_PACKET, _MOST_VARINT, _FEWEST_PACKETS = 0x0A, 5, 3
 
 
 @parser
@@ -72,21 +67,4 @@ def _about(head: bytes) -> tuple[str, str] | None:
     for pattern, problem, hint in _BEGINNINGS:
         if pattern.match(head):
             return problem, hint
-    return _PERFETTO if _is_perfetto(head) else None
-
-
-def _is_perfetto(head: bytes) -> bool:
-    """Whether these are length-prefixed packets of field 1, one after the other: the outermost message of a trace."""
-    at = packets = 0
-    while at < len(head) and head[at] == _PACKET:
-        size = shift = 0
-        for place, byte in enumerate(head[at + 1 : at + 1 + _MOST_VARINT], at + 2):
-            size |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                at = place + size
-                break
-        else:
-            return False
-        packets += 1
-    return packets >= _FEWEST_PACKETS and (at >= len(head) or b"\0" in head)
+    return None

@@ -35,7 +35,6 @@ PACKETS = b"".join(
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "Git LFS"),
         (JSON.encode("utf-16"), "UTF-16"),
         (b"\xfe\xff" + JSON.encode("utf-16-be"), "UTF-16"),
-        (PACKETS, "Perfetto"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

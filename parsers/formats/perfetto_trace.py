@@ -1,0 +1,73 @@
+"""Perfetto's binary traces (.pftrace), from Perfetto's own tools, programs with its SDK, and ROCm's recorders."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from parsers.base import Source, parser
+from parsers.memory_limit import require_memory
+from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.perfetto.packets import read_packets
+from parsers.perfetto.timeline import ANNOTATIONS, TrackTimeline
+from parsers.source import open_bytes
+from parsers.unpacking_limit import LimitedStream
+
+_PACKET, _MOST_VARINT, _FEWEST_PACKETS = 0x0A, 5, 3
+_BYTES_A_BYTE = 20  # memory for each byte of the file: fields of packets and of events as columns
+
+
+@parser
+class PerfettoTrace:
+    """Recognised as packets of field 1, one after the other: the outermost message of a trace."""
+
+    format: ClassVar[str] = "perfetto"
+    title: ClassVar[str] = "Perfetto"
+    files: ClassVar[str] = "binary traces (.pftrace), of ROCm too: slices, counters and tracks"
+    suffixes: ClassVar[tuple[str, ...]] = (".pftrace", ".perfetto-trace")
+    priority: ClassVar[int] = 90
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _is_packets(source.head)
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        builder = TraceBuilder()
+        with open_bytes(source) as file:
+            limited = LimitedStream(file, source, progress.part(0.0, 0.1), "reading the trace")
+            content = b"".join(iter(limited.read, b""))
+        require_memory(source.path, len(content), _BYTES_A_BYTE, "Record a shorter time.")
+        packets = read_packets(content, ANNOTATIONS, progress.part(0.1, 0.7))
+        TrackTimeline(builder, packets).add()
+        if limited.damage or not packets.whole:
+            builder.quality.note(
+                "cut",
+                Effect.NOTED,
+                "the trace is cut off or damaged; what comes before is shown",
+                limited.damage,
+            )
+        if not builder.lanes and not builder.counters:
+            raise Malformed(
+                source.path,
+                "This Perfetto trace holds no slices and no counters of track events.",
+                "Record track events, or open it in Perfetto: what the system's own sources record is not shown here.",
+            )
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "Perfetto"))
+        builder.sources.append(None)
+        return builder.build(progress.part(0.7, 1.0))
+
+
+def _is_packets(head: bytes) -> bool:
+    at = packets = 0
+    while at < len(head) and head[at] == _PACKET:
+        size = shift = 0
+        for place, byte in enumerate(head[at + 1 : at + 1 + _MOST_VARINT], at + 2):
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                at = place + size
+                break
+        else:
+            return False
+        packets += 1
+    return packets >= _FEWEST_PACKETS and (at >= len(head) or b"\0" in head)
