@@ -78,8 +78,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of the command in ``arguments``; only that command's code is imported."""
     parser = argparse.ArgumentParser(
         prog="stallscope",
-        description="Opens GPU profiler recordings and says what the GPU is waiting for, how much fixing it can "
-        "give at most, where to see it, and what to change.",
+        description="Opens GPU profiler recordings and says what the GPU is waiting for, how much a fix would give, "
+        "where to see it, and what to change.",
         epilog=f"commands: {', '.join(_COMMANDS)}; without one the files open in the window",
     )
     parser.add_argument("--version", action="version", version=f"stallscope {_version()}")

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
     from rules.analysis.steps.steps import Step
     from rules.base import Evidence
+    from rules.fixes.plan import Plan
 
 LOADING = "open"
 ANALYSING = "analyse"
+PREDICTING = "predict"
 BETWEEN_MS = 20  # between showing the analysis and the diagnosis
 
 
@@ -61,6 +63,7 @@ class Document(QObject):
     trace_changed = Signal(object)  # Trace, or None when the document was emptied
     analysis_changed = Signal(object)
     diagnosis_changed = Signal(object)
+    plan_changed = Signal(object)  # Plan: what fixes would give
     failed = Signal(str, str)  # problem, hint
     step_changed = Signal(int)  # index into steps; -1: all steps
     event_changed = Signal(int)  # -1: none
@@ -79,6 +82,7 @@ class Document(QObject):
         self.trace: Trace | None = None
         self.analysis: Analysis | None = None
         self.diagnosis: Diagnosis | None = None
+        self.plan: Plan | None = None
         self.stage = Stage.EMPTY
         self.step = -1
         self.selected_event = -1
@@ -150,7 +154,8 @@ class Document(QObject):
     def _replace(self, trace: Trace | None, paths: tuple[Path, ...]) -> None:
         """Another trace, of which nothing is known yet."""
         self.paths = paths
-        self.trace, self.analysis, self.diagnosis = trace, None, None
+        self.trace, self.analysis, self.diagnosis, self.plan = trace, None, None, None
+        self.jobs.forget(PREDICTING)
         self.step, self.selected_event, self.selected_gap, self.area, self.finding = -1, -1, -1, None, None
         self.trace_changed.emit(trace)
 
@@ -254,6 +259,8 @@ class Document(QObject):
                 self.analysis_changed.emit(self.analysis)
             if self.diagnosis is not None:
                 self.diagnosis_changed.emit(self.diagnosis)
+                if self.analysis is not None:
+                    self._predict(self.analysis)
         self._enter(Stage.EMPTY if self.trace is None else Stage.READY)
 
     def _on_analysed(self, result: tuple[Analysis, Diagnosis]) -> None:
@@ -262,17 +269,34 @@ class Document(QObject):
             if analysis.trace is self._before.trace:
                 self._before.analysis, self._before.diagnosis = analysis, diagnosis
             return
-        self.analysis, self.diagnosis = analysis, None  # the old one may have been made by other thresholds
+        self.analysis, self.diagnosis, self.plan = analysis, None, None  # the old may have other thresholds
         self.analysis_changed.emit(self.analysis)
-        trace = self.trace
 
         def show_diagnosis() -> None:  # later, so that the window is painted and answers in between
-            if self.trace is trace:
+            if self.analysis is analysis:
                 self.diagnosis = diagnosis
                 self.diagnosis_changed.emit(diagnosis)
                 self._ready()
+                self._predict(analysis)
 
         QTimer.singleShot(BETWEEN_MS, self, show_diagnosis)
+
+    def _predict(self, analysis: Analysis) -> None:
+        """Find out what fixes would give, once the diagnosis is on the screen."""
+
+        def work(progress: Progress) -> Plan:
+            from rules.fixes.plan import make_plan, plan_of
+
+            if plan_of.kept(analysis) is None:
+                plan_of.keep(analysis, make_plan(analysis, progress))
+            return plan_of(analysis)
+
+        def answer(plan: Plan) -> None:
+            if self.analysis is analysis:
+                self.plan = plan
+                self.plan_changed.emit(plan)
+
+        self.jobs.ask(PREDICTING, work, answer)
 
     def _on_failure(self, error: Exception, paths: tuple[Path, ...]) -> None:
         self._back()

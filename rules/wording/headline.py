@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from parsers.model.units import percent
 from rules.wording.words import Reader, Words, said
@@ -47,6 +47,10 @@ class Headline:
         """The title without a share of the step that stands beside it in a table."""
         of_a_step = isinstance(self.amount, Part) and self.amount.is_of_a_step
         return self._put_together(said(self.what, reader), "" if of_a_step else str(self.amount))
+
+    def matter(self, reader: Reader) -> str:
+        """What happens, without how much of it, inside a sentence."""
+        return replace(self, amount="").inside_a_sentence(reader)
 
     def inside_a_sentence(self, reader: Reader) -> str:
         """The title without its capital; names and abbreviations such as GPU keep theirs."""

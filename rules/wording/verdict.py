@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from parsers.model import Trace
-from parsers.model.units import duration, percent, three_digits
+from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.budget import Budget
 from rules.analysis.idle.causes import Cause, IdleTable
@@ -20,24 +20,6 @@ BUDGET_LABELS = {
     "other": "memset and other",
     "residual": "not accounted for",
 }
-
-
-LEAST_SPEEDUP = 1.01  # less is nothing to speak of
-
-
-def gain(finding: Finding, *, short: bool = False) -> str:
-    """ "at most 2.3x faster", "32.1 ms instead of 10.1 s without it", or empty where nothing can be gained.
-
-    Short: "at most 2.3x" and "32.1 ms without it".
-    """
-    if finding.speedup_at_most < LEAST_SPEEDUP:
-        return ""
-    if finding.of_recording:
-        rest = duration(max(finding.window_ns - finding.ceiling_ns, 0))
-        return (
-            f"{rest} without it" if short else f"{rest} instead of {duration(finding.window_ns)} without it"
-        )
-    return f"at most {three_digits(finding.speedup_at_most)}x{'' if short else ' faster'}"
 
 
 def first_problem(diagnosis: Diagnosis) -> Finding | None:

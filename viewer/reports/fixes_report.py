@@ -5,17 +5,16 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from parsers.model.units import duration, percent
+from parsers.model.units import duration
 from rules import Diagnosis
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Outcome, Plan, Promise, plan_of
 from rules.replay.critical_path import critical_path_of
+from rules.wording.promises import ADDS_LITTLE, about_replay, depends_on, factor, removed, worded
 from rules.wording.words import Reader, told
 from viewer.reports.plain_text import safe
 
 WIDTH = 96
-RECORDER_WORTH_A_WORD = 0.03
-ADDS_LITTLE = 1.02
 
 
 def fixes_json(analysis: Analysis, diagnosis: Diagnosis) -> dict[str, Any]:
@@ -46,7 +45,7 @@ def _fix(promise: Promise, diagnosis: Diagnosis, reader: Reader) -> dict[str, An
         "fix": proposal.fix,
         "id": promise.id,
         "title": proposal.title,
-        "rules": removed_rules(promise, diagnosis),
+        "rules": list(dict.fromkeys(each.rule for each in removed(promise, diagnosis))),
         "categories": [category.value for category in proposal.categories],
         "culprit": proposal.culprit,
         "rank": proposal.rank,
@@ -61,63 +60,16 @@ def _fix(promise: Promise, diagnosis: Diagnosis, reader: Reader) -> dict[str, An
     }
 
 
-def removed_rules(promise: Promise, diagnosis: Diagnosis) -> list[str]:
-    """The rules whose findings speak of what the fix removes."""
-    wanted = promise.proposal.categories
-    return list(dict.fromkeys(found.rule for found in diagnosis.findings if found.category in wanted))
-
-
-def depends_on(promise: Promise) -> str:
-    """What decides within a wide band; empty where it is narrow."""
-    return promise.proposal.depends_on if promise.vague or promise.proposal.redesign else ""
-
-
-def worded(promise: Promise) -> str:
-    """ "about 2.0x faster (1.7 to 2.3x)", or what a wide band and a redesign say instead."""
-    low, high = factor(promise.low), factor(promise.high)
-    if promise.proposal.redesign:
-        return f"{low} to {high} faster, {promise.proposal.depends_on}"
-    if promise.vague:
-        least = f"at least {low}" if promise.low >= ADDS_LITTLE else "possibly nothing"
-        return f"{least}, possibly up to {high} faster, depending on {promise.proposal.depends_on or 'the recorder'}"
-    if promise.low < ADDS_LITTLE:
-        return f"about {factor(promise.expected)} faster (possibly nothing, up to {high})"
-    return f"about {factor(promise.expected)} faster ({low.rstrip('x')} to {high})"
-
-
-def factor(gain: float) -> str:
-    """ "2.3x", "1.08x", "17x"."""
-    if gain < 1.2:
-        return f"{gain:.2f}x"
-    return f"{gain:.1f}x" if gain < 10 else f"{gain:.0f}x"
-
-
 def fixes_text(analysis: Analysis) -> list[str]:
     """The fixes in the order in which they would be done, as lines; or why nothing is predicted."""
     plan = plan_of(analysis)
-    if plan.reason:
-        return [*textwrap.wrap(f"No predictions, because {plan.reason}.", WIDTH), ""]
     if not plan.promises:
-        return ["What to change: no change in the catalogue would make a step 3 % faster.", ""]
+        return [*textwrap.wrap(about_replay(plan), WIDTH), ""]
     lines = ["What to change, in this order:"]
     for number, promise in enumerate(plan.promises, 1):
         lines += _promise_lines(number, promise, Reader.of(analysis.trace))
     lines += textwrap.wrap(about_replay(plan), WIDTH, initial_indent="  ", subsequent_indent="  ")
     return [*(safe(line) for line in lines), ""]
-
-
-def about_replay(plan: Plan) -> str:
-    """How far the predictions can be trusted, as a sentence."""
-    replay = plan.replay
-    counted = f"{replay.steps} step{'s' if replay.steps != 1 else ''}"
-    text = (
-        f"Predicted by replaying {counted}; of what was recorded the replay misses {percent(replay.error)}."
-    )
-    if replay.recorder_share >= RECORDER_WORTH_A_WORD:
-        text += (
-            f" About {percent(replay.recorder_share)} of a step is the profiler's own time; it is left out."
-        )
-    return text
 
 
 def _promise_lines(number: int, promise: Promise, reader: Reader) -> list[str]:

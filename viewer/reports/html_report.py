@@ -18,7 +18,10 @@ from parsers.model.units import duration, three_digits
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import Comparison, KernelChange
-from rules.wording.verdict import budget_parts, gain, gpus_that_ran, share_of, shows_no_run, verdict
+from rules.fixes.plan import Promise, plan_of
+from rules.wording.promises import about_replay, first_step, gain, worded
+from rules.wording.verdict import budget_parts, gpus_that_ran, share_of, shows_no_run, verdict
+from rules.wording.words import Reader, told
 from viewer.look import palette
 from viewer.reports.comparison_report import change, each_step, finding_sides, or_dash, sides
 from viewer.reports.plain_text import safe
@@ -45,16 +48,19 @@ def _page(template: str, title: str, **values: object) -> str:
 
 def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
     """The whole diagnosis as a page."""
+    plan, reader = plan_of(analysis), Reader.of(trace)
+    is_run = not shows_no_run(analysis, diagnosis)
     return _page(
         "diagnosis.html",
         verdict(analysis, diagnosis),
         files=", ".join(f"{each.path} ({each.producer})" for each in trace.inputs),
         budgets=[
-            budget
-            for index in gpus_that_ran(trace)
-            if not shows_no_run(analysis, diagnosis) and (budget := _budget(trace, analysis, index))
+            budget for index in gpus_that_ran(trace) if is_run and (budget := _budget(trace, analysis, index))
         ],
-        cards=[_card(finding) for finding in diagnosis.findings],
+        first_step=first_step(plan, diagnosis),
+        fixes=[_fix(promise, reader) for promise in plan.promises if is_run],
+        about_fixes=about_replay(plan) if is_run else "",
+        cards=[_card(finding, gain(finding, plan)) for finding in diagnosis.findings],
         skipped=[f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())],
         changed_thresholds=diagnosis.thresholds.changed(),
     )
@@ -81,10 +87,19 @@ def _budget(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
     }
 
 
-def _card(finding: Finding) -> dict[str, Any]:
+def _fix(promise: Promise, reader: Reader) -> dict[str, Any]:
+    return {
+        "title": promise.proposal.title,
+        "gives": worded(promise),
+        "advice": told(promise.proposal.advice, reader),
+        "code": promise.proposal.code,
+    }
+
+
+def _card(finding: Finding, gives: str) -> dict[str, Any]:
     return {
         "severity": finding.severity.value,
-        "gain": gain(finding),
+        "gain": gives,
         "title": finding.title,
         "explanation": finding.explanation,
         "advice": finding.advice,

@@ -11,7 +11,9 @@ from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cost import idle_cost
-from rules.wording.verdict import budget_parts, gain, gpus_that_ran, share_of, shows_no_run, verdict
+from rules.fixes.plan import plan_of
+from rules.wording.promises import first_step, gain
+from rules.wording.verdict import budget_parts, gpus_that_ran, share_of, shows_no_run, verdict
 from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import safe
 from viewer.timeline.geometry.naming import place_name
@@ -26,7 +28,9 @@ def as_text(
     trace: Trace, diagnosis: Diagnosis, analysis: Analysis, cost_per_hour: float | None = None
 ) -> str:
     """The whole diagnosis: verdict, budget, what idle GPUs cost at a price, findings, what was not checked."""
-    lines = [verdict(analysis, diagnosis), ""]
+    plan = plan_of(analysis)
+    lines = [verdict(analysis, diagnosis)]
+    lines += [*textwrap.wrap(first_step(plan, diagnosis), WIDTH), ""]
     lines += _about(trace, analysis)
     if not len(trace.gpu_operations):
         lines += _without_gpu(trace)
@@ -37,7 +41,7 @@ def as_text(
         lines += fixes_text(analysis)
     shared_limits = Counter(finding.cannot_tell for finding in diagnosis.findings if finding.cannot_tell)
     for number, finding in enumerate(diagnosis.findings, 1):
-        lines += _finding(number, finding, shared_limits[finding.cannot_tell] > 1)
+        lines += _finding(number, finding, gain(finding, plan), shared_limits[finding.cannot_tell] > 1)
     for limit in (text for text, count in shared_limits.items() if count > 1):
         lines += [*textwrap.wrap(f"Cannot tell: {limit}", WIDTH, subsequent_indent="  "), ""]
     lines += _rest(diagnosis)
@@ -124,8 +128,7 @@ def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
     return [*lines, ""]
 
 
-def _finding(number: int, finding: Finding, limits_said_below: bool) -> list[str]:
-    gives = gain(finding)
+def _finding(number: int, finding: Finding, gives: str, limits_said_below: bool) -> list[str]:
     lines = [f"{number}. {finding.title}" + (f"  ({gives})" if gives else "") + f"  [{finding.severity}]"]
     lines += textwrap.wrap(finding.explanation, WIDTH, initial_indent="   ", subsequent_indent="   ")
     for advice in finding.advice:

@@ -60,7 +60,7 @@ class StartPage(QScrollArea):
         column.addWidget(Label("What is your GPU waiting for?", pixels=24, weight=QFont.Weight.DemiBold))
         column.addWidget(
             Label(
-                "Open a profiler recording. Stallscope says what is slow, how much fixing it can give at most, "
+                "Open a profiler recording. Stallscope says what is slow, how much a fix would give, "
                 "where to see it, and what to change.",
                 "secondary",
                 wrap=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from parsers.model import Progress
-from rules.wording.verdict import gain
+from rules.wording.promises import gain
 from viewer.document import Document
 from viewer.statistics.event_search import (
     NameMatch,
@@ -108,7 +108,12 @@ class Searching(QObject):
             score = _score(query, f"{finding.title} {finding.category.value} {finding.culprit.text}")
             if score > 0:
                 run = _bound(self._document.select_finding, finding)
-                found.append((score + 12, Hit("finding", finding.title, gain(finding, short=True), run)))
+                found.append(
+                    (
+                        score + 12,
+                        Hit("finding", finding.title, gain(finding, self._document.plan, short=True), run),
+                    )
+                )
         return found
 
     def _lanes(self, query: str) -> list[tuple[float, Hit]]:

@@ -11,11 +11,11 @@ from parsers.model import Trace
 from parsers.model.names.devices import short_device_name
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause, IdleTable
+from rules.wording.promises import first_step, gain
 from rules.wording.verdict import (
     budget_parts,
     first_problem,
     first_problem_of_the_run,
-    gain,
     larger_problem,
     verdict,
 )
@@ -69,6 +69,7 @@ class VerdictStrip(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         document.stage_changed.connect(lambda _: self._say())
         document.diagnosis_changed.connect(lambda _: self._refresh())
+        document.plan_changed.connect(lambda _: self._say())
         document.step_changed.connect(lambda _: self._refresh())
         document.trace_changed.connect(lambda _: self._refresh())
         self._refresh()
@@ -111,11 +112,13 @@ class VerdictStrip(QWidget):
             parts.append(f"In {problem.culprit.text}.")
         if problem.because:
             parts.append(problem.because)
-        most = gain(problem)
-        if most and problem.of_recording:
-            parts.append(f"The recording would take {most}.")
-        elif most:
+        plan = self._document.plan
+        if problem.of_recording:
+            parts.append(f"The recording would take {gain(problem)}.")
+        elif problem.kernel is not None and (most := gain(problem)):
             parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
+        elif plan is not None and (step := first_step(plan, diagnosis)):
+            parts.append(step)
         if problem.of_recording and (rest := first_problem_of_the_run(diagnosis)) is not None:
             parts.append(f"Apart from that, {rest.headline.inside_a_sentence(rest.reader)}.")
         elif (larger := larger_problem(diagnosis)) is not None:

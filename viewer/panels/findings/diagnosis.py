@@ -16,6 +16,7 @@ from viewer.panels.findings.check_list import CheckList, check_name, counted_che
 from viewer.panels.findings.finding_card import FindingCard
 
 if TYPE_CHECKING:
+    from rules.fixes.plan import Plan
     from viewer.capture.request import CaptureRequest
 
 WIDE = 350  # pixels: from here the number of quiet checks fits beside the number of findings
@@ -65,6 +66,7 @@ class DiagnosisPanel(QWidget):
         layout.addLayout(top)
         layout.addWidget(self._scroll, 1)
         document.diagnosis_changed.connect(lambda _: self._on_new())
+        document.plan_changed.connect(self._tell_plan)
         document.trace_changed.connect(lambda _: self._on_new())
         document.stage_changed.connect(lambda _: self._fill() if not self.cards else None)
         document.finding_changed.connect(self._on_finding)
@@ -77,6 +79,10 @@ class DiagnosisPanel(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._say_count()
+
+    def _tell_plan(self, plan: Plan) -> None:
+        for card in self.cards:
+            card.tell(plan)
 
     def _on_new(self) -> None:
         self._severities, self._category, self._rank = set(_SEVERITIES), "", None
@@ -113,7 +119,9 @@ class DiagnosisPanel(QWidget):
         else:
             explanations = _explanations()
             for finding in self.shown_findings():
-                card = FindingCard(finding, explanations.get(finding.rule, ""), self._next_recording)
+                card = FindingCard(
+                    finding, explanations.get(finding.rule, ""), self._next_recording, self._document.plan
+                )
                 card.record_wanted.connect(self._document.recording_wanted)
                 card.chosen.connect(self._document.select_finding)
                 card.walked.connect(self.walk)

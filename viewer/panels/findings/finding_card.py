@@ -22,12 +22,13 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePol
 from parsers.model.units import duration, percent
 from rules import Finding
 from rules.base import EXPLANATION_HEADINGS
-from rules.wording.verdict import gain
+from rules.wording.promises import gain
 from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.findings.code_box import CodeBox
 
 if TYPE_CHECKING:
+    from rules.fixes.plan import Plan
     from viewer.capture.request import CaptureRequest
 
 SHORT_LINES = 2
@@ -129,11 +130,16 @@ class FindingCard(QFrame):
     passed = Signal(int)  # +1 or -1: next or previous finding
 
     def __init__(
-        self, finding: Finding, rule_explanation: str = "", next_recording: NextRecording = lambda _: None
+        self,
+        finding: Finding,
+        rule_explanation: str = "",
+        next_recording: NextRecording = lambda _: None,
+        plan: Plan | None = None,
     ) -> None:
         super().__init__()
         self.finding = finding
         self._next_recording = next_recording
+        self._plan = plan
         self._rule_explanation = rule_explanation
         self._current = False
         self._color = theme.current().category(finding.category)
@@ -149,8 +155,15 @@ class FindingCard(QFrame):
 
     @property
     def ceiling(self) -> str:
-        """ "at most 2.3x", or what is left of the recording without what belongs to it alone."""
-        return gain(self.finding, short=True)
+        """ "about 2.3x", or what is left of the recording without what belongs to it alone."""
+        return gain(self.finding, self._plan, short=True)
+
+    def tell(self, plan: Plan) -> None:
+        """Say what fixes give, which is known later than the finding."""
+        self._plan = plan
+        self._gives.setText(self.ceiling)
+        self._gives.setVisible(bool(self.ceiling))
+        self.setAccessibleName(f"{self.finding.title}. {self.ceiling}")
 
     def _build(self) -> None:
         finding = self.finding
@@ -158,12 +171,12 @@ class FindingCard(QFrame):
         top.setSpacing(12)
         title = Label(finding.title.removesuffix("."), weight=QFont.Weight.DemiBold, pixels=14, wrap=True)
         top.addWidget(title, 1)
-        if self.ceiling:
-            ceiling = Label(self.ceiling, "secondary", pixels=12)
-            ceiling.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignRight)
-            ceiling.setContentsMargins(0, 2, 0, 0)
-            top.addWidget(ceiling, 0)
+        self._gives = Label(self.ceiling, "secondary", pixels=12)
+        self._gives.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignRight)
+        self._gives.setContentsMargins(0, 2, 0, 0)
+        top.addWidget(self._gives, 0)
         self._layout.addLayout(top)
+        self._gives.setVisible(bool(self.ceiling))
         share = finding.share
         if share > 0:
             self._layout.addWidget(ShareBar(share, self._color))

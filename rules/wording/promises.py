@@ -1,0 +1,121 @@
+"""What is said of fixes: how much faster a step would be, what decides that, and what else would be gone."""
+
+from __future__ import annotations
+
+from parsers.model.units import duration, percent, three_digits
+from rules.base import Finding, Severity
+from rules.diagnosis import Diagnosis
+from rules.fixes.plan import Plan, Promise
+from rules.wording.headline import Part
+from rules.wording.phrases import listed
+from rules.wording.verdict import shows_no_run
+
+RECORDER_WORTH_A_WORD = 0.03
+ADDS_LITTLE = 1.02
+LEAST_SPEEDUP = 1.01  # less is nothing to speak of
+OTHER_SHARE = 0.005  # of the window: a share that differs more from the headline's is told
+
+
+def worded(promise: Promise) -> str:
+    """ "about 2.0x faster (1.7 to 2.3x)", or what a wide band and a redesign say instead."""
+    low, high = factor(promise.low), factor(promise.high)
+    if promise.proposal.redesign:
+        return f"{low} to {high} faster, {promise.proposal.depends_on}"
+    if promise.vague:
+        least = f"at least {low}" if promise.low >= ADDS_LITTLE else "possibly nothing"
+        return f"{least}, possibly up to {high} faster, depending on {promise.proposal.depends_on or 'the recorder'}"
+    if promise.low < ADDS_LITTLE:
+        return f"about {factor(promise.expected)} faster (possibly nothing, up to {high})"
+    return f"about {factor(promise.expected)} faster ({low.rstrip('x')} to {high})"
+
+
+def worded_shortly(promise: Promise) -> str:
+    """ "about 2.0x", or "1.2x to 4x" where what a fix gives is not known better."""
+    if promise.vague or promise.proposal.redesign:
+        low = factor(promise.low) if promise.low >= ADDS_LITTLE else "1x"
+        return f"{low} to {factor(promise.high)}"
+    return f"about {factor(promise.expected)}"
+
+
+def factor(gain: float) -> str:
+    """ "2.3x", "1.08x", "17x"."""
+    if gain < 1.2:
+        return f"{gain:.2f}x"
+    return f"{gain:.1f}x" if gain < 10 else f"{gain:.0f}x"
+
+
+def depends_on(promise: Promise) -> str:
+    """What decides within a wide band; empty where it is narrow."""
+    return promise.proposal.depends_on if promise.vague or promise.proposal.redesign else ""
+
+
+def removed(promise: Promise, diagnosis: Diagnosis) -> list[Finding]:
+    """The findings that speak of what a fix removes."""
+    return [each for each in diagnosis.findings if each.category in promise.proposal.categories]
+
+
+def promise_for(finding: Finding, plan: Plan | None) -> Promise | None:
+    """The first fix of a plan that removes a finding; one for its own rank, where there is one."""
+    mine = [
+        each
+        for each in (plan.promises if plan is not None else ())
+        if finding.category in each.proposal.categories and each.proposal.rank in (None, finding.rank)
+    ]
+    return mine[0] if mine else None
+
+
+def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> str:
+    """What is told beside a finding: what its fix gives, else the share of the time that it speaks of.
+
+    "32.1 ms instead of 10.1 s without it" of what belongs to the recording, "at most 2.3x faster" of a kernel's own
+    limit, and nothing where the title says the share already.
+    """
+    if finding.speedup_at_most < LEAST_SPEEDUP:
+        return ""
+    if finding.of_recording:
+        rest = duration(max(finding.window_ns - finding.ceiling_ns, 0))
+        return (
+            f"{rest} without it" if short else f"{rest} instead of {duration(finding.window_ns)} without it"
+        )
+    if finding.kernel is not None:
+        return f"at most {three_digits(finding.speedup_at_most)}x{'' if short else ' faster'}"
+    promise = promise_for(finding, plan)
+    if promise is not None:
+        return worded_shortly(promise) + ("" if short else " faster")
+    amount = finding.headline.amount
+    if isinstance(amount, Part) and abs(amount.share - finding.share) <= OTHER_SHARE:
+        return ""
+    return f"up to {percent(finding.share)} of the time"
+
+
+def first_step(plan: Plan, diagnosis: Diagnosis) -> str:
+    """What to do first, what it gives, and what else is gone then, as sentences; empty where nothing is promised."""
+    if not plan.promises or shows_no_run(plan.replay.analysis, diagnosis):
+        return ""
+    promise = plan.promises[0]
+    text = f"Do this first: {promise.proposal.title}. A step gets {worded(promise)}."
+    loud = [
+        each for each in diagnosis.findings if each.category.accuses and each.severity is not Severity.INFO
+    ]
+    gone = [each for each in removed(promise, diagnosis) if each in loud and each is not loud[0]]
+    if gone:
+        text += f" It also mends: {listed([each.headline.matter(each.reader) for each in gone[:2]])}."
+    return text
+
+
+def about_replay(plan: Plan) -> str:
+    """How far the predictions can be trusted, as a sentence; why there are none, where there are none."""
+    replay = plan.replay
+    if plan.reason:
+        return f"No predictions, because {plan.reason}."
+    if not plan.promises:
+        return "No change in the catalogue would make a step 3 % faster."
+    counted = f"{replay.steps} step{'s' if replay.steps != 1 else ''}"
+    text = (
+        f"Predicted by replaying {counted}; of what was recorded the replay misses {percent(replay.error)}."
+    )
+    if replay.recorder_share >= RECORDER_WORTH_A_WORD:
+        text += (
+            f" About {percent(replay.recorder_share)} of a step is the profiler's own time; it is left out."
+        )
+    return text

@@ -1,0 +1,126 @@
+"""What fixes and findings are said to give: a band where the replay knows one, a share where it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rules import Category, Diagnosis, Finding, diagnosis_of
+from rules.analysis.analysis import Analysis
+from rules.base import severity_of
+from rules.culprit import Culprit, CulpritKind
+from rules.fixes.base import Proposal
+from rules.fixes.plan import Plan, Promise, make_plan
+from rules.replay.replay import replay_of
+from rules.wording.headline import Headline, Part
+from rules.wording.promises import first_step, gain, promise_for, worded, worded_shortly
+from tests.rules.builder import TinyTrace, steps
+
+
+def promise(
+    low: float, expected: float, high: float, *, redesign: bool = False, rank: int | None = None
+) -> Promise:
+    proposal = Proposal(
+        fix="move",
+        key="move",
+        title="Move it",
+        categories=(Category.HOST_BOUND, Category.COPY_D2H),
+        advice=(),
+        expected=lambda _: None,
+        depends_on="how many workers there are",
+        redesign=redesign,
+        rank=rank,
+    )
+    return Promise("move-1", proposal, low, expected, high, expected)
+
+
+def finding(category: Category = Category.HOST_BOUND, ceiling: int = 50, amount: float = 0.5) -> Finding:
+    headline = Headline("The GPU waits", Part(amount, 5))
+    culprit = Culprit(CulpritKind.REGION, "tokenize")
+    return Finding("r", category, severity_of(ceiling, 100), headline, "", (), ceiling, 100, culprit)
+
+
+@pytest.fixture(scope="module")
+def empty() -> Plan:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(10, 1000, "gemm", 0)
+
+    return Plan(replay_of(Analysis(steps(4, 1000, body).build())))
+
+
+@pytest.mark.parametrize(
+    ("made", "said", "shortly"),
+    [
+        (promise(1.7, 2.0, 2.3), "about 2.0x faster (1.7 to 2.3x)", "about 2.0x"),
+        (promise(0.9, 1.1, 1.3), "about 1.10x faster (possibly nothing, up to 1.3x)", "about 1.10x"),
+        (
+            promise(1.2, 2.0, 4.0),
+            "at least 1.2x, possibly up to 4.0x faster, depending on how many workers there are",
+            "1.2x to 4.0x",
+        ),
+        (
+            promise(0.8, 2.0, 4.0),
+            "possibly nothing, possibly up to 4.0x faster, depending on how many workers there are",
+            "1x to 4.0x",
+        ),
+        (
+            promise(1.5, 2.0, 12.0, redesign=True),
+            "1.5x to 12x faster, how many workers there are",
+            "1.5x to 12x",
+        ),
+    ],
+)
+def test_a_promise_is_a_band_and_names_what_decides_where_it_is_wide(
+    made: Promise, said: str, shortly: str
+) -> None:
+    assert worded(made) == said
+    assert worded_shortly(made) == shortly
+
+
+def test_beside_a_finding_stands_what_its_fix_gives_and_no_limit_as_if_it_were_a_promise(empty: Plan) -> None:
+    plan = replace(empty, promises=(promise(1.7, 2.0, 2.3),))
+    assert gain(finding(), plan) == "about 2.0x faster"
+    assert gain(finding(), plan, short=True) == "about 2.0x"
+    assert gain(finding(), empty) == gain(finding()) == ""
+    assert gain(finding(Category.ALLOCATOR), plan) == ""
+
+
+def test_a_share_that_the_title_does_not_tell_is_told() -> None:
+    assert gain(finding(ceiling=20)) == "up to 20 % of the time"
+    assert gain(finding(ceiling=0)) == ""
+
+
+def test_a_kernels_own_limit_stays_a_limit() -> None:
+    of_a_kernel = replace(finding(), kernel="0")
+    assert gain(of_a_kernel) == "at most 2.00x faster"
+    assert gain(of_a_kernel, short=True) == "at most 2.00x"
+
+
+def test_a_fix_of_one_rank_is_not_promised_to_another(empty: Plan) -> None:
+    plan = replace(empty, promises=(promise(1.7, 2.0, 2.3, rank=1),))
+    assert promise_for(finding(), plan) is None
+    assert promise_for(replace(finding(), rank=1), plan) is plan.promises[0]
+
+
+def test_the_first_step_says_what_else_it_mends(empty: Plan) -> None:
+    plan = replace(empty, promises=(promise(1.7, 2.0, 2.3),))
+    copies = replace(finding(Category.COPY_D2H, 20), headline=Headline("Copies stand alone", Part(0.2, 5)))
+    told = first_step(plan, Diagnosis((finding(), copies, finding(Category.ALLOCATOR, 10))))
+    assert told == (
+        "Do this first: Move it. A step gets about 2.0x faster (1.7 to 2.3x). It also mends: copies stand alone."
+    )
+    assert first_step(plan, Diagnosis((finding(),))).endswith("(1.7 to 2.3x).")
+    assert first_step(empty, Diagnosis((finding(),))) == ""
+
+
+def test_the_words_fit_a_recording() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 2, "aten::mm")
+        trace.region(5, 1200, "tokenize")
+        trace.kernels(1210, 20, 30, 40)
+
+    analysis = Analysis(steps(6, 2100, body).build())
+    plan, diagnosis = make_plan(analysis), diagnosis_of(analysis)
+    assert first_step(plan, diagnosis).startswith("Do this first: ")
+    assert gain(diagnosis.findings[0], plan).startswith("about ")
