@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 
 NOTHING = 1.03  # a smaller gain is not told
 NARROWEST = 1.15  # a band reaches at least this factor to either side: docs/predictions.md
-UNCERTAIN = 1.3  # ... and this one as far as the gain is one: half of the time saved may or may not be
+UNCERTAIN = 1.33  # ... and this one as far as the gain is one: half of the time saved may or may not be
 AS_RECORDED = 1.05  # how well the gain with the recorder's cost in it is known
 VAGUE = 1.8  # high over low: then what it depends on is said
 MOST_FIXES = 12
@@ -114,17 +114,18 @@ def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
             _LOG.exception("fix %s failed", each.id)
             crashed.append(each.id)
             continue
-        promises += [one for one in made if _worth_telling(one)]
+        promises += [one for one in made if one is not None]
     return Plan(replay, tuple(_in_order(replay, promises, progress.part(0.5, 1.0))), tuple(crashed))
 
 
-def _worth_telling(promise: Promise) -> bool:
-    return max(promise.expected, 0.0) >= NOTHING or (promise.proposal.redesign and promise.high >= NOTHING)
-
-
-def _promise(replay: Replay, name: str, proposal: Proposal) -> Promise:
+def _promise(replay: Replay, name: str, proposal: Proposal) -> Promise | None:
+    """What a proposal gives; None where that is not worth telling."""
     expected = replay.gain([proposal.expected])
+    if not expected >= NOTHING and not proposal.redesign:
+        return None
     low, high = _band(replay, [proposal], expected)
+    if high < NOTHING:
+        return None
     return Promise(name, proposal, low, expected, high, expected)
 
 

@@ -21,6 +21,10 @@ NONE = -1
 _GROUP, _KNOTTED, _WAIT, _MEETING = range(4)
 NEVER = float("-inf")
 
+# Kind; group or host node; stream or segment; launching segment or slot waited for; (slot, dependency)
+# pairs waited for; slot that keeps the end; number of the collective.
+Instruction = tuple[int, int, int, int, tuple[tuple[int, int], ...], int, int]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
@@ -58,10 +62,7 @@ class Program:
     last: I64
     stream_first: I64  # (streams): first operation
     stream_last: I64
-    instructions: list[tuple[int, ...]]
-    knots: list[
-        tuple[list[tuple[int, int]], int]
-    ]  # of knotted groups: (slot, dependency) pairs, and the slot kept
+    instructions: list[Instruction]
     slots: int
     meetings: int
     meeting_members: list[int]  # how many take part in each
@@ -81,8 +82,7 @@ class Program:
         order = _order(host, device, waits, waiting, segment, first_segment, group, first, last)
         slot_of = np.full(len(device) + 1, NONE, np.int64)
         slot_of[kept] = np.arange(len(kept))
-        instructions: list[tuple[int, ...]] = []
-        knots: list[tuple[list[tuple[int, int]], int]] = []
+        instructions: list[Instruction] = []
         needs: dict[int, list[tuple[int, int]]] = {}
         for number, (source, dependent) in enumerate(
             zip(device.depends.tolist(), device.dependent.tolist(), strict=True)
@@ -93,22 +93,20 @@ class Program:
         kept_slot = slot_of[last].tolist() if count else []
         meeting_of = device.meeting[first].tolist()
         number_of = {each: number for number, each in enumerate(meeting.tolist())}
+        nothing: tuple[tuple[int, int], ...] = ()
         for each in order.tolist():
             if each >= count:
                 node = int(waiting[each - count])
-                instructions.append((_WAIT, node, int(segment[node]), int(slot_of[waits.target[node]]), 0))
+                slot = int(slot_of[waits.target[node]])
+                instructions.append((_WAIT, node, int(segment[node]), slot, nothing, NONE, NONE))
                 continue
-            knot = NONE
-            if each in needs or kept_slot[each] >= 0 or meeting_of[each] >= 0:
-                knot = len(knots)
-                knots.append((needs.get(each, []), kept_slot[each]))
-            if meeting_of[each] >= 0:
-                instructions.append(
-                    (_MEETING, each, stream[each], launch_segment[each], knot, number_of[meeting_of[each]])
-                )
-            else:
-                kind = _GROUP if knot < 0 else _KNOTTED
-                instructions.append((kind, each, stream[each], launch_segment[each], knot))
+            number = number_of.get(meeting_of[each], NONE)
+            needed = tuple(needs.get(each, nothing))
+            plain = not needed and kept_slot[each] < 0
+            kind = _MEETING if number >= 0 else _GROUP if plain else _KNOTTED
+            instructions.append(
+                (kind, each, stream[each], launch_segment[each], needed, kept_slot[each], number)
+            )
         members = np.bincount(
             np.searchsorted(meeting, device.meeting[device.meeting >= 0]), minlength=len(meeting)
         )
@@ -125,7 +123,6 @@ class Program:
             stream_first,
             stream_last,
             instructions,
-            knots,
             len(kept),
             len(meeting),
             members.tolist(),
@@ -154,8 +151,11 @@ class Program:
             steps=float(max((span.count for span in self.spans), default=1)),
         )
 
-    def run(self, overlay: Overlay, rounds: int = 3) -> Run:
-        """Replay the spans ``rounds`` times, one after another; the period is the difference of the last two."""
+    def run(self, overlay: Overlay, rounds: int = 3, timeline: bool = True) -> Run:
+        """Replay the spans ``rounds`` times, one after another; the period is the difference of the last two.
+
+        Without ``timeline`` the result does not say when each call and operation ran.
+        """
         host, device = self.host, self.device
         host_end = np.cumsum(overlay.gap + overlay.cost)
         host_start = host_end - overlay.cost
@@ -175,13 +175,13 @@ class Program:
         whole: F64 = np.append(0.0, host_end)[host.first[1:]] - begin + overlay.tail
         stream_before, stream_done = before[self.stream_first], done[self.stream_last]
         bases = [0.0] * int(self.first_segment[-1])
-        slots = [NEVER] * self.slots
+        slots = [NEVER] * (self.slots + 1)  # the last one takes what nobody waits for
         thread_start = np.array([float(self.spans[span].start) for span in host.span_of_thread.tolist()])
         lead_of = self._leads()
         reached = (device.initial - stream_before).tolist()
         span_ends = []
         held = [NEVER] * len(self.first)
-        knots, members = self.knots, self.meeting_members
+        instructions, members = self.instructions, self.meeting_members
         round_start = thread_start
         for number_of_round in range(rounds):
             round_start = thread_start
@@ -190,13 +190,8 @@ class Program:
             arrived = [NEVER] * self.meetings
             left = members.copy()
             waiting: list[list[tuple[int, int, int]]] = [[] for _ in range(self.meetings)]
-            for kind, index, stream, segment, knot, *meeting in self.instructions:
-                if kind == _GROUP:
-                    held[index] = at = reached[stream]
-                    launched = bases[segment] + most[index]
-                    if launched > at:
-                        reached[stream] = launched
-                elif kind == _WAIT:  # index: node, stream: segment, segment: slot
+            for kind, index, stream, segment, needed, slot, number in instructions:
+                if kind == _WAIT:  # stream: its segment, segment: the slot that it waits for
                     base = bases[stream]
                     if waits[index]:
                         late = slots[segment] + returned[index] - wait_end[index]
@@ -205,51 +200,48 @@ class Program:
                         if late > base:
                             base = late
                     bases[stream + 1] = base
-                else:
-                    at = reached[stream]
-                    for slot, number in knots[knot][0]:
-                        if follows[number]:
-                            ready = slots[slot] - group_before[index]
-                            if ready > at:
-                                at = ready
-                    held[index] = at
-                    launched = bases[segment] + most[index]
-                    if launched > at:
-                        at = launched
-                    reached[stream] = at
-                    if kind == _KNOTTED:
-                        if knots[knot][1] >= 0:
-                            slots[knots[knot][1]] = at + group_done[index]
-                        continue
-                    number = meeting[0]
-                    here = at + group_before[index] + meeting_extra[index]
-                    if here > arrived[number]:
-                        arrived[number] = here
-                    waiting[number].append((index, stream, knots[knot][1]))
-                    left[number] -= 1
-                    if not left[number]:
-                        end = arrived[number] + transfer[number]
-                        for each, its_stream, slot in waiting[number]:
-                            if meets[number]:
-                                held[each] = reached[its_stream] = end - group_done[each]
-                            if slot >= 0:
-                                slots[slot] = reached[its_stream] + group_done[each]
+                    continue
+                at = reached[stream]
+                for source, dependency in needed:
+                    if follows[dependency]:
+                        ready = slots[source] - group_before[index]
+                        if ready > at:
+                            at = ready
+                held[index] = at
+                launched = bases[segment] + most[index]
+                if launched > at:
+                    at = launched
+                reached[stream] = at
+                if kind == _GROUP:
+                    continue
+                if kind == _KNOTTED:
+                    slots[slot] = at + group_done[index]
+                    continue
+                here = at + group_before[index] + meeting_extra[index]
+                if here > arrived[number]:
+                    arrived[number] = here
+                waiting[number].append((index, stream, slot))
+                left[number] -= 1
+                if not left[number]:
+                    end = arrived[number] + transfer[number]
+                    for each, its_stream, its_slot in waiting[number]:
+                        if meets[number]:
+                            held[each] = reached[its_stream] = end - group_done[each]
+                        slots[its_slot] = reached[its_stream] + group_done[each]
             last = np.array([bases[segment - 1] for segment in self.first_segment[1:].tolist()])
             thread_end = last + begin + whole
             stream_end = np.array(reached) + stream_done
             span_ends.append((thread_end, stream_end))
             thread_start = thread_end[lead_of]
             reached = (stream_end - stream_before).tolist()
+        end_of_span = self._span_ends(*span_ends[0])
+        if not timeline:
+            none = np.empty(0)
+            return Run(self._period(span_ends), end_of_span, round_start, none, none, none)
         of_node: F64 = np.array(bases)[self.segment]
         end = self._ends(arrival, np.array(held), np.array(bases), done)
-        return Run(
-            period=self._period(span_ends),
-            first_end=self._span_ends(*span_ends[0]),
-            round_start=round_start,
-            host=of_node + host_start,
-            start=end - np.where(overlay.present, overlay.duration, 0.0),
-            end=end,
-        )
+        start = end - np.where(overlay.present, overlay.duration, 0.0)
+        return Run(self._period(span_ends), end_of_span, round_start, of_node + host_start, start, end)
 
     def _leads(self) -> I64:
         """For each thread its rank's main thread."""

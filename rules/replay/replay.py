@@ -123,7 +123,8 @@ class Replay:
 
     def time(self, changes: Sequence[Change] = (), recorder: bool = False) -> float:
         """A step after some changes, ns."""
-        overlay, run = self.run(changes, recorder)
+        overlay = self.overlay(changes, recorder)
+        run = self.ready.run(overlay, timeline=False)
         return run.period / max(overlay.steps, 1e-9)
 
     def gain(self, changes: Sequence[Change], recorder: bool = False) -> float:
@@ -173,7 +174,7 @@ def _made(analysis: Analysis) -> Replay:
 def _error(program: Program) -> float:
     """The larger of two: the first round's end against the recorded one, where waits of unknown cause are left out."""
     recorded = program.recorded()
-    run = program.run(recorded, rounds=1)
+    run = program.run(recorded, rounds=1, timeline=False)
     found = 0.0
     for number, span in enumerate(program.spans):
         mine = program.device.span == number

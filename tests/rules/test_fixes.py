@@ -310,3 +310,57 @@ def test_scores_that_go_through_memory_are_fused() -> None:
         trace.call(140, 1990, "cudaDeviceSynchronize")
 
     assert promised(plan_of_body(body))["fuse-attention"] > 1.5
+
+
+@pytest.mark.parametrize(("part", "found"), [(8, True), (1, False)])
+def test_what_is_concatenated_anew_is_written_in_place(part: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(20):
+            joins = (place % 10 < part and part > 1) or place == 0
+            name = (
+                "void at::native::(anonymous namespace)::CatArrayBatchedCopy<OpaqueType<2u>>"
+                if joins
+                else TENSOR
+            )
+            trace.operation(20 + place * 96, 116 + place * 96, name, 5 + place * 6)
+        trace.call(140, 1985, "cudaDeviceSynchronize")
+
+    assert ("write-in-place" in promised(plan_of_body(body))) is found
+
+
+@pytest.mark.parametrize(("passes", "found"), [(3, True), (1, False)])
+def test_gradients_of_several_passes_are_reduced_once(passes: int, found: bool) -> None:
+    trace = TinyTrace()
+    for rank in range(2):
+
+        def body(made: TinyTrace, _: int, rank: int = rank) -> None:
+            for number in range(3):
+                at, launch = 100 + number * 560, 10 + number * 50
+                if number < passes:
+                    made.region(launch - 2, launch + 30, "DistributedDataParallel.forward")
+                made.operation(at, at + 120, "void gemm", launch, device=rank)
+                made.collective(at + 120, at + 520, launch + 10, device=rank, stream=7)
+                made.operation(at + 520, at + 560, "void gemm", launch + 20, device=rank)
+            made.region(200, 230, "Optimizer.step#SGD.step")
+            made.operation(1810, 1820, "void update", 205, device=rank)
+            made.call(240, 1890, "cudaDeviceSynchronize")
+
+        trace.rank = rank
+        steps(6, 1900, body, into=trace)
+    assert ("reduce-once" in promised(make_plan(Analysis(trace.build())))) is found
+
+
+@pytest.mark.parametrize(("kernels", "found"), [(("a", "a"), True), (("a", "b"), False)])
+def test_threads_that_run_the_same_model_serve_requests_together(
+    kernels: tuple[str, str], found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for thread, name in enumerate(kernels):
+            for place in range(12):
+                at = 10 + place * 80 + thread * 40
+                trace.operation(
+                    at + 6, at + 8, f"void kernel_{name}", at, thread=100 + thread, stream=7 + thread
+                )
+
+    made = plan_of_body(body, length=1000)
+    assert any(each.proposal.redesign for each in made.promises) is found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+import numpy as np
+
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.training import is_training
 from rules.category import Category
@@ -14,6 +16,8 @@ from rules.replay.replay import Change, Replay
 
 TOGETHER = 16.0  # requests: a batch that serving programs form by default, and at least a quarter of it
 FEW, MANY = 4.0, 64.0
+EQUALLY = 0.5  # launches of the busiest thread
+ALIKE = 0.8  # of the kernels' names: the threads run the same model
 LEAST_LIMIT = 2.0  # times faster with no host time at all: else the GPU is the limit already
 
 
@@ -36,7 +40,7 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for the whole recording."""
-        threads = sum(len(members) for members in replay.host.members)
+        threads = _alike(analysis, replay)
         if threads < 2 or len(replay.spans) > 1 or is_training(analysis):
             return
         if replay.gain([_divided(1e9)]) < LEAST_LIMIT:
@@ -59,6 +63,21 @@ What makes it more or less
             "but not below the time that the GPU computes",
             redesign=True,
         )
+
+
+def _alike(analysis: Analysis, replay: Replay) -> int:
+    """How many threads launch the same kernels about equally often."""
+    trace, device = analysis.trace, replay.device
+    owner = analysis.threads.of_events(replay.host.event[device.launch])
+    found, counts = np.unique(owner[owner >= 0], return_counts=True)
+    busy = found[counts >= EQUALLY * counts.max(initial=0)]
+    kernels = [
+        set(np.unique(trace.events.name[device.event[owner == each]]).tolist()) for each in busy.tolist()
+    ]
+    if len(kernels) < 2:
+        return len(kernels)
+    shared = set.intersection(*kernels)
+    return len(kernels) if len(shared) >= ALIKE * max(map(len, kernels)) else 1
 
 
 def _divided(times: float) -> Change:

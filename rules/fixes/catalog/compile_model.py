@@ -28,6 +28,7 @@ LEFT, LEFT_AT_MOST = 0.8, 0.6
 SAVED_AT_LEAST = 0.6  # of what joining neighbours would save
 FUSED_HOST, FUSED_HOST_AT_LEAST = 0.4, 0.7  # of the host's time for launching them ...
 OTHER_HOST, OTHER_HOST_AT_LEAST = 0.6, 0.8  # ... and for launching what the compiler calls in between
+FILLED = 0.97  # of the step: a GPU that is busier does not wait for launches
 LEAST_SHARE = 0.1  # of the GPU's time in such kernels, or of the launches
 _NOT_FUSED = ("upsample", "pool", "grid_sample", "multi_tensor", "embedding", "index")
 
@@ -71,11 +72,14 @@ What makes it more or less
             return
         saved = sum(each.saved_ns for each in found) / max(sum(each.total_ns for each in found), 1)
         left = 1.0 - min(saved, 1.0)
+        busy = float(np.bincount(device.stream, replay.usual.duration).max()) / max(replay.steps, 1)
+        launching = busy < FILLED * replay.usual_ns
+        categories = (Category.MEMORY_BOUND_KERNELS, *((Category.LAUNCH_BOUND,) if launching else ()))
         yield Proposal(
             fix=self.id,
             key="",
             title=f"Compile the model: {percent(share)} of the GPU's time is kernels that only move memory",
-            categories=(Category.MEMORY_BOUND_KERNELS, Category.LAUNCH_BOUND),
+            categories=categories,
             culprit=f"{Family(int(np.bincount(family[fusable], device.duration[fusable]).argmax())).label} kernels",
             advice=(
                 "torch.compile(model) joins neighbouring elementwise kernels, normalisations and reductions.",

@@ -1,0 +1,79 @@
+"""Gradients of several micro-batches are reduced once, with the last of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+
+_FORWARD, _UPDATE = "DistributedDataParallel.forward", "Optimizer.step"
+
+_CODE = """for number, batch in enumerate(micro_batches):
+    last = number == len(micro_batches) - 1
+    with nullcontext() if last else model.no_sync():   # gradients add up on each rank
+        loss = model(batch) / len(micro_batches)
+        loss.backward()
+optimizer.step()"""
+
+
+@fix
+class ReduceOnce:
+    """Several forward passes of a data-parallel model for each update, with collectives in all of them."""
+
+    id: ClassVar[str] = "reduce-once"
+    explanation: ClassVar[str] = """
+When it applies
+    Each update of the parameters follows several forward passes of DistributedDataParallel, and collectives run in
+    the backward pass of each.
+
+What is changed in the replay
+    Only the collectives of the last pass stay; the others take no time, and nobody waits for them.
+
+What makes it more or less
+    Where they are hidden behind computation, little is gained; the replay knows.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole run."""
+        device, host = replay.device, replay.host
+        if len(replay.spans) < 2 or not (device.meeting >= 0).any():
+            return
+        around = surroundings_of(analysis)
+        passes = len(np.unique(around.around(lambda name: name.startswith(_FORWARD)))) - 1
+        updates = len(np.unique(around.around(lambda name: name.startswith(_UPDATE)))) - 1
+        times = round(passes / updates) if updates > 0 else 1
+        if times < 2:
+            return
+        members = np.flatnonzero(device.meeting >= 0)
+        meeting, first = np.unique(device.meeting[members], return_index=True)
+        launched, step = host.start[device.launch[members[first]]], host.step[device.launch[members[first]]]
+        early = np.zeros(len(meeting), bool)
+        for each in range(replay.steps):
+            mine = np.flatnonzero(step == each)
+            mine = mine[np.argsort(launched[mine], kind="stable")]
+            early[mine[: len(mine) * (times - 1) // times]] = True
+        operations = np.isin(device.meeting, meeting[early])
+
+        def reduced_once(overlay: Overlay) -> None:
+            overlay.transfer[early] = 0.0
+            overlay.meets[early] = False
+            overlay.duration[operations] = 0.0
+
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Reduce the gradients once for {times} backward passes instead of after each",
+            categories=(Category.EXPOSED_COMMUNICATION, Category.COMMUNICATION_LATENCY),
+            culprit="gradient accumulation",
+            advice=("Run all backward passes of an update but the last one inside model.no_sync().",),
+            code=_CODE,
+            expected=reduced_once,
+        )
