@@ -12,11 +12,13 @@ from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.model import EventKind, LaneKind
 
-_DEVICE_PROCESS = re.compile(r"^(?:/device:)?GPU:?\s*(\d+)\b", re.IGNORECASE)
-_STREAM_THREAD = re.compile(r"^Stream #?(\d+)", re.IGNORECASE)
+_DEVICE_PROCESS = re.compile(
+    r"^(?:\[\d+\] )?(?:/device:)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b", re.IGNORECASE
+)
+_STREAM_THREAD = re.compile(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
 _CALL = re.compile(r"^(hip|cuda|cu)[A-Z]\w+$")
-_COPY = re.compile(r"^(Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
-_FILL = re.compile(r"^(Memset|Fill)", re.IGNORECASE)
+_COPY = re.compile(r"^(\[CUDA memcpy|Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
+_FILL = re.compile(r"^(\[CUDA memset|Memset|Fill)", re.IGNORECASE)
 
 
 def claim_streams(columns: Columns, names: Names, strings: list[str], table: Table) -> dict[int, int]:
@@ -28,10 +30,12 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
     for number, (where, lane, pid, tid) in enumerate(list(columns.tracks)):
         if where is not Where.THREAD or lane is not LaneKind.OTHER:
             continue
-        device = _DEVICE_PROCESS.match(names.processes.get(pid, ""))
+        device = _DEVICE_PROCESS.match(names.processes.get(pid) or (pid if isinstance(pid, str) else ""))
         if device is None:
             continue
-        thread = names.threads.get((pid, tid))
+        thread = names.threads.get((pid, tid)) or (
+            tid if isinstance(tid, str) and not tid.isdigit() else None
+        )
         stream = _STREAM_THREAD.match(thread) if thread else None
         if stream is not None or thread is None:
             queue = int(stream[1]) if stream else tid

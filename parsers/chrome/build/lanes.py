@@ -15,6 +15,10 @@ from parsers.model import Device, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 
 _NUMBERED_THREAD = re.compile(r"^thread (-?\d+) \((?P<name>.*)\)$")
+_STREAM = re.compile(r"^Stream #?(\d{1,9})\b", re.IGNORECASE)
+_THREAD = re.compile(
+    r"^(?:NVTX|CUDA API|OSRT|NVTX Kernel) Thread (\d{1,9})$"
+)  # nsys2chrome's, one for each table
 _SUFFIX = {
     LaneKind.REGION: "regions",
     LaneKind.PYTHON: "Python",
@@ -80,8 +84,9 @@ class LaneMaker:
 
     def _stream_lane(self, kind: LaneKind, device: Any, stream: Any) -> Lane:
         number = device_number(device)
-        queue = identity(stream)
-        name = f"GPU {number} stream {stream if whole_number(stream) is None else queue}"
+        named = _STREAM.match(stream) if isinstance(stream, str) else None
+        queue = int(named[1]) if named else identity(stream)
+        name = f"GPU {number} stream {stream if queue < 0 else queue}"
         if kind is LaneKind.GPU_REGION:
             name += " regions"
         elif kind is LaneKind.OTHER:
@@ -127,4 +132,6 @@ def identity(value: Any) -> int:
     number = whole_number(value)
     if number is not None and -(1 << 62) < number < 1 << 62:
         return number
+    if isinstance(value, str) and (named := _THREAD.match(value)):
+        return int(named[1])
     return -1 - crc32(repr(value).encode("utf-8", "replace"))

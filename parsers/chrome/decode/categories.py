@@ -31,6 +31,7 @@ REGION = Family(Where.THREAD, LaneKind.REGION, EventKind.REGION)
 PYTHON = Family(Where.THREAD, LaneKind.PYTHON, EventKind.PYTHON)
 API = Family(Where.THREAD, LaneKind.CUDA_API, EventKind.API)
 OVERHEAD = Family(Where.THREAD, LaneKind.OVERHEAD, EventKind.OVERHEAD)
+OS_RUNTIME = Family(Where.THREAD, LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME)
 KERNEL = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.KERNEL)
 MEMCPY = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.MEMCPY)
 MEMSET = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.MEMSET)
@@ -50,11 +51,15 @@ _FAMILIES = {
     "runtime": API,
     "cuda_runtime": API,
     "cuda_driver": API,
+    "cuda_api": API,
     "cuda_profiler_range": REGION,
+    "nvtx": REGION,
+    "osrt": OS_RUNTIME,
     "overhead": OVERHEAD,
     "kernel": KERNEL,
     "concurrent_kernel": KERNEL,
     "mtia_ccp_events": KERNEL,
+    "nvtx-kernel": GPU_REGION,
     "gpu_memcpy": MEMCPY,
     "memcpy": MEMCPY,
     "gpu_memset": MEMSET,

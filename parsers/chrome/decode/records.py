@@ -57,6 +57,8 @@ class Arguments(OperatorArguments, gc=False):
     memory_device: Number = msgspec.field(name="Device Id", default=None)
     memory_device_type: Number = msgspec.field(name="Device Type", default=None)
     correlation_id: Number = None
+    correlation_of_nsys: Number = msgspec.field(name="correlationId", default=None)
+    registers_of_nsys: Number = msgspec.field(name="registersPerThread", default=None)
     step_num: Number = None
     kernel_details: Any = None
     memcpy_details: Any = None

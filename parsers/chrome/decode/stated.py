@@ -54,6 +54,7 @@ class Stated:
     def of_calls(self, numbers: I64, arguments: list[CallArguments | Arguments]) -> None:
         """Of calls of the runtime or the driver."""
         self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
+        self._in_words_of_nsys(numbers, arguments)
         sizes, stated = _integers_of([each.size for each in arguments])
         if len(sizes):
             self.call_sizes.append((numbers if stated is None else numbers[stated], sizes))
@@ -63,6 +64,7 @@ class Stated:
     ) -> None:
         """Of operations of the GPU."""
         self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
+        self._in_words_of_nsys(numbers, arguments)
         if family is KERNEL:
             self._integers(Attribute.REGISTERS, numbers, [each.registers for each in arguments])
             self._shape(Attribute.GRID, Attribute.GRID_SHAPE, numbers, [each.grid for each in arguments])
@@ -87,6 +89,15 @@ class Stated:
             self._integers(Attribute.TARGET_MEMORY, numbers, [each.target for each in details])
             self._shape(Attribute.GRID, Attribute.GRID_SHAPE, numbers, [each.grid for each in details])
             self._shape(Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [each.block for each in details])
+
+    def _in_words_of_nsys(self, numbers: I64, arguments: Sequence[object]) -> None:
+        """What converters of Nsight Systems' exports write under the names of its tables."""
+        if not isinstance(arguments[0], Arguments):
+            return
+        mine = [each for each in arguments if isinstance(each, Arguments)]
+        if len(mine) == len(arguments):
+            self._integers(Attribute.CORRELATION, numbers, [each.correlation_of_nsys for each in mine])
+            self._integers(Attribute.REGISTERS, numbers, [each.registers_of_nsys for each in mine])
 
     def _collectives(self, numbers: I64, arguments: Sequence[CollectiveArguments]) -> None:
         mine = [index for index, each in enumerate(arguments) if each.collective is not None]

@@ -246,3 +246,77 @@ def test_the_rocm_recording_of_others_has_a_launch_for_every_operation(shared_da
         {trace.name(each) for each in trace.links.launch.tolist()} for trace in (ours, exported)
     )
     assert ours_called == theirs_called
+
+
+def by_nsys2chrome() -> list[Event]:
+    device: dict[str, Any] = {"ph": "X", "pid": "Device 3"}
+    return [
+        {"ph": "M", "cat": "__metadata", "pid": "Device 3", "name": "process_name", "args": {"name": "Device 3"}},
+        {**device, "cat": "nvtx", "tid": "NVTX Thread 9", "name": "step 1", "ts": 0, "dur": 99, "args": {"raw_tid": 9}},
+        {**device, "cat": "cuda_api", "tid": "CUDA API Thread 9", "name": "cudaLaunchKernel_v7000", "ts": 5, "dur": 4,
+         "args": {"correlationId": 11}},
+        {**device, "cat": "kernel", "tid": "Stream 7", "name": "gemm", "ts": 20, "dur": 30,
+         "args": {"correlationId": 11, "deviceId": 3, "streamId": 7, "grid": [4, 2, 1], "block": [64, 1, 1],
+                  "registersPerThread": 32}},
+        {**device, "cat": "nvtx-kernel", "tid": "NVTX Kernel Thread 9", "name": "step 1", "ts": 20, "dur": 30},
+        {**device, "cat": "osrt", "tid": "OSRT Thread 9", "name": "poll", "ts": 60, "dur": 3, "args": {}},
+    ]  # fmt: skip
+
+
+def test_exports_of_nsight_systems_made_to_json_keep_kernels_calls_ranges_and_links(tmp_path: Path) -> None:
+    trace = opened(tmp_path, text_of(by_nsys2chrome()))
+    (kernel_event,) = trace.gpu_operations.tolist()
+    lane = trace.lanes[trace.events.lane[kernel_event]]
+    assert (trace.name(kernel_event), lane.name, lane.stream, trace.devices[0].id) == (
+        "gemm",
+        "GPU 3 stream 7",
+        7,
+        3,
+    )
+    assert [trace.name(each) for each in trace.links.launch_of(trace.gpu_operations)] == [
+        "cudaLaunchKernel_v7000"
+    ]
+    assert trace.text_attribute(Attribute.GRID_SHAPE, kernel_event) == "4,2,1"
+    assert trace.attribute(Attribute.REGISTERS, trace.gpu_operations).tolist() == [32]
+    assert [trace.name(each) for each in trace.events.of_kind(EventKind.REGION)] == ["step 1"]
+    assert [trace.name(each) for each in trace.events.of_kind(EventKind.OS_RUNTIME)] == ["poll"]
+    assert {each.thread for each in trace.lanes if each.device is None} == {9}
+
+
+@pytest.mark.parametrize(
+    ("process", "thread", "device"),
+    [
+        ("Device 1", "Stream 5", 1),
+        ("GPU 2", "Stream 5", 2),
+        ("CUDA HW (0000:1b)", "Stream 5", 0),
+        ("/device:GPU:4", "Stream #5(Compute)", 4),
+    ],
+)
+def test_a_gpu_that_is_only_a_process_name_has_streams(
+    tmp_path: Path, process: str, thread: str, device: int
+) -> None:
+    events: list[Event] = [
+        {"ph": "X", "cat": "cuda", "pid": process, "tid": thread, "name": "gemm", "ts": 1, "dur": 2},
+        {
+            "ph": "X",
+            "cat": "cuda",
+            "pid": process,
+            "tid": thread,
+            "name": "[CUDA memcpy HtoD]",
+            "ts": 5,
+            "dur": 2,
+        },
+        {
+            "ph": "X",
+            "cat": "cuda",
+            "pid": process,
+            "tid": "CUDA API",
+            "name": "cudaLaunchKernel",
+            "ts": 0,
+            "dur": 1,
+        },
+    ]
+    trace = opened(tmp_path, text_of(events))
+    assert kinds(trace) == ["API", "KERNEL", "MEMCPY"]
+    assert [each.id for each in trace.devices] == [device]
+    assert trace.lanes[trace.events.lane[trace.gpu_operations[0]]].stream == 5
