@@ -9,9 +9,7 @@ from pathlib import Path
 
 from parsers.base import InParts, Reopenable, Source, parser_of
 from parsers.containers import Contents, contents, holding
-from parsers.file_arguments import with_origin
 from parsers.known_formats import what_is_read
-from parsers.merge import merge
 from parsers.model import (
     Effect,
     Malformed,
@@ -22,7 +20,9 @@ from parsers.model import (
     TraceError,
     UnknownFormat,
 )
+from parsers.runs.merge import merge
 from parsers.stored import cache
+from parsers.stored.file_arguments import with_origin
 
 
 def open_run(paths: Sequence[Path], progress: Progress | None = None) -> Trace:

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from parsers.base import Previewing, Source, parser_of
-from parsers.file_arguments import with_origin
 from parsers.model import Effect, EventTable, Links, Progress, Quality, QualityRecorder, Trace, TraceError
 from parsers.model.attributes import AttributeColumn
 from parsers.model.events import COLUMNS
 from parsers.model.quality import PREVIEW
 from parsers.source import identify
 from parsers.stored import cache
+from parsers.stored.file_arguments import with_origin
 
 PREVIEW_EVENTS = 150_000
 _NUMEROUS = 4  # a kind with at least a fourth of the events of the largest was probably cut off

@@ -138,9 +138,6 @@ class Document(QObject):
         thresholds = self.thresholds
 
         def work(progress: Progress) -> tuple[Analysis, Diagnosis]:
-            from viewer.loading.imports import load_ahead
-
-            load_ahead()
             return analysis_of(read, progress, thresholds)
 
         self.jobs.ask(

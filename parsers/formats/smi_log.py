@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import IO, ClassVar
 
 from parsers.base import Source, parser
-from parsers.log_alignment import ASSUMED_ZONE
 from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.runs.log_alignment import ASSUMED_ZONE
 from parsers.smi.clock import NS, local_ns, zone_of
 from parsers.smi.columns import Quantity, dcgm_quantity, dmon_quantity, query_quantity
 from parsers.smi.readings import Readings

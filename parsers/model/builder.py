@@ -13,6 +13,7 @@ import numpy.typing as npt
 from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.counters import Counter
 from parsers.model.events import EventTable
+from parsers.model.far_away import far_away
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import Capture, Device, EventKind, Lane, LaneKind, Rank, TraceInput
 from parsers.model.links import Links
@@ -20,7 +21,6 @@ from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.progress import Progress
 from parsers.model.quality import Effect, QualityRecorder
 from parsers.model.row_order import in_row_order
-from parsers.model.strays import strays
 from parsers.model.trace import ArgumentSource, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -139,7 +139,7 @@ class TraceBuilder:
         kind: npt.NDArray[np.uint8] = self._column(4, np.uint8)
         row: I64 = self._column(5, np.int64)
         self._chunks.clear()
-        if (away := strays(start, end)) is not None:
+        if (away := far_away(start, end)) is not None:
             self._set_aside(away, start, name)
             near = ~away
             start, end, name, lane = start[near], end[near], name[near], lane[near]

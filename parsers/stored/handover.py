@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parsers.containers import PrivateFolder, Unpacked, holding
-from parsers.file_arguments import FileArguments, FileOrigin
 from parsers.model import ArgumentSource, Trace
 from parsers.stored import cache, traces
+from parsers.stored.file_arguments import FileArguments, FileOrigin
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from parsers.merge import merge
 from parsers.model import Trace
+from parsers.runs.merge import merge
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.base import Category, Finding

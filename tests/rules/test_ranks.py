@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from parsers.merge import merge
 from parsers.model import Trace
+from parsers.runs.merge import merge
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import bus_factor, whole_message

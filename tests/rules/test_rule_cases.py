@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from parsers.merge import merge
 from parsers.model import Trace
+from parsers.runs.merge import merge
 from rules import Finding, diagnose
 from rules.base import rules
 from tests.rules.builder import TinyTrace, steps

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.merge import merge
 from parsers.model import Attribute, CopyKind, Device, EventKind, Lane, LaneKind, MemoryKind, Trace
 from parsers.model.builder import TraceBuilder
+from parsers.runs.merge import merge
 from rules.analysis.analysis import Analysis
 from tests.rules.builder import TinyTrace, steps
 from viewer.statistics.area import area_table, events_in, instances

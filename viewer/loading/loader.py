@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parsers.model import Progress, Trace
-from viewer.loading.expected_size import is_large
+from parsers.signatures import PACKED, USUAL_GROWTH
 
 if TYPE_CHECKING:
     from rules import Diagnosis
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from rules.thresholds import Thresholds
     from viewer.loading.process import LoadingProcess
 
+LARGE_BYTES = 30 << 20  # below, a process of its own takes longer to start than it saves
+_MOST_FILES = 2_000
 _MOST_NAMES = 5_000  # of one kind of lane
 _LOG = logging.getLogger(__name__)
 
@@ -52,7 +55,6 @@ def opened(
 def _elsewhere(
     paths: Sequence[Path], progress: Progress, preview: Callable[[Trace], None], thresholds: Thresholds
 ) -> Opened:
-    from viewer.loading.imports import load_ahead
     from viewer.loading.process import LoadingProcess
     from viewer.timeline.geometry.drawing_index import build_index, drawing_index
 
@@ -89,6 +91,7 @@ def analysis_of(read: Opened, progress: Progress, thresholds: Thresholds) -> tup
     """The analysis of what was opened, and the diagnosis; by the process that read it, or another if asked again."""
     from viewer.loading.analysing import analysed, prepared
 
+    load_ahead()
     if read.process is not None:
         from viewer.loading.process import CannotLoadThere
 
@@ -102,3 +105,48 @@ def analysis_of(read: Opened, progress: Progress, thresholds: Thresholds) -> tup
         finally:
             process.close()
     return prepared(*analysed(read.trace, progress, thresholds))
+
+
+@cache
+def load_ahead() -> None:
+    """Load what the window needs once a recording is there; half a second the first time, for a background thread."""
+    import numpy.ma  # noqa: F401  numpy itself loads it late
+    import pandas  # noqa: F401
+
+    import viewer.capture.next_recording
+    import viewer.panels.findings.finding_card
+    import viewer.statistics.kernels
+    import viewer.statistics.operators  # noqa: F401
+    from parsers.model import LaneKind
+    from rules.base import rules
+    from viewer.timeline.kinds.base import style_of
+
+    rules()
+    style_of(LaneKind.OTHER)
+
+
+def is_large(paths: Sequence[Path]) -> bool:
+    """Whether these files, unpacked, are so large that reading them is noticed."""
+    total = 0
+    for number, file in enumerate(_files(paths)):
+        total += _expected(file)
+        if total >= LARGE_BYTES or number >= _MOST_FILES:
+            return True
+    return False
+
+
+def _files(paths: Iterable[Path]) -> Iterable[Path]:
+    for path in paths:
+        yield from path.rglob("*") if path.is_dir() else (path,)
+
+
+def _expected(file: Path) -> int:
+    try:
+        if not file.is_file():
+            return 0
+        size = file.stat().st_size
+        with file.open("rb") as opened:
+            packed = opened.read(4).startswith(PACKED)
+    except OSError:
+        return 0
+    return size * USUAL_GROWTH if packed else size

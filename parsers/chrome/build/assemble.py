@@ -8,15 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.base import Source
-from parsers.chrome.build.arrows import link_by_arrows
 from parsers.chrome.build.communication import complete_collectives
 from parsers.chrome.build.copies import describe_copies
+from parsers.chrome.build.counters import memory_counters, sampled_counters
 from parsers.chrome.build.device_clock import note_causality
 from parsers.chrome.build.foreign import claim_calls, claim_streams, threads_of
 from parsers.chrome.build.implausible_ends import clip_overruns
 from parsers.chrome.build.lanes import LaneMaker, Names
-from parsers.chrome.build.launches import link_launches
-from parsers.chrome.build.memory import memory_counters
+from parsers.chrome.build.launches import link_by_arrows, link_launches
 from parsers.chrome.build.quarantine import Table, usable_events
 from parsers.chrome.build.xprof_threads import claim_host_events
 from parsers.chrome.decode.categories import Where
@@ -95,7 +94,7 @@ def assemble(
     describe_copies(builder, table)
     _sizes_from_calls(builder, table, *linked)
     builder.counters += memory_counters(columns.memory, maker, table.span)
-    builder.counters += series.counters(maker, table.span)
+    builder.counters += sampled_counters(series, maker, table.span)
     if not builder.devices:
         builder.devices += maker.listed
     columns.note_leftovers()

@@ -9,13 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.chrome.build.device_clock import move_device_clock
-from parsers.chrome.build.plausible import judge
 from parsers.chrome.decode.collect import Columns
-from parsers.chrome.decode.times import INVALID
+from parsers.chrome.decode.times import FARTHEST_NS, INVALID
 from parsers.model import Attribute, Effect, QualityRecorder
+from parsers.model.far_away import longest_plausible, main_cluster
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -65,7 +68,7 @@ def _without_impossible(
     table: Table, good: npt.NDArray[np.bool_], strings: list[str], quality: QualityRecorder
 ) -> Table:
     start, duration = table.start, table.duration
-    verdict = judge(start, duration, good)
+    verdict = _judge(start, duration, good)
     bad = np.zeros(len(start), bool)
     for reason, mask, sentence in (
         ("no-time", verdict.no_time, "an event without a usable time"),
@@ -97,6 +100,31 @@ def _without_impossible(
         {which: _moved(places, *stated) for which, stated in table.attributes.items()},
         _moved(places, *table.call_sizes),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """Which events cannot be shown, by reason."""
+
+    no_time: Mask
+    no_duration: Mask  # not a number, negative, or longer than any recording
+    far_away: Mask
+
+
+def _judge(start: I64, duration: I64, good: Mask) -> _Verdict:
+    """Sort out events by their times (ns)."""
+    no_time = (start == INVALID) | (np.abs(start) >= FARTHEST_NS)
+    no_duration = ~no_time & (~good | (duration < 0) | (duration > LONGEST_NS))
+    usable = ~(no_time | no_duration)
+    far_away = np.zeros(len(start), bool)
+    if usable.any():
+        blank = (start == 0) & (duration == 0)
+        telling = usable & ~blank if (usable & ~blank).any() else usable
+        first, last = main_cluster(start[telling])
+        far_away = usable & ((start < first) | (start > last))
+        no_duration |= usable & (duration > longest_plausible(first, last))
+        far_away &= ~no_duration
+    return _Verdict(no_time, no_duration, far_away)
 
 
 def _moved(places: I64, events: I64, values: I64) -> tuple[I64, I64]:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from parsers.chrome.build.lanes import LaneMaker
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.records import SAMPLE, SAMPLES, Event
-from parsers.chrome.decode.stated import whole_number
 from parsers.chrome.decode.times import INVALID, nanoseconds
-from parsers.model import Counter
 
 MOST_SERIES = 4096
-_FAR_NS = 10**12
 
 
 @dataclass(slots=True)
@@ -45,33 +40,6 @@ class Series:
                 if number is not None and (key in self.samples or len(self.samples) < MOST_SERIES):
                     self.samples[key].append((time, number))
         return useless
-
-    def counters(self, maker: LaneMaker, span: tuple[int, int] | None) -> Iterator[Counter]:
-        """One counter for each series; samples far outside of ``span`` (ns) are left out."""
-        for (pid, name, series), samples in self.samples.items():
-            near = [
-                sample
-                for sample in samples
-                if span is None or span[0] - _FAR_NS < sample[0] < span[1] + _FAR_NS
-            ]
-            if not near:
-                continue
-            near.sort(key=lambda sample: sample[0])
-            process = maker.names.processes.get(pid, "")
-            title = name if series in ("value", name, "") else f"{name} {series}"
-            device = maker.device(number) if (number := _device_of(process)) is not None else None
-            yield Counter(
-                title,
-                "",
-                np.array([time for time, _ in near], np.int64),
-                np.array([value for _, value in near], np.float64),
-                maker.rank,
-                device,
-            )
-
-
-def _device_of(process: str) -> int | None:
-    return whole_number(process.upper().removeprefix("GPU")) if process.upper().startswith("GPU") else None
 
 
 def _number(value: Any) -> float | None:

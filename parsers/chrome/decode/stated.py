@@ -14,13 +14,18 @@ from msgspec import Raw
 from parsers.chrome.decode.categories import GPU_SYNC, KERNEL, Family
 from parsers.chrome.decode.messages import collective_name, message_bytes
 from parsers.chrome.decode.records import NO_TEXT, Arguments, CollectiveArguments, OperatorArguments
-from parsers.chrome.decode.synchronisation import sync_kind
 from parsers.chrome.decode.usual_records import CallArguments, OperationArguments
-from parsers.model import Attribute
+from parsers.model import Attribute, SyncKind
 from parsers.xprof.details import NO_DETAILS, details_of
 
 I64 = npt.NDArray[np.int64]
 K = TypeVar("K", bound=Hashable)
+_SYNCHRONISATIONS = {
+    "event sync": SyncKind.EVENT,
+    "stream wait event": SyncKind.STREAM_WAIT_EVENT,
+    "stream sync": SyncKind.STREAM,
+    "context sync": SyncKind.CONTEXT,
+}
 
 
 class Numbered(dict[K, int]):
@@ -71,7 +76,7 @@ class Stated:
             self._shape(Attribute.BLOCK, Attribute.BLOCK_SHAPE, numbers, [each.block for each in arguments])
             self._collectives(numbers, arguments)
         elif family is GPU_SYNC:
-            kinds = [sync_kind(each.sync_kind).value for each in arguments]
+            kinds = [_sync_kind(each.sync_kind).value for each in arguments]
             self._attribute(Attribute.SYNC_KIND, numbers, np.array(kinds, np.int64))
         else:
             self._integers(Attribute.BYTES, numbers, [each.bytes for each in arguments])
@@ -198,3 +203,10 @@ def whole_number(value: Any) -> int | None:
     except (ValueError, OverflowError):
         return None
     return number if -(1 << 63) <= number < 1 << 63 else None
+
+
+def _sync_kind(text: Any) -> SyncKind:
+    """The kind of a stated ``cuda_sync_kind``."""
+    return (
+        _SYNCHRONISATIONS.get(text.lower(), SyncKind.UNKNOWN) if isinstance(text, str) else SyncKind.UNKNOWN
+    )

@@ -10,7 +10,7 @@ import pytest
 
 from parsers import helper_process
 from tests.benchmarks import kineto_like
-from viewer.loading import expected_size, process
+from viewer.loading import loader, process
 from viewer.loading.process import LoadingProcess
 
 from ..conftest import make_window
@@ -45,7 +45,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even the smallest file is read by a process of its own, and a few thousand events are a preview."""
-    monkeypatch.setattr(expected_size, "LARGE_BYTES", 1)
+    monkeypatch.setattr(loader, "LARGE_BYTES", 1)
     monkeypatch.setattr(process, "PREVIEW_EVENTS", 3_000)
 
 

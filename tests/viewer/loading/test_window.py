@@ -166,7 +166,7 @@ def test_a_newer_file_replaces_one_that_is_being_read(
     before_it_reads(STUCK)
     window.open([recording])
     wait_for_preview(window, qtbot)
-    monkeypatch.setattr("viewer.loading.expected_size.LARGE_BYTES", 1 << 40)
+    monkeypatch.setattr("viewer.loading.loader.LARGE_BYTES", 1 << 40)
     other = fixtures / "torch/elementwise_chain.pt.trace.json.gz"
     window.open([other])
     wait_until_ready(qtbot, window)

@@ -9,11 +9,11 @@ I64 = npt.NDArray[np.int64]
 
 LEAST_GAP_NS = 3_600 * 1_000_000_000  # recordings do not pause longer than this ...
 GAP_TO_SPAN = 20  # ... nor does one event last many times longer than all of them
-MOST_STRAY_SHARE = 0.05  # a cluster with more events than this is no accident
+MOST_FAR_SHARE = 0.05  # a cluster with more events than this is no accident
 
 
 def main_cluster(start: I64) -> tuple[int, int]:
-    """First and last start of the events that belong together; strays are cut off at both ends."""
+    """First and last start of the events that belong together; what lies far away is cut off at both ends."""
     if int(start.max()) - int(start.min()) <= LEAST_GAP_NS:
         return int(start.min()), int(start.max())
     ordered = np.sort(start)
@@ -26,9 +26,9 @@ def main_cluster(start: I64) -> tuple[int, int]:
     sizes = lasts - firsts + 1
     main = int(np.argmax(sizes))
     low = high = main
-    while low > 0 and sizes[low - 1] > MOST_STRAY_SHARE * len(ordered):
+    while low > 0 and sizes[low - 1] > MOST_FAR_SHARE * len(ordered):
         low -= 1
-    while high < len(sizes) - 1 and sizes[high + 1] > MOST_STRAY_SHARE * len(ordered):
+    while high < len(sizes) - 1 and sizes[high + 1] > MOST_FAR_SHARE * len(ordered):
         high += 1
     return int(ordered[firsts[low]]), int(ordered[lasts[high]])
 
@@ -38,7 +38,7 @@ def longest_plausible(first: int, last: int) -> int:
     return max(GAP_TO_SPAN * (last - first), LEAST_GAP_NS)
 
 
-def strays(start: I64, end: I64) -> npt.NDArray[np.bool_] | None:
+def far_away(start: I64, end: I64) -> npt.NDArray[np.bool_] | None:
     """Which events neither touch the time of the others nor last as long as events can; None when there are none."""
     if not len(start) or int(end.max()) - int(start.min()) <= LEAST_GAP_NS:
         return None

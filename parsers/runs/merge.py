@@ -8,7 +8,6 @@ from itertools import accumulate
 
 import numpy as np
 
-from parsers.log_alignment import logs_on_timelines
 from parsers.model import (
     SOURCE_BITS,
     Attribute,
@@ -26,8 +25,9 @@ from parsers.model import (
 from parsers.model.attributes import TEXT_ATTRIBUTES, AttributeColumn
 from parsers.model.builder import in_display_order
 from parsers.model.kernels import distinct_kernels
-from parsers.rank_choice import Choice, choose
-from parsers.rank_clocks import Alignment, align
+from parsers.runs.log_alignment import logs_on_timelines
+from parsers.runs.rank_choice import Choice, choose
+from parsers.runs.rank_clocks import Alignment, align
 
 
 def merge(traces: Sequence[Trace]) -> Trace:

@@ -1,0 +1,1 @@
+"""Several files as one run: which rank each is, how well their clocks agree, and one trace of all."""
