@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 from pathlib import Path
 
 from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
 from rules.kernels.explanations import glossary
-from rules.thresholds import known_thresholds
+from rules.thresholds import DEFAULTS, Thresholds, known_thresholds
 
+_KEY = re.compile(r"\{([a-z-]+)\}")
 DESTINATION = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
 _HEAD = """# Rules
 
@@ -22,8 +24,12 @@ _THRESHOLDS = (
 )
 
 
-def explanation_parts(rule: Rule) -> dict[str, str]:
-    """Heading -> text, in the order of the explanation; raises ``ValueError`` unless it has the five headings."""
+def explanation_parts(rule: Rule, thresholds: Thresholds = DEFAULTS) -> dict[str, str]:
+    """Heading -> text, in the order of the explanation, with thresholds where it names their keys in braces.
+
+    Raises ``ValueError`` unless it has the five headings, and ``KeyError`` for a key that is no threshold's.
+    """
+    known = {each.key: each for each in known_thresholds()}
     parts: dict[str, list[str]] = {}
     for line in rule.explanation.strip().splitlines():
         if line in EXPLANATION_HEADINGS:
@@ -36,7 +42,12 @@ def explanation_parts(rule: Rule) -> dict[str, str]:
         raise ValueError(
             f"{rule.id}: the explanation must have the headings {', '.join(EXPLANATION_HEADINGS)}"
         )
-    return {heading: " ".join(" ".join(lines).split()) for heading, lines in parts.items()}
+    return {
+        heading: _KEY.sub(
+            lambda key: known[key[1]].told(thresholds[known[key[1]]]), " ".join(" ".join(lines).split())
+        )
+        for heading, lines in parts.items()
+    }
 
 
 def page() -> str:

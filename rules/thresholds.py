@@ -43,6 +43,16 @@ class Threshold:
             return duration(value)
         return size(value) if self.unit is Unit.BYTES else f"{value:,.0f}"
 
+    def told(self, value: float) -> str:
+        """A value inside a sentence: "1 %", "0.5 ms", "1 MB", and "1.5" for "1.5 times"."""
+        if self.unit is Unit.SHARE:
+            return f"{value * 100:g} %"
+        if self.unit is Unit.TIME:
+            return f"{value / 1e6:g} ms" if value >= 100_000 else f"{value / 1e3:g} us"
+        if self.unit is Unit.BYTES:
+            return f"{value / 1e6:g} MB"
+        return f"{value:g}"
+
     def parsed(self, text: str) -> float | None:
         """ "5 %", "1.5x", "20 us", "2 MB" or "20" as a value inside the bounds; None where it is none."""
         value = _number(text.strip().replace(",", ""), self.unit)

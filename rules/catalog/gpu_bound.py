@@ -64,8 +64,8 @@ Why it costs time
     It does not. What remains is to make the kernels themselves faster, or to give them less to do.
 
 How it decides
-    Kernels that are no communication, and the moments between kernels that were queued already, cover at least 90 %
-    of the analysed time on every GPU, the kernels alone at least half.
+    Kernels that are no communication, and the moments between kernels that were queued already, cover at least
+    {gpu-bound} of the analysed time on every GPU, the kernels alone at least half.
 
 What to try
     Look at the families of kernels that take most of the time. Lower precision, better shapes, fused attention, a

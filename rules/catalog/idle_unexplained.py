@@ -53,8 +53,8 @@ Why it costs time
 How it decides
     A gap is unexplained when the operation after it has no launch record: no CUDA calls were recorded, they were
     cut off at the start of the recording, or the operation ran inside an opaque CUDA graph. The same holds for an
-    operation that had been launched long before and waited while nothing recorded ran. It speaks up from 5 % of the
-    step on.
+    operation that had been launched long before and waited while nothing recorded ran. It speaks up from
+    {unexplained-idle} of the step on.
 
 What to try
     Record CPU and GPU activity together, and start the recording one step earlier.

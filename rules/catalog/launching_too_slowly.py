@@ -98,7 +98,7 @@ Why it costs time
 How it decides
     It takes each gap on the GPU whose next operation was launched during the gap, and looks at the launching
     thread. The time counts as launching when the thread was inside launch calls or operators, or in pauses between
-    launches shorter than 0.5 ms or ten times the usual distance. Waiting for data, for Python, for a
+    launches shorter than {launch-pause} or ten times the usual distance. Waiting for data, for Python, for a
     synchronisation or for memory is counted on its own.
 
 What to try

@@ -59,9 +59,9 @@ Why it costs time
     time, so a hundred small ones take far longer than one large one with the same data.
 
 How it decides
-    It counts collectives below 1 MB whose size was recorded. It fires when there are at least 20 a step and those
-    that nothing covers make up at least 1 % of the step, without the time a rank waits for a later one. The ceiling
-    is all but one of them.
+    It counts collectives below {small-collective} whose size was recorded. It fires when there are at least
+    {many-collectives} a step and those that nothing covers make up at least {least-share} of the step, without the
+    time a rank waits for a later one. The ceiling is all but one of them.
 
 What to try
     Put tensors together before sending them: larger DDP buckets (bucket_cap_mb), larger FSDP units, one flattened

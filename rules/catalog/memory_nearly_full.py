@@ -50,8 +50,8 @@ Why it costs time
     and the program ends with an out-of-memory error. Reserved but unused memory is lost for larger batches.
 
 How it decides
-    From the recorded counters: the peak of reserved memory above 90 % of the device's, or at least 1 GB and 30 % of
-    the reserved memory unused when most is reserved.
+    From the recorded counters: the peak of reserved memory above {memory-full} of the device's, or at least 1 GB
+    and 30 % of the reserved memory unused when most is reserved.
 
 What to try
     Smaller batches with gradient accumulation, activation checkpointing, 16-bit types, sharding (FSDP). Against

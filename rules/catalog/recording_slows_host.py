@@ -54,7 +54,7 @@ Why it costs time
 How it decides
     The recording says how it was made (with_stack, profile_memory), and the profiler records its own work as
     overhead events. It speaks up when stacks or memory were recorded and the GPU waits for the CPU at least 5 % of
-    the time, or when overhead events cover at least 5 % of the GPU's idle time in the window.
+    the time, or when overhead events cover at least {recording-overhead} of the GPU's idle time in the window.
 
 What to try
     Take times from a recording without stacks, memory and shapes, and use the detailed one to see where.

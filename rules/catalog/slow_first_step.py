@@ -32,7 +32,7 @@ Why it costs time
     It costs nothing without the recorder: a profiler that starts sets up buffers and drains the GPU.
 
 How it decides
-    Leading steps that take more than 1.5 times the median of the later half, whose number is not 0 and which
+    Leading steps that take more than {warm-up-step} times the median of the later half, whose number is not 0 and which
     contain neither compilation nor loading of kernels. They are left out of all other findings.
 
 What to try

@@ -65,8 +65,8 @@ Why it costs time
 How it decides
     From a device log of the same seconds: the readings at which a limit was active, weighted by how long the GPU
     worked while they held, and their clock against the highest (the log's clocks.max.sm, or the highest reading).
-    It speaks when that would be at least 3 % of the GPU's working time. Errors of the memory and XIDs are named where
-    they are logged.
+    It speaks when that would be at least {throttled} of the GPU's working time. Errors of the memory and XIDs are
+    named where they are logged.
 
 What to try
     Against a power limit: types with fewer bits, fewer bytes moved, a higher limit if it was lowered. Against heat:

@@ -58,9 +58,9 @@ Why it costs time
     Every slow step delays the run, and in a distributed run all other ranks with it.
 
 How it decides
-    Steps: the longest steady step takes more than 1.5 times the median. The ceiling is what all longer steps take
-    above the median. Kernels: one name with more than 10 runs and at least 5 % of the time whose standard deviation
-    exceeds its mean; that is information only, because one kernel name may serve several shapes.
+    Steps: the longest steady step takes more than {uneven-step} times the median. The ceiling is what all longer
+    steps take above the median. Kernels: one name with more than 10 runs and at least 5 % of the time whose
+    standard deviation exceeds its mean; that is information only, because one kernel name may serve several shapes.
 
 What to try
     See what the long steps do in addition: logging, saving, evaluation, garbage collection, longer inputs, other

@@ -57,7 +57,7 @@ How it decides
     It takes each gap on the GPU, finds the call that ended it and the thread that made the call, and looks at what
     that thread did during the gap. The time counts as waiting for data when the thread was inside a data loader
     (enumerate(DataLoader)#...) or inside a region whose name speaks of data, such as load, fetch, read, input,
-    batch or preprocess, and launched nothing. Below 1 % of the step it stays quiet.
+    batch or preprocess, and launched nothing. Below {least-share} of the step it stays quiet.
 
 What to try
     Load in several worker processes, pin the memory, prefetch the next batch while the GPU works on this one, move

@@ -50,9 +50,9 @@ Why it costs time
 
 How it decides
     It takes each gap on the GPU and the thread that ended it. The time counts as waiting for the host when that
-    thread launched nothing for at least 0.5 ms and ten times its usual distance between launches, or was inside a
-    region that launches nothing at all and lasts at least 0.1 ms. Data loading, allocation and synchronisation are
-    counted on their own, and short pauses between launches count as launch overhead.
+    thread launched nothing for at least {launch-pause} and ten times its usual distance between launches, or was
+    inside a region that launches nothing at all and lasts at least 0.1 ms. Data loading, allocation and
+    synchronisation are counted on their own, and short pauses between launches count as launch overhead.
 
 What to try
     Move the work off the critical path: into a thread or process that prepares the next step, after the launches of

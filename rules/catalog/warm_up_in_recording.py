@@ -38,10 +38,10 @@ Why it costs time
     they hide the steps that matter.
 
 How it decides
-    A leading step that takes more than 1.5 times the median of the later half is warm-up, when it is the program's
-    first (number 0) or contains compilation or loading of kernels, or takes more than five times as long; otherwise
-    the recorder's own start made it slow. All other findings are computed on the steady steps alone. The ceiling
-    here is the extra time of the warm-up steps, against the whole recording.
+    A leading step that takes more than {warm-up-step} times the median of the later half is warm-up, when it is the
+    program's first (number 0) or contains compilation or loading of kernels, or takes more than five times as long;
+    otherwise the recorder's own start made it slow. All other findings are computed on the steady steps alone. The
+    ceiling here is the extra time of the warm-up steps, against the whole recording.
 
 What to try
     Record later steps. If start-up time itself matters: cache compiled code, compile fewer variants, mark dynamic

@@ -10,6 +10,7 @@ import pytest
 
 from rules.base import EXPLANATION_HEADINGS, Category, Rule, rules
 from rules.documentation import explanation_parts, page
+from rules.thresholds import Thresholds
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.id)
@@ -54,3 +55,10 @@ def test_every_snippet_is_python_that_parses(repository: Path) -> None:
         if "#include" in text or "__global__" in text or "nsys " in text.split("\n")[0]:
             continue
         compile(text, name, "exec")
+
+
+def test_an_explanation_tells_the_thresholds_that_are_in_force() -> None:
+    (rule,) = [each for each in rules() if each.id == "waiting-for-python"]
+    changed = Thresholds({"launch-pause": 2_000_000.0})
+    assert "launched nothing for at least 0.5 ms and" in explanation_parts(rule)["How it decides"]
+    assert "launched nothing for at least 2 ms and" in explanation_parts(rule, changed)["How it decides"]

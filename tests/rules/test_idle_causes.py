@@ -338,3 +338,32 @@ def test_a_launch_that_blocks_because_the_queue_is_full_accuses_nobody() -> None
     accused = {finding.category.value for finding in diagnose(built).findings}
     assert not accused & {"launch-bound", "host-bound", "synchronization", "allocator", "input-bound"}
     assert "gpu-bound" in accused
+
+
+@pytest.mark.parametrize(("us", "cause"), [(95, Cause.LAUNCH), (105, Cause.HOST)])
+def test_a_region_that_launches_nothing_is_a_cause_of_its_own_from_a_tenth_of_a_millisecond(
+    us: int, cause: Cause
+) -> None:
+    trace = TinyTrace()
+    trace.operation(10, 50, "gemm", 0)
+    trace.region(40, 40 + us, "log")
+    trace.operation(200, 300, "gemm", 190)
+    found = {culprit: each for each, culprit, _ in idle(trace.build())}
+    assert found["log"] is cause
+
+
+@pytest.mark.parametrize(("us", "cause"), [(45, Cause.LAUNCH), (55, Cause.INPUT)])
+def test_a_pause_in_an_input_region_that_launches_work_counts_from_50_us(us: int, cause: Cause) -> None:
+    trace = TinyTrace()
+    trace.region(0, 100 + us, "load_batch")
+    trace.operation(25, 30, "augment", 15, launch_us=5)
+    trace.operation(30 + us, 200, "augment", 20 + us, launch_us=5)
+    assert largest(trace.build())[0] is cause
+
+
+@pytest.mark.parametrize(("us", "cause"), [(950, Cause.LAUNCH), (1050, Cause.HOST)])
+def test_a_launch_that_takes_a_millisecond_does_something_else_as_well(us: int, cause: Cause) -> None:
+    trace = TinyTrace()
+    trace.operation(10, 50, "gemm", 0)
+    trace.operation(110 + us, 3000, "gemm", 100, launch_us=us)
+    assert largest(trace.build())[0] is cause

@@ -20,14 +20,38 @@ from tests.rules.builder import TinyTrace, steps
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "rules"
 Case = dict[str, Any]
 
+OF_A_STEP = frozenset(
+    ("kernels", "gpu", "regions", "ops", "calls", "overhead", "copies", "collectives", "shaped_ops")
+)
+OF_A_RUN = frozenset(
+    ("annotated", "capability", "capture", "counters", "first_step", "step_lengths_us", "step_us", "steps")
+)
+EXPECTED = frozenset(("severity", "category", "rank", "share", "says", "culprit"))
+
+
+def refuse_unknown(case: Case) -> None:
+    """Raises ValueError for a key that nothing reads: a case must not pass by a typo."""
+    tables = [(case, OF_A_STEP | OF_A_RUN | {"name", "expect", "rank", "first", "fifth"})]
+    tables += [(each, OF_A_STEP | OF_A_RUN) for each in case.get("rank", [])]
+    tables += [(case.get(special, {}), OF_A_STEP) for special in ("first", "fifth")]
+    if isinstance(case["expect"], str) and case["expect"] != "nothing":
+        raise ValueError(f"{case['name']}: nothing is expected by {case['expect']!r}")
+    if case["expect"] != "nothing":
+        tables.append((case["expect"], EXPECTED))
+    for table, known in tables:
+        if unknown := set(table) - known:
+            raise ValueError(f"{case['name']}: nothing reads {', '.join(sorted(unknown))}")
+
 
 def cases() -> list[Any]:
     found = []
     for file in sorted(FIXTURES.glob("*.toml")):
         content = tomllib.loads(file.read_text("utf-8"))
-        found += [
-            pytest.param(content["rule"], case, id=f"{file.stem}: {case['name']}") for case in content["case"]
-        ]
+        if set(content) != {"rule", "case"}:
+            raise ValueError(f"{file.name} has other keys than rule and case")
+        for case in content["case"]:
+            refuse_unknown(case)
+            found.append(pytest.param(content["rule"], case, id=f"{file.stem}: {case['name']}"))
     return found
 
 
@@ -110,6 +134,21 @@ def test_the_rule_decides_as_the_case_says(rule: str, case: Case) -> None:
     for text in expected.get("says", []):
         assert text.lower() in everything_said(finding)
     assert finding.culprit.text.startswith(expected.get("culprit", ""))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"expect": "nothing", "gpus": []},
+        {"expect": "none"},
+        {"expect": {"severty": "high"}},
+        {"expect": "nothing", "rank": [{"region": []}]},
+        {"expect": "nothing", "first": {"steps": 5}},
+    ],
+)
+def test_a_case_with_a_key_that_nothing_reads_is_refused(wrong: Case) -> None:
+    with pytest.raises(ValueError, match="wrong: "):
+        refuse_unknown({"name": "wrong", **wrong})
 
 
 def test_every_timeline_rule_has_a_case_that_speaks_and_one_that_is_silent() -> None:

@@ -18,7 +18,7 @@ from rules import Category, Finding, Severity
 from rules.base import EXPLANATION_HEADINGS
 from rules.wording.headline import Headline
 from viewer.panels.findings.check_list import CheckList, check_name
-from viewer.panels.findings.finding_card import FindingCard, explained
+from viewer.panels.findings.finding_card import FindingCard
 from viewer.panels.tables.facts import LinkButton
 from viewer.panels.tables.table_model import Column, Show, TableModel, csv_text
 from viewer.panels.tables.table_view import TableView
@@ -89,9 +89,7 @@ def test_how_to_fix_shows_every_advice_and_the_code(qtbot: QtBot, qapp: object) 
         example="x = 1",
         unknown=("why",),
     )
-    card = FindingCard(
-        finding, "\n\n".join(f"{heading}\n    Text of {heading}." for heading in EXPLANATION_HEADINGS)
-    )
+    card = FindingCard(finding, {heading: f"Text of {heading}." for heading in EXPLANATION_HEADINGS})
     qtbot.addWidget(card)
     card.set_current(True)
     card.fix_button.click()
@@ -105,11 +103,6 @@ def test_how_to_fix_shows_every_advice_and_the_code(qtbot: QtBot, qapp: object) 
     texts = [label.text() for label in card._detail.findChildren(type(card._what).__mro__[1])]
     assert set(EXPLANATION_HEADINGS) <= set(texts)
     assert any("50.0 ns of 100 ns" in text.replace("\u00a0", " ") for text in texts)
-
-
-def test_an_explanation_is_taken_apart_at_its_headings() -> None:
-    text = "What it found\n  One\n  two.\n\nWhy it costs time\n  Three."
-    assert explained(text) == [("What it found", "One two."), ("Why it costs time", "Three.")]
 
 
 def test_the_filter_keeps_severities_and_categories(window: MainWindow) -> None:

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 from viewer.look import theme
 from viewer.look.labels import Label
-from viewer.panels.findings.finding_card import explained
 
 _ABBREVIATIONS = {"gpu": "GPU", "sms": "SMs", "fp64": "FP64"}
 
@@ -29,7 +28,7 @@ class CheckList(QWidget):
     """
 
     def __init__(
-        self, title: str, groups: Mapping[str, Sequence[str]], explanations: Mapping[str, str]
+        self, title: str, groups: Mapping[str, Sequence[str]], explanations: Mapping[str, Mapping[str, str]]
     ) -> None:
         super().__init__()
         self._title, self._groups, self._explanations = title, groups, explanations
@@ -73,7 +72,7 @@ class CheckList(QWidget):
                 lines.append((f"{_sentence(reason)}:", "secondary", 10))
             for rule in rules:
                 lines.append((check_name(rule), "", 4))
-                lines += [(text, "faint", 0) for _, text in explained(self._explanations.get(rule, ""))[:1]]
+                lines += [(text, "faint", 0) for text in list(self._explanations.get(rule, {}).values())[:1]]
         names = self._made(lines)
         self._layout.addWidget(names)
         return names

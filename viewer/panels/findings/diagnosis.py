@@ -17,6 +17,7 @@ from viewer.panels.findings.finding_card import FindingCard
 
 if TYPE_CHECKING:
     from rules.fixes.plan import Plan
+    from rules.thresholds import Thresholds
     from viewer.capture.request import CaptureRequest
 
 WIDE = 350  # pixels: from here the number of quiet checks fits beside the number of findings
@@ -117,10 +118,10 @@ class DiagnosisPanel(QWidget):
             self._told = ("", "")
             layout.addWidget(Label(self._waiting(), "secondary", wrap=True))
         else:
-            explanations = _explanations()
+            explanations = _explanations(diagnosis.thresholds)
             for finding in self.shown_findings():
                 card = FindingCard(
-                    finding, explanations.get(finding.rule, ""), self._next_recording, self._document.plan
+                    finding, explanations.get(finding.rule, {}), self._next_recording, self._document.plan
                 )
                 card.record_wanted.connect(self._document.recording_wanted)
                 card.chosen.connect(self._document.select_finding)
@@ -157,7 +158,7 @@ class DiagnosisPanel(QWidget):
         changed = diagnosis.thresholds.changed()
         if changed:
             self._note(layout, "With changed thresholds", "\n".join(changed))
-        explanations = _explanations()
+        explanations = _explanations(diagnosis.thresholds)
         if diagnosis.quiet:
             title = f"{counted_checks(len(diagnosis.quiet))} found nothing"
             layout.addWidget(CheckList(title, {"": diagnosis.quiet}, explanations))
@@ -294,7 +295,8 @@ def _summary(diagnosis: Diagnosis, shown: int) -> tuple[str, str]:
     return found, f"{found}, {counted_checks(len(diagnosis.quiet))} quiet"
 
 
-def _explanations() -> dict[str, str]:
+def _explanations(thresholds: Thresholds) -> dict[str, dict[str, str]]:
     from rules.base import rules
+    from rules.documentation import explanation_parts
 
-    return {rule.id: rule.explanation for rule in rules()}
+    return {rule.id: explanation_parts(rule, thresholds) for rule in rules()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePol
 
 from parsers.model.units import duration, percent
 from rules import Finding
-from rules.base import EXPLANATION_HEADINGS
 from rules.wording.promises import gain
 from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
@@ -132,7 +131,7 @@ class FindingCard(QFrame):
     def __init__(
         self,
         finding: Finding,
-        rule_explanation: str = "",
+        explanation: Mapping[str, str] | None = None,
         next_recording: NextRecording = lambda _: None,
         plan: Plan | None = None,
     ) -> None:
@@ -140,7 +139,7 @@ class FindingCard(QFrame):
         self.finding = finding
         self._next_recording = next_recording
         self._plan = plan
-        self._rule_explanation = rule_explanation
+        self._explanation = explanation or {}
         self._current = False
         self._color = theme.current().category(finding.category)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -300,7 +299,7 @@ class FindingCard(QFrame):
         if finding.evidence:
             facts.append(f"{len(finding.evidence)} places on the timeline")
         layout.addWidget(Label("  ·  ".join(facts), "secondary", pixels=12, wrap=True))
-        for heading, text in explained(self._rule_explanation):
+        for heading, text in self._explanation.items():
             layout.addWidget(Label(heading, weight=QFont.Weight.DemiBold, pixels=12))
             layout.addWidget(Label(text, "secondary", wrap=True, selectable=True))
         return body
@@ -335,20 +334,6 @@ class FindingCard(QFrame):
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(colors.category(self.finding.category))
         painter.drawRoundedRect(QRectF(1, 8, 4, self.height() - 16), 2, 2)
-
-
-def explained(text: str) -> list[tuple[str, str]]:
-    """The parts of a rule's explanation as (heading, text), by the fixed headings."""
-    parts: list[tuple[str, list[str]]] = []
-    for line in text.strip().splitlines():
-        bare = line.strip().strip("#*:").strip()
-        heading = next((each for each in EXPLANATION_HEADINGS if bare.startswith(each)), None)
-        if heading is not None:
-            rest = bare[len(heading) :].lstrip(":. ").strip()
-            parts.append((heading, [rest] if rest else []))
-        elif parts and line.strip():
-            parts[-1][1].append(line.strip())
-    return [(heading, " ".join(lines)) for heading, lines in parts if lines]
 
 
 def _section() -> tuple[QWidget, QVBoxLayout]:
