@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
+from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from rules.catalog import import_all
 from rules.category import Category as Category
@@ -47,6 +48,7 @@ class Need(Enum):
     COLLECTIVES = "no communication kernels"
     SHAPES = "tensor shapes were not recorded"
     MEMORY = "memory use was not recorded"
+    DEVICE_LOG = "no log of a GPU"
     CLOCKS = ours("no clocks were logged: open a log of $GpuMonitor of the same seconds with it")
     KERNEL_COUNTERS = ours("$CountersOfNvidia")
 
@@ -148,6 +150,14 @@ class Rule(Protocol):
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         """The findings of this rule; none when all is well."""
+
+
+@runtime_checkable
+class NeedsMore(Protocol):
+    """A rule that needs more of a recording than the sorts of data that ``Need`` names."""
+
+    def lacking(self, trace: Trace) -> str:
+        """Why it cannot judge this recording; empty where it can."""
 
 
 EXPLANATION_HEADINGS = (

@@ -15,8 +15,9 @@ from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.analysis.facts.clocks import has_clocks
+from rules.analysis.facts.device_log import device_logs
 from rules.analysis.facts.subject import subject_of
-from rules.base import Finding, Need, rules
+from rules.base import Finding, Need, NeedsMore, rules
 from rules.ranking import ranked
 from rules.thresholds import DEFAULTS, Thresholds
 from rules.wording.words import Reader, Words, said
@@ -57,6 +58,8 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
         lacking = [
             missing[need] for need in sorted(each.needs, key=lambda need: need.name) if need in missing
         ]
+        if not lacking and isinstance(each, NeedsMore) and (more := each.lacking(trace)):
+            lacking = [more]
         if lacking:
             skipped[each.id] = said(lacking[0], reader)
             continue
@@ -129,6 +132,7 @@ def _unmet(analysis: Analysis, need: Need) -> Words:
         Need.MEMORY: any(_is_memory(counter.name) for counter in trace.counters),
         Need.CLOCKS: has_clocks(trace),
         Need.KERNEL_COUNTERS: bool(trace.kernels),
+        Need.DEVICE_LOG: bool(device_logs(trace)),
     }
     return "" if met[need] else need.value
 

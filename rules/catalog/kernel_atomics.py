@@ -9,7 +9,7 @@ from rules.base import Category, rule
 from rules.kernels.checks.memory import atomic_share
 from rules.kernels.checks.speed_of_light import LOW_PERCENT, speed_of_light
 from rules.kernels.checks.stalls import capped, stalls
-from rules.kernels.findings import Fault, KernelRule
+from rules.kernels.findings import Fault, KernelRule, Reads
 
 LEAST_ATOMIC_SHARE = 0.2
 LEAST_WAITING_SHARE = 0.3
@@ -22,6 +22,11 @@ class KernelAtomics(KernelRule):
 
     id: ClassVar[str] = "kernel-atomics"
     category: ClassVar[Category] = Category.ATOMICS
+    reads: ClassVar[Reads] = Reads(
+        r"mem_global_op_(red|atom)|shared_atom",
+        "MemoryWorkloadAnalysis_Tables",
+        "atomics",
+    )
     explanation: ClassVar[str] = """
 What it found
     A large part of the kernel's memory accesses are atomic operations, and its warps wait for memory while hardly any

@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.model import KernelProfile
 from rules.base import Category, rule
 from rules.kernels.checks.occupancy import is_warp_specialised
-from rules.kernels.findings import Fault, KernelRule, results_of, runs_at_the_compute_limit
+from rules.kernels.findings import Fault, KernelRule, Reads, results_of, runs_at_the_compute_limit
 
 LEAST_SAVING_PERCENT = 10.0
 
@@ -18,6 +18,11 @@ class KernelBankConflicts(KernelRule):
 
     id: ClassVar[str] = "kernel-bank-conflicts"
     category: ClassVar[Category] = Category.BANK_CONFLICTS
+    reads: ClassVar[Reads] = Reads(
+        r"data_bank_conflicts_pipe_lsu_mem_shared|memory_l1_wavefronts_shared",
+        "MemoryWorkloadAnalysis_Tables",
+        "bank conflicts",
+    )
     explanation: ClassVar[str] = """
 What it found
     Threads of a warp access different words of the same one of the 32 banks of shared memory.

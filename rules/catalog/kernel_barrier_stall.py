@@ -8,7 +8,7 @@ from parsers.model import KernelProfile
 from rules.base import Category, rule
 from rules.kernels.checks.occupancy import is_warp_specialised
 from rules.kernels.explanations import STALLS
-from rules.kernels.findings import Fault, KernelRule, results_of, runs_at_the_compute_limit
+from rules.kernels.findings import Fault, KernelRule, Reads, results_of, runs_at_the_compute_limit
 
 
 @rule
@@ -17,6 +17,7 @@ class KernelBarrierStall(KernelRule):
 
     id: ClassVar[str] = "kernel-barrier-stall"
     category: ClassVar[Category] = Category.BARRIER_STALL
+    reads: ClassVar[Reads] = Reads(r"issue_stalled_barrier", "WarpStateStats", "stalls")
     explanation: ClassVar[str] = """
 What it found
     Warps spend more than 30 % of the time between two instructions at a barrier of their block, or at a memory fence.

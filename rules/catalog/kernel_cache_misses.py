@@ -8,7 +8,7 @@ from parsers.model import KernelProfile
 from rules.base import Category, rule
 from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
 from rules.kernels.checks.stalls import capped, stalls
-from rules.kernels.findings import Fault, KernelRule
+from rules.kernels.findings import Fault, KernelRule, Reads
 
 LEAST_WAITING_SHARE = 0.5
 LOW_L2_HIT_PERCENT = 50.0
@@ -22,6 +22,9 @@ class KernelCacheMisses(KernelRule):
 
     id: ClassVar[str] = "kernel-cache-misses"
     category: ClassVar[Category] = Category.CACHE_MISSES
+    reads: ClassVar[Reads] = Reads(
+        r"(l1tex|lts)__t_sector\w*(hit_rate|lookup_miss)", "MemoryWorkloadAnalysis", "cache hits"
+    )
     explanation: ClassVar[str] = """
 What it found
     Most of the time warps wait for loads that miss L2, while DRAM itself has little to do.

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from parsers.model import KernelProfile
 from rules.base import Category, rule
-from rules.kernels.findings import Fault, KernelRule, results_of
+from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
 LEAST_SAVING_PERCENT = 5.0
 
@@ -17,6 +17,9 @@ class KernelDivergence(KernelRule):
 
     id: ClassVar[str] = "kernel-divergence"
     category: ClassVar[Category] = Category.DIVERGENCE
+    reads: ClassVar[Reads] = Reads(
+        r"thread_inst_executed_per_inst_executed", "WarpStateStats", "active threads of a warp"
+    )
     explanation: ClassVar[str] = """
 What it found
     On average fewer than 24 of the 32 threads of a warp execute an instruction, or the block size is no multiple of 32.

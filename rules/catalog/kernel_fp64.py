@@ -8,7 +8,7 @@ from parsers.model import KernelProfile
 from rules.base import Category, rule
 from rules.kernels.checks.compute import BUSY_PIPE_PERCENT, floating_point, instruction_pipes, pipes
 from rules.kernels.checks.speed_of_light import speed_of_light
-from rules.kernels.findings import Fault, KernelRule, results_of
+from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
 DOUBLE_SHARE = 0.3
 _ADVICE = (
@@ -23,6 +23,9 @@ class KernelDoublePrecision(KernelRule):
 
     id: ClassVar[str] = "kernel-fp64"
     category: ClassVar[Category] = Category.FP64
+    reads: ClassVar[Reads] = Reads(
+        r"pipe_fp64|op_d(add|mul|fma)|fp64_pipe", "ComputeWorkloadAnalysis", "64-bit arithmetic"
+    )
     explanation: ClassVar[str] = """
 What it found
     The kernel spends much of its time in 64-bit floating-point arithmetic.

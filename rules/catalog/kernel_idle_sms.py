@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.model import KernelProfile
 from rules.base import Category, rule
 from rules.kernels.checks.speed_of_light import LOW_PERCENT, speed_of_light
-from rules.kernels.findings import Fault, KernelRule, results_of
+from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
 LEAST_IDLE_PERCENT = 10.0
 
@@ -18,6 +18,7 @@ class KernelIdleSms(KernelRule):
 
     id: ClassVar[str] = "kernel-idle-sms"
     category: ClassVar[Category] = Category.SMALL_GRID
+    reads: ClassVar[Reads] = Reads(r"launch__(sm_count|waves)|multiprocessor_count", "LaunchStats", "SMs")
     explanation: ClassVar[str] = """
 What it found
     The grid has fewer blocks than the GPU has SMs: at least a tenth of the GPU is idle while the kernel runs.

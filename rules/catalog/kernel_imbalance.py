@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.model import KernelProfile
 from rules.base import Category, rule
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, fills_the_gpu, speed_of_light
-from rules.kernels.findings import Fault, KernelRule, results_of
+from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
 LEAST_SAVING_PERCENT = 10.0
 SHORT_NS = 10_000
@@ -20,6 +20,7 @@ class KernelImbalance(KernelRule):
 
     id: ClassVar[str] = "kernel-imbalance"
     category: ClassVar[Category] = Category.IMBALANCE
+    reads: ClassVar[Reads] = Reads(r"__cycles_active\.max", "WorkloadDistribution", "each unit's busy cycles")
     explanation: ClassVar[str] = """
 What it found
     Some SMs (or slices of L2, or channels of DRAM) were active much longer than the average one.

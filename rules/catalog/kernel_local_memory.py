@@ -8,7 +8,7 @@ from parsers.model import KernelProfile
 from rules.base import Category, rule
 from rules.kernels.checks.memory import local_share, spilled_requests
 from rules.kernels.checks.stalls import stalls
-from rules.kernels.findings import Fault, KernelRule, runs_at_the_compute_limit
+from rules.kernels.findings import Fault, KernelRule, Reads, runs_at_the_compute_limit
 
 LEAST_LOCAL_SHARE = 0.10
 _MEMORY_WAITS = frozenset({"long_scoreboard", "lg_throttle"})
@@ -20,6 +20,11 @@ class KernelLocalMemory(KernelRule):
 
     id: ClassVar[str] = "kernel-local-memory"
     category: ClassVar[Category] = Category.LOCAL_MEMORY
+    reads: ClassVar[Reads] = Reads(
+        r"local_(load|store)|mem_local|op_local|local_spilling|register_spilling",
+        "MemoryWorkloadAnalysis_Tables",
+        "local memory",
+    )
     explanation: ClassVar[str] = """
 What it found
     A good part of the kernel's memory accesses go to local memory: registers that did not fit (spills), or arrays of

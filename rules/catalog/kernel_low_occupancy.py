@@ -9,7 +9,7 @@ from rules.base import Category, rule
 from rules.kernels.checks.occupancy import THEORETICAL, Advice, occupancy_verdict, remedy
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
 from rules.kernels.checks.stalls import capped
-from rules.kernels.findings import Fault, KernelRule
+from rules.kernels.findings import Fault, KernelRule, Reads
 
 
 @rule
@@ -18,6 +18,7 @@ class KernelLowOccupancy(KernelRule):
 
     id: ClassVar[str] = "kernel-low-occupancy"
     category: ClassVar[Category] = Category.LOW_OCCUPANCY
+    reads: ClassVar[Reads] = Reads(r"warps_active\.avg\.pct|launch__occupancy", "Occupancy", "occupancy")
     explanation: ClassVar[str] = """
 What it found
     The kernel's warps wait much of the time, and the SMs hold too few of them to fill the waiting with other work.

@@ -7,7 +7,7 @@ from typing import ClassVar
 from parsers.model import KernelProfile
 from rules.base import Category, Severity, rule
 from rules.kernels.checks.compute import SATURATED_PIPE_PERCENT, Pipe, instruction_pipes, pipes
-from rules.kernels.findings import Fault, KernelRule
+from rules.kernels.findings import Fault, KernelRule, Reads
 
 _ADVICE = {
     "xu": (
@@ -32,6 +32,11 @@ class KernelPipeSaturated(KernelRule):
 
     id: ClassVar[str] = "kernel-pipe-saturated"
     category: ClassVar[Category] = Category.PIPE_SATURATED
+    reads: ClassVar[Reads] = Reads(
+        r"inst_executed_pipe_\w+\.avg\.pct|__pipe_\w+_cycles_active",
+        "ComputeWorkloadAnalysis",
+        "pipes",
+    )
     explanation: ClassVar[str] = """
 What it found
     One arithmetic pipe of the SMs works at 80 % of its peak or more and sets the pace of the kernel.

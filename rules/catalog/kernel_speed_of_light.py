@@ -8,8 +8,15 @@ from parsers.model import KernelProfile
 from rules.base import Category, Severity, rule
 from rules.kernels.checks.compute import instruction_pipes, pipes
 from rules.kernels.checks.occupancy import occupancy_verdict
-from rules.kernels.checks.speed_of_light import HIGH_PERCENT, SpeedOfLight, speed_of_light
-from rules.kernels.findings import Fault, KernelRule, other_faults
+from rules.kernels.checks.speed_of_light import (
+    COMPUTE,
+    HIGH_PERCENT,
+    VERDICTS,
+    SpeedOfLight,
+    memory_percent,
+    speed_of_light,
+)
+from rules.kernels.findings import Fault, KernelRule, Reads, other_faults
 
 EXPLAINING_SHARE = 0.5
 _ADVICE: dict[Category, tuple[str, ...]] = {
@@ -41,6 +48,9 @@ class KernelSpeedOfLight(KernelRule):
 
     id: ClassVar[str] = "kernel-speed-of-light"
     category: ClassVar[Category] = Category.LATENCY_BOUND
+    reads: ClassVar[Reads] = Reads(
+        r"^sm__throughput|throughput\.avg\.pct_of_peak", "SpeedOfLight", "throughput"
+    )
     is_verdict: ClassVar[bool] = True
     explanation: ClassVar[str] = """
 What it found
@@ -73,7 +83,7 @@ When it is wrong
 def _verdict(kernel: KernelProfile) -> Fault | None:
     sol = speed_of_light(kernel)
     if sol is None:
-        return None
+        return _one_side(kernel)
     saving = max(0.0, 1 - sol.best / HIGH_PERCENT)
     at_the_limit = sol.best >= HIGH_PERCENT
     causes = [fault.title for fault in other_faults(kernel) if fault.saving >= EXPLAINING_SHARE * saving > 0]
@@ -86,6 +96,29 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
         category=sol.bound,
         confidence="high" if at_the_limit else "medium",
         severity=Severity.INFO if at_the_limit or causes else None,
+        is_verdict=True,
+    )
+
+
+def _one_side(kernel: KernelProfile) -> Fault | None:
+    """What one throughput says alone: at the hardware's limit it is the limit, whatever the other one is."""
+    compute, memory = kernel.number(COMPUTE), memory_percent(kernel)
+    known, bound, name, other = (
+        (compute, Category.COMPUTE_BOUND, "compute", "memory")
+        if memory is None
+        else (memory, Category.MEMORY_BOUND, "memory", "compute")
+    )
+    if known is None or known < HIGH_PERCENT:
+        return None
+    return Fault(
+        title=f"{VERDICTS[bound]} ({known:.0f} % {name}, {other} not measured)",
+        explanation=f"It uses {known:.0f} % of the GPU's {name} throughput: that is close to what this GPU can do.",
+        advice=_ADVICE[bound],
+        saving=0.0,
+        category=bound,
+        severity=Severity.INFO,
+        cannot_tell=f"How busy {other} is beside it: record --section SpeedOfLight, or --set full.",
+        confidence="high",
         is_verdict=True,
     )
 

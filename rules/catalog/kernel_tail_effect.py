@@ -10,7 +10,7 @@ from rules.kernels.checks.launch import idle_share_of_tail
 from rules.kernels.checks.occupancy import ACHIEVED, THEORETICAL
 from rules.kernels.checks.result import numbers
 from rules.kernels.checks.speed_of_light import WAVES, speed_of_light
-from rules.kernels.findings import Fault, KernelRule, results_of
+from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
 LEAST_SAVING = 0.1
 HELD_SHARE = 0.8
@@ -22,6 +22,7 @@ class KernelTailEffect(KernelRule):
 
     id: ClassVar[str] = "kernel-tail-effect"
     category: ClassVar[Category] = Category.TAIL_EFFECT
+    reads: ClassVar[Reads] = Reads(r"launch__waves", "LaunchStats", "waves of blocks")
     explanation: ClassVar[str] = """
 What it found
     The blocks do not fit on the GPU at once, and the last group that runs fills only a part of it.

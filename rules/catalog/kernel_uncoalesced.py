@@ -14,7 +14,7 @@ from rules.kernels.checks.speed_of_light import (
     memory_percent,
     speed_of_light,
 )
-from rules.kernels.findings import Fault, KernelRule, results_of
+from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
 LEAST_SAVING = 0.05
 L1_HIT = "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"
@@ -26,6 +26,11 @@ class KernelUncoalescedAccess(KernelRule):
 
     id: ClassVar[str] = "kernel-uncoalesced-access"
     category: ClassVar[Category] = Category.UNCOALESCED_ACCESS
+    reads: ClassVar[Reads] = Reads(
+        r"theoretical_sectors_global|t_sectors_pipe_lsu_mem_global|average_t_sectors",
+        "SourceCounters",
+        "sectors per request",
+    )
     explanation: ClassVar[str] = """
 What it found
     The 32 threads of a warp read or write addresses that do not lie together, so that the memory moves whole

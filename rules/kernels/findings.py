@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -158,16 +159,39 @@ def _rank(trace: Trace, events: I64) -> int | None:
     return ranks.pop() if len(ranks) == 1 else None
 
 
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Which counters a rule cannot do without: a pattern of names, the section that records them, what they count."""
+
+    pattern: str
+    section: str
+    what: str
+
+    def are_in(self, kernel: KernelProfile) -> bool:
+        """Whether a launch has any of them, or what the report concluded from them."""
+        return bool(kernel.rule_results) or any(map(re.compile(self.pattern).search, kernel.metrics))
+
+    @property
+    def lacking(self) -> str:
+        """What to say where no launch has them."""
+        return f"the report lacks counters of {self.what} (record --section {self.section}, or --set full)"
+
+
 class KernelRule(ABC):
     """A rule that looks at one profiled kernel at a time: subclasses say what is wrong with it, if anything."""
 
     id: ClassVar[str]
+    reads: ClassVar[Reads]
     needs: ClassVar[frozenset[Need]] = frozenset({Need.KERNEL_COUNTERS})
     is_verdict: ClassVar[bool] = False
 
     @abstractmethod
     def fault(self, kernel: KernelProfile) -> Fault | None:
         """What is wrong with the launch that speaks for its group; None when nothing is."""
+
+    def lacking(self, trace: Trace) -> str:
+        """Why it cannot judge any launch of this report; empty where it can."""
+        return "" if any(map(self.reads.are_in, trace.kernels)) else self.reads.lacking
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         """One finding for each group of equal launches that has the fault."""

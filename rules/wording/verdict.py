@@ -8,6 +8,7 @@ from parsers.model import Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.budget import Budget
+from rules.analysis.facts.device_log import log_summary
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.base import Category, Finding, Severity
 from rules.diagnosis import Diagnosis
@@ -54,15 +55,15 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     problem = first_problem(diagnosis)
     if problem is not None:
         return problem.title
+    if trace.kernels and not len(trace.gpu_operations):
+        return _of_kernels(trace, diagnosis)
+    if not len(trace.gpu_operations):
+        return log_summary(trace) or "No GPU activity was recorded"
     told = {finding.category: finding for finding in reversed(diagnosis.findings)}
     if shows_no_run(analysis, diagnosis):
         return told[Category.WHAT_WAS_RECORDED].title
     if Category.GPU_BOUND in told:
         return told[Category.GPU_BOUND].title
-    if trace.kernels and not len(trace.gpu_operations):
-        return f"{len(trace.kernels)} profiled kernels, none with a fault worth fixing first"
-    if not len(trace.gpu_operations):
-        return "No GPU activity was recorded"
     unaccused = _largest_idle(analysis) or _communication_alone(analysis)
     return unaccused or "Nothing stands out: no check found a loss above 5 %"
 
@@ -76,6 +77,20 @@ def shows_no_run(analysis: Analysis, diagnosis: Diagnosis) -> bool:
 def gpus_that_ran(trace: Trace) -> list[int]:
     """The GPUs that ran something: one that only a log or a memory counter mentions is no idle one."""
     return [index for index in range(len(trace.devices)) if len(trace.operations_of_device(index))]
+
+
+def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
+    """What to say of a report of kernels in which nothing is accused: nothing is sound that was not measured."""
+    count = len(trace.kernels)
+    kernels = f"{count} profiled kernel{'s' if count != 1 else ''}"
+    limits = [each for each in diagnosis.findings if each.rule == "kernel-speed-of-light"]
+    if count == 1 and limits:
+        return limits[0].title
+    if "kernel-speed-of-light" in diagnosis.skipped:
+        return f"{kernels}, and no verdict: their throughput was not measured (--section SpeedOfLight)"
+    unmeasured = [rule for rule in diagnosis.skipped if rule.startswith("kernel-")]
+    checked = "" if not unmeasured else " among what was measured"
+    return f"{kernels}, none with a fault worth fixing first{checked}"
 
 
 def _largest_idle(analysis: Analysis) -> str:

@@ -79,6 +79,7 @@ _TERMS = {
         "\n# Nsight Systems: call torch.cuda.cudart().cudaProfilerStart() one or two steps before those that matter",
         "\n",
     ),
+    "RecordATimeline": ("nsys profile --trace=cuda,nvtx", "rocprofv3 --sys-trace"),
     "GpuMonitor": ("nvidia-smi", "amd-smi"),
     "ClocksAndHeat": (
         "nvidia-smi -q -d CLOCK,TEMPERATURE,POWER,PERFORMANCE",

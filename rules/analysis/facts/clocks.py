@@ -102,7 +102,7 @@ def clock_facts(analysis: Analysis, device: int) -> ClockFacts | None:
     total = int(weight.sum())
     if not total:
         return None
-    limits = {limit: _held(log, limit, clock) for limit in Limit}
+    limits = {limit: held_share(log, limit, clock) for limit in Limit}
     limited = np.max(np.stack(list(limits.values())), axis=0)
     stated = log.get("maximum SM clock")
     highest = (
@@ -170,7 +170,7 @@ def _highest(counter: Counter | None, t0: int, t1: int) -> float | None:
     return float(inside.max()) if len(inside) else None
 
 
-def _held(log: Mapping[str, Counter], limit: Limit, clock: Counter) -> F64:
+def held_share(log: Mapping[str, Counter], limit: Limit, clock: Counter) -> F64:
     """The part of the time, 0 to 1, for which a limit held at each reading of the clock."""
     found = np.zeros(len(clock.time))
     bits = log.get("clock limit reasons (bits)")
