@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from parsers.base import Source
 from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError, refused_by_system
@@ -35,9 +35,17 @@ _HIDDEN = ("__MACOSX", ".")
 class PrivateFolder:
     """A new folder that only this user may look into, removed with this object."""
 
+    _all: ClassVar[weakref.WeakSet[PrivateFolder]] = weakref.WeakSet()
+
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="stallscope-"))
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        self._all.add(self)
+
+    @classmethod
+    def around(cls, file: Path) -> PrivateFolder | None:
+        """The private folder that a file lies in; None for the user's own files."""
+        return next((each for each in cls._all if each.path in file.parents), None)
 
 
 @dataclass(slots=True)
@@ -46,7 +54,7 @@ class Contents:
 
     sources: list[Source] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    folder: PrivateFolder | None = None  # where an archive was unpacked; removed with this object
+    folder: PrivateFolder | None = None  # where it was unpacked or put; removed with this object
     is_container: bool = False
 
 
@@ -59,7 +67,7 @@ def contents(path: Path, progress: Progress) -> Contents:
         return _without_exported(_unpacked(path, _zip_members(path), progress))
     if source.head[_TAR_MAGIC] == b"ustar":
         return _without_exported(_unpacked(path, _tar_members(source), progress))
-    return Contents([source])
+    return Contents([source], folder=PrivateFolder.around(path))
 
 
 def _without_exported(found: Contents) -> Contents:

@@ -8,13 +8,16 @@ import io
 import json
 import os
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from parsers.model import SYSTEM_ERRORS, Cancelled, Progress, TraceError, refused_by_system
+
+if TYPE_CHECKING:
+    from parsers.containers import PrivateFolder
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -388,13 +391,17 @@ def _inputs(names: Sequence[str]) -> list[Path]:
     return [_from_standard_input() if name == "-" else Path(name) for name in names]
 
 
+@cache
+def _folder_until_the_end() -> PrivateFolder:
+    from parsers.containers import PrivateFolder
+
+    return PrivateFolder()
+
+
 def _from_standard_input() -> Path:
-    import atexit
     import shutil
 
-    folder = Path(tempfile.mkdtemp(prefix="stallscope-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / "standard input"
+    path = _folder_until_the_end().path / "standard input"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return path

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import shutil
+import sys
 from enum import Enum
 from pathlib import Path
 
@@ -226,6 +229,16 @@ def test_the_command_line_answers_from_what_it_read_before(
     monkeypatch.setattr(ChromeTrace, "read", _must_not_read)
     assert main(["diagnose", "--json", str(path)]) == 0
     assert capsys.readouterr().out == first
+
+
+def test_what_came_over_the_standard_input_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = resources.path("samples/elementwise_chain.pt.trace.json.gz")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(recording.read_bytes())))
+    assert main(["diagnose", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["findings"]
+    assert not cache.folder().exists()
 
 
 def test_a_name_that_no_file_of_columns_can_hold_is_no_obstacle(tmp_path: Path) -> None:
