@@ -48,14 +48,17 @@ def _measure_traces(sizes: Sequence[int], folder: Path) -> None:
     from tests.benchmarks.loading import measure
 
     print("PyTorch trace")
-    print("    events    floor     open  / floor     gzip  diagnose  / open    reopen        peak, gzip")
+    print(
+        "    events    floor     open  / floor     gzip  diagnose  / open  fixes  / open    reopen        peak, gzip"
+    )
     for size in sizes:
         taken = measure(size, folder, _rounds(size))
         reopening = "-" if taken.reopening is None else f"{taken.reopening:.3f} s"
         print(
             f"{taken.events:>10,} {taken.floor:>6.2f} s {taken.opening:>6.2f} s"
             f" {taken.opening / taken.floor:>8.2f} {taken.opening_gzip:>6.2f} s {taken.diagnosis:>7.2f} s"
-            f" {taken.diagnosis / taken.opening:>7.2f} {reopening:>9} {taken.peak_gzip / taken.events:>9.0f} B/event",
+            f" {taken.diagnosis / taken.opening:>7.2f} {taken.planning:>5.2f} s {taken.planning / taken.opening:>5.2f}"
+            f" {reopening:>9} {taken.peak_gzip / taken.events:>9.0f} B/event",
             flush=True,
         )
     print("floor: the same file decoded event by event with msgspec, nothing kept; reopen: from the cache\n")

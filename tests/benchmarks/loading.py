@@ -17,7 +17,9 @@ import platformdirs
 
 from parsers import open_trace
 from parsers.stored import cache
-from rules import diagnose
+from rules import diagnosis_of
+from rules.analysis.analysis import Analysis
+from rules.fixes.plan import make_plan
 from tests.benchmarks import floor, kineto_like
 
 # Linux keeps ru_maxrss of the process that started this one; VmHWM counts from its own start.
@@ -49,6 +51,7 @@ class Loading:
     opening: float
     opening_gzip: float
     diagnosis: float
+    planning: float  # the replay and all fixes, after the diagnosis
     reopening: float | None  # None: too small for the cache
     peak_gzip: int
 
@@ -62,7 +65,7 @@ def measure(events: int, folder: Path, rounds: int = 3) -> Loading:
         shutil.copyfileobj(plain, file, 1 << 20)
     assert floor.scan(path) == count
     taken: dict[str, list[float]] = {
-        "floor": [], "opening": [], "opening_gzip": [], "diagnosis": [], "reopening": []
+        "floor": [], "opening": [], "opening_gzip": [], "diagnosis": [], "planning": [], "reopening": []
     }  # fmt: skip
     for _ in range(rounds):
         taken["floor"].append(_seconds(lambda: floor.scan(path)))
@@ -70,9 +73,11 @@ def measure(events: int, folder: Path, rounds: int = 3) -> Loading:
             forget_cached()
             taken[what].append(_seconds(lambda recording=recording: open_trace([recording])))
         trace = open_trace([path])  # anew each time: a trace keeps what analyses derived from it
-        taken["diagnosis"].append(_seconds(lambda trace=trace: diagnose(trace)))
+        analysis = Analysis(trace)
+        taken["diagnosis"].append(_seconds(lambda analysis=analysis: diagnosis_of(analysis)))
+        taken["planning"].append(_seconds(lambda analysis=analysis: make_plan(analysis)))
         cached = cache.store(trace)
-        del trace
+        del trace, analysis
         if cached is not None:
             taken["reopening"].append(_seconds(lambda: open_trace([path])))
     medians = {what: statistics.median(times) for what, times in taken.items() if times}
@@ -83,6 +88,7 @@ def measure(events: int, folder: Path, rounds: int = 3) -> Loading:
         opening=medians["opening"],
         opening_gzip=medians["opening_gzip"],
         diagnosis=medians["diagnosis"],
+        planning=medians["planning"],
         reopening=medians.get("reopening"),
         peak_gzip=peak_of_opening(packed),
     )

@@ -27,7 +27,7 @@ PEAK_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
 USUAL_RATIO = 8.0
 REACHED, REACHED_AT_LEAST = 0.8, 0.4  # of that ratio by real products: tensor cores wait for memory sooner
 SHORTEST_NS = 4_000.0  # a product that is over sooner is bound by its start
-IN_16_BITS = 0.6  # of the time of kernels that move memory, where tensors have half the size
+IN_16_BITS = 0.5  # of the time of kernels that move memory: tensors have half the size
 _CAPABLE, _TF32 = 7, 8
 
 _CODE = """torch.set_float32_matmul_precision("high")           # TF32: one line, about 3 decimal digits
