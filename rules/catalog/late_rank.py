@@ -18,6 +18,7 @@ from rules.analysis.ranks.slower_kernels import times_as_long
 from rules.analysis.ranks.waiting import MISSING, Ranks, ranks_of
 from rules.base import Category, Evidence, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
+from rules.replay.late_ranks import gain_without_late_ranks
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share
@@ -25,6 +26,7 @@ from rules.wording.words import Words, ours
 
 CLEARLY_MORE = 0.05  # of the window: what the late rank does more than the others
 CLEARLY_SLOWER = 1.05  # times as long for the same kernels: GPUs of one kind differ by 1 to 3 %
+NEARLY_AS_LATE = 0.5  # of the waiting for late ranks: less ends with them, the rest is then for the next one
 LOUD_STEP = 0.3  # of the costliest step's waiting: the late rank shows in such a step
 
 _CODE = """# Which rank is late, and by how much, without a profiler:
@@ -59,7 +61,9 @@ How it decides
     moment in which several are missing is charged to them in equal parts: a second rank is named when a quarter of
     all waiting and 1 % of the step is for it, and several are named together when nine tenths are for them, each
     about as much. The ceiling is what the others expose beyond the late ranks, and, as far as these idle longer
-    than they do, what they compute more slowly beside a waiting collective.
+    than they do, what they compute more slowly beside a waiting collective; but no more than a replay gains in which
+    the late ranks take no CPU time at all. Where every rank's CPU is the limit, the latest one is so by chance, and
+    that is little.
 
 What to try
     Look at what the late rank does in that time: more GPU work (uneven batches, padding, an extra evaluation), more
@@ -73,7 +77,7 @@ When it is wrong
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
         ranks = ranks_of(analysis)
-        late, ceiling = ranks.late, ranks.lost_to_late
+        late, ceiling = ranks.late, _ceiling(analysis, ranks)
         if late == MISSING or share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         device = ranks.devices[late]
@@ -105,6 +109,13 @@ When it is wrong
             example=_CODE,
             unknown=(_cannot_tell(ranks),),
         )
+
+
+def _ceiling(analysis: Analysis, ranks: Ranks) -> int:
+    """What the late ranks cost the others, as far as the others would not be as late themselves (ns)."""
+    if not ranks.lost_to_late or (gain := gain_without_late_ranks(analysis)) is None:
+        return ranks.lost_to_late
+    return min(ranks.lost_to_late, round((1 - 1 / max(gain, 1.0)) * analysis.window_ns))
 
 
 def _cannot_tell(ranks: Ranks) -> Words:
@@ -141,6 +152,8 @@ def _explanation(analysis: Analysis, ranks: Ranks, ceiling: int) -> str:
     slowed = ceiling > waiting
     text += ", with what the waiting slows their own kernels down." if slowed else "."
     text += f" {since}" if since else ""
+    if ceiling < NEARLY_AS_LATE * ranks.lost_to_late:
+        text += " The others' own work takes nearly as long: without the late ranks they would wait for the next one."
     for column in beside:
         part = ranks.blamed[:, column].sum() / ranks.blamed.sum()
         text += f" {_capital(ranks.table[column].name)} comes late as well: {percent(part)} of the waiting is for it."

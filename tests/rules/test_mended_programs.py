@@ -140,3 +140,22 @@ def test_a_launch_bound_program_with_ten_synchronisations_is_not_called_host_bou
     ]
     assert loud[0].category is Category.LAUNCH_BOUND
     assert Category.HOST_BOUND not in {each.category for each in loud}
+
+
+@pytest.mark.parametrize("program", ["ranks_sound", "ranks_cpu", "ranks_accumulate", "ranks_small"])
+def test_waiting_for_the_latest_of_equal_ranks_is_never_the_first_finding(program: str) -> None:
+    diagnosis = diagnose(plan(program).replay.analysis.trace)
+    assert diagnosis.findings[0].category is not Category.STRAGGLER
+    accused = [each for each in diagnosis.findings if each.category is Category.STRAGGLER]
+    assert all(each.ceiling_ns < 0.25 * each.window_ns for each in accused)
+
+
+def test_a_sound_run_of_four_ranks_accuses_none() -> None:
+    diagnosis = diagnose(plan("ranks_sound").replay.analysis.trace)
+    (late,) = [each for each in diagnosis.findings if each.category is Category.STRAGGLER]
+    assert late.severity is Severity.LOW
+    assert "nearly as long" in late.explanation
+
+
+def test_ranks_whose_work_differs_are_still_waited_for() -> None:
+    assert diagnose(plan("ranks_lengths").replay.analysis.trace).findings[0].category is Category.STRAGGLER
