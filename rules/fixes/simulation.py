@@ -68,7 +68,7 @@ def simulate(plan: Plan, outcome: Outcome, device: int | None = None) -> Simulat
         busy = np.bincount(nodes.device, nodes.duration)
         device = int(busy.argmax())
     step = _typical(replay, device)
-    overlay, run = replay.run()
+    overlay, run = replay.unchanged
     of_step = replay.host.step[nodes.launch]
     mine = (nodes.device == device) & (of_step == step)
     at = int(nodes.start[mine].min())

@@ -121,6 +121,11 @@ class Replay:
         overlay = self.overlay(changes, recorder)
         return overlay, self.ready.run(overlay)
 
+    @cached_property
+    def unchanged(self) -> tuple[Overlay, Run]:
+        """The replay without a change and without the recorder's cost."""
+        return self.run()
+
     def time(self, changes: Sequence[Change] = (), recorder: bool = False) -> float:
         """A step after some changes, ns."""
         overlay = self.overlay(changes, recorder)

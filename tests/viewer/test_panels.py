@@ -373,4 +373,5 @@ def test_a_narrow_selection_shows_facts_and_histogram_only(
 
 
 def test_only_tabs_with_data_are_shown(window: MainWindow) -> None:
-    assert window.panels.titles() == ["Selection", "Kernels", "Operators", "Flame", "Steps"]
+    shown = ["Selection", "Kernels", "Operators", "Flame", "Steps", "Critical path"]
+    assert window.panels.titles() == shown

@@ -40,6 +40,8 @@ QPushButton[flat="true"]:focus, QToolButton[flat="true"]:focus, QToolButton[auto
     border-color: $accent;
 }
 QPushButton[link="true"] { color: $accent; }
+QPushButton[link="bare"] { color: $accent; text-align: left; padding: 0; border: none; background: transparent; }
+QPushButton[link="bare"]:focus { text-decoration: underline; }
 
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
     background: $window; color: $text; border: 1px solid $line_strong; border-radius: 5px; padding: 4px 8px;

@@ -39,6 +39,8 @@ class Hit:
     when: float
     event: int = -1
     gap: int = -1
+    derived: int = -1  # offset in the row ``depth`` of what was not recorded
+    depth: int = -1
 
     @property
     def counter(self) -> int:
@@ -102,6 +104,11 @@ class LaneCanvas(QWidget):
     def reveal_lane(self, lane: int) -> bool:
         """Scroll so that a lane can be seen; False where it is hidden or folded away."""
         placed = self.state.layout.of_lane(lane)
+        return placed is not None and self.reveal_track(placed.track.key)
+
+    def reveal_track(self, key: str) -> bool:
+        """Scroll so that a track can be seen; False where it is hidden or folded away."""
+        placed = self.state.layout.find(key)
         if placed is None:
             return False
         if placed not in self.state.layout.pinned:
@@ -275,14 +282,18 @@ class LaneCanvas(QWidget):
         y = at.y() - self.top_of(placed)
         row = next((row for row in placed.rows if row.top - 1 <= y < row.top + row.height + 1), None)
         tolerance = self.state.scale.ns_per_pixel * PICK_PIXELS
-        event = -1
-        if row is not None and placed.track.lane >= 0:
+        event, derived = -1, -1
+        if row is not None and placed.track.derived:
+            made = self.state.scene.derived.get(placed.track.key)
+            derived = made.at(row.depth, when) if made is not None else -1
+        elif row is not None and placed.track.lane >= 0:
             inside = event_at(self.state.scene.trace.events, placed.track.lane, row.depth, when, 0.0)
             gap = self._gap_at(placed, when)
             event = inside
             if inside < 0 and (gap < 0 or self._pixels_of_gap(gap) < 4 * PICK_PIXELS):
                 event = event_at(self.state.scene.trace.events, placed.track.lane, row.depth, when, tolerance)
-        return Hit(placed, False, when, event, self._gap_at(placed, when) if event < 0 else -1)
+        gap = self._gap_at(placed, when) if event < 0 else -1
+        return Hit(placed, False, when, event, gap, derived, row.depth if row is not None else -1)
 
     def _gap_at(self, placed: Placed, when: float) -> int:
         scene = self.state.scene

@@ -74,7 +74,7 @@ class FilterBar(QWidget):
             self.told.setText("")
             return
         whole = sum(len(group.tracks) for group in scene.index.groups)
-        left = sum(not each.track.is_heading for each in self._state.layout.scrolled)
+        left = sum(each.track.lane >= 0 or each.track.counter >= 0 for each in self._state.layout.scrolled)
         self.told.setText(f"filtered: {left:,} of {whole:,} lanes" if left else "No lane is called so")
 
     def paintEvent(self, _: QPaintEvent) -> None:

@@ -21,6 +21,7 @@ from viewer.timeline.pixels import (
     Picture,
     Shown,
     paint_counter,
+    paint_derived,
     paint_events,
     paint_ground,
     paint_lane_gaps,
@@ -144,6 +145,8 @@ class FramePainter:
             paint_strip(picture, scene, shown, options.gaps)
         elif track.counter >= 0:
             paint_counter(picture, scene, shown)
+        elif track.derived:
+            paint_derived(picture, scene, shown)
         else:
             if track.first_of_device and options.gaps and not placed.collapsed:
                 self._gaps(picture, scene, shown)

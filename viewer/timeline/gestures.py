@@ -219,7 +219,7 @@ class Gestures(QObject):
         if at.x() >= NAMES_WIDTH or self._canvas.heading_at(at) is not None:
             return None
         placed = self._canvas.track_at(at.y() - EDGE)
-        if placed is None or placed.track.is_heading or placed.collapsed:
+        if placed is None or placed.track.is_heading or placed.track.derived or placed.collapsed:
             return None
         bottom = self._canvas.top_of(placed) + placed.height
         return placed if abs(bottom - at.y()) <= EDGE else None
@@ -238,6 +238,10 @@ class Gestures(QObject):
         if hit.in_names:
             track = hit.placed.track
             return track.title, track.subtitle
+        scene = self._state.scene
+        made = scene.derived.get(hit.placed.track.key) if scene is not None else None
+        if made is not None and hit.derived >= 0:
+            return made.told(hit.depth, hit.derived)
         return card_text(self._state, hit.event, hit.gap, hit.counter, hit.when)
 
     def _hide_card(self) -> None:

@@ -32,6 +32,8 @@ class LaneCommands:
     def toggle(self, placed: Placed) -> None:
         """Fold or unfold a lane, or a group."""
         track = placed.track
+        if track.derived:
+            return
         if track.is_heading:
             self.set_group(
                 track.group, GroupState.STRIP if placed.state is GroupState.FULL else GroupState.FULL
@@ -105,7 +107,8 @@ class LaneCommands:
 
     def move(self, placed: Placed, target: Placed | None) -> None:
         """Put a lane where another one of its group is."""
-        if target is None or target.track.is_heading or placed.track.is_heading:
+        fixed = placed.track.is_heading or placed.track.derived
+        if target is None or target.track.is_heading or fixed:
             return
         if target.track.group != placed.track.group or target.track.key == placed.track.key:
             return
@@ -128,6 +131,8 @@ class LaneCommands:
     def menu(self, placed: Placed | None, parent: QWidget) -> QMenu:
         """The menu of a lane, a heading, or of empty space."""
         menu = QMenu(parent)
+        if placed is not None and placed.track.derived:
+            placed = None
         if placed is not None and placed.track.is_heading:
             group = placed.track.group
             for text, state in _CHOICES:

@@ -86,7 +86,7 @@ class NamesColumn:
             is_open = not placed.collapsed and placed.state is not GroupState.STRIP
             _triangle(painter, INDENT, first_line + self._bold.height / 2, is_open, colors.text_faint)
         painter.setFont(title_font.font)
-        painter.setPen(colors.text_secondary if quiet else colors.text)
+        painter.setPen(colors.good if track.derived else colors.text_secondary if quiet else colors.text)
         title_font.draw(painter, track.title, TEXT_LEFT, round(first_line), room)
         subtitle = self._subtitle(scene, shown, cursor)
         if not subtitle:

@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QRegion
 
 from parsers.model.units import duration
 from viewer.look import theme
+from viewer.timeline.geometry.derived import Frame
 from viewer.timeline.geometry.picking import count_in
 from viewer.timeline.labels import TextCache
 from viewer.timeline.pixels import Shown
@@ -42,6 +43,10 @@ class Overlays:
         painter.save()
         self._keep_clear(painter, labels, height)
         area = self._draw_area(painter, shown, height)
+        for each in shown:
+            made = scene.derived.get(each.placed.track.key) if each.placed.track.derived else None
+            if made is not None and made.frame is not None:
+                self._draw_prediction(painter, each, made.frame)
         self._draw_evidence(painter, scene, by_lane)
         self._draw_gap(painter, scene, shown)
         painter.restore()
@@ -139,6 +144,31 @@ class Overlays:
             other = start if source != self._state.selected else end
             if other is not None:
                 painter.drawRoundedRect(_clipped(other, scale.width).adjusted(-0.5, -0.5, 0.5, 0.5), 3, 3)
+
+    def _draw_prediction(self, painter: QPainter, shown: Shown, frame: Frame) -> None:
+        """A dashed frame around what would run, and an arrow over the time that would be saved."""
+        scale, colors = self._state.scale, theme.current()
+        left, right, until = (scale.x(when) for when in (frame.start, frame.end, frame.recorded_end))
+        box = _clipped(QRectF(left, shown.top + 2, right - left, shown.placed.height - 5), scale.width)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(colors.good, 1.2, Qt.PenStyle.DashLine))
+        painter.drawRect(box)
+        middle = box.center().y()
+        begin, finish = max(right + 3, 0.0), min(until, scale.width)
+        if finish - begin > 4:
+            painter.drawLine(QPointF(begin, middle), QPointF(finish, middle))
+            painter.setPen(QPen(colors.good, 1.2))
+            painter.drawLine(QPointF(finish, box.top()), QPointF(finish, box.bottom()))
+        width = self._bold.width(frame.caption)
+        if finish - begin > width + 40:
+            pill = QRectF((begin + finish - width) / 2 - 9, middle - 11, width + 18, 22)
+            painter.setBrush(colors.window)
+            painter.drawRoundedRect(pill, 11, 11)
+            painter.setPen(colors.good)
+            painter.setFont(self._bold.font)
+            self._bold.draw(
+                painter, frame.caption, pill.left() + 9, pill.center().y() - self._bold.height / 2, width + 6
+            )
 
     def _draw_evidence(self, painter: QPainter, scene: Scene, by_lane: dict[int, Shown]) -> None:
         scale, colors = self._state.scale, theme.current()

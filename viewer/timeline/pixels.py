@@ -33,6 +33,7 @@ from viewer.timeline.kinds.base import counter_style_of
 from viewer.timeline.scene import Scene
 
 U32 = npt.NDArray[np.uint32]
+PREDICTED = 0.72  # of a colour is left where nothing was recorded
 LEAST_FOOTED = 8  # pixels: lower strips have no foot line
 
 
@@ -140,6 +141,22 @@ def paint_strip(picture: Picture, scene: Scene, shown: Shown, gaps: bool) -> Non
         block = picture.block(top, height)
         if busy is not None and seen is not None and len(block):
             paint_row(block, without_edges(seen), busy_classes(busy, seen), table, rgb(colors.strip))
+
+
+def paint_derived(picture: Picture, scene: Scene, shown: Shown) -> None:
+    """Rows that were not recorded, paler than recorded ones."""
+    derived, colors = scene.derived.get(shown.placed.track.key), theme.current()
+    if derived is None:
+        return
+    ground = rgb(colors.window)
+    faint = [rgb(theme.mixed(color, colors.window, PREDICTED)) for color in derived.colors(colors)]
+    table = density_table(np.array(faint, np.uint32), ground)
+    for row, place in zip(derived.rows, shown.placed.rows, strict=False):
+        strip = picture.strips.strip((derived.track.key, place.depth), row, picture.view)
+        seen, block = strip.shown(picture.view), picture.block(shown.top + place.top, place.height)
+        if seen is not None and len(block):
+            classes = row.name[np.maximum(seen.event, 0)].astype(np.uint8)
+            paint_row(block, without_edges(seen), classes, table, ground)
 
 
 def paint_counter(picture: Picture, scene: Scene, shown: Shown) -> None:

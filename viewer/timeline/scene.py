@@ -13,6 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.steps.steps import Step
 from viewer.timeline.event_colors import COLOR_MODES, EventColors
+from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.gaps import Gaps, device_gaps
 from viewer.timeline.geometry.step_rows import StepRow, step_rows
@@ -49,6 +50,7 @@ class Scene:
     step_rows: Mapping[int | None, StepRow] = field(default_factory=dict)
     culprits: Mapping[str, Cause] = field(default_factory=dict)
     color_mode: str = COLOR_MODES[0]
+    derived: Mapping[str, Derived] = field(default_factory=dict)
     colors: EventColors = field(init=False)
 
     def __post_init__(self) -> None:

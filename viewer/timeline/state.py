@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QApplication, QStyle
 from rules.analysis.steps.steps import Step
 from rules.base import Evidence
 from viewer.timeline.geometry.arrangement import Arrangement
+from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.history import History
 from viewer.timeline.geometry.layout import Layout, lay_out
 from viewer.timeline.geometry.picking import AreaSelection
@@ -108,10 +109,18 @@ class TimelineState(QObject):
         self.relayout()
         self.view_changed.emit()
 
+    def show_derived(self, kind: str, derived: Iterable[Derived]) -> None:
+        """Show these in place of all derived rows whose keys begin with ``kind``."""
+        if self.scene is not None:
+            others = {key: each for key, each in self.scene.derived.items() if not key.startswith(kind)}
+            self.scene.derived = others | {each.track.key: each for each in derived}
+            self.relayout()
+
     def relayout(self) -> None:
         """Place the tracks anew, after a change of the arrangement or the filter."""
         groups = self.scene.index.groups if self.scene is not None else ()
-        self.layout = lay_out(groups, self.arrangement, self.filter)
+        derived = self.scene.derived.values() if self.scene is not None else ()
+        self.layout = lay_out(groups, self.arrangement, self.filter, derived)
         self.content_changed.emit()
 
     # The view

@@ -99,6 +99,10 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
         Command("compact", "View", "Compact lanes", t.set_compact, ("C",), checked=False),
         Command("legend", "View", "Legend of the colours", t.set_legend_visible, ("L",), checked=False),
         Command(
+            "ghosts", "View", "Predicted steps", w.predicted.set_ghosts_visible, ("Shift+G",), checked=True
+        ),
+        Command("path", "View", "Critical path", w.predicted.set_path_visible, ("Shift+C",), checked=False),
+        Command(
             "toggle-diagnosis",
             "View",
             "Diagnosis",

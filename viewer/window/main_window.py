@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QMainWindow,
     QMenuBar,
     QStackedWidget,
+    QTabWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -29,15 +30,19 @@ from viewer.kept.storage import SessionError
 from viewer.look.separator import HorizontalLine
 from viewer.panels.dock import BottomPanels
 from viewer.panels.findings.diagnosis import DiagnosisPanel
+from viewer.panels.fixes.what_if import WhatIfPanel
 from viewer.panels.tabs.bookmarks import BookmarksPanel
 from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
+from viewer.what_if import WhatIf
 from viewer.window.actions import WindowActions
 from viewer.window.banner import Banner
 from viewer.window.command_list import window_commands
 from viewer.window.commands import Commands
 from viewer.window.focus import HomeFocus, TabOrder
 from viewer.window.parts import Parts
+from viewer.window.predicted_lanes import PredictedLanes
+from viewer.window.prediction_strip import PredictionStrip
 from viewer.window.searching import Searching
 from viewer.window.status import StatusBar
 from viewer.window.timeline_link import TimelineLink
@@ -77,6 +82,8 @@ class MainWindow(QMainWindow):
         self.document.use_thresholds(self.preferences.thresholds)
         self.toolbar = ToolBar(self.document, self)
         self.verdict = VerdictStrip(self.document)
+        self.what_if = WhatIf(self.document)
+        self.prediction = PredictionStrip(self.what_if)
         self.banner = Banner()
         self.timeline = TimelineView(jobs=self.jobs)
         self.start_page = StartPage()
@@ -95,9 +102,15 @@ class MainWindow(QMainWindow):
         self.menu_bar = QMenuBar()
         self.setMenuWidget(self._top())
         self.diagnosis = DiagnosisPanel(self.document)
+        self.fixes = WhatIfPanel(self.what_if)
+        self.side = QTabWidget()
+        self.side.setDocumentMode(True)
+        self.side.tabBar().setAccessibleName("Diagnosis and fixes")
+        self.side.addTab(self.diagnosis, "Diagnosis")
+        self.side.tabBar().hide()
         self.bookmarks = BookmarksPanel(self.document)
         self.panels = BottomPanels(self.document, (self.bookmarks,))
-        self.diagnosis_dock = self._dock("Diagnosis", self.diagnosis, Qt.DockWidgetArea.RightDockWidgetArea)
+        self.diagnosis_dock = self._dock("Diagnosis", self.side, Qt.DockWidgetArea.RightDockWidgetArea)
         self.panels_dock = self._dock("Panels", self.panels, Qt.DockWidgetArea.BottomDockWidgetArea)
         self.status = StatusBar(self.document)
         self.setStatusBar(self.status)
@@ -106,6 +119,7 @@ class MainWindow(QMainWindow):
             self.toolbar.search, self.document, self.link.show_lane, self.link.middle_of_view
         )
         self.home = HomeFocus(self, self.pages.currentWidget)
+        self.predicted = PredictedLanes(self.what_if, self.timeline, self.link)
         parts = Parts(
             window=self,
             preferences=self.preferences,
@@ -122,6 +136,7 @@ class MainWindow(QMainWindow):
             link=self.link,
             searching=self.searching,
             home=self.home,
+            predicted=self.predicted,
         )
         self.acts = WindowActions(parts)
         self.commands = self.searching.commands = Commands(
@@ -138,7 +153,14 @@ class MainWindow(QMainWindow):
         column = QVBoxLayout(top)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (self.menu_bar, self.toolbar, HorizontalLine(), self.verdict, HorizontalLine()):
+        for widget in (
+            self.menu_bar,
+            self.toolbar,
+            HorizontalLine(),
+            self.verdict,
+            self.prediction,
+            HorizontalLine(),
+        ):
             column.addWidget(widget)
         return top
 
@@ -173,6 +195,9 @@ class MainWindow(QMainWindow):
         )
         self.timeline.ready.connect(self._restore_arrangement)
         self.timeline.rank_followed.connect(self.toolbar.steps.follow)
+        self.what_if.plan_changed.connect(self._show_fixes)
+        self.what_if.predicted.connect(self._swap_verdict)
+        document.finding_changed.connect(lambda _: self.side.setCurrentWidget(self.diagnosis))
         document.failed.connect(self._on_failure)
         document.stage_changed.connect(lambda _: self._show_pages())
         document.trace_changed.connect(lambda _: self._on_trace())
@@ -199,6 +224,20 @@ class MainWindow(QMainWindow):
     def show_offer(self, offer: QWidget) -> None:
         """Put an offer above what is open."""
         self._middle.insertWidget(0, offer)
+
+    def _swap_verdict(self, prediction: object) -> None:
+        """What is predicted stands where the verdict is while fixes are ticked."""
+        self.verdict.setVisible(prediction is None and self.document.trace is not None)
+
+    def _show_fixes(self) -> None:
+        """The tab of the fixes comes and goes with them."""
+        here = self.side.indexOf(self.fixes)
+        if self.fixes.has_data() and here < 0:
+            self.side.addTab(self.fixes, "What if")
+        elif not self.fixes.has_data() and here >= 0:
+            self.side.removeTab(here)
+        self.side.tabBar().setVisible(self.side.count() > 1)
+        self.panels.update_tabs()
 
     def _keep_arrangement(self) -> None:
         arrangement = self.timeline.arrangement() if self.document.trace is not None else {}
@@ -306,7 +345,7 @@ class MainWindow(QMainWindow):
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         shown = self.pages.currentWidget()
-        sections = (self.toolbar, self.banner, self.verdict, shown, self.diagnosis, self.panels, self.status)
+        sections = (self.toolbar, self.banner, self.verdict, shown, self.side, self.panels, self.status)
         return self.tab_order.step([each for each in sections if each is not None], forward)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:

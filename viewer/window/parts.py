@@ -15,6 +15,7 @@ from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
 from viewer.window.banner import Banner
 from viewer.window.focus import HomeFocus
+from viewer.window.predicted_lanes import PredictedLanes
 from viewer.window.searching import Searching
 from viewer.window.timeline_link import TimelineLink
 from viewer.window.toolbar import ToolBar
@@ -39,3 +40,4 @@ class Parts:
     link: TimelineLink
     searching: Searching
     home: HomeFocus
+    predicted: PredictedLanes

@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QFontMetricsF, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
-from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label, elided_inside, tooltip
 from viewer.statistics.event_facts import Fact
 
@@ -21,6 +20,9 @@ class LinkButton(QPushButton):
     def __init__(self, text: str) -> None:
         super().__init__()
         self._whole = text
+        self.setFlat(True)
+        self.setProperty("link", "bare")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._fit()
 
@@ -86,13 +88,6 @@ class FactList(QScrollArea):
         text = " ".join(fact.text.split())
         shown = text if len(text) <= LONGEST_LINK else text[:LONGEST_LINK] + " ..."
         link = LinkButton(shown)
-        link.setFlat(True)
-        link.setCursor(Qt.CursorShape.PointingHandCursor)
-        colors = theme.current()
-        link.setStyleSheet(
-            f"QPushButton {{ color: {colors.accent.name()}; text-align: left; padding: 0; border: none; "
-            "background: transparent; }} QPushButton:focus { text-decoration: underline; }".replace("}}", "}")
-        )
         link.setToolTip(tooltip(f"{fact.whole or fact.text}\nClick to go there"))
         link.setAccessibleName(f"{fact.label}: {shown}")
         link.clicked.connect(lambda: self.event_wanted.emit(fact.event))

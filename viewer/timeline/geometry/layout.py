@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from parsers.model import LaneKind
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
+from viewer.timeline.geometry.derived import ABOVE_ALL, Derived
 from viewer.timeline.geometry.lane_filter import LaneFilter
 from viewer.timeline.geometry.tracks import Group, Track
 from viewer.timeline.kinds.base import style_of
@@ -109,7 +110,9 @@ def _full_height(group: Group, arrangement: Arrangement) -> int:
     return HEADING + sum(_sized(track, arrangement).height for track in group.tracks)
 
 
-def lay_out(groups: Sequence[Group], arrangement: Arrangement, text: str = "") -> Layout:
+def lay_out(
+    groups: Sequence[Group], arrangement: Arrangement, text: str = "", derived: Iterable[Derived] = ()
+) -> Layout:
     """Place the tracks of all groups; ``text`` keeps those that a ``LaneFilter`` of it keeps."""
     states = starting_states(groups) | arrangement.groups
     wanted = LaneFilter.of(text)
@@ -141,7 +144,23 @@ def lay_out(groups: Sequence[Group], arrangement: Arrangement, text: str = "") -
             for track in tracks
             if state is not GroupState.BRIEF or track.brief or len(groups) == 1
         ]
-    return Layout(tuple(pinned), tuple(_stacked(placed)))
+    return Layout(tuple(pinned), tuple(_stacked(_with_derived(placed, tuple(derived)))))
+
+
+def _with_derived(placed: Sequence[Placed], derived: Sequence[Derived]) -> list[Placed]:
+    """Each below the first lane of its device, where that is shown, or above all."""
+    found = [_derived(each) for each in derived if each.device == ABOVE_ALL] if placed else []
+    for one in placed:
+        found.append(one)
+        if one.track.first_of_device:
+            found += [_derived(each) for each in derived if each.device == one.track.device]
+    return found
+
+
+def _derived(each: Derived) -> Placed:
+    room = (each.height - 2 * PADDING) // max(len(each.rows), 1)
+    rows = tuple(RowPlace(row, PADDING + row * room, room - 1) for row in range(len(each.rows)))
+    return Placed(each.track, 0, each.height, rows)
 
 
 def _heading(group: Group, state: GroupState, arrangement: Arrangement) -> Placed:

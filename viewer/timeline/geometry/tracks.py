@@ -36,10 +36,11 @@ class Track:
     rank: int | None = None
     gpu: int | None = None  # as its rank numbers it
     stream: int | None = None
+    derived: bool = False  # worked out, not recorded: the key names it in the scene
 
     @property
     def is_heading(self) -> bool:
-        return self.lane < 0 and self.counter < 0
+        return self.lane < 0 and self.counter < 0 and not self.derived
 
     @property
     def is_gpu_lane(self) -> bool:

@@ -1,0 +1,1 @@
+"""What if: fixes to tick, what they give, and how far that can be trusted."""

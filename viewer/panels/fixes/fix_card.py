@@ -1,0 +1,153 @@
+"""One fix as a card: a tick, what a step would take, the band of the gain, and the findings that go."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+
+from parsers.model.units import duration
+from rules.wording.promises import depends_on, factor, worded, worded_shortly
+from rules.wording.words import Reader, told
+from viewer.look import theme
+from viewer.look.labels import ElidedLabel, Label
+from viewer.panels.tables.facts import LinkButton
+
+if TYPE_CHECKING:
+    from rules import Finding
+    from rules.fixes.plan import Promise
+
+RANGE_WIDTH, RANGE_HEIGHT = 132, 20
+LEAST, MOST = 0.9, 12.0  # the axis of gains, logarithmic; larger ones end at its end
+MARKS = (1.0, 2.0, 5.0, 10.0)
+MOST_REMOVED = 2
+
+
+class GainRange(QWidget):
+    """The band of a gain on an axis that all cards share, with a point for what is expected."""
+
+    def __init__(self, promise: Promise) -> None:
+        super().__init__()
+        self.promise = promise
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName(worded(promise))
+        self.setToolTip(f"From {factor(promise.low)} to {factor(promise.high)}, on one axis for all fixes")
+
+    def sizeHint(self) -> QSize:
+        return QSize(RANGE_WIDTH, RANGE_HEIGHT)
+
+    def x_of(self, gain: float) -> float:
+        """Where a gain lies on the axis, in pixels."""
+        share = math.log(min(max(gain, LEAST), MOST) / LEAST) / math.log(MOST / LEAST)
+        return 3 + share * (self.width() - 6)
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter, colors = QPainter(self), theme.current()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        middle = self.height() / 2
+        painter.setPen(QPen(colors.line_strong, 1))
+        painter.drawLine(QPointF(3, middle), QPointF(self.width() - 3, middle))
+        for mark in MARKS:
+            painter.drawLine(QPointF(self.x_of(mark), middle - 3), QPointF(self.x_of(mark), middle + 3))
+        promise = self.promise
+        left, right = self.x_of(promise.low), self.x_of(promise.high)
+        band = QColor(colors.good)
+        band.setAlpha(90)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(band)
+        painter.drawRoundedRect(QRectF(left, middle - 4, max(right - left, 4), 8), 4, 4)
+        if not promise.proposal.redesign:
+            painter.setBrush(colors.good)
+            painter.drawEllipse(QPointF(self.x_of(promise.expected), middle), 4.5, 4.5)
+
+
+class FixCard(QFrame):
+    """Space ticks it, Up and Down (or J and K) go to its neighbours."""
+
+    ticked = Signal(str, bool)
+    passed = Signal(int)  # +1 or -1: the next or the previous card
+    finding_wanted = Signal(object)
+
+    def __init__(self, promise: Promise, step_ns: float, removed: list[Finding], reader: Reader) -> None:
+        super().__init__()
+        self.promise = promise
+        proposal = promise.proposal
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setAccessibleName(f"{proposal.title}. {worded(promise)}")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(14, 10, 12, 10)
+        layout.setSpacing(4)
+        top = QHBoxLayout()
+        top.setSpacing(8)
+        self.box = QCheckBox()
+        self.box.setAccessibleName(proposal.title)
+        self.box.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.box.toggled.connect(lambda on: self.ticked.emit(promise.id, on))
+        self.box.toggled.connect(lambda _: self.update())
+        top.addWidget(self.box, 0, Qt.AlignmentFlag.AlignTop)
+        top.addWidget(Label(proposal.title, weight=QFont.Weight.DemiBold, wrap=True), 1)
+        gives = Label("redesign" if proposal.redesign else worded_shortly(promise), pixels=12)
+        top.addWidget(gives, 0, Qt.AlignmentFlag.AlignTop)
+        layout.addLayout(top)
+        for advice in told(proposal.advice, reader)[:1]:
+            layout.addWidget(Label(advice, "secondary", pixels=12, wrap=True))
+        line = QHBoxLayout()
+        line.setSpacing(8)
+        line.addWidget(ElidedLabel(self._step_text(step_ns), pixels=12), 1)
+        line.addWidget(GainRange(promise))
+        layout.addLayout(line)
+        if unknown := depends_on(promise):
+            layout.addWidget(Label(f"Depends on {unknown}.", "faint", pixels=12, wrap=True))
+        if removed:
+            layout.addLayout(self._removed(removed))
+
+    def _step_text(self, step_ns: float) -> str:
+        promise = self.promise
+        if promise.proposal.redesign:
+            return f"up to {factor(promise.high)}, no point is promised"
+        after = f"{duration(step_ns)} → {duration(step_ns / max(promise.expected, 1e-9))}"
+        return f"{after} a step"
+
+    def _removed(self, removed: list[Finding]) -> QVBoxLayout:
+        column = QVBoxLayout()
+        column.setSpacing(2)
+        more = len(removed) - MOST_REMOVED
+        column.addWidget(Label(f"removes, and {more} more" if more > 0 else "removes", "faint", pixels=12))
+        for finding in removed[:MOST_REMOVED]:
+            chip = LinkButton(finding.title)
+            chip.setToolTip("Show this finding")
+            chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            chip.clicked.connect(lambda _=False, each=finding: self.finding_wanted.emit(each))
+            column.addWidget(chip)
+        return column
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = event.key()
+        if key in (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.box.toggle()
+        elif key in (Qt.Key.Key_Down, Qt.Key.Key_J):
+            self.passed.emit(1)
+        elif key in (Qt.Key.Key_Up, Qt.Key.Key_K):
+            self.passed.emit(-1)
+        else:
+            super().keyPressEvent(event)
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter, colors = QPainter(self), theme.current()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        on = self.box.isChecked()
+        pen = QPen(
+            colors.text if self.hasFocus() else colors.accent if on else colors.line, 1.4 if on else 1.0
+        )
+        if self.promise.proposal.redesign:
+            pen.setStyle(Qt.PenStyle.DashLine)
+        painter.setPen(pen)
+        painter.setBrush(colors.window)
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+        painter.setPen(Qt.PenStyle.NoPen)
+        categories = self.promise.proposal.categories
+        painter.setBrush(colors.category(categories[0]) if categories else colors.grey)
+        painter.drawRoundedRect(QRectF(1, 8, 4, self.height() - 16), 2, 2)

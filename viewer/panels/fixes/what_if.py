@@ -1,0 +1,131 @@
+"""The list of fixes beside the diagnosis: tick some, see what they give together and what limits then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont, QGuiApplication
+from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from parsers.model.units import duration, percent
+from viewer.look.labels import Label
+from viewer.what_if import WhatIf
+
+if TYPE_CHECKING:
+    from viewer.panels.fixes.fix_card import FixCard
+
+INTRODUCTION = "Tick what you would change. Gains do not multiply: all that is ticked is replayed together."
+
+
+class WhatIfPanel(QWidget):
+    """A card for each fix, in the order in which they would be done."""
+
+    def __init__(self, model: WhatIf, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._model = model
+        self.cards: list[FixCard] = []
+        self.setAccessibleName("What if")
+        self._scroll = QScrollArea()
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.together = Label("", wrap=True, weight=QFont.Weight.DemiBold)
+        self.limit = Label("", "secondary", pixels=12, wrap=True)
+        self.copy_button = QPushButton("Copy as a plan")
+        self.copy_button.clicked.connect(self.copy_plan)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._scroll, 1)
+        model.plan_changed.connect(self._fill)
+        model.ticks_changed.connect(self._say)
+        model.predicted.connect(lambda _: self._say())
+        self._fill()
+
+    def has_data(self) -> bool:
+        """Whether there is anything to tick, or a reason why there is not."""
+        plan = self._model.plan
+        return plan is not None and plan.replay.program is not None
+
+    def _fill(self) -> None:
+        document, plan = self._model.document, self._model.plan
+        for kept in (self.together, self.limit, self.copy_button):
+            kept.setParent(None)
+        body = QWidget()
+        column = QVBoxLayout(body)
+        column.setContentsMargins(12, 8, 12, 12)
+        column.setSpacing(8)
+        self.cards = []
+        if plan is not None and document.trace is not None:
+            from rules.wording.promises import about_replay, removed
+            from rules.wording.words import Reader
+            from viewer.panels.fixes.fix_card import FixCard
+
+            reader, diagnosis = Reader.of(document.trace), document.diagnosis
+            if plan.promises:
+                column.addWidget(Label(INTRODUCTION, "secondary", pixels=12, wrap=True))
+            for promise in plan.promises:
+                gone = removed(promise, diagnosis) if diagnosis is not None else []
+                card = FixCard(promise, plan.replay.usual_ns, gone, reader)
+                card.ticked.connect(self._model.tick)
+                card.passed.connect(self._pass)
+                card.finding_wanted.connect(document.select_finding)
+                self.cards.append(card)
+                column.addWidget(card)
+            for each in (self.together, self.limit):
+                column.addWidget(each)
+            column.addWidget(self.copy_button, 0, Qt.AlignmentFlag.AlignLeft)
+            column.addWidget(Label("How far to trust this", weight=QFont.Weight.DemiBold, pixels=12))
+            column.addWidget(Label(about_replay(plan), "secondary", pixels=12, wrap=True))
+        column.addStretch(1)
+        self._scroll.setWidget(body)
+        self._say()
+
+    def _say(self) -> None:
+        prediction, plan = self._model.prediction, self._model.plan
+        known = prediction is not None and plan is not None and prediction.ids == self._model.ticked
+        for each in (self.together, self.limit, self.copy_button):
+            each.setVisible(known and bool(self.cards))
+        if not known or prediction is None or plan is None:
+            return
+        outcome = prediction.outcome
+        self.together.setText(
+            f"A step then takes {duration(outcome.after_ns)} instead of {duration(outcome.before_ns)} "
+            f"({duration(outcome.least_ns)} to {duration(outcome.most_ns)})"
+        )
+        self.limit.setText(self._limit())
+
+    def _limit(self) -> str:
+        """What a step is made of then, and what would be next."""
+        from rules.wording.promises import worded_shortly
+        from viewer.statistics.what_if import bar
+
+        prediction, plan = self._model.prediction, self._model.plan
+        if prediction is None or plan is None or not prediction.steps:
+            return ""
+        step = prediction.steps[0]
+        whole = max(step.after.length, 1)
+        parts = sorted(bar(step, after=True), key=lambda part: -part[2])
+        text = "Of it the GPU is " + ", ".join(
+            f"{percent(ns / whole)} {'busy with ' if key != 'unknown' else ''}{label}"
+            for key, label, ns in parts[:3]
+        )
+        left = [
+            each for each in plan.promises if each.id not in prediction.ids and not each.proposal.redesign
+        ]
+        return (
+            f"{text}. Next: {left[0].proposal.title}, alone {worded_shortly(left[0])}."
+            if left
+            else f"{text}."
+        )
+
+    def _pass(self, by: int) -> None:
+        focused = next((place for place, card in enumerate(self.cards) if card.hasFocus()), 0)
+        card = self.cards[(focused + by) % len(self.cards)]
+        card.setFocus(Qt.FocusReason.TabFocusReason)
+        self._scroll.ensureWidgetVisible(card)
+
+    def copy_plan(self) -> None:
+        """Put what is ticked on the clipboard as text."""
+        QGuiApplication.clipboard().setText(self._model.as_text())

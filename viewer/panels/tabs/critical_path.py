@@ -1,0 +1,84 @@
+"""The critical path tab: what the chain that decided the time of a step is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from PySide6.QtWidgets import QWidget
+
+from rules.base import Evidence
+from viewer.document import Document
+from viewer.panels.panel import Panel, tab
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
+
+if TYPE_CHECKING:
+    from rules.replay.critical_path import CriticalPath
+    from viewer.statistics.what_if import PathRow
+
+COLUMNS = (
+    Column("name", "Piece of the chain"),
+    Column("pieces", "Pieces a step", Show.NUMBER, "How often it is on the path in one step", width=120),
+    Column("time", "Time a step", Show.TIME, "In one step, as recorded"),
+    Column(
+        "share", "Share of the step", Show.SHARE, "Of the path, which is as long as the step", short="Share"
+    ),
+)
+
+
+@tab
+class CriticalPathPanel(Panel):
+    """A row shows the longest piece of its kind on the timeline."""
+
+    title: ClassVar[str] = "Critical path"
+    order: ClassVar[int] = 55
+    follows_step: ClassVar[bool] = False
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self.table = TableView(COLUMNS, "Critical path")
+        self.tables = (self.table,)
+        self.column.addWidget(self.table)
+        self._path: CriticalPath | None = None
+        self._rows: list[PathRow] = []
+        self.table.chosen.connect(self._select)
+        document.plan_changed.connect(self.invalidate)
+
+    def has_data(self) -> bool:
+        plan = self.document.plan
+        return plan is not None and not plan.reason
+
+    def refresh(self) -> None:
+        trace, analysis = self.document.trace, self.document.analysis
+        if trace is None or analysis is None:
+            return
+
+        def work() -> tuple[CriticalPath, list[PathRow]]:
+            from rules.replay.critical_path import critical_path_of
+            from viewer.statistics.what_if import path_rows
+
+            path = critical_path_of(analysis)
+            return path, path_rows(trace, path)
+
+        self.compute(work, self._show)
+
+    def _show(self, found: tuple[CriticalPath, list[PathRow]]) -> None:
+        import pandas as pd
+
+        self._path, self._rows = found
+        whole, steps = sum(row.ns for row in self._rows) or 1.0, max(self._path.steps, 1)
+        rows = [(row.name, row.pieces / steps, row.ns, row.ns / whole) for row in self._rows]
+        self.table.set_frame(pd.DataFrame(rows, columns=["name", "pieces", "time", "share"]))
+
+    def _select(self, row: int) -> None:
+        path = self._path
+        if path is None:
+            return
+        piece = self._rows[row].longest
+        self.document.show_evidence(
+            [
+                Evidence(
+                    int(path.lane[piece]), int(path.start[piece]), int(path.end[piece]), self._rows[row].name
+                )
+            ]
+        )

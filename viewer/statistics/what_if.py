@@ -1,0 +1,227 @@
+"""What fixes would give, as rows for the timeline and parts of bars, and what the critical path is made of; no Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parsers.model import EventKind, LaneKind, Trace
+from parsers.model.names.kernels import kernel_name
+from parsers.model.units import duration
+from rules.analysis.idle.causes import Cause
+from rules.analysis.names.families import classify
+from rules.fixes.plan import Outcome, Plan
+from rules.fixes.simulation import Part, Simulation, simulate
+from rules.replay.critical_path import CriticalPath, PathKind
+from viewer.statistics.event_facts import stack_at
+from viewer.timeline.geometry.derived import ABOVE_ALL, Derived, Frame, derived_row
+from viewer.timeline.geometry.naming import plain_name
+from viewer.timeline.geometry.tracks import Track
+from viewer.timeline.kinds.base import style_of
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QColor
+
+    from viewer.look.theme import Theme
+
+GHOST, PATH = "ghost/", "path"
+MOST_NAMED = 500  # pieces of host time that are named by their region, the longest ones
+MOST_STREAMS = 3  # of a device, those with the most work
+STREAM_HEIGHT, LEAST_HEIGHT, PATH_HEIGHT = 18, 40, 30
+PATH_NAMES = {
+    PathKind.COMPUTE: "computing",
+    PathKind.LAUNCH: "launching",
+    PathKind.HOST: "work of its own on the CPU",
+    PathKind.COMMUNICATION: "communicating",
+    PathKind.COPY: "copying",
+    PathKind.WAIT: "coming back from a wait",
+}
+PART_LABELS = {
+    Part.COMPUTE: "compute",
+    Part.COMMUNICATION: "exposed communication",
+    Part.COPY: "exposed copies",
+    Part.IDLE: "idle",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """Some fixes made together: the step on every device of the replay, the busiest one first."""
+
+    ids: tuple[str, ...]
+    outcome: Outcome
+    steps: tuple[Simulation, ...]
+    whose: str = ""  # the first of them, where there are several
+
+
+def predict(plan: Plan, ids: Sequence[str]) -> Prediction:
+    """Replay these fixes together; KeyError for an unknown id."""
+    outcome = plan.predict(ids)
+    nodes = plan.replay.device
+    busy = np.bincount(nodes.device, nodes.duration)
+    devices = sorted(np.flatnonzero(busy).tolist(), key=lambda device: -busy[device])
+    steps = tuple(simulate(plan, outcome, device) for device in devices)
+    first = plan.replay.analysis.trace.devices[devices[0]] if len(devices) > 1 else None
+    rank = f", rank {first.rank}" if first is not None and first.rank is not None else ""
+    return Prediction(tuple(ids), outcome, steps, f"GPU {first.id}{rank}" if first is not None else "")
+
+
+def ghosts(trace: Trace, prediction: Prediction) -> list[Derived]:
+    """The predicted step of every device, drawn where the recorded one begins."""
+    return [_ghost(trace, step) for step in prediction.steps]
+
+
+def _ghost(trace: Trace, step: Simulation) -> Derived:
+    after = step.after
+    families = {
+        name: classify(trace.strings[name]).family.label
+        for name in np.unique(trace.events.name[after.event]).tolist()
+    }
+    labels = sorted(set(families.values()))
+    color_of_name = np.zeros(len(trace.strings), np.int64)
+    for name, label in families.items():
+        color_of_name[name] = labels.index(label)
+    lanes, place = np.unique(after.lane, return_inverse=True)
+    work = np.bincount(place, after.end - after.start, minlength=len(lanes))
+    shown = lanes[np.argsort(-work, kind="stable")[:MOST_STREAMS]].tolist()
+    members = [np.flatnonzero(after.lane == lane) for lane in shown]
+    rows = tuple(
+        derived_row(
+            step.at + after.start[mine],
+            step.at + after.end[mine],
+            color_of_name[trace.events.name[after.event[mine]]],
+        )
+        for mine in members
+    )
+
+    def told(row: int, offset: int) -> tuple[str, str]:
+        entry = int(members[row][offset])
+        event, taken = int(after.event[entry]), int(after.end[entry] - after.start[entry])
+        return kernel_name(trace.name(event)), f"{duration(taken)}, predicted, not recorded"
+
+    caption = f"{duration(step.recorded.length)} recorded → {duration(after.length)} predicted"
+    height = max(STREAM_HEIGHT * len(rows) + 8, LEAST_HEIGHT)
+    return Derived(
+        Track(f"{GHOST}{step.device}", "", "after the fixes", "predicted, not recorded", derived=True),
+        step.device,
+        rows,
+        lambda theme: [theme.family(label) for label in labels],
+        told,
+        Frame(step.at, step.at + after.length, step.at + step.recorded.length, caption),
+        height,
+    )
+
+
+def bar(step: Simulation, *, after: bool) -> list[tuple[str, str, int]]:
+    """(key of the colour, label, ns) of the parts of a step without a recorder, before or after the fixes."""
+    parts = (step.after if after else step.before).parts
+    return [
+        ("unknown" if part is Part.IDLE else part.value, PART_LABELS[part], parts[part])
+        for part in Part
+        if parts.get(part)
+    ]
+
+
+def path_track(trace: Trace, path: CriticalPath) -> Derived:
+    """The chain of work and waits that decided how long the replayed steps took."""
+
+    def told(_: int, offset: int) -> tuple[str, str]:
+        taken = duration(int(path.end[offset] - path.start[offset]))
+        return "Critical path", f"{taken} {what(trace, path, offset)}"
+
+    return Derived(
+        Track(PATH, "", "Critical path", "what decided the time", derived=True),
+        ABOVE_ALL,
+        (derived_row(path.start, path.end, path.kind),),
+        path_colors,
+        told,
+        None,
+        PATH_HEIGHT,
+    )
+
+
+def path_colors(theme: Theme) -> list[QColor]:
+    """A colour for each ``PathKind``."""
+    return [
+        theme.family("gemm"),
+        theme.cause(Cause.LAUNCH),
+        theme.cause(Cause.HOST),
+        theme.family("communication"),
+        theme.family("copies"),
+        theme.cause(Cause.SYNCHRONIZATION),
+    ]
+
+
+def what(trace: Trace, path: CriticalPath, piece: int) -> str:
+    """What a piece is: its kind and the call or operation it belongs to."""
+    event, kind = int(path.event[piece]), PathKind(int(path.kind[piece]))
+    if event < 0:
+        return PATH_NAMES[kind]
+    name = trace.name(event)
+    on_gpu = int(trace.events.kind[event]) in (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
+    style = style_of(trace.lanes[int(trace.events.lane[event])].kind)
+    if kind is PathKind.HOST and (
+        around := _region(trace, event, int(path.start[piece] + path.end[piece]) // 2)
+    ):
+        return f"{PATH_NAMES[kind]}, in {around}"
+    before = "before " if kind is PathKind.HOST else ""
+    return f"{PATH_NAMES[kind]}: {before}{style.shown(name) if on_gpu else plain_name(name)}"
+
+
+def _region(trace: Trace, event: int, when: int) -> str:
+    """The innermost region that a thread was in; empty where there was none."""
+    home = trace.lanes[int(trace.events.lane[event])]
+    where = home.rank, home.process, home.thread
+    found = [
+        stack[-1]
+        for index, lane in enumerate(trace.lanes)
+        if lane.kind is LaneKind.REGION
+        and (lane.rank, lane.process, lane.thread) == where
+        and (stack := stack_at(trace, index, when))
+    ]
+    return plain_name(trace.name(found[0])) if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PathRow:
+    """All pieces of one kind and name: ns in one step, how many of them, and the longest one."""
+
+    kind: PathKind
+    name: str
+    ns: float
+    pieces: int
+    longest: int
+
+
+def path_rows(trace: Trace, path: CriticalPath) -> list[PathRow]:
+    """What the path is made of, the largest part first; work on the CPU by the region it is in."""
+    if not len(path.start):
+        return []
+    name = np.where(path.event >= 0, trace.events.name[np.maximum(path.event, 0)], -1).astype(np.int64)
+    key = path.kind.astype(np.int64) * (len(trace.strings) + 1) + name + 1
+    alone = np.flatnonzero(path.kind == PathKind.HOST)
+    alone = alone[np.argsort(path.start[alone] - path.end[alone], kind="stable")][:MOST_NAMED]
+    places: dict[str, int] = {}
+    for piece in alone.tolist():
+        key[piece] = -1 - places.setdefault(what(trace, path, piece), len(places))
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    taken = path.end - path.start
+    total = np.bincount(group, taken)
+    by_length = np.argsort(taken, kind="stable")
+    longest = np.zeros(len(first), np.int64)
+    longest[group[by_length]] = by_length
+    counts = np.bincount(group)
+    found = [
+        PathRow(
+            PathKind(int(path.kind[piece])),
+            what(trace, path, piece),
+            float(total[number]) / max(path.steps, 1),
+            int(counts[number]),
+            int(longest[number]),
+        )
+        for number, piece in enumerate(first.tolist())
+    ]
+    return sorted(found, key=lambda row: -row.ns)

@@ -1,0 +1,87 @@
+"""Which fixes are ticked, and what they would give together; panels and the timeline listen to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from parsers.model import Progress
+from viewer.document import Document
+
+if TYPE_CHECKING:
+    from rules.fixes.plan import Plan
+    from viewer.statistics.what_if import Prediction
+
+_SLOT = "what if"
+
+
+class WhatIf(QObject):
+    """Follows a document: its fixes come with the plan, and all that is ticked is replayed together."""
+
+    plan_changed = Signal()
+    ticks_changed = Signal()
+    predicted = Signal(object)  # Prediction, or None while nothing is ticked
+
+    def __init__(self, document: Document) -> None:
+        super().__init__(document)
+        self.document = document
+        self.ticked: tuple[str, ...] = ()
+        self.prediction: Prediction | None = None
+        document.plan_changed.connect(lambda _: self._start_anew())
+        document.trace_changed.connect(lambda _: self._start_anew())
+        document.analysis_changed.connect(lambda _: self._start_anew())
+
+    @property
+    def plan(self) -> Plan | None:
+        """The fixes of what is open; None until they are known."""
+        return self.document.plan
+
+    def _start_anew(self) -> None:
+        self.ticked = ()
+        self._take(None)
+        self.plan_changed.emit()
+
+    def tick(self, fix: str, on: bool) -> None:
+        """Make a fix one of those that are made together, or leave it out."""
+        plan = self.plan
+        if plan is None or (fix in self.ticked) is on:
+            return
+        wanted = {*self.ticked, fix} if on else {each for each in self.ticked if each != fix}
+        self.ticked = tuple(each.id for each in plan.promises if each.id in wanted)
+        self.ticks_changed.emit()
+        if not self.ticked:
+            self.document.jobs.forget(_SLOT)
+            self._take(None)
+            return
+        ticked = self.ticked
+
+        def work(progress: Progress) -> Prediction:
+            from viewer.statistics.what_if import predict
+
+            progress.step(0.0, "replaying the steps")
+            return predict(plan, ticked)
+
+        self.document.jobs.ask(
+            _SLOT, work, lambda found: self._take(found) if ticked == self.ticked else None
+        )
+
+    def _take(self, prediction: Prediction | None) -> None:
+        if prediction is not self.prediction:
+            self.prediction = prediction
+            self.predicted.emit(prediction)
+
+    def as_text(self) -> str:
+        """What is ticked as a plan: every fix with its advice, and what they give together."""
+        from rules.wording.promises import worded
+        from rules.wording.words import Reader, told
+        from viewer.reports.fixes_report import outcome_text
+
+        plan, trace = self.plan, self.document.trace
+        if plan is None or trace is None or self.prediction is None:
+            return ""
+        chosen, lines = plan.chosen(self.prediction.ids), []
+        for number, promise in enumerate(chosen, 1):
+            lines.append(f"{number}. {promise.proposal.title}: alone {worded(promise)}")
+            lines += [f"   - {advice}" for advice in told(promise.proposal.advice, Reader.of(trace))]
+        return "\n".join(lines) + "\n\n" + outcome_text(plan, self.prediction.outcome, chosen)

@@ -1,0 +1,85 @@
+"""Shows on the timeline what was worked out: the step after the ticked fixes, and the critical path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from parsers.model import Progress
+from viewer.document import Document
+from viewer.timeline.view import TimelineView
+from viewer.what_if import WhatIf
+from viewer.window.timeline_link import TimelineLink
+
+if TYPE_CHECKING:
+    from rules.replay.critical_path import CriticalPath
+    from viewer.statistics.what_if import Prediction
+
+_SLOT = "critical path"
+
+
+class PredictedLanes(QObject):
+    """Listens to what is ticked; both kinds of lanes can be switched off."""
+
+    def __init__(self, model: WhatIf, timeline: TimelineView, link: TimelineLink) -> None:
+        super().__init__(timeline)
+        self._model, self._timeline, self._link = model, timeline, link
+        self.ghosts_visible, self.path_visible = True, False
+        model.predicted.connect(self._show_ghosts)
+        model.plan_changed.connect(self._show_path)
+        timeline.ready.connect(self._show_path)
+
+    @property
+    def _document(self) -> Document:
+        return self._model.document
+
+    def set_ghosts_visible(self, visible: bool) -> None:
+        """Whether predicted steps are drawn below the lanes of the GPUs."""
+        self.ghosts_visible = visible
+        self._show_ghosts(self._model.prediction)
+
+    def set_path_visible(self, visible: bool) -> None:
+        """Whether the critical path is drawn above the lanes."""
+        self.path_visible = visible
+        self._show_path()
+
+    def _show_ghosts(self, prediction: Prediction | None) -> None:
+        from viewer.statistics.what_if import GHOST, ghosts
+
+        trace, state = self._document.trace, self._timeline.state
+        wanted = prediction if self.ghosts_visible and trace is not None else None
+        if wanted is None or trace is None:
+            if state.scene is not None and any(key.startswith(GHOST) for key in state.scene.derived):
+                state.show_derived(GHOST, [])
+            return
+        derived = ghosts(trace, wanted)
+        state.show_derived(GHOST, derived)
+        frame = derived[0].frame if derived else None
+        t0, t1 = self._timeline.visible_interval
+        if frame is not None and not (t0 <= frame.start and frame.end <= t1):
+            self._link.show_with_margin(frame.start, max(frame.recorded_end, frame.end))
+        if derived:
+            self._timeline.canvas.reveal_track(derived[0].track.key)
+
+    def _show_path(self) -> None:
+        from viewer.statistics.what_if import PATH, path_track
+
+        trace, analysis, state = self._document.trace, self._document.analysis, self._timeline.state
+        known = self._model.plan is not None and not self._model.plan.reason
+        if not self.path_visible or trace is None or analysis is None or not known:
+            if state.scene is not None and PATH in state.scene.derived:
+                state.show_derived(PATH, [])
+            return
+
+        def work(progress: Progress) -> CriticalPath:
+            from rules.replay.critical_path import critical_path_of
+
+            progress.step(0.0, "following the critical path")
+            return critical_path_of(analysis)
+
+        def answer(path: CriticalPath) -> None:
+            if self.path_visible and trace is self._document.trace and len(path.start):
+                state.show_derived(PATH, [path_track(trace, path)])
+
+        self._document.jobs.ask(_SLOT, work, answer)
