@@ -49,6 +49,7 @@ class Need(Enum):
     SHAPES = "tensor shapes were not recorded"
     MEMORY = "memory use was not recorded"
     DEVICE_LOG = "no log of a GPU"
+    ALLOCATIONS = "no memory snapshot was opened"
     CLOCKS = ours("no clocks were logged: open a log of $GpuMonitor of the same seconds with it")
     KERNEL_COUNTERS = ours("$CountersOfNvidia")
 

@@ -86,6 +86,11 @@ class Category(StrEnum):
         _Traits(accuses=False, next_recording=NextRecording.WITHOUT_EXTRAS),
     )
     MEMORY_PEAK = "memory-peak", _Traits(next_recording=NextRecording.MEMORY)
+    MEMORY_GROWTH = (
+        "memory-growth",
+        _Traits(Cause.ALLOCATOR, own_cause=True, next_recording=NextRecording.MEMORY),
+    )
+    OUT_OF_MEMORY = "out-of-memory", _Traits(Cause.ALLOCATOR, own_cause=True)
     UNEXPLAINED_IDLE = "unexplained-idle"
     WHAT_WAS_RECORDED = (
         "what-was-recorded",

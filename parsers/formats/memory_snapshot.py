@@ -1,33 +1,136 @@
-"""PyTorch's memory snapshots and other pickles: refused, because reading a pickle runs what is in it."""
+"""Memory snapshots of PyTorch, as pickle or JSON: what its caching allocator held, when, and who asked for it."""
 
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
 
 from parsers.base import Source, parser
-from parsers.model import Progress, Trace, UnknownFormat
+from parsers.memory.data_pickle import NotData, read_data
+from parsers.memory.snapshot import DeviceHistory, History, memory_of
+from parsers.model import Counter, Device, Effect, Progress, Trace, TraceInput, UnknownFormat
+from parsers.model.builder import TraceBuilder
+from parsers.model.memory import BEFORE
+from parsers.source import open_bytes
+from parsers.unpacking_limit import LimitedStream
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05][}\]\x95cq(]")
+_JSON = re.compile(rb'\s*\{\s*"(segments|device_traces)"\s*:\s*\[')
+_HINT = "A snapshot is what torch.cuda.memory._dump_snapshot writes: save it again, uncut."
+
+_EMPTY = "Save it in the process that trains, while the tensors are alive."
 
 
 @parser
 class MemorySnapshot:
-    """Recognised by the first bytes of a pickle of protocol 2 or later."""
+    """Recognised by the first bytes of a pickle of protocol 2 or later, or by a snapshot's keys in JSON."""
 
     format: ClassVar[str] = "memory-snapshot"
-    title: ClassVar[str] = ""
-    files: ClassVar[str] = ""
-    suffixes: ClassVar[tuple[str, ...]] = ()
+    title: ClassVar[str] = "PyTorch memory"
+    files: ClassVar[str] = "snapshots of the caching allocator (`_dump_snapshot`)"
+    suffixes: ClassVar[tuple[str, ...]] = (".pickle", ".pkl")
     priority: ClassVar[int] = 30
     version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
-        return _PICKLE.match(source.head) is not None
+        return _PICKLE.match(source.head) is not None or _JSON.match(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        raise UnknownFormat(
-            source.path,
-            "This is a pickle, such as a memory snapshot of PyTorch, and reading one would run what is in it.",
-            "Open a memory snapshot at pytorch.org/memory_viz; a trace with profile_memory=True shows memory here.",
+        history = History()
+        snapshot = _decoded(source, history, progress)
+        if not isinstance(snapshot, Mapping) or not isinstance(segments := snapshot.get("segments"), list):
+            raise UnknownFormat(
+                source.path, "This pickle holds data, but no memory snapshot of PyTorch.", _HINT
+            )
+        builder = TraceBuilder()
+        builder.inputs.append(TraceInput(source.name, self.format, "PyTorch memory snapshot"))
+        stated = snapshot.get("device_traces")
+        traces = stated if isinstance(stated, list) else []
+        annotations = snapshot.get("external_annotations")
+        devices = {number: builder.device(Device(number)) for number in _devices(segments, traces)}
+        if not devices:
+            raise UnknownFormat(source.path, "This memory snapshot holds no GPU memory.", _EMPTY)
+        histories = [
+            DeviceHistory.of(history, devices[number], rows)
+            for number, rows in enumerate(traces)
+            if number in devices and isinstance(rows, list)
+        ]
+        memory = memory_of(
+            segments, annotations if isinstance(annotations, list) else [], history, histories, devices
         )
+        builder.memory.append(memory)
+        builder.epoch_ns = 0 if any(len(each.time) for each in histories) else None
+        builder.quality.read(len(history.action))
+        builder.quality.keep(len(history.action))
+        if (unseen := int((memory.allocations.start == BEFORE).sum())) and len(history.action):
+            builder.quality.note(
+                "older allocations",
+                Effect.NOTED,
+                "allocations older than the recorded history: their size is known, not when they were made",
+                "",
+                unseen,
+            )
+        for each in histories:
+            builder.counters += _counters(each, memory.held(each.device), memory.blocks)
+        return builder.build(progress)
+
+
+def _counters(history: DeviceHistory, held: tuple[Any, Any], blocks: Any) -> list[Counter]:
+    mine = blocks.device == history.device
+    segments = np.unique(np.stack([blocks.segment[mine], blocks.segment_size[mine]]), axis=1)
+    reserved = history.reserved(int(segments[1].sum()) if segments.size else 0)
+    first = history.time[0] if len(history.time) else 0
+    time, allocated = held
+    counters = [
+        Counter(
+            f"GPU {history.device} {what} memory", "B", at, value.astype(np.float64), device=history.device
+        )
+        for what, at, value in (
+            ("allocated", np.maximum(time, first), allocated),
+            ("reserved", *reserved),
+        )
+    ]
+    return [each for each in counters if len(each.time)]
+
+
+def _devices(segments: list[Any], traces: list[Any]) -> list[int]:
+    """Numbers of the devices that the process used."""
+    stated = {each.get("device") for each in segments if isinstance(each, Mapping)}
+    used = {number for number in stated if isinstance(number, int) and 0 <= number < 4096}
+    return sorted(
+        used | {number for number, rows in enumerate(traces[:4096]) if isinstance(rows, list) and rows}
+    )
+
+
+def _decoded(source: Source, history: History, progress: Progress) -> Any:
+    parts = []
+    with open_bytes(source) as packed:
+        stream = LimitedStream(packed, source, progress, "reading the snapshot")
+        while part := stream.read():
+            parts.append(part)
+    data = b"".join(parts)
+    if _PICKLE.match(data):
+        try:
+            return read_data(data, progress, history.taken)
+        except NotData as error:
+            raise UnknownFormat(source.path, f"This pickle is not opened: {error}.", _HINT) from error
+    try:
+        return _taken_in(msgspec.json.decode(data), history)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UnknownFormat(source.path, "This memory snapshot is damaged.", _HINT) from error
+
+
+def _taken_in(snapshot: Any, history: History) -> Any:
+    """A snapshot from JSON with its events in the history, as reading a pickle puts them there."""
+    if isinstance(snapshot, dict) and isinstance(traces := snapshot.get("device_traces"), list):
+        snapshot["device_traces"] = [
+            [history.taken(each) if isinstance(each, dict) else each for each in rows]
+            if isinstance(rows, list)
+            else rows
+            for rows in traces
+        ]
+    return snapshot

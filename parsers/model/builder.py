@@ -17,6 +17,7 @@ from parsers.model.far_away import far_away
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import Capture, Device, EventKind, Lane, LaneKind, Rank, TraceInput
 from parsers.model.links import Links
+from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.progress import Progress
 from parsers.model.quality import Effect, QualityRecorder
@@ -46,6 +47,7 @@ class TraceBuilder:
     ranks: list[Rank] = field(default_factory=list)
     counters: list[Counter] = field(default_factory=list)
     kernels: list[KernelProfile] = field(default_factory=list)
+    memory: list[Memory] = field(default_factory=list)
     sources: list[ArgumentSource | None] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     strings: list[str] = field(default_factory=list)
@@ -170,6 +172,7 @@ class TraceBuilder:
             attributes=self._placed_attributes(place),
             counters=self._shifted_counters(zero),
             kernels=self._kernels_with_bearable_names(),
+            memory=tuple(each.moved(-zero) for each in self.memory),
             inputs=tuple(self.inputs),
             quality=self.quality.quality(),
             capture=self.capture,

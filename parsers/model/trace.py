@@ -16,6 +16,7 @@ from parsers.model.events import EventTable
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import GPU_WORK, Capture, Device, EventKind, Lane, Rank, TraceInput
 from parsers.model.links import Links
+from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.per_name import named
 from parsers.model.quality import Quality
@@ -46,6 +47,7 @@ class Trace:
     attributes: Mapping[Attribute, AttributeColumn] = field(default_factory=dict)
     counters: tuple[Counter, ...] = ()
     kernels: tuple[KernelProfile, ...] = ()
+    memory: tuple[Memory, ...] = ()  # one for each process whose allocator was recorded
     inputs: tuple[TraceInput, ...] = ()
     quality: Quality = field(default_factory=Quality)
     capture: Capture = field(default_factory=Capture)

@@ -65,7 +65,11 @@ def _placed(log: Trace, begin: int, end: int) -> Trace:
         outside,
     )
     return replace(
-        log, counters=tuple(counters), epoch_ns=begin, quality=Quality.merged([log.quality, notes.quality()])
+        log,
+        counters=tuple(counters),
+        memory=tuple(each.moved(start - begin) for each in log.memory),
+        epoch_ns=begin,
+        quality=Quality.merged([log.quality, notes.quality()]),
     )
 
 
@@ -98,4 +102,4 @@ def _left_out(log: Trace, reason: str, epoch: int | None) -> Trace:
     notes = QualityRecorder()
     notes.note("log left out", Effect.NOTED, reason, log.inputs[0].path if log.inputs else "")
     quality = Quality.merged([log.quality, notes.quality()])
-    return replace(log, counters=(), epoch_ns=epoch, quality=quality)
+    return replace(log, counters=(), memory=(), epoch_ns=epoch, quality=quality)

@@ -111,6 +111,11 @@ def merge(traces: Sequence[Trace]) -> Trace:
             for trace, shift, first in zip(traces, shifts, _first_device(traces), strict=True)
             for each in trace.counters
         ),
+        memory=tuple(
+            each.moved(shift, first)
+            for trace, shift, first in zip(traces, shifts, _first_device(traces), strict=True)
+            for each in trace.memory
+        ),
         kernels=distinct_kernels([trace.kernels for trace in traces]),
         inputs=tuple(each for trace in traces for each in trace.inputs),
         quality=_merged_quality(traces, choice, aligned),

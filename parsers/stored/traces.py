@@ -37,6 +37,7 @@ from parsers.model import (
 )
 from parsers.model.consistency import require_consistent
 from parsers.model.events import COLUMNS
+from parsers.model.memory import Memory, MemoryWords
 from parsers.stored import columns as columns_file
 from parsers.stored.columns import Columns, NotAsWritten
 
@@ -56,6 +57,7 @@ class Words:
     counters: tuple[tuple[str, str, int | None, int | None], ...]
     attributes: tuple[Attribute, ...]
     kernels: tuple[KernelProfile, ...]
+    memory: tuple[MemoryWords, ...]
     quality: Quality
     capture: Capture
     epoch_ns: int | None
@@ -107,6 +109,7 @@ def write(path: Path, trace: Trace) -> None:
         counters=tuple((each.name, each.unit, each.rank, each.device) for each in trace.counters),
         attributes=tuple(trace.attributes),
         kernels=trace.kernels,
+        memory=tuple(each.words() for each in trace.memory),
         quality=trace.quality,
         capture=trace.capture,
         epoch_ns=trace.epoch_ns,
@@ -147,6 +150,9 @@ def read(path: Path, sources: tuple[ArgumentSource | None, ...], progress: Progr
             for number, (name, unit, rank, device) in enumerate(words.counters)
         ),
         kernels=words.kernels,
+        memory=tuple(
+            Memory.of(_below(columns, f"memory.{number}."), each) for number, each in enumerate(words.memory)
+        ),
         inputs=words.inputs,
         quality=words.quality,
         capture=words.capture,
@@ -164,4 +170,10 @@ def _columns(trace: Trace) -> Columns:
         columns |= {f"{which.value}.event": column.event, f"{which.value}.value": column.value}
     for number, counter in enumerate(trace.counters):
         columns |= {f"counter.{number}.time": counter.time, f"counter.{number}.value": counter.value}
+    for number, memory in enumerate(trace.memory):
+        columns |= {f"memory.{number}.{name}": column for name, column in memory.columns().items()}
     return columns
+
+
+def _below(columns: Columns, prefix: str) -> Columns:
+    return {name.removeprefix(prefix): column for name, column in columns.items() if name.startswith(prefix)}

@@ -12,6 +12,8 @@ from rules.analysis.facts.device_log import log_summary
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.base import Category, Finding, Severity
 from rules.diagnosis import Diagnosis
+from rules.memory.summary import memory_of
+from rules.wording.memory import peak_sentence
 
 NOTEWORTHY_IDLE = 0.15  # of the window
 BUDGET_LABELS = {
@@ -57,6 +59,8 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         return problem.title
     if trace.kernels and not len(trace.gpu_operations):
         return _of_kernels(trace, diagnosis)
+    if not len(trace.gpu_operations) and trace.memory and (known := memory_of(analysis)):
+        return peak_sentence(max(known, key=lambda each: each.peak_allocated))
     if not len(trace.gpu_operations):
         return log_summary(trace) or "No GPU activity was recorded"
     told = {finding.category: finding for finding in reversed(diagnosis.findings)}

@@ -210,9 +210,9 @@ def test_a_pickle_is_refused_and_never_loaded(tmp_path: Path, protocol: int, pac
 def test_a_memory_snapshot_is_called_by_its_name(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(pickle.dumps({"segments": [], "device_traces": [[]]}, 2))
-    with pytest.raises(TraceError, match="pickle") as caught:
+    with pytest.raises(TraceError, match="memory snapshot") as caught:
         open_trace([path])
-    assert "memory_viz" in caught.value.hint
+    assert caught.value.hint
 
 
 @pytest.fixture

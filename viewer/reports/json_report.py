@@ -14,6 +14,7 @@ from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.facts.clocks import clock_facts
 from rules.analysis.facts.cost import idle_cost
 from rules.analysis.idle.causes import Cause
+from rules.memory.summary import MemorySummary, memory_of
 from rules.wording.verdict import gpus_that_ran
 from viewer.reports.fixes_report import fixes_json
 
@@ -47,6 +48,7 @@ def as_json(
         ],
         "devices": [_device(trace, analysis, index) for index in gpus_that_ran(trace)],
         **_cost(analysis, cost_per_hour),
+        "memory": [_memory(trace, each) for each in memory_of(analysis)],
         "kernels": [_kernel(trace, index) for index in range(len(trace.kernels))],
         "findings": [_finding(trace, finding) for finding in diagnosis.findings],
         **fixes_json(analysis, diagnosis),
@@ -144,6 +146,34 @@ def _kernel(trace: Trace, index: int) -> dict[str, Any]:
                 "text": result.text,
             }
             for result in evaluate(kernel)
+        ],
+    }
+
+
+def _memory(trace: Trace, summary: MemorySummary) -> dict[str, Any]:
+    account = summary.account
+    return {
+        "rank": trace.devices[summary.device].rank,
+        "device": trace.devices[summary.device].id,
+        "peak_allocated_bytes": summary.peak_allocated,
+        "peak_reserved_bytes": summary.peak_reserved,
+        "peak_ns": summary.peak_at,
+        "peak_bytes_by_kind": (
+            {kind.value: held for kind, held in account.by_kind(summary.peak_at).items()} if account else None
+        ),
+        "allocated_after_each_step_bytes": list(summary.growth.after_steps),
+        "growth_per_step_bytes": summary.growth.per_step,
+        "failures": [
+            {
+                "time_ns": each.failure.time,
+                "requested_bytes": each.failure.requested,
+                "allocated_bytes": each.allocated,
+                "reserved_bytes": each.reserved,
+                "device_free_bytes": each.failure.free,
+                "fragmented": each.fragmented,
+                "own_limit": each.own_limit,
+            }
+            for each in summary.shortages
         ],
     }
 

@@ -12,6 +12,8 @@ from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cost import idle_cost
 from rules.fixes.plan import plan_of
+from rules.memory.summary import memory_of
+from rules.wording.memory import memory_lines
 from rules.wording.promises import first_step, gain
 from rules.wording.verdict import budget_parts, gpus_that_ran, share_of, shows_no_run, verdict
 from viewer.reports.fixes_report import fixes_text
@@ -39,6 +41,7 @@ def as_text(
         if cost_per_hour and (cost := idle_cost(analysis, cost_per_hour)) is not None:
             lines += [*textwrap.wrap(cost.text, WIDTH), ""]
         lines += fixes_text(analysis)
+    lines += _memory(trace, analysis)
     shared_limits = Counter(finding.cannot_tell for finding in diagnosis.findings if finding.cannot_tell)
     for number, finding in enumerate(diagnosis.findings, 1):
         lines += _finding(number, finding, gain(finding, plan), shared_limits[finding.cannot_tell] > 1)
@@ -126,6 +129,16 @@ def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
         idle = analysis.idle.label(worst) if worst is not None and budget.idle_ns[worst] else ""
         lines.append(f"{name:<16}{shares}  {idle}")
     return [*lines, ""]
+
+
+def _memory(trace: Trace, analysis: Analysis) -> list[str]:
+    lines = []
+    for summary in memory_of(analysis)[:DETAILED_DEVICES]:
+        device = trace.devices[summary.device]
+        rank = f"rank {device.rank}, " if device.rank is not None else ""
+        for line in memory_lines(summary, f"{rank}GPU {device.id}"):
+            lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
+    return [*lines, ""] if lines else []
 
 
 def _finding(number: int, finding: Finding, gives: str, limits_said_below: bool) -> list[str]:

@@ -1,0 +1,1 @@
+"""Memory snapshots of PyTorch's caching allocator, read as data and never run."""

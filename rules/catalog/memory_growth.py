@@ -1,0 +1,104 @@
+"""Each step leaves more memory allocated than the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import percent, size
+from rules.analysis.analysis import Analysis
+from rules.analysis.idle.lost_time import any_stream
+from rules.base import Category, Evidence, Finding, Need, Severity, rule
+from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.memory.summary import MemorySummary, memory_of
+from rules.wording.headline import Headline
+
+_CODE = """losses.append(loss.item())    # or loss.detach(): the number, not the graph that led to it
+del outputs                   # before the next step asks for memory"""
+
+
+@rule
+class MemoryGrowth:
+    """Speaks when what is held after each step rises steadily."""
+
+    id: ClassVar[str] = "memory-growth"
+    category: ClassVar[Category] = Category.MEMORY_GROWTH
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.MEMORY})
+    explanation: ClassVar[str] = """
+What it found
+    After each step more memory is allocated than after the step before.
+
+Why it costs time
+    The program ends with an out-of-memory error after a number of steps that can be foretold. Until then the
+    allocator asks the driver for more and more, which stops the GPU.
+
+How it decides
+    From what is allocated when steps end, the first one aside: every step adds at least 0.5 % of the peak, and the
+    smallest addition is at least half of the usual one. Two or three additions must agree within 10 %.
+
+What to try
+    Keep numbers, not tensors that know how they were computed: loss.item() or loss.detach(). Look for lists, caches
+    and attributes that collect outputs. With a memory snapshot the line that allocated what stays is named.
+
+When it is wrong
+    A cache that is being filled grows too, and then stops. Steps of growing length look alike for a while.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        for summary in memory_of(analysis):
+            if summary.growth.per_step:
+                yield _finding(self.id, self.category, analysis, summary)
+
+
+def _finding(rule_id: str, category: Category, analysis: Analysis, summary: MemorySummary) -> Finding:
+    grown, account = summary.growth, summary.account
+    text = (
+        f"After each step {size(grown.per_step)} more are allocated than after the one before: "
+        f"{size(grown.after_steps[1])} after the second step, {size(grown.after_steps[-1])} after the last of "
+        f"{len(grown.after_steps)}."
+    )
+    culprit = NOBODY
+    if account is not None:
+        table = account.memory.allocations
+        # The last step's own share may still be in use: what was made before it, and is held, is what stays.
+        kept = account.alive(grown.ends[-1]) & (table.start >= grown.ends[0]) & (table.start < grown.ends[-2])
+        sites = account.by_site(kept)
+        if sites:
+            line = sites[0].frame
+            culprit = Culprit(CulpritKind.FRAME, f"{line.function}, {line.file}:{line.line}")
+            text += f" Most of what stays was allocated below {line.function} ({line.file}:{line.line})."
+        kinds = account.kinds_among(kept)
+        if kinds:
+            first = next(iter(kinds))
+            total = max(sum(kinds.values()), 1)
+            text += f" Of what stays, {percent(kinds[first] / total)} are {first}."
+    end = grown.ends[-1]
+    lane = any_stream(analysis.trace, summary.device)
+    memory = analysis.trace.devices[summary.device].memory_bytes
+    left = (memory - summary.peak_allocated) // grown.per_step if memory else None
+    if left is not None and left >= 0:
+        text += f" At this rate the GPU's memory is full after about {left:,} more steps."
+    return Finding(
+        rule=rule_id,
+        category=category,
+        severity=Severity.MEDIUM,
+        headline=Headline("Memory grows with every step", f"{size(grown.per_step)} more after each"),
+        account=text,
+        remedies=(
+            "Keep numbers instead of tensors that hold their graph: loss.item(), loss.detach().",
+            "Look for what collects outputs: lists of losses, caches, attributes of modules, closures of hooks.",
+        ),
+        ceiling_ns=0,
+        window_ns=analysis.window_ns,
+        culprit=culprit,
+        rank=analysis.trace.devices[summary.device].rank,
+        device=summary.device,
+        evidence=tuple(
+            Evidence(lane, int(each), int(np.minimum(each + 1000, end + 1000)), "memory after a step")
+            for each in grown.ends[-3:]
+        ),
+        example=_CODE,
+        unknown=() if account is not None else ("Which line keeps it: take a memory snapshot.",),
+    )

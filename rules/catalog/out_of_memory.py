@@ -1,0 +1,146 @@
+"""An allocation failed: what was asked for, what held the rest, and which limit was met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from parsers.model.units import percent, size
+from rules.analysis.analysis import Analysis
+from rules.analysis.idle.lost_time import any_stream
+from rules.base import Category, Evidence, Finding, Need, Severity, rule
+from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.memory.account import DeviceMemory, Shortage
+from rules.memory.kinds import Kind
+from rules.memory.summary import memory_of
+from rules.wording.headline import Headline
+from rules.wording.words import Words
+
+_CHECKPOINTED = 0.5  # of the activations at least, as torch.utils.checkpoint on every second block frees
+_EIGHT_BIT = 0.75  # two moments of one byte each instead of four
+_LEAST_HELP = 0.1  # of what was asked for; less is not worth saying
+_CODE = """model.gradient_checkpointing_enable()                     # transformers; else torch.utils.checkpoint
+PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py    # against fragmentation
+# half the micro-batch, twice the gradient accumulation: the same step with half the activations"""
+
+
+@rule
+class OutOfMemory:
+    """Speaks of every allocation that the snapshot says failed."""
+
+    id: ClassVar[str] = "out-of-memory"
+    category: ClassVar[Category] = Category.OUT_OF_MEMORY
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.ALLOCATIONS})
+    explanation: ClassVar[str] = """
+What it found
+    The allocator could not get the memory that the program asked for.
+
+Why it costs time
+    The run ends there, or the allocator empties its cache and tries again, which stops the GPU.
+
+How it decides
+    From the snapshot: what was asked for, what was held at that moment and by what kind of tensors, what the
+    allocator had reserved without using it, and what the device had left. If the unused part would have been
+    enough, memory is fragmented; if the device had at least twice of what was asked for, the process met a limit of
+    its own (set_per_process_memory_fraction); else the device is full.
+
+What to try
+    What holds most: checkpointing or smaller micro-batches for activations, an 8-bit or sharded optimizer for its
+    state, expandable segments against fragmentation.
+
+When it is wrong
+    A program that catches the error and goes on with a smaller batch has mended it already. Memory of other
+    processes on the same GPU is not in the snapshot.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        for summary in memory_of(analysis):
+            if summary.account is not None and summary.shortages:
+                yield self._finding(analysis, summary.account, summary.shortages[-1], len(summary.shortages))
+
+    def _finding(self, analysis: Analysis, account: DeviceMemory, last: Shortage, count: int) -> Finding:
+        trace, failure = analysis.trace, last.failure
+        kinds = account.by_kind(failure.time)
+        stack = account.memory.stack(failure.stack)
+        own = account.by_site(account.made_below(failure.stack)) if stack else ()
+        return Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.HIGH,
+            headline=Headline("Out of memory", f"{size(failure.requested)} were asked for, {_why(last)}"),
+            account=_account(last, kinds, count),
+            remedies=_remedies(last, kinds),
+            ceiling_ns=0,
+            window_ns=analysis.window_ns,
+            culprit=(
+                Culprit(
+                    CulpritKind.FRAME, f"{own[0].frame.function}, {own[0].frame.file}:{own[0].frame.line}"
+                )
+                if own
+                else NOBODY
+            ),
+            rank=trace.devices[account.device].rank,
+            device=account.device,
+            evidence=(
+                Evidence(
+                    any_stream(trace, account.device),
+                    failure.time,
+                    failure.time + 1000,
+                    "the failed allocation",
+                ),
+            ),
+            example=_CODE,
+        )
+
+
+def _why(last: Shortage) -> str:
+    if last.fragmented:
+        return "and what is free lies in pieces"
+    return "more than the process may have" if last.own_limit else "and the GPU is full"
+
+
+def _account(last: Shortage, kinds: dict[Kind, int], count: int) -> str:
+    failure = last.failure
+    held = ", ".join(f"{kind} {size(held)}" for kind, held in kinds.items() if held >= 0.01 * last.allocated)
+    text = f"{size(failure.requested)} were asked for while {size(last.allocated)} were allocated: {held}. "
+    text += f"The allocator had {size(last.reserved)} from the driver, {size(last.unused)} of it unused"
+    text += f" (the largest piece {size(last.largest_hole)}). " if last.largest_hole else ". "
+    if last.fragmented:
+        text += "That would have been enough in one piece: memory is fragmented, not full."
+    elif last.own_limit:
+        text += (
+            f"The device had {size(failure.free or 0)} left, so the process met a limit of its own, at about "
+            f"{size(last.reserved)}; it is not fragmentation."
+        )
+    else:
+        left = f"The device had {size(failure.free)} left: it" if failure.free is not None else "The device"
+        text += f"{left} is truly full; it is not fragmentation."
+    return text + (f" {count} allocations failed; this was the last." if count > 1 else "")
+
+
+def _remedies(last: Shortage, kinds: dict[Kind, int]) -> tuple[Words, ...]:
+    """What would help, by what holds most, each with an estimate."""
+    needed = last.failure.requested
+    activations, state = kinds.get(Kind.ACTIVATIONS, 0), kinds.get(Kind.OPTIMIZER, 0)
+    said: list[str] = []
+    if last.fragmented:
+        said.append(
+            f"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True makes the {size(last.unused)} that lie in pieces usable."
+        )
+    elif last.own_limit:
+        said.append("Raise the process's own limit: torch.cuda.set_per_process_memory_fraction.")
+    estimates = [
+        (_CHECKPOINTED * activations, "Checkpoint activations: frees about {}."),
+        (activations / 2, "Halve the micro-batch and accumulate twice: frees about {}."),
+        (_EIGHT_BIT * state, "Use an 8-bit optimizer, or shard its state over ranks: frees about {}."),
+    ]
+    for freed, words in sorted(estimates, key=lambda each: -each[0]):
+        if freed >= _LEAST_HELP * needed:
+            said.append(words.format(f"{size(freed)}{_enough(freed, needed)}"))
+    return tuple(said) or ("Lower the peak: smaller batches, 16-bit types, sharding.",)
+
+
+def _enough(freed: float, needed: int) -> str:
+    return (
+        ", enough for what was asked" if freed >= needed else f", {percent(freed / needed)} of what was asked"
+    )

@@ -1,0 +1,116 @@
+"""What each allocation is for, told by the stack that made it and by how long it lives."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.memory import AFTER, Frame, Memory
+
+I8 = npt.NDArray[np.int8]
+I64 = npt.NDArray[np.int64]
+
+
+class Kind(StrEnum):
+    """What memory is used for; the value is what users read."""
+
+    PARAMETERS = "parameters"
+    GRADIENTS = "gradients"
+    OPTIMIZER = "optimizer state"
+    ACTIVATIONS = "activations"
+    COMMUNICATION = "communication buffers"
+    TEMPORARIES = "temporaries"
+    UNKNOWN = "unknown"
+
+
+KINDS = tuple(Kind)
+_OPTIMIZER = re.compile(r"[/\\]torch[/\\]optim[/\\]|[/\\](apex|bitsandbytes)[/\\].*optim")
+_COMMUNICATION = re.compile(
+    r"[/\\]torch[/\\](distributed|nn[/\\]parallel)[/\\]|[/\\]deepspeed[/\\]runtime[/\\]"
+)
+_MODULE = re.compile(r"[/\\]torch[/\\]nn[/\\]modules[/\\]module\.py$")
+_PLACED = frozenset({"convert", "_apply"})  # Module.to, Module.cuda
+_CALLED = frozenset({"_call_impl", "_wrapped_call_impl", "forward"})
+_LOADED = frozenset({"load_state_dict", "reset_parameters", "from_pretrained"})
+_NOT_OWN = re.compile(
+    r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
+)
+_IS_OPTIMIZER, _IS_COMMUNICATION, _IS_FORWARD, _IS_PLACED, _IS_BACKWARD = 1, 2, 4, 8, 16
+
+
+def kinds_of(memory: Memory) -> I8:
+    """The kind of each allocation, as an index into ``KINDS``.
+
+    What an optimizer makes and keeps is its state, what it makes for a moment is temporary. In a training process,
+    what has no Python stack was made by the backward pass: a gradient where it is as large as a parameter.
+    """
+    held = memory.allocations
+    flags = _flags_of_stacks(memory)
+    mine = (
+        np.where(held.stack >= 0, flags[held.stack], 0) if len(flags) else np.zeros(len(held.stack), np.int64)
+    )
+    kind = np.full(len(held.stack), KINDS.index(Kind.UNKNOWN), np.int8)
+
+    def assign(where: npt.NDArray[np.bool_], which: Kind) -> None:
+        kind[where] = KINDS.index(which)
+
+    nobody = held.stack < 0
+    backward = nobody | ((mine & _IS_BACKWARD) > 0)
+    trains = bool((mine & _IS_OPTIMIZER).any()) or bool((mine & _IS_BACKWARD).any())
+    forward = (mine & _IS_FORWARD) > 0
+    placed = ((mine & _IS_PLACED) > 0) & ~forward
+    assign(forward, Kind.ACTIVATIONS)
+    assign(placed, Kind.PARAMETERS)
+    if trains:
+        parameter_sizes = np.unique(held.size[placed])
+        assign(backward & ~forward, Kind.TEMPORARIES)
+        assign(backward & ~forward & np.isin(held.size, parameter_sizes), Kind.GRADIENTS)
+    assign(((mine & _IS_COMMUNICATION) > 0) & ~forward, Kind.COMMUNICATION)
+    of_optimizer = (mine & _IS_OPTIMIZER) > 0
+    assign(of_optimizer, Kind.TEMPORARIES)
+    assign(of_optimizer & (held.end == AFTER), Kind.OPTIMIZER)
+    return kind
+
+
+def own_frames(memory: Memory) -> npt.NDArray[np.int32]:
+    """For each stack, the innermost frame of the user's own code (an index into ``frames``); -1 where there is none."""
+    own = np.fromiter((not _NOT_OWN.search(each.file) for each in memory.frames), bool, len(memory.frames))
+    count = len(memory.stack_offset) - 1
+    first = np.full(count, -1, np.int32)
+    if not len(memory.stack_frame):
+        return first
+    at = np.flatnonzero(own[memory.stack_frame])
+    stack = np.searchsorted(memory.stack_offset, at, side="right") - 1
+    stacks, where = np.unique(stack, return_index=True)
+    first[stacks] = memory.stack_frame[at[where]]
+    return first
+
+
+def _flags_of_stacks(memory: Memory) -> I64:
+    flags = np.fromiter(map(_flags, memory.frames), np.int64, len(memory.frames))
+    count = len(memory.stack_offset) - 1
+    if not count or not len(memory.stack_frame):
+        return np.zeros(count, np.int64)
+    found = np.zeros(count, np.int64)
+    filled = np.flatnonzero(np.diff(memory.stack_offset) > 0)
+    found[filled] = np.bitwise_or.reduceat(flags[memory.stack_frame], memory.stack_offset[:-1][filled])
+    return found
+
+
+def _flags(frame: Frame) -> int:
+    flags = 0
+    if _OPTIMIZER.search(frame.file):
+        flags |= _IS_OPTIMIZER
+    if _COMMUNICATION.search(frame.file):
+        flags |= _IS_COMMUNICATION
+    in_module = _MODULE.search(frame.file) is not None
+    if frame.function == "forward" or (in_module and frame.function in _CALLED):
+        flags |= _IS_FORWARD
+    if (in_module and frame.function in _PLACED) or frame.function in _LOADED:
+        flags |= _IS_PLACED
+    if frame.function in ("backward", "_engine_run_backward"):
+        flags |= _IS_BACKWARD
+    return flags

@@ -1,0 +1,82 @@
+"""What is known of each GPU's memory, from snapshots and from counters alike: peak, growth, what ran out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import Counter, Trace
+from parsers.model.memory import Memory
+from rules.analysis.analysis import Analysis
+from rules.memory.account import DeviceMemory, Shortage, shortages
+from rules.memory.growth import Growth, growth, step_ends
+
+
+@dataclass(frozen=True, eq=False)
+class MemorySummary:
+    """One GPU: sizes in bytes, times in ns; ``account`` is None where only totals were recorded."""
+
+    device: int  # index into Trace.devices
+    peak_allocated: int
+    peak_reserved: int | None
+    peak_at: int
+    growth: Growth
+    account: DeviceMemory | None = None
+    shortages: tuple[Shortage, ...] = ()
+
+
+def memory_of(analysis: Analysis) -> tuple[MemorySummary, ...]:
+    """Every GPU whose memory was recorded, those with snapshots first."""
+    trace = analysis.trace
+    found: dict[int, MemorySummary] = {}
+    for memory in trace.memory:
+        for device in np.unique(memory.allocations.device).tolist():
+            if 0 <= device < len(trace.devices):
+                found[device] = _of_snapshot(analysis, memory, device)
+    for device in range(len(trace.devices)):
+        counter = _counter(trace, device, "allocated")
+        if device not in found and counter is not None:
+            found[device] = _of_counters(analysis, counter, device)
+    return tuple(found.values())
+
+
+def _of_snapshot(analysis: Analysis, memory: Memory, device: int) -> MemorySummary:
+    account = DeviceMemory.of(memory, device)
+    reserved = _counter(analysis.trace, device, "reserved")
+    failed = [failure.time for failure in memory.failures if failure.device == device]
+    held = reserved.at(failed[-1]) if reserved is not None and failed else None
+    return MemorySummary(
+        device,
+        account.peak,
+        int(reserved.value.max()) if reserved is not None else None,
+        account.peak_at,
+        growth(step_ends(analysis, None, memory), account.time, account.held, account.peak),
+        account,
+        shortages(account, int(held or 0)),
+    )
+
+
+def _of_counters(analysis: Analysis, allocated: Counter, device: int) -> MemorySummary:
+    reserved = _counter(analysis.trace, device, "reserved")
+    peak = int(allocated.value.max())
+    ends = step_ends(analysis, analysis.trace.devices[device].rank, None)
+    return MemorySummary(
+        device,
+        peak,
+        int(reserved.value.max()) if reserved is not None else None,
+        int(allocated.time[int(allocated.value.argmax())]),
+        growth(ends, allocated.time, allocated.value, peak),
+    )
+
+
+def _counter(trace: Trace, device: int, what: str) -> Counter | None:
+    """The allocator's own counter of a device, not one of the whole GPU."""
+    return next(
+        (
+            each
+            for each in trace.counters
+            if each.device == device and each.name.endswith(f"{what} memory") and len(each.value)
+        ),
+        None,
+    )

@@ -1,0 +1,45 @@
+"""What is said of a GPU's memory: its peak, what filled it, and what each step leaves."""
+
+from __future__ import annotations
+
+from parsers.model.units import duration, percent, size
+from rules.memory.summary import MemorySummary
+
+_LEAST_SHARE = 0.01  # of the peak; smaller kinds are not told
+
+
+def composition(summary: MemorySummary) -> str:
+    """ "activations 1.11 GB, optimizer state 362 MB" at the peak; empty where only totals were recorded."""
+    if summary.account is None:
+        return ""
+    kinds = summary.account.by_kind(summary.peak_at)
+    return ", ".join(
+        f"{kind} {size(held)}"
+        for kind, held in kinds.items()
+        if held >= _LEAST_SHARE * summary.peak_allocated
+    )
+
+
+def peak_sentence(summary: MemorySummary) -> str:
+    """One sentence for a recording that holds memory alone."""
+    if summary.account is None:
+        return f"At its peak the program holds {size(summary.peak_allocated)}"
+    kinds = summary.account.by_kind(summary.peak_at)
+    first = next(iter(kinds), None)
+    most = f", {percent(kinds[first] / summary.peak_allocated)} of it {first}" if first else ""
+    return f"At its peak the program holds {size(summary.peak_allocated)}{most}"
+
+
+def memory_lines(summary: MemorySummary, name: str) -> list[str]:
+    """The account of one GPU for a terminal; ``name`` is what the GPU is called."""
+    reserved = f" of {size(summary.peak_reserved)} reserved" if summary.peak_reserved else ""
+    lines = [
+        f"Memory of {name}: at most {size(summary.peak_allocated)} allocated{reserved}, at {duration(summary.peak_at)}"
+    ]
+    if filled := composition(summary):
+        lines.append(f"  at the peak: {filled}")
+    after = summary.growth.after_steps
+    if after:
+        grows = f", {size(summary.growth.per_step)} more after each" if summary.growth.per_step else ""
+        lines.append(f"  after the steps: {size(after[0])} to {size(after[-1])}{grows}")
+    return lines

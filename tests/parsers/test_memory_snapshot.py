@@ -1,0 +1,254 @@
+"""Memory snapshots are read as data: the figures are torch's own, and nothing in a hostile file is run."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import pickle  # noqa: TID251 - to write what is read as data, and what must be refused
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers import open_trace
+from parsers.memory import data_pickle
+from parsers.memory.data_pickle import NotData, TooMuch, read_data
+from parsers.model import Cancelled, Progress, Trace, TraceError
+from parsers.model.memory import AFTER, BEFORE
+from parsers.stored import traces
+from tests.parsers.snapshots import FORWARD, OWN, Snapshot
+
+MB = 1 << 20
+# What torch.cuda.memory_stats said in the recorded processes.
+MEASURED = {
+    "sound": {"peak": 2_515_623_936, "reserved": 2_787_115_008, "after": [612_364_800] * 5},
+    "growing": {
+        "peak": 3_271_200_768,
+        "reserved": 3_376_414_720,
+        "after": [916_720_128, 1_068_547_584, 1_219_850_752, 1_370_297_856, 1_519_420_928],
+    },
+}
+
+
+def opened(folder: Path, snapshot: Snapshot, protocol: int = 4) -> Trace:
+    path = folder / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(snapshot.content(), protocol))
+    return open_trace([path])
+
+
+@pytest.mark.parametrize("name", sorted(MEASURED))
+def test_peak_and_what_steps_leave_are_what_torch_measured(fixtures: Path, name: str) -> None:
+    trace = open_trace([fixtures / "memory" / f"{name}.snapshot.pickle.gz"])
+    memory, measured = trace.memory[0], MEASURED[name]
+    time, held = memory.held(0)
+    reserved = next(each for each in trace.counters if "reserved" in each.name)
+    assert held.max() == pytest.approx(measured["peak"], rel=0.005)
+    assert reserved.value.max() == measured["reserved"]
+    ends = [mark.end for mark in memory.marks if mark.name.startswith("ProfilerStep")][:5]
+    after = [held[np.searchsorted(time, end, side="right") - 1] for end in ends]
+    assert after == pytest.approx(measured["after"], rel=0.01)
+
+
+def test_what_ran_out_is_told_with_what_was_held_then(fixtures: Path) -> None:
+    trace = open_trace([fixtures / "memory" / "oom.snapshot.pickle.gz"])
+    (failure,) = trace.memory[0].failures
+    time, held = trace.memory[0].held(0)
+    assert failure.requested == 411_705_344
+    assert failure.free == 143_995_830_272
+    assert held[np.searchsorted(time, failure.time, side="right") - 1] == 3_915_276_800
+    assert trace.memory[0].stack(failure.stack)[-1].function == "<module>"
+
+
+def test_allocations_end_where_they_are_freed_and_others_are_held_or_older(tmp_path: Path) -> None:
+    snapshot = Snapshot()
+    snapshot.event("alloc", 0, 1024, 10, OWN)
+    snapshot.event("free_requested", 0, 1024, 20)
+    snapshot.event("free_completed", 0, 1024, 21)
+    snapshot.event("alloc", 0, 2048, 30, FORWARD + OWN)
+    snapshot.event("free_requested", 8 * MB, 512, 40)
+    snapshot.segment(0, (2048, True), (MB, False))
+    snapshot.segment(4 * MB, (4096, True))
+    table = opened(tmp_path, snapshot).memory[0].allocations
+    rows = {
+        (int(start), int(end), int(size))
+        for start, end, size in zip(table.start, table.end, table.size, strict=True)
+    }
+    assert rows == {
+        (0, 10_000, 1024),
+        (20_000, int(AFTER), 2048),
+        (BEFORE, 30_000, 512),
+        (BEFORE, int(AFTER), 4096),
+    }
+
+
+def test_a_snapshot_as_json_is_the_same(tmp_path: Path) -> None:
+    snapshot = Snapshot()
+    snapshot.event("alloc", 0, 1000, 10, OWN)
+    snapshot.segment(0, (1024, True))
+    (tmp_path / "snapshot.json").write_text(json.dumps(snapshot.content()))
+    of_json, of_pickle = open_trace([tmp_path / "snapshot.json"]), opened(tmp_path, snapshot)
+    for name, column in of_pickle.memory[0].columns().items():
+        np.testing.assert_array_equal(of_json.memory[0].columns()[name], column, err_msg=name)
+
+
+def test_a_snapshot_beside_a_trace_is_placed_on_its_clock(fixtures: Path, shared_data: Path) -> None:
+    snapshot = fixtures / "memory" / "sound.snapshot.pickle.gz"
+    alone = open_trace([shared_data / "real" / "memory_sound.pt.trace.json.gz"])
+    both = open_trace([shared_data / "real" / "memory_sound.pt.trace.json.gz", snapshot])
+    assert len(both.events) == len(alone.events)
+    steps = [mark for mark in both.memory[0].marks if mark.name == "ProfilerStep#4"]
+    named = [index for index, text in enumerate(both.strings) if text == "ProfilerStep#4"]
+    start = both.events.start[both.events.name == named[0]].min()
+    assert abs(steps[0].start - start) < 5_000_000  # 5 ms
+
+
+def test_what_was_stored_is_read_back_whole(fixtures: Path, tmp_path: Path) -> None:
+    trace = open_trace([fixtures / "memory" / "oom.snapshot.pickle.gz"])
+    traces.write(tmp_path / "stored", trace)
+    again = traces.read(tmp_path / "stored", trace.sources)
+    assert again.memory[0].words() == trace.memory[0].words()
+    for name, column in trace.memory[0].columns().items():
+        np.testing.assert_array_equal(again.memory[0].columns()[name], column, err_msg=name)
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner, inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(PLAIN, st.integers(3, 5))  # older ones call a function to make bytes
+def test_data_of_any_shape_is_read_as_pickle_would(value: Any, protocol: int) -> None:
+    try:
+        expected = pickle.loads(pickle.dumps(value, protocol))
+    except UnicodeEncodeError:
+        return
+    assert read_data(pickle.dumps(value, protocol)) == expected
+
+
+class Call:
+    """Asks for a call when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return print, ("run",)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("GLOBAL", b"cbuiltins\nprint\n."),
+        ("STACK_GLOBAL", b"\x8c\x08builtins\x8c\x05print\x93."),
+        ("INST", b"(ibuiltins\nprint\n."),
+        ("OBJ", b"(K\x01o."),
+        ("NEWOBJ", b"K\x01)\x81."),
+        ("NEWOBJ_EX", b"K\x01)}\x92."),
+        ("REDUCE", b"K\x01)R."),
+        ("BUILD", b"}}b."),
+        ("EXT1", b"\x82\x01."),
+        ("EXT2", b"\x83\x01\x00."),
+        ("EXT4", b"\x84\x01\x00\x00\x00."),
+        ("PERSID", b"Pid\n."),
+        ("BINPERSID", b"K\x01Q."),
+        ("NEXT_BUFFER", b"\x97."),
+    ],
+)
+def test_every_instruction_that_is_no_data_is_refused_by_its_name(name: str, code: bytes) -> None:
+    with pytest.raises(NotData, match=name):
+        read_data(b"\x80\x04" + code)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x04}(",
+        b"\x80\x04.",
+        b"\x80\x04K\x01u.",
+        b"\x80\x04](K\x01u.",
+        b"\x80\x04](K\x01",
+        b"\x80\x04h\x07.",
+        b"\x80\x04K\x01\x87.",
+        b"\x80\x04}(]K\x01u.",
+        b"\x80\x04}K\x01r\xff\xff\xff\x7f.",
+        b"\x80\x04\x8a\xff" + bytes(255) + b".",
+        b"\x80\x04\x8d" + struct.pack("<Q", 1 << 62) + b"x.",
+        b"\x80\x09K\x01.",
+        b"\x80\x04K\x01K\x02.",
+        b"\x80\x04" + b"(" * 1000 + b".",
+    ],
+)
+def test_damaged_pickles_end_with_a_sentence(data: bytes) -> None:
+    with pytest.raises(NotData):
+        read_data(data)
+
+
+def test_a_key_nested_a_million_deep_is_not_hashed() -> None:
+    nested = b"\x80\x04})" + b"\x85" * 1_000_000 + b"K\x01s."
+    with pytest.raises(NotData):
+        read_data(nested)
+
+
+@pytest.mark.parametrize("code", [b"]", b"}", b")", b"("])
+def test_more_tables_than_any_snapshot_has_are_refused(monkeypatch: pytest.MonkeyPatch, code: bytes) -> None:
+    monkeypatch.setattr(data_pickle, "MOST_CONTAINERS", 1000)
+    with pytest.raises(TooMuch):
+        read_data(b"\x80\x04(" + code * 2000 + b"l.")
+
+
+def test_more_remembered_values_than_any_snapshot_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_pickle, "MOST_VALUES", 1000)
+    with pytest.raises(TooMuch):
+        read_data(b"\x80\x04K\x01" + b"\x94" * 2000 + b".")
+
+
+def test_reading_stops_when_it_is_cancelled() -> None:
+    progress = Progress()
+    progress.cancel()
+    with pytest.raises(Cancelled):
+        read_data(pickle.dumps(list(range(1 << 19))), progress)
+
+
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.9])
+def test_a_cut_snapshot_ends_with_one_sentence(fixtures: Path, tmp_path: Path, part: float) -> None:
+    whole = gzip.decompress((fixtures / "memory" / "sound.snapshot.pickle.gz").read_bytes())
+    (tmp_path / "cut.pickle").write_bytes(whole[: int(len(whole) * part)])
+    with pytest.raises(TraceError, match="ends in the middle"):
+        open_trace([tmp_path / "cut.pickle"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [1, 2],
+        {"segments": 5},
+        {"segments": [], "device_traces": []},
+        {"segments": [5, {"blocks": [7]}], "device_traces": [[8], "x", {}]},
+        {
+            "segments": [{"device": "x", "blocks": [{"size": "y"}]}],
+            "device_traces": [[{"action": [], "frames": 5}]],
+        },
+        {
+            "segments": [{"device": 1 << 70, "address": 1 << 90, "blocks": [{"size": -5}]}],
+            "device_traces": [],
+        },
+    ],
+)
+def test_data_of_other_shapes_is_refused_or_opens_without_them(tmp_path: Path, content: Any) -> None:
+    buffer = io.BytesIO()
+    pickle.dump(content, buffer, 4)
+    (tmp_path / "odd.pickle").write_bytes(buffer.getvalue())
+    with contextlib.suppress(TraceError):
+        assert len(open_trace([tmp_path / "odd.pickle"]).memory) == 1

@@ -1,0 +1,164 @@
+"""What is said of memory: what fills it, whether it grows, and why it ran out."""
+
+from __future__ import annotations
+
+import json
+import pickle  # noqa: TID251 - to write snapshots, which are read as data
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import Trace
+from rules import diagnose
+from rules.analysis.analysis import Analysis
+from rules.memory.growth import growth
+from rules.memory.kinds import Kind
+from rules.memory.summary import memory_of
+from tests.parsers.snapshots import FORWARD, OPTIMIZER, OWN, PLACED, Snapshot
+from viewer.cli import main
+
+MB = 1 << 20
+
+
+def fixture(fixtures: Path, name: str) -> Trace:
+    return open_trace([fixtures / "memory" / f"{name}.snapshot.pickle.gz"])
+
+
+def opened(folder: Path, snapshot: Snapshot) -> Trace:
+    (folder / "snapshot.pickle").write_bytes(pickle.dumps(snapshot.content()))
+    return open_trace([folder / "snapshot.pickle"])
+
+
+def rules_that_speak(trace: Trace) -> set[str]:
+    return {each.rule for each in diagnose(trace).findings}
+
+
+def test_parameters_and_optimizer_state_are_what_the_process_counted(fixtures: Path) -> None:
+    (summary,) = memory_of(Analysis(fixture(fixtures, "sound")))
+    assert summary.account is not None
+    kinds = summary.account.by_kind(summary.peak_at)
+    assert kinds[Kind.PARAMETERS] == pytest.approx(180_684_800, rel=0.02)
+    assert kinds[Kind.OPTIMIZER] == pytest.approx(361_369_904, rel=0.02)
+    assert sum(kinds.values()) == summary.peak_allocated
+
+
+def test_a_sound_process_is_accused_of_nothing(fixtures: Path) -> None:
+    assert rules_that_speak(fixture(fixtures, "sound")) == set()
+
+
+def test_growth_is_told_with_the_line_that_allocated_what_stays(fixtures: Path) -> None:
+    found = diagnose(fixture(fixtures, "growing")).findings
+    (grows,) = [each for each in found if each.rule == "memory-growth"]
+    assert "real_mem.py:15" in grows.culprit.text
+    (summary,) = memory_of(Analysis(fixture(fixtures, "growing")))
+    assert summary.growth.per_step == pytest.approx(149_123_072, rel=0.02)
+
+
+def test_growth_is_seen_in_the_counters_of_a_trace_too(shared_data: Path) -> None:
+    assert "memory-growth" in rules_that_speak(
+        open_trace([shared_data / "real" / "memory_growing.pt.trace.json.gz"])
+    )
+    assert "memory-growth" not in rules_that_speak(
+        open_trace([shared_data / "real" / "memory_sound.pt.trace.json.gz"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "grows"),
+    [
+        ([0, 100, 106, 112, 118, 124], True),
+        ([0, 100, 104, 108, 112, 116], False),  # 0.4 % of the peak
+        ([0, 100, 160, 220, 280, 310], True),
+        ([0, 100, 160, 220, 280, 305], False),  # the last adds less than half of the usual
+        ([0, 500, 500, 500, 500, 500], False),  # only the first step fills its caches
+        ([0, 100, 200], True),
+        ([0, 100, 180], False),  # two differences that do not agree
+        ([0, 100], False),
+    ],
+)
+def test_growth_is_steady_and_large_enough_or_it_is_none(after: list[int], grows: bool) -> None:
+    import numpy as np
+
+    ends = [10 * (index + 1) for index in range(len(after))]
+    found = growth(ends, np.array(ends, np.int64), np.array(after, np.int64), 1000)
+    assert bool(found.per_step) is grows
+    assert list(found.after_steps) == after
+
+
+def test_the_process_that_met_its_own_limit_is_not_told_of_fragmentation(fixtures: Path) -> None:
+    (found,) = [each for each in diagnose(fixture(fixtures, "oom")).findings if each.rule == "out-of-memory"]
+    assert "412 MB" in found.title
+    assert "limit of its own" in found.explanation
+    assert "not fragmentation" in found.explanation
+    assert any("set_per_process_memory_fraction" in each for each in found.advice)
+    assert not any("expandable_segments" in each for each in found.advice)
+
+
+def snapshot_that_fails(asked: int, hole: int, free: int) -> Snapshot:
+    """100 MB held, a hole of unused memory beside each of four blocks, and a request that fails."""
+    snapshot = Snapshot()
+    for index in range(4):
+        base = index * 1024 * MB
+        snapshot.event("segment_alloc", base, 25 * MB + hole, 10 + index, FORWARD + OWN)
+        snapshot.event("alloc", base, 25 * MB, 20 + index, FORWARD + OWN)
+        snapshot.segment(base, (25 * MB, True), (hole, False))
+    snapshot.event("oom", 0, asked, 30, OWN, device_free=free)
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("asked", "hole", "free", "says"),
+    [
+        (40 * MB, 10 * MB, 5 * MB, "fragmented"),
+        (41 * MB, 10 * MB, 5 * MB, "truly full"),
+        (41 * MB, 10 * MB, 82 * MB, "limit of its own"),
+        (41 * MB, 10 * MB, 82 * MB - 1, "truly full"),
+    ],
+)
+def test_why_memory_ran_out_is_told_on_both_sides(
+    tmp_path: Path, asked: int, hole: int, free: int, says: str
+) -> None:
+    (found,) = diagnose(opened(tmp_path, snapshot_that_fails(asked, hole, free))).findings
+    assert says in found.explanation
+    assert any("expandable_segments" in each for each in found.advice) is (says == "fragmented")
+
+
+def test_kinds_are_told_by_the_stack_and_by_what_stays(tmp_path: Path) -> None:
+    snapshot = Snapshot()
+    for address, size, frames in (
+        (0, 1 * MB, PLACED + OWN),
+        (2 * MB, 2 * MB, FORWARD + OWN),
+        (4 * MB, 3 * MB, OPTIMIZER + OWN),
+        (8 * MB, 4 * MB, OPTIMIZER + OWN),
+        (12 * MB, 1 * MB, ()),
+        (14 * MB, 5 * MB, ()),
+        (20 * MB, 6 * MB, OWN),
+    ):
+        snapshot.event("alloc", address, size, 10, frames)
+    snapshot.event("free_requested", 8 * MB, 4 * MB, 90)
+    snapshot.segment(0, (1 * MB, True), (1 * MB, False), (2 * MB, True), (3 * MB, True))
+    (summary,) = memory_of(Analysis(opened(tmp_path, snapshot)))
+    assert summary.account is not None
+    assert summary.account.by_kind(summary.account.peak_at) == {
+        Kind.TEMPORARIES: 9 * MB,
+        Kind.UNKNOWN: 6 * MB,
+        Kind.OPTIMIZER: 3 * MB,
+        Kind.ACTIVATIONS: 2 * MB,
+        Kind.PARAMETERS: 1 * MB,
+        Kind.GRADIENTS: 1 * MB,
+    }
+
+
+def test_text_and_json_tell_peak_composition_and_growth(
+    fixtures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(fixtures / "memory" / "growing.snapshot.pickle.gz")
+    assert main(["diagnose", path, "--json"]) == 0
+    (memory,) = json.loads(capsys.readouterr().out)["memory"]
+    assert memory["peak_allocated_bytes"] == sum(memory["peak_bytes_by_kind"].values())
+    assert len(memory["allocated_after_each_step_bytes"]) == 5
+    assert main(["diagnose", path]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Memory grows with every step")
+    assert "Memory of GPU 0: at most 3.27 GB allocated of 3.38 GB reserved" in text
