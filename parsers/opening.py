@@ -12,6 +12,7 @@ from parsers.containers import Contents, contents, holding
 from parsers.known_formats import what_is_read
 from parsers.model import (
     Effect,
+    Excessive,
     Malformed,
     Progress,
     Quality,
@@ -67,6 +68,13 @@ def _recordings(found: Sequence[Contents]) -> list[tuple[Contents, list[Source]]
 
 
 def _read(sources: Sequence[Source], progress: Progress, lasting: bool) -> Trace:
+    try:
+        return _read_by_its_parser(sources, progress, lasting)
+    except Excessive as error:
+        raise error.about(sources[0].path) from error
+
+
+def _read_by_its_parser(sources: Sequence[Source], progress: Progress, lasting: bool) -> Trace:
     """Read one recording; ``lasting`` says that its path is the user's own file, which may be in the cache."""
     source = sources[0]
     parser = parser_of(source)

@@ -104,7 +104,7 @@ class ZstdStream(PackedStream):
         super().__init__(path)
         self._unpacker = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
         self._frame = self._unpacker.decompressobj()
-        self._packed = memoryview(b"")
+        self._packed = memoryview(b"")  # read from the file, and not yet given to a frame
         self._unpacked = memoryview(b"")
 
     def _some(self, most: int) -> bytes:
@@ -120,15 +120,17 @@ class ZstdStream(PackedStream):
     def _next(self) -> bool:
         """Unpack some more; whether there is more."""
         if self._frame.eof:
-            rest = self._frame.unused_data + bytes(self._packed) + self._file.read(_PACKED_BLOCK)
-            if not rest.startswith(_ZSTD_FRAMES):
+            if len(self._packed) < len(ZSTD):
+                self._packed = memoryview(bytes(self._packed) + self._file.read(_PACKED_BLOCK))
+            if not self._packed[: len(ZSTD)].tobytes().startswith(_ZSTD_FRAMES):
                 return False
-            self._packed = memoryview(rest)
             self._frame = self._unpacker.decompressobj()
         self._packed = self._packed or memoryview(self._file.read(_PACKED_BLOCK))
         if not self._packed:
             self._failure = EOFError("the zstd data ends early")
             return False
-        self._unpacked = memoryview(self._frame.decompress(self._packed[:_ZSTD_SLICE]))
-        self._packed = self._packed[_ZSTD_SLICE:]
+        given = self._packed[:_ZSTD_SLICE]
+        self._unpacked = memoryview(self._frame.decompress(given))
+        taken = len(given) - len(self._frame.unused_data) if self._frame.eof else len(given)
+        self._packed = self._packed[taken:]
         return True

@@ -1,4 +1,4 @@
-"""How much a packed file may unpack to before it is refused, and a stream that watches over it."""
+"""How much a file may unpack to and how many objects may be made of it, and a stream that watches over it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ PART_BYTES = 1 << 20
 
 
 class UnpackingLimit:
-    """Counts unpacked bytes; ``add`` raises ``TraceError`` when there are more than any recording would have."""
+    """Counts unpacked bytes and the objects made of them; raises ``TraceError`` when no recording has so many.
+
+    Bytes alone do not tell: an object that takes no byte in a packed file takes a kilobyte of memory here.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -23,6 +26,7 @@ class UnpackingLimit:
         self._largest = LARGEST_UNPACKED
         if source.compression:
             self._largest = min(LARGEST_UNPACKED, max(ALWAYS_ALLOWED, HIGHEST_RATIO * self._packed))
+        self._made: dict[str, int] = {}
         self.unpacked = 0
 
     def add(self, count: int) -> None:
@@ -32,6 +36,20 @@ class UnpackingLimit:
                 self._source.path,
                 f"It unpacks to more than {self._largest // 1024**2:,} MB, which no recording of its size does.",
                 "Unpack it yourself if you trust it, and open the unpacked file.",
+            )
+
+    def make(self, what: str, count: int, free: int, least_bytes: float, most: int) -> None:
+        """Count objects, which ``what`` names in the plural.
+
+        ``free`` are always allowed, more of them need ``least_bytes`` of the packed file each, up to ``most``.
+        """
+        made = self._made[what] = self._made.get(what, 0) + count
+        allowed = min(max(free, int(self._packed / least_bytes)), most)
+        if made > allowed:
+            raise TraceError(
+                self._source.path,
+                f"It holds more than {allowed:,} {what}, which no recording of its size does.",
+                "Record or export it again.",
             )
 
     @property

@@ -20,11 +20,10 @@ from parsers.chrome.decode.stream import EventStream, holds_a_list
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceError, UnknownFormat
 from parsers.signatures import USUAL_GROWTH
 from parsers.source import open_bytes
+from parsers.unpacking_limit import ALWAYS_ALLOWED, HIGHEST_RATIO
 
 _JSON_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")
 
-_MOST_GROWTH = 300
-_FREE_GROWTH_BYTES = 512 << 20
 _BYTES_OF_EVENT = 1000  # more than usual: where a preview stops looking for events
 
 
@@ -141,4 +140,4 @@ def _read(
 
 def _most_bytes(source: Source, packed: int) -> int:
     """Unpacked bytes beyond which a packed file is no recording; events pack to a tenth or a twentieth."""
-    return max(packed * _MOST_GROWTH, _FREE_GROWTH_BYTES) if source.compression else 1 << 62
+    return max(packed * HIGHEST_RATIO, ALWAYS_ALLOWED) if source.compression else 1 << 62

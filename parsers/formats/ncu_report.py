@@ -18,13 +18,17 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import TraceBuilder
-from parsers.ncu.blocks import MAGIC, UNPACKING_ERRORS, Block, Session, read_blocks
+from parsers.ncu.blocks import MAGIC, MOST_STRINGS, UNPACKING_ERRORS, Block, Session, read_blocks
 from parsers.ncu.results import Result, read_group, read_result
 from parsers.protobuf.wire import Damaged
 from parsers.source import open_bytes
 from parsers.unpacking_limit import UnpackingLimit
 
 _OPTION = re.compile(r"--(clock-control|cache-control|replay-mode)[= ](\S+)")
+_LAUNCHES_OF_A_STEP = 256
+_FREE_LAUNCHES = 10_000
+_LEAST_LAUNCH_BYTES = 64  # packed; the smallest of real reports takes some hundred
+_MOST_LAUNCHES = 500_000
 _REMARKS = {
     (
         "clock-control",
@@ -85,22 +89,23 @@ class _Reading:
         self._names: list[str] = []
         self._results: list[tuple[Result, int | None, str]] = []
         self._process: tuple[int | None, str] = (None, "")
+        self._budget = UnpackingLimit(source)
         self._damage = ""
         self._place = ""
         self.lost = 0
 
     def all_blocks(self, stream: IO[bytes], progress: Progress) -> None:
-        limit = UnpackingLimit(self._source)
         try:
-            for block in read_blocks(stream, self._session, limit.add):
-                self._take(block)
-                progress.step(limit.share * 0.9, f"reading launch {len(self._results)}")
+            for block in read_blocks(stream, self._session, self._budget.add):
+                self._take(block, progress)
+                progress.step(self._budget.share * 0.9, f"reading launch {len(self._results)}")
         except (Damaged, *UNPACKING_ERRORS) as error:
             self._damaged(str(error))
         self._note_damage()
 
-    def _take(self, block: Block) -> None:
+    def _take(self, block: Block, progress: Progress) -> None:
         self._names += block.strings
+        self._budget.make("names", len(block.strings), MOST_STRINGS, 1, MOST_STRINGS)
         for pid, name in block.processes.items():
             self._process = (pid, name)
         read = 0
@@ -108,6 +113,13 @@ class _Reading:
         try:
             for kind, data in block.result_messages():
                 read += 1
+                if read % _LAUNCHES_OF_A_STEP == 0:
+                    progress.step(self._budget.share * 0.9, f"reading launch {len(self._results)}")
+                if not data:
+                    self.lost += 1
+                    self._damaged("a launch holds nothing")
+                    continue
+                self._budget.make("launches", 1, _FREE_LAUNCHES, _LEAST_LAUNCH_BYTES, _MOST_LAUNCHES)
                 result = (
                     read_result(data, self._names)
                     if kind == "launch"

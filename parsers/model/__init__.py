@@ -6,6 +6,7 @@ from parsers.model.derived import DerivedValues, derived
 from parsers.model.errors import (
     SYSTEM_ERRORS,
     Cancelled,
+    Excessive,
     Malformed,
     TraceError,
     UnknownFormat,
@@ -46,6 +47,7 @@ __all__ = [
     "Effect",
     "EventKind",
     "EventTable",
+    "Excessive",
     "KernelProfile",
     "Lane",
     "LaneKind",

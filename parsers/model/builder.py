@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.counters import Counter
+from parsers.model.errors import Excessive
 from parsers.model.events import EventTable
 from parsers.model.far_away import far_away
 from parsers.model.kernels import KernelProfile
@@ -26,7 +27,9 @@ from parsers.model.trace import ArgumentSource, Trace
 
 I64 = npt.NDArray[np.int64]
 _GIVEN_UP: npt.NDArray[Any] = np.empty(0, np.int64)
-LONGEST_NAME = 20_000  # characters; templates of generated kernels have some thousands
+MOST_LANES = 250_000
+MOST_DEVICES = 1_024  # of one file
+LONGEST_NAME = 8_192  # characters; the longest of all kernels that were looked at has 5,160
 _THREADS = 2  # numpy moves numbers without holding the interpreter
 _SPARSE = 16  # an attribute of fewer than one event in so many is sorted instead of counted
 
@@ -71,6 +74,7 @@ class TraceBuilder:
         """The index of a lane, created on first use."""
         index = self._lane_index.get(lane)
         if index is None:
+            _allow("lanes", len(self.lanes), MOST_LANES)
             index = self._lane_index[lane] = len(self.lanes)
             self.lanes.append(lane)
         return index
@@ -79,6 +83,7 @@ class TraceBuilder:
         """The index of a device, created on first use; (rank, id) identifies it."""
         index = self._device_index.get((device.rank, device.id))
         if index is None:
+            _allow("GPUs", len(self.devices), MOST_DEVICES)
             index = self._device_index[device.rank, device.id] = len(self.devices)
             self.devices.append(device)
         return index
@@ -267,6 +272,11 @@ class TraceBuilder:
         for each in self.counters:
             times.setdefault(id(each.time), each.time - zero)
         return tuple(replace(each, time=times[id(each.time)]) for each in self.counters)
+
+
+def _allow(what: str, count: int, most: int) -> None:
+    if count >= most:
+        raise Excessive(what, most)
 
 
 def _identity(parts: list[tuple[I64, I64]]) -> tuple[int, ...]:

@@ -30,6 +30,22 @@ class Malformed(TraceError):
     """A known format, damaged beyond what can be repaired."""
 
 
+class Excessive(Exception):
+    """A file makes more of something than any recording has; ``what`` is plural."""
+
+    def __init__(self, what: str, most: int) -> None:
+        super().__init__(what, most)
+        self.what, self.most = what, most
+
+    def about(self, path: Path) -> TraceError:
+        """The same, said of a file."""
+        return TraceError(
+            path,
+            f"It names more than {self.most:,} {self.what}, which no recording does.",
+            "Record it again.",
+        )
+
+
 class Cancelled(Exception):
     """The user stopped the work; nothing is wrong."""
 

@@ -131,3 +131,10 @@ def _amount(unit: str) -> tuple[float, str]:
 
 def _time(unit: str) -> float | None:
     return TIMES.get(unit, _LONGER_WORDS.get(unit))
+
+
+def name_and_unit(text: str) -> tuple[str, str]:
+    """("SMs Active", "%") for "SMs Active [%]"; the text and no unit where none stands in brackets at its end."""
+    bare = text.rstrip()
+    name, bracket, unit = bare[:-1].rpartition("[") if bare.endswith("]") else ("", "", "")
+    return (name.rstrip(), unit) if bracket and "]" not in unit else (text, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from gzip import BadGzipFile
+from itertools import chain, repeat
 from typing import IO, cast
 
 import zstandard
@@ -17,6 +18,7 @@ _ISAL_ERROR = cast(type[Exception], isal_zlib.IsalError)
 UNPACKING_ERRORS = (EOFError, BadGzipFile, _ISAL_ERROR, zstandard.ZstdError)
 LARGEST_HEADER = 64 * 1024**2
 LARGEST_PAYLOAD = 2 * 1024**3
+MOST_STRINGS = 500_000  # a report of every metric has some thousands
 _CHUNK = 4 * 1024**2
 
 
@@ -54,9 +56,14 @@ class Block:
             return
         view = memoryview(self.payload)
         at = 0
-        kinds = ["source"] * self.sources + ["launch"] * self.results + ["range"] * self.ranges
-        kinds += ["command list"] * self.command_lists + ["CUDA graph"] * self.graphs
-        for kind in kinds:
+        counts = {
+            "source": self.sources,
+            "launch": self.results,
+            "range": self.ranges,
+            "command list": self.command_lists,
+            "CUDA graph": self.graphs,
+        }
+        for kind in chain.from_iterable(repeat(kind, count) for kind, count in counts.items()):
             if at + 4 > len(view):
                 raise Damaged("a block ends before its last message")
             size = int.from_bytes(view[at : at + 4], "little")
@@ -132,9 +139,7 @@ def _header(data: bytes, session: Session) -> Block:
         elif number == 3:
             _read_session(message(value), session)
         elif number == 4:
-            block.strings += [
-                text(each) for field_number, _, each in fields(message(value)) if field_number == 1
-            ]
+            _read_strings(message(value), block)
         elif number == 5:
             block.payload_size = integer(value)
         elif number == 6:
@@ -147,6 +152,14 @@ def _header(data: bytes, session: Session) -> Block:
         elif number == 9:
             block.graphs = _count(value)
     return block
+
+
+def _read_strings(data: memoryview, block: Block) -> None:
+    for number, _, value in fields(data):
+        if number == 1:
+            block.strings.append(text(value))
+            if len(block.strings) > MOST_STRINGS:
+                raise Damaged("a table of names is impossibly long")
 
 
 def _count(value: int | memoryview) -> int:

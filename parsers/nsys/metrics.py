@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Counter, Effect, LaneKind, MemoryKind
+from parsers.model.units import name_and_unit
 from parsers.nsys.enumerations import memory_kinds
 from parsers.nsys.identifiers import UNKNOWN, is_possible
 from parsers.nsys.reading import Reading
@@ -16,7 +17,6 @@ from parsers.nsys.targets import Machine
 
 I64 = npt.NDArray[np.int64]
 
-_LABEL = re.compile(r"^(.*?)\s*\[([^\]]*)\]\s*$")
 _PERCENT = re.compile(r"%|percent|throughput", re.IGNORECASE)
 HERTZ_FROM = 1_000_000  # a clock "in MHz" above this is in Hz
 _ALLOCATION = 0
@@ -25,8 +25,7 @@ _ON_DEVICE = {MemoryKind.DEVICE, MemoryKind.ARRAY}
 
 def metric_name(recorded: str) -> tuple[str, str]:
     """Name and unit: "SMs Active [Throughput %]" is ("SMs active", "%")."""
-    match = _LABEL.match(recorded)
-    label, unit = (match[1], match[2]) if match else (recorded, "")
+    label, unit = name_and_unit(recorded)
     first, *others = label.split() or [recorded]
     words = [first, *(word if sum(map(str.isupper, word)) > 1 else word.lower() for word in others)]
     text = " ".join(words)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from parsers.model.units import base_unit
+from parsers.model.units import base_unit, name_and_unit
 
 MEGA = 1e6
 MEBI = 1024.0**2
@@ -127,7 +126,6 @@ _QUERY_UNITS = {
 }
 _NO_UNITS = {"-", "errs", "bool", "Idx"}
 _AS_COUNTERS = {"byte": "B", "byte/s": "B/s"}
-_UNIT_IN_HEADER = re.compile(r"^(.*?)\s*\[([^\]]*)\]$")
 
 
 def dmon_quantity(column: str, unit: str) -> Quantity:
@@ -145,8 +143,7 @@ def dcgm_quantity(column: str) -> Quantity:
 
 def query_quantity(column: str) -> Quantity:
     """A column of ``nvidia-smi --query-gpu``, such as "power.draw [W]"."""
-    match = _UNIT_IN_HEADER.match(column)
-    field, unit = (match[1], match[2]) if match else (column, "")
+    field, unit = name_and_unit(column)
     if not unit and field != "clocks_event_reasons.active" and not field.startswith("clocks_"):
         unit = _QUERY_UNITS.get(field.split(".")[0], "") if field in _QUERY else ""
     return Quantity(_QUERY.get(field, field.replace(".", " ").replace("_", " ")), *_plain(unit))

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parsers.model import Counter
+from parsers.model import Counter, Excessive
 from parsers.smi.columns import Quantity
 
+MOST_SERIES = 20_000
 _WORDS = {
     "active": 1.0,
     "not active": 0.0,
@@ -55,6 +56,8 @@ class Readings:
             return
         series = self._series.get((gpu, column))
         if series is None:
+            if len(self._series) >= MOST_SERIES:
+                raise Excessive("readings by GPU and column", MOST_SERIES)
             series = self._series[gpu, column] = _Series(quantity)
         series.time.append(time)
         series.value.append(value * quantity.factor)

@@ -8,7 +8,7 @@ from typing import Any
 
 from parsers.model import CopyKind, EventKind, MemoryKind
 
-_PART = re.compile(r"(\w+):([\w.,]+)")
+_PART = re.compile(r"(?<!\w)(\w++):([\w.,]+)")
 _NONE = b""
 _COPY = re.compile(r"(?:cu|hip)?(?:Memcpy|Copy)", re.IGNORECASE)
 _FILL = re.compile(r"(?:cu|hip)?(?:Memset|Fill)", re.IGNORECASE)

@@ -8,14 +8,14 @@ from rules.culprit import Culprit
 from rules.wording.words import Words, for_python
 
 _COMPILING = re.compile(
-    r"dynamo|inductor|torch.?compile|compiledfxgraph|compile_fx|async_compile|autotun|triton.*compil|aot_|fx_codegen",
+    r"dynamo|inductor|torch.?compile|compiledfxgraph|compile_fx|async_compile|autotun|triton.{0,80}?compil|aot_|fx_codegen",
     re.IGNORECASE,
 )
 _SAVING = re.compile(
     r"(?<![a-z])(save|saving|checkpoint|checkpointing|ckpt|snapshot|state_dict)(?![a-z])", re.IGNORECASE
 )
 _CPU_OPTIMIZER = re.compile(
-    r"cpu_?(adam|adagrad|lion|optim)|optim\w*_?offload|offload\w*_?optim", re.IGNORECASE
+    r"cpu_?(adam|adagrad|lion|optim)|optim\w{0,40}?offload|offload\w{0,40}?optim", re.IGNORECASE
 )
 _EVALUATING = re.compile(
     r"(?<![a-z])(eval|evaluate|evaluation|valid|validate|validation|test|testing)(?![a-z])", re.IGNORECASE

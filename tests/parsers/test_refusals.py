@@ -72,7 +72,7 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.fixture
 def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bombs of some megabytes then are what bombs of gigabytes are otherwise."""
-    monkeypatch.setattr(chrome_trace, "_FREE_GROWTH_BYTES", 1 << 20)
+    monkeypatch.setattr(chrome_trace, "ALWAYS_ALLOWED", 1 << 20)
     monkeypatch.setattr(containers, "_FREE_GROWTH", 1 << 20)
     monkeypatch.setattr("parsers.unpacking_limit.ALWAYS_ALLOWED", 1 << 20)
     monkeypatch.setattr("parsers.sqlite.unpacked.ALWAYS_ALLOWED", 1 << 20)

@@ -15,7 +15,7 @@ _MARKED = re.compile(MARK + WORD + r" (\{[^\n]*)\n")
 _LONGEST_MESSAGE = 1 << 16
 _NCU_KERNEL = re.compile(r"==PROF== Profiling \"(?P<kernel>.+?)\".*?: (?P<percent>\d+)%")
 _NCU_PASSES = re.compile(r"100% - (\d+) pass")
-_BAR = re.compile(r"\[?[=#\s]*(\d{1,3})%")
+_BAR = re.compile(r"(\d{1,3})%")
 
 PHASE_TEXT = {
     "starting": "starting",

@@ -70,6 +70,10 @@ class LaneMaker:
     rank: int | None
     listed: Sequence[Device]  # the devices that the file describes
     autograd: frozenset[tuple[Any, Any]]  # threads that run backward operators
+    _described: dict[int, Device] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._described = {each.id: each for each in reversed(self.listed)}
 
     def lane(self, track: Track) -> int:
         where, kind, first, second = track
@@ -79,8 +83,7 @@ class LaneMaker:
 
     def device(self, number: int) -> int:
         """Index of a device of the builder, described as the file describes it."""
-        described = next((each for each in self.listed if each.id == number), Device(number, rank=self.rank))
-        return self.builder.device(described)
+        return self.builder.device(self._described.get(number) or Device(number, rank=self.rank))
 
     def _stream_lane(self, kind: LaneKind, device: Any, stream: Any) -> Lane:
         number = device_number(device)

@@ -83,26 +83,37 @@ class _Places:
 
     def __init__(self, threads: dict[int, tuple[Any, Any]], table: Table) -> None:
         self._table = table
-        self._tracks: dict[tuple[Any, Any], list[int]] = {}
+        self._numbers: dict[tuple[Any, Any], int] = {}
+        self._thread_of_track = np.full(max(threads, default=-1) + 1, -1, np.int64)
         for track, thread in threads.items():
-            self._tracks.setdefault(thread, []).append(track)
+            self._thread_of_track[track] = self._numbers.setdefault(thread, len(self._numbers))
 
     def around(self, arrows: list[Instant], kinds: npt.NDArray[Any]) -> I64:
         """The latest-starting event of these kinds around each arrow, on its thread; -1: none."""
-        found = np.full(len(arrows), -1, np.int64)
-        by_thread: dict[tuple[Any, Any], list[int]] = {}
-        for index, each in enumerate(arrows):
-            by_thread.setdefault((each.pid, each.tid), []).append(index)
         table = self._table
-        right_kind = np.isin(table.kind, kinds)
-        for thread, indices in by_thread.items():
-            events = np.flatnonzero(right_kind & np.isin(table.track, self._tracks.get(thread, [])))
-            if not len(events):
-                continue
-            events = events[np.argsort(table.start[events], kind="stable")]
-            when = np.array([arrows[index].start for index in indices], np.int64)
-            place = np.searchsorted(table.start[events], when, side="right") - 1
-            candidate = events[np.maximum(place, 0)]
-            touches = (place >= 0) & (table.start[candidate] + table.duration[candidate] >= when)
-            found[np.array(indices)[touches]] = candidate[touches]
-        return found
+        events = np.flatnonzero(np.isin(table.kind, kinds) & (table.track < len(self._thread_of_track)))
+        thread = self._thread_of_track[table.track[events]]
+        events, thread = events[thread >= 0], thread[thread >= 0]
+        mine = np.array([self._numbers.get((each.pid, each.tid), -1) for each in arrows], np.int64)
+        when = np.array([each.start for each in arrows], np.int64)
+        if not len(events):
+            return np.full(len(arrows), -1, np.int64)
+        order = np.lexsort((table.start[events], thread))
+        events, thread = events[order], thread[order]
+        place = _last_at_or_before(thread, table.start[events], mine, when)
+        candidate = events[np.maximum(place, 0)]
+        touches = (place >= 0) & (mine >= 0) & (thread[np.maximum(place, 0)] == mine)
+        touches &= table.start[candidate] + table.duration[candidate] >= when
+        return np.where(touches, candidate, -1)
+
+
+def _last_at_or_before(group: I64, start: I64, wanted: I64, when: I64) -> I64:
+    """For each (wanted, when) the last place of (group, start), sorted, that is not after it; -1 without one."""
+    both = np.concatenate((group, wanted)), np.concatenate((start, when))
+    asked = np.concatenate((np.zeros(len(group), np.int8), np.ones(len(wanted), np.int8)))
+    order = np.lexsort((asked, both[1], both[0]))
+    before = np.cumsum(asked[order] == 0) - 1
+    found = np.empty(len(wanted), np.int64)
+    questions = asked[order] == 1
+    found[order[questions] - len(group)] = before[questions]
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,24 +43,49 @@ def add_instants(columns: Columns) -> None:
 def _matched_stacks(columns: Columns, events: list[Instant]) -> list[tuple[Instant, int]]:
     """B and E of one thread close each other like brackets."""
     found = []
-    open_by_thread: dict[Any, list[Instant]] = defaultdict(list)
+    open_by_thread: dict[Any, _OpenRanges] = defaultdict(_OpenRanges)
     events.sort(key=lambda each: each.start)
     lone_ends: list[Instant] = []
     for each in events:
-        stack = open_by_thread[each.pid, each.tid]
+        ranges = open_by_thread[each.pid, each.tid]
         if each.phase == "B":
-            stack.append(each)
-            continue
-        index = len(stack) - 1
-        if each.name and stack and stack[-1].name != each.name:
-            index = next((at for at in range(len(stack) - 1, -1, -1) if stack[at].name == each.name), -1)
-        if index < 0:
-            lone_ends.append(each)
+            ranges.begin(each)
+        elif (begun := ranges.end(each.name)) is not None:
+            found.append((begun, each.start))
         else:
-            found.append((stack.pop(index), each.start))
-    never = [each for stack in open_by_thread.values() for each in stack]
-    _lone(columns, never, lone_ends)
+            lone_ends.append(each)
+    _lone(columns, [each for ranges in open_by_thread.values() for each in ranges.left()], lone_ends)
     return found
+
+
+@dataclass(slots=True)
+class _OpenRanges:
+    """The ranges of one thread that have begun; each begins and ends in constant time, in whatever order."""
+
+    _stack: list[Instant | None] = field(default_factory=list)  # None: ended before ranges around it
+    _places: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def begin(self, mark: Instant) -> None:
+        self._places[mark.name].append(len(self._stack))
+        self._stack.append(mark)
+
+    def end(self, name: str) -> Instant | None:
+        """The innermost range of that name, or of any where there is no name; None where there is none."""
+        while self._stack and self._stack[-1] is None:
+            self._stack.pop()
+        if not self._stack:
+            return None
+        innermost = self._stack[-1]
+        places = self._places.get(name or (innermost.name if innermost else ""))
+        if not places:
+            return None
+        place = places.pop()
+        found, self._stack[place] = self._stack[place], None
+        return found
+
+    def left(self) -> list[Instant]:
+        """Those that never ended."""
+        return [each for each in self._stack if each is not None]
 
 
 def _matched_ids(columns: Columns, events: list[Instant]) -> list[tuple[Instant, int]]:

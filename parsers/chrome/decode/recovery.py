@@ -16,7 +16,7 @@ from parsers.chrome.decode.stream import Chunk, is_event
 from parsers.model import Effect, QualityRecorder
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|[{}\[\]]', re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x1f]")
+_CONTROL = {code: f"\\u{code:04x}" for code in range(0x20)}
 _REPAIRABLE = re.compile(
     r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z))|(?P<number>[-+]?\b(?:nan|inf|infinity)\b)|(?P<comma>,)(?=\s*[}\]])',
     re.DOTALL | re.IGNORECASE,
@@ -32,7 +32,8 @@ _BACKSLASH, _BACKSLASH_IN_TEXT = re.compile(_ESCAPE.encode()), re.compile(_ESCAP
 REPAIRED_TEXT = ("repaired-text", Effect.REPAIRED, "an event held text that is no JSON")
 MOST_JOINED = 8
 MOST_FAILED_JOINS = 4  # in a row; then the text is damaged, and its events are not such
-MOST_PIECE_BYTES = 16 << 20
+MOST_PIECE_BYTES = 1 << 20
+MOST_VALUE_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
@@ -184,8 +185,10 @@ def _mend(found: re.Match[str]) -> str:
     if found["comma"]:
         return ""
     text = found["text"]
-    inner = _CONTROL.sub(lambda match: f"\\u{ord(match.group()):04x}", text[1:-1])
-    return '"' + _BACKSLASH_IN_TEXT.sub(lambda match: match[0] if match[1] else r"\\", inner) + '"'
+    inner = text[1:-1].translate(_CONTROL)
+    if "\\" in text:
+        inner = _BACKSLASH_IN_TEXT.sub(lambda match: match[0] if match[1] else r"\\", inner)
+    return f'"{inner}"'
 
 
 def _coerced(data: bytes) -> Event | None:
@@ -217,9 +220,9 @@ def _coerced(data: bytes) -> Event | None:
 
 
 def _end_of_first_value(data: bytes) -> int | None:
-    """Where the first balanced object of ``data`` ends; None when it does not."""
+    """Where the first balanced object of ``data`` ends; None when it does not within ``MOST_VALUE_BYTES``."""
     depth = 0
-    for token in _TOKEN.finditer(data):
+    for token in _TOKEN.finditer(data, 0, MOST_VALUE_BYTES):
         mark = token.group()
         if mark in (b"{", b"["):
             depth += 1

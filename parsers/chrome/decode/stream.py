@@ -15,7 +15,7 @@ from parsers.chrome.decode.records import EVENT
 
 CHUNK_BYTES = 2 << 20  # the objects of one chunk then stay in the processor's cache
 MOST_HEADER_BYTES = 128 << 20
-MOST_EVENT_BYTES = 64 << 20
+MOST_EVENT_BYTES = 16 << 20
 
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST_AFTER_LIST = re.compile(rb'\s*+\}?+[\s\0]*+\[\s*+\{\s*+"')
@@ -90,6 +90,7 @@ class EventStream:
             cut = last_boundary(buffer, boundary)
             if cut is None:
                 if len(buffer) > MOST_EVENT_BYTES:
+                    self.damage = f"no event ends within {MOST_EVENT_BYTES >> 20} MB"
                     break
                 continue
             yield Chunk(number, offset, buffer, cut[0], boundary)

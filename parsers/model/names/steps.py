@@ -16,7 +16,8 @@ _STEP = re.compile(
     re.IGNORECASE,
 )
 _PROFILERS = re.compile(r"^ProfilerStep\s*#\s*\d+")
-_NUMBERED = re.compile(rf"^(.*?){_BETWEEN}(\d+)[)\]]*$")
+_SEPARATORS = " \t\n\r\f\v_#:.-/=(["  # may stand before a number at the end of a name
+_LONGEST_NUMBER = 18  # digits
 
 
 def is_profiler_step(name: str) -> bool:
@@ -40,5 +41,8 @@ def says_step(name: str) -> bool:
 
 def numbered(name: str) -> tuple[str, int] | None:
     """``("step", 5)`` for "step_5", "step 5" or "Step#5"; None for a name without a number at its end."""
-    match = _NUMBERED.match(name)
-    return (match[1], int(match[2])) if match and match[1] else None
+    bare = name.rstrip(")]")
+    before = bare.rstrip("0123456789")
+    stem = before.rstrip(_SEPARATORS)
+    digits = bare[len(before) :]
+    return (stem, int(digits)) if stem and 0 < len(digits) <= _LONGEST_NUMBER else None

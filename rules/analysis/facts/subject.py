@@ -37,7 +37,7 @@ _CREATES = re.compile(
 _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamEndCapture")
 _CAPTURING = re.compile(
-    r"^capture_|CUDAGraphNode.*\brecord\b|cudagraph_trees.*\brecord\b|capture_(model|graph)s?\b"
+    r"^capture_|CUDAGraphNode.{0,200}?\brecord\b|cudagraph_trees.{0,200}?\brecord\b|capture_(model|graph)s?\b"
 )
 
 

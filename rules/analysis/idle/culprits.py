@@ -18,7 +18,7 @@ from rules.culprit import Culprit, CulpritKind
 I64 = npt.NDArray[np.int64]
 
 LONGEST_NAME = 300  # characters of a culprit in a sentence
-_VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt)+$")
+_VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt){1,4}$")
 
 _KINDS = {
     EventKind.API: CulpritKind.CALL,

@@ -145,10 +145,11 @@ class Threads:
         threads = Threads(trace, list(index), of_lane, calls_of(trace), roles_of(trace))
         lanes = np.arange(len(trace.lanes) + 1, dtype=trace.events.lane.dtype)
         edges = np.searchsorted(trace.events.lane, lanes)
-        for thread in range(len(index)):
-            parts = [
-                np.arange(edges[lane], edges[lane + 1]) for lane in np.flatnonzero(of_lane == thread).tolist()
-            ]
+        lanes_of: list[list[int]] = [[] for _ in index]
+        for place in np.flatnonzero(of_lane >= 0).tolist():
+            lanes_of[of_lane[place]].append(place)
+        for thread, mine in enumerate(lanes_of):
+            parts = [np.arange(edges[place], edges[place + 1]) for place in mine]
             threads._events[thread] = np.concatenate(parts)
         return threads
 

@@ -259,7 +259,7 @@ def test_ten_thousand_nested_events_and_a_name_of_a_megabyte(tmp_path: Path) -> 
 
 
 def test_a_gzip_bomb_stops_at_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chrome_trace, "_FREE_GROWTH_BYTES", 1 << 20)
+    monkeypatch.setattr(chrome_trace, "ALWAYS_ALLOWED", 1 << 20)
     bomb = packed("[" + " " * (64 << 20))
     with pytest.raises(TraceError) as caught:
         opened(tmp_path, bomb)

@@ -15,7 +15,7 @@ from viewer.look.labels import Label
 FONT_PX = 12
 MARGIN = 8
 LEAST_COLUMNS = 24
-_COMMENTED = re.compile(r"(?P<indent> *)(?P<code>[^#\s][^#]*?)? *# +(?P<comment>.+)")
+_COMMENTED = re.compile(r"(?P<indent> *+)(?P<code>(?:[^#\s][^#]* )?)# ++(?P<comment>.+)")
 
 
 def fitted_code(text: str, columns: int) -> str:
@@ -23,7 +23,7 @@ def fitted_code(text: str, columns: int) -> str:
     lines: list[str] = []
     for line in text.strip("\n").splitlines():
         found = _COMMENTED.fullmatch(line) if len(line) > columns else None
-        if found is None or _is_inside_text(found["code"] or ""):
+        if found is None or _is_inside_text(found["code"]):
             lines.append(line)
             continue
         start = f"{found['indent']}# "
@@ -32,7 +32,7 @@ def fitted_code(text: str, columns: int) -> str:
             found["comment"], width, initial_indent=start, subsequent_indent=start, break_long_words=False
         )
         if found["code"]:
-            lines.append(f"{found['indent']}{found['code']}")
+            lines.append(f"{found['indent']}{found['code'].rstrip()}")
     return "\n".join(lines)
 
 
