@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from pathlib import Path
 
@@ -187,6 +189,29 @@ def test_a_full_disk_leaves_no_entry_and_no_error(recording: Path, monkeypatch: 
     monkeypatch.setattr(columns, "_append", full)
     cache.store(_trace(recording))
     assert list(cache.folder().iterdir()) == []
+
+
+@pytest.mark.parametrize("room", [0, 1, 64, 100, 300, 1000])
+def test_a_disk_that_is_full_at_any_byte_leaves_no_entry_and_no_error(recording: Path, room: int) -> None:
+    trace = _trace(recording)
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, usual[1]))
+    try:
+        assert cache.store(trace) is None
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert list(cache.folder().iterdir()) == []
+    assert cache.store(trace) is not None
+
+
+def test_several_programs_that_keep_the_same_recording_leave_one_entry(recording: Path) -> None:
+    trace = _trace(recording)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: cache.store(trace), range(32)))
+    assert len(list(cache.folder().iterdir())) == 1
+    again = _load(recording)
+    assert again is not None
+    _assert_equal(trace, again)
 
 
 def test_a_recording_reopened_from_the_cache_is_the_one_that_was_read(
