@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from parsers.model import Cancelled, Progress, derived
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.host_language import is_python
 from rules.fixes.base import Proposal, fixes
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
@@ -103,10 +104,13 @@ def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
         return Plan(replay)
     catalog = fixes()
     promises, crashed = [], []
+    python = is_python(analysis.trace)
     for number, each in enumerate(catalog):
         progress.step(0.5 * number / len(catalog), f"trying what {each.id} would give")
         try:
             proposals = sorted(each.proposals(analysis, replay), key=lambda one: one.key)
+            if not python:
+                proposals = [replace(one, code="") for one in proposals]
             made = [_promise(replay, f"{each.id}-{count}", one) for count, one in enumerate(proposals, 1)]
         except Cancelled:
             raise

@@ -9,6 +9,7 @@ from rules.analysis.analysis import Analysis
 from rules.fixes.base import EXPLANATION_HEADINGS, fixes
 from rules.fixes.plan import NARROWEST, NOTHING, Plan, make_plan
 from rules.replay.overlay import Overlay
+from rules.wording.words import Reader, told
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_replay import RECORDINGS, replay
 
@@ -364,3 +365,36 @@ def test_threads_that_run_the_same_model_serve_requests_together(
 
     made = plan_of_body(body, length=1000)
     assert any(each.proposal.redesign for each in made.promises) is found
+
+
+@pytest.mark.parametrize(("transfer", "found"), [(500, True), (20, False)])
+def test_communication_that_computation_waits_for_is_hidden(transfer: float, found: bool) -> None:
+    trace = TinyTrace()
+    for rank in range(2):
+
+        def body(made: TinyTrace, _: int, rank: int = rank) -> None:
+            for place in range(5):
+                made.operation(20 + place * 200, 220 + place * 200, "void gemm", 5 + place * 6, device=rank)
+            made.collective(1020, 1020 + transfer, 60, device=rank, stream=7)
+            made.operation(1020 + transfer, 1120 + transfer, "void gemm", 80, device=rank)
+            made.call(90, 1130 + transfer, "cudaDeviceSynchronize")
+
+        trace.rank = rank
+        steps(6, 1140 + transfer, body, into=trace)
+    assert ("hide-communication" in promised(make_plan(Analysis(trace.build())))) is found
+
+
+def test_a_native_program_is_shown_no_python() -> None:
+    trace = TinyTrace()
+    for index in range(6):
+        for place in range(9):
+            at = index * 2000 + 20 + place * 215
+            trace.operation(at, at + 215, SGEMM, index * 2000 + 5 + place * 6)
+        trace.call(index * 2000 + 70, index * 2000 + 1985, "cudaDeviceSynchronize")
+    made = make_plan(Analysis(trace.build()))
+    assert "use-tensor-cores" in promised(made)
+    reader = Reader.of(made.replay.analysis.trace)
+    assert all(not each.proposal.code for each in made.promises)
+    assert "torch" not in " ".join(
+        text for each in made.promises for text in told(each.proposal.advice, reader)
+    )

@@ -19,6 +19,7 @@ from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
+from rules.wording.words import for_python
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -82,8 +83,10 @@ What makes it more or less
             categories=categories,
             culprit=f"{Family(int(np.bincount(family[fusable], device.duration[fusable]).argmax())).label} kernels",
             advice=(
-                "torch.compile(model) joins neighbouring elementwise kernels, normalisations and reductions.",
-                "Or use fused operators by hand: fused losses, norms and activations.",
+                for_python(
+                    "torch.compile(model) joins neighbouring elementwise kernels, normalisations and reductions."
+                ),
+                "Fuse by hand what comes often: losses, normalisations and activations as one kernel each.",
             ),
             code=_CODE,
             expected=_compiled(replay, analysis, fusable, LEFT * left, (FUSED_HOST, OTHER_HOST)),

@@ -14,6 +14,7 @@ from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
+from rules.wording.words import for_python
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -67,8 +68,10 @@ What makes it more or less
             categories=(Category.COMMUNICATION_LATENCY, Category.EXPOSED_COMMUNICATION),
             culprit="small collectives",
             advice=(
-                "Communicate larger pieces: wrap whole blocks instead of single layers, enlarge bucket_cap_mb.",
-                "Stack single values into one tensor and reduce it once: torch.stack(values).",
+                "Communicate larger pieces: whole blocks instead of single layers, single values together.",
+                for_python(
+                    "FSDP: wrap whole blocks. DDP: enlarge bucket_cap_mb. Metrics: reduce torch.stack(values)."
+                ),
                 "Reduce in 16 bits where that is allowed: half of the bytes.",
             ),
             expected=_joined(replay, around),

@@ -14,6 +14,7 @@ from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
+from rules.wording.words import for_python
 
 LEAST_SHARE = 0.03  # of the GPU's time
 LAUNCHES_LEFT = 0.1  # of the host's time for what stands between the products
@@ -60,8 +61,8 @@ What makes it more or less
             categories=(Category.MEMORY_BOUND_KERNELS,),
             culprit="attention scores",
             advice=(
-                "Use torch.nn.functional.scaled_dot_product_attention: one fused kernel, no scores in memory.",
-                "Pass masks as is_causal=True or as attn_mask instead of masked_fill.",
+                "Use one fused kernel for attention, which keeps the scores out of memory.",
+                for_python("scaled_dot_product_attention is one; pass masks as is_causal=True or attn_mask."),
             ),
             code=_CODE,
             expected=fused,

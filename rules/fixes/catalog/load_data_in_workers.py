@@ -13,6 +13,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
+from rules.wording.words import for_python
 
 FETCH_NS = 300_000.0  # what taking a finished batch from a worker costs: docs/predictions.md
 
@@ -49,8 +50,11 @@ What makes it more or less
             categories=(Category.INPUT_BOUND,),
             culprit="data loader",
             advice=(
-                "Load in workers: DataLoader(..., num_workers=8, pin_memory=True, persistent_workers=True). If it has "
-                "workers already, give it more, or do less for each sample.",
+                "Read and prepare the next batch in other threads or processes, while the GPU works on this one.",
+                for_python(
+                    "DataLoader(..., num_workers=8, pin_memory=True, persistent_workers=True). If it has workers "
+                    "already, give it more, or do less for each sample."
+                ),
                 "Prepare once what does not change: tokenise or decode the data set beforehand.",
             ),
             code="loader = DataLoader(dataset, batch_size, num_workers=8, pin_memory=True, persistent_workers=True)",

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import CopyKind
+from parsers.model import Attribute, CopyKind
 from parsers.model.names.calls import WORK_CALLS
 from rules.analysis.analysis import Analysis
 from rules.category import Category
@@ -34,6 +34,8 @@ BOOL = npt.NDArray[np.bool_]
 
 LONG_NS = 250_000.0  # host time before a call that no launching explains
 LEAST_SILENT = 0.3  # of a gap or a phase: where it is less, what lies between is no part of it
+BATCH_BYTES = 65_536  # a larger copy to the GPU right behind a stretch of work carries what was worked on
+MOSTLY = 0.5
 LEFT_ON_GPU = 0.05  # of what CPU operators take, when they run on the GPU instead: docs/predictions.md
 FEW_LAUNCHES = 20  # between two long gaps or waits of one phase
 LONG_COPY_NS = (
@@ -149,6 +151,8 @@ def _proposal(analysis: Analysis, replay: Replay, name: str, nodes: BOOL, own: F
         without_waiting(waits & ~large | copied),
     )
     categories = [Category.HOST_BOUND]
+    if own[nodes & of_nodes(replay, _batches(replay))].sum() > MOSTLY * own[nodes].sum():
+        categories.append(Category.INPUT_BOUND)
     if copied.any():
         categories.append(Category.COPY_D2H)
     elif waits.any():
@@ -165,3 +169,9 @@ def _proposal(analysis: Analysis, replay: Replay, name: str, nodes: BOOL, own: F
         expected=gone,
         depends_on="how much of this work can run beside the GPU, or on it",
     )
+
+
+def _batches(replay: Replay) -> BOOL:
+    """Large copies to the GPU."""
+    amount = replay.analysis.trace.attribute(Attribute.BYTES, replay.device.event)
+    return np.asarray(copies(replay, CopyKind.H2D) & (amount > BATCH_BYTES))

@@ -32,7 +32,8 @@ _COUNTING = (
 )
 
 _ADVICE_COUNT = (
-    "Keep the shape: multiply by the mask or use torch.where instead of x[mask], so that nothing must be counted.",
+    "Keep the shape: work on all rows and mask the result, so that nothing must be counted.",
+    for_python("Multiply by the mask, or use torch.where instead of x[mask]."),
     "Where rows must be picked, compute the indices once for the batch, on the CPU, or with a fixed size.",
 )
 _ADVICE_VALUE = (

@@ -16,6 +16,7 @@ from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
+from rules.wording.words import for_python
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -80,7 +81,8 @@ What makes it more or less
             categories=(Category.LAUNCH_BOUND,),
             culprit="launches",
             advice=(
-                'Capture the model once and replay it: torch.cuda.CUDAGraph, or torch.compile(mode="reduce-overhead").',
+                "Capture the launches of a step once, as a graph, and replay it.",
+                for_python('torch.cuda.CUDAGraph does it, or torch.compile(model, mode="reduce-overhead").'),
                 "Static shapes are needed: pad the input to a few sizes and capture one graph for each.",
             ),
             code=_CODE,

@@ -17,6 +17,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import together
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
+from rules.wording.words import Words, for_python
 
 F64 = npt.NDArray[np.float64]
 BOOL = npt.NDArray[np.bool_]
@@ -127,14 +128,23 @@ def _faster(replay: Replay, members: BOOL, factor: float) -> Change:
     return change
 
 
-def _advice(analysis: Analysis, capability: tuple[int, int] | None) -> tuple[str, ...]:
+def _advice(analysis: Analysis, capability: tuple[int, int] | None) -> tuple[Words, ...]:
     if is_amd(analysis.trace):
-        return ('Use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.',)
+        return (
+            "Compute products in 16 bits.",
+            for_python('torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass does that.'),
+        )
     if capability is not None and capability[0] < _TF32:
         return (
-            'Use mixed precision: torch.autocast("cuda", dtype=torch.float16), with a GradScaler when training.',
+            "Compute products in 16 bits.",
+            for_python(
+                'torch.autocast("cuda", dtype=torch.float16) does that; with a GradScaler when training.'
+            ),
         )
     return (
-        'Allow TF32: torch.set_float32_matmul_precision("high"), and torch.backends.cudnn.allow_tf32 = True.',
-        'Or use 16 bits, which is faster still: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.',
+        "Let the library use TF32 for products in single precision, or compute them in 16 bits, which is faster still.",
+        for_python(
+            'TF32: torch.set_float32_matmul_precision("high"), torch.backends.cudnn.allow_tf32 = True.'
+        ),
+        for_python('16 bits: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.'),
     )

@@ -1,0 +1,70 @@
+"""Communication runs beside computation, or moves half of the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Change, Replay
+from rules.wording.words import for_python
+
+LEFT, LEFT_AT_MOST, LEFT_AT_LEAST = 0.4, 0.7, 0.1  # of the transfers' time: half of the bytes, partly hidden
+
+
+@fix
+class HideCommunication:
+    """Collectives whose transfers the computation waits for."""
+
+    id: ClassVar[str] = "hide-communication"
+    explanation: ClassVar[str] = """
+When it applies
+    Several ranks communicate, and the steps become shorter if the transfers do. Waiting for a late rank is no transfer.
+
+What is changed in the replay
+    Transfers take 0.4 of their time.
+
+What makes it more or less
+    How early they can start: gradients of the last layers while the first ones are computed. 16 bits halve the bytes.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole run."""
+        transfers = float(replay.recorded.transfer.sum()) / max(replay.steps, 1)
+        if len(replay.spans) < 2 or not transfers:
+            return
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Hide or shorten communication: {percent(transfers / replay.recorded_ns)} of a step are transfers",
+            categories=(Category.EXPOSED_COMMUNICATION,),
+            culprit="communication",
+            advice=(
+                "Start each transfer as soon as its data are there, on its own stream, and wait as late as possible.",
+                for_python(
+                    "DistributedDataParallel reduces during the backward pass; FSDP prefetches the next layer."
+                ),
+                for_python("Reduce in 16 bits: FSDP's MixedPrecisionPolicy, or DDP's bf16_compress_hook."),
+            ),
+            expected=_shorter(replay, LEFT),
+            low=_shorter(replay, LEFT_AT_MOST),
+            high=_shorter(replay, LEFT_AT_LEAST),
+            depends_on="how much of it can run beside the computation",
+        )
+
+
+def _shorter(replay: Replay, left: float) -> Change:
+    meets = replay.device.meeting >= 0
+    numbers = np.searchsorted(np.unique(replay.device.meeting[meets]), replay.device.meeting[meets])
+
+    def change(overlay: Overlay) -> None:
+        overlay.transfer *= left
+        overlay.duration[meets] = np.minimum(overlay.duration[meets], overlay.transfer[numbers])
+
+    return change
