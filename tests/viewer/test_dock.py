@@ -26,7 +26,7 @@ from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
 
-TABS = 12
+TABS = 13
 
 
 def test_a_new_tab_is_one_class(

@@ -237,6 +237,7 @@ class MainWindow(QMainWindow):
         elif not self.fixes.has_data() and here >= 0:
             self.side.removeTab(here)
         self.side.tabBar().setVisible(self.side.count() > 1)
+        self.diagnosis.heading.setVisible(self.side.count() == 1)
         self.panels.update_tabs()
 
     def _keep_arrangement(self) -> None:

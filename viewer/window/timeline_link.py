@@ -15,7 +15,7 @@ from viewer.kept.preferences import Preferences
 from viewer.window.status import StatusBar
 
 if TYPE_CHECKING:
-    from parsers.model import Trace
+    from parsers.model import Lane, Trace
     from viewer.timeline.view import TimelineView
 
 LEFT_MARGIN, RIGHT_MARGIN = 0.03, 0.12
@@ -90,7 +90,7 @@ class TimelineLink(QObject):
             self.wanted_moment = None
             return
         what = what or self._preferences.first_view
-        trace, analysis, diagnosis = self._document.trace, self._document.analysis, self._document.diagnosis
+        analysis, diagnosis = self._document.analysis, self._document.diagnosis
         if what == "all" or analysis is None:
             self._timeline.fit_all()
             return
@@ -101,7 +101,8 @@ class TimelineLink(QObject):
             else None
         )
         steps = [step for step in analysis.steps if step.steady] or list(analysis.steps)
-        rank = trace.lanes[worst.lane].rank if worst is not None and trace is not None else None
+        where = self._lane_of(worst)
+        rank = where.rank if where is not None else None
         around = [step for step in steps if worst is not None and step.start <= worst.start < step.end]
         around.sort(key=lambda step: step.rank != rank)
         middle = steps[len(steps) // 2 : len(steps) // 2 + 1]
@@ -166,10 +167,17 @@ class TimelineLink(QObject):
             self._timeline.state.select_gap(self._gap_of(place))
         self._status.set_selection(length)
 
+    def _lane_of(self, place: Evidence | None) -> Lane | None:
+        """The lane of a place; None for one that is on no lane, such as a moment of memory."""
+        trace = self._document.trace
+        known = trace is not None and place is not None and 0 <= place.lane < len(trace.lanes)
+        return trace.lanes[place.lane] if known and trace is not None and place is not None else None
+
     def _gap_of(self, place: Evidence) -> int:
         """The row of the idle table that takes most of a place on a device's lane; -1 where there is none."""
-        trace, analysis = self._document.trace, self._document.analysis
-        device = trace.lanes[place.lane].device if trace is not None else None
+        analysis = self._document.analysis
+        where = self._lane_of(place)
+        device = where.device if where is not None else None
         if analysis is None or device is None:
             return -1
         idle = analysis.idle

@@ -1,0 +1,105 @@
+"""What a GPU's memory held over time, by kind, and at one moment, by kind or by line of code; no Qt."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.memory import AFTER
+from rules.memory.account import DeviceMemory
+from rules.memory.kinds import KINDS, Kind, own_frames
+
+I64 = npt.NDArray[np.int64]
+
+MOST_COLUMNS = 600
+MOST_LINES = 200
+NOWHERE = -1
+_PATHS = re.compile(r"[/\\\\]")
+LASTING = (
+    Kind.PARAMETERS,
+    Kind.OPTIMIZER,
+    Kind.COMMUNICATION,
+    Kind.UNKNOWN,
+    Kind.GRADIENTS,
+    Kind.ACTIVATIONS,
+    Kind.TEMPORARIES,
+)  # from below: what stays for long, then what comes and goes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stack:
+    """Bytes of each kind at ascending ``time`` (ns), in the order in which they lie on each other; each holds until
+    the next time."""
+
+    time: I64
+    held: dict[Kind, I64]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """What one kind, or one line of code, holds at a moment."""
+
+    what: str
+    where: str
+    blocks: int
+    size: int
+    kind: Kind
+
+
+def stack_of(account: DeviceMemory, columns: int = MOST_COLUMNS) -> Stack:
+    """The kinds over time. Of every column its beginning and the moment that held most: no peak is lost."""
+    times = _moments(account.time, account.held, columns)
+    table = account.memory.allocations
+    held: dict[Kind, I64] = {}
+    for kind in LASTING:
+        mine = account.mine & (account.kind == KINDS.index(kind))
+        if not mine.any():
+            continue
+        freed = mine & (table.end != AFTER)
+        when = np.concatenate((np.maximum(table.start[mine], 0), table.end[freed]))
+        change = np.concatenate((table.size[mine], -table.size[freed]))
+        order = np.lexsort((change, when))
+        when, total = when[order], np.concatenate(([0], np.cumsum(change[order])))
+        held[kind] = total[np.searchsorted(when, times, side="right")].astype(np.int64)
+    return Stack(times, held)
+
+
+def _moments(time: I64, held: I64, columns: int) -> I64:
+    if len(time) <= 2 * columns:
+        return np.unique(time)
+    edges = np.linspace(0, len(time), columns + 1).astype(np.int64)
+    most = [int(low) + int(held[low:high].argmax()) for low, high in pairwise(edges)]
+    return np.unique(time[np.concatenate((edges[:-1], np.array(most), [len(time) - 1]))])
+
+
+def rows_at(account: DeviceMemory, when: int, *, by_line: bool) -> list[MemoryRow]:
+    """What is held at a moment, the largest part first; of lines of code, the ``MOST_LINES`` that hold most."""
+    memory, alive = account.memory, account.alive(when)
+    size, kind = memory.allocations.size[alive], account.kind[alive].astype(np.int64)
+    if not by_line:
+        counts, sums = np.bincount(kind, minlength=len(KINDS)), np.bincount(kind, size, len(KINDS))
+        found = [
+            MemoryRow(each.value, "", int(counts[place]), int(sums[place]), each)
+            for place, each in enumerate(KINDS)
+            if counts[place]
+        ]
+        return sorted(found, key=lambda row: -row.size)
+    stack, own = memory.allocations.stack[alive], own_frames(memory)
+    frame = np.where(stack >= 0, own[stack], NOWHERE) if len(own) else np.full(len(stack), NOWHERE)
+    frames, line = np.unique(frame, return_inverse=True)
+    sums = np.bincount(line, size, len(frames))
+    counts = np.bincount(line, minlength=len(frames))
+    by_kind = np.bincount(line * len(KINDS) + kind, size, len(frames) * len(KINDS)).reshape(-1, len(KINDS))
+    rows = []
+    for place in np.argsort(-sums, kind="stable")[:MOST_LINES].tolist():
+        what, where = "not made by a line of the program", ""
+        if frames[place] != NOWHERE:
+            made = memory.frames[int(frames[place])]
+            what, where = made.function, f"{_PATHS.split(made.file)[-1]} line {made.line}"
+        mostly = KINDS[int(by_kind[place].argmax())]
+        rows.append(MemoryRow(what, where, int(counts[place]), int(sums[place]), mostly))
+    return rows
