@@ -28,6 +28,7 @@ from parsers.model.lanes import (
 from parsers.model.links import Links
 from parsers.model.progress import Progress
 from parsers.model.quality import Effect, Quality, QualityNote, QualityRecorder
+from parsers.model.results import ResultColumn, ResultTable
 from parsers.model.trace import SOURCE_BITS, ArgumentSource, Trace
 
 __all__ = [
@@ -59,6 +60,8 @@ __all__ = [
     "QualityNote",
     "QualityRecorder",
     "Rank",
+    "ResultColumn",
+    "ResultTable",
     "RuleResult",
     "SyncKind",
     "Trace",

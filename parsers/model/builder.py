@@ -22,6 +22,7 @@ from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.progress import Progress
 from parsers.model.quality import Effect, QualityRecorder
+from parsers.model.results import ResultTable
 from parsers.model.row_order import in_row_order
 from parsers.model.trace import ArgumentSource, Trace
 
@@ -51,6 +52,7 @@ class TraceBuilder:
     counters: list[Counter] = field(default_factory=list)
     kernels: list[KernelProfile] = field(default_factory=list)
     memory: list[Memory] = field(default_factory=list)
+    tables: list[ResultTable] = field(default_factory=list)
     sources: list[ArgumentSource | None] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     strings: list[str] = field(default_factory=list)
@@ -178,6 +180,7 @@ class TraceBuilder:
             counters=self._shifted_counters(zero),
             kernels=self._kernels_with_bearable_names(),
             memory=tuple(each.moved(-zero) for each in self.memory),
+            tables=tuple(self.tables),
             inputs=tuple(self.inputs),
             quality=self.quality.quality(),
             capture=self.capture,

@@ -20,6 +20,7 @@ from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.per_name import named
 from parsers.model.quality import Quality
+from parsers.model.results import ResultTable
 
 I64 = npt.NDArray[np.int64]
 
@@ -48,6 +49,7 @@ class Trace:
     counters: tuple[Counter, ...] = ()
     kernels: tuple[KernelProfile, ...] = ()
     memory: tuple[Memory, ...] = ()  # one for each process whose allocator was recorded
+    tables: tuple[ResultTable, ...] = ()
     inputs: tuple[TraceInput, ...] = ()
     quality: Quality = field(default_factory=Quality)
     capture: Capture = field(default_factory=Capture)

@@ -25,7 +25,10 @@ def logs_on_timelines(traces: Sequence[Trace]) -> list[Trace]:
         return list(traces)
     starts = [trace.epoch_ns for trace in timelines if trace.epoch_ns is not None]
     if len(starts) < len(timelines):
-        return [trace if len(trace.events) else _left_out(trace, _NO_CLOCK, None) for trace in traces]
+        return [
+            trace if len(trace.events) or not trace.counters else _left_out(trace, _NO_CLOCK, None)
+            for trace in traces
+        ]
     begin = min(starts)
     end = max(start + trace.duration for start, trace in zip(starts, timelines, strict=True))
     return [

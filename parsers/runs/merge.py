@@ -117,6 +117,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
             for each in trace.memory
         ),
         kernels=distinct_kernels([trace.kernels for trace in traces]),
+        tables=tuple(each for trace in traces for each in trace.tables),
         inputs=tuple(each for trace in traces for each in trace.inputs),
         quality=_merged_quality(traces, choice, aligned),
         capture=_merged_capture([trace.capture for trace in traces]),

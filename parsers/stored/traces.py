@@ -31,6 +31,7 @@ from parsers.model import (
     Progress,
     Quality,
     Rank,
+    ResultTable,
     SyncKind,
     Trace,
     TraceInput,
@@ -58,6 +59,7 @@ class Words:
     attributes: tuple[Attribute, ...]
     kernels: tuple[KernelProfile, ...]
     memory: tuple[MemoryWords, ...]
+    tables: tuple[ResultTable, ...]
     quality: Quality
     capture: Capture
     epoch_ns: int | None
@@ -110,6 +112,7 @@ def write(path: Path, trace: Trace) -> None:
         attributes=tuple(trace.attributes),
         kernels=trace.kernels,
         memory=tuple(each.words() for each in trace.memory),
+        tables=trace.tables,
         quality=trace.quality,
         capture=trace.capture,
         epoch_ns=trace.epoch_ns,
@@ -153,6 +156,7 @@ def read(path: Path, sources: tuple[ArgumentSource | None, ...], progress: Progr
         memory=tuple(
             Memory.of(_below(columns, f"memory.{number}."), each) for number, each in enumerate(words.memory)
         ),
+        tables=words.tables,
         inputs=words.inputs,
         quality=words.quality,
         capture=words.capture,

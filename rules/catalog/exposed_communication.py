@@ -15,6 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import operations
+from rules.analysis.facts.measured_links import measured_bus_bandwidth
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.ranks.waiting import MISSING, CollectiveRow, Ranks, ranks_of
 from rules.analysis.steps.concentration import extent
@@ -173,6 +174,9 @@ def _explanation(analysis: Analysis, ranks: Ranks, worst: int, part: str) -> str
     )
     if rows := ranks.collectives:
         text += f" The largest: {_described(rows[0])}."
+        roof = measured_bus_bandwidth(analysis.trace, rows[0].collective, rows[0].bytes)
+        if roof and (reached := rows[0].bus_bandwidth / roof):
+            text += f" nccl-tests reached {rate(roof)} at this size; here it is {percent(reached)} of that."
     if _few_large_at_the_end(analysis, ranks, worst):
         text += (
             " A few large messages run after the computation: all gradients travel in one bucket, so none of them can "

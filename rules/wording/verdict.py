@@ -61,6 +61,8 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         return _of_kernels(trace, diagnosis)
     if not len(trace.gpu_operations) and trace.memory and (known := memory_of(analysis)):
         return peak_sentence(max(known, key=lambda each: each.peak_allocated))
+    if trace.tables and not len(trace.events) and not trace.counters:
+        return f"Results, and no recording: {trace.tables[0].title}"
     if not len(trace.gpu_operations):
         return log_summary(trace) or "No GPU activity was recorded"
     told = {finding.category: finding for finding in reversed(diagnosis.findings)}

@@ -17,6 +17,7 @@ from rules.analysis.idle.causes import Cause
 from rules.memory.summary import MemorySummary, memory_of
 from rules.wording.verdict import gpus_that_ran
 from viewer.reports.fixes_report import fixes_json
+from viewer.reports.result_tables import table_json
 
 SCHEMA = 1
 EVIDENCE_LIMIT = 50
@@ -50,6 +51,7 @@ def as_json(
         **_cost(analysis, cost_per_hour),
         "memory": [_memory(trace, each) for each in memory_of(analysis)],
         "kernels": [_kernel(trace, index) for index in range(len(trace.kernels))],
+        "tables": [table_json(table) for table in trace.tables],
         "findings": [_finding(trace, finding) for finding in diagnosis.findings],
         **fixes_json(analysis, diagnosis),
         "skipped": dict(sorted(diagnosis.skipped.items())),

@@ -18,6 +18,7 @@ from rules.wording.promises import first_step, gain
 from rules.wording.verdict import budget_parts, gpus_that_ran, share_of, shows_no_run, verdict
 from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import safe
+from viewer.reports.result_tables import table_text
 from viewer.timeline.geometry.naming import place_name
 
 WIDTH = 96
@@ -47,15 +48,23 @@ def as_text(
         lines += _finding(number, finding, gain(finding, plan), shared_limits[finding.cannot_tell] > 1)
     for limit in (text for text, count in shared_limits.items() if count > 1):
         lines += [*textwrap.wrap(f"Cannot tell: {limit}", WIDTH, subsequent_indent="  "), ""]
-    lines += _rest(diagnosis)
+    for table in trace.tables:
+        lines += table_text(table)
+    lines += [] if _is_results(trace) else _rest(diagnosis)
     return "\n".join(safe(line) for line in lines).rstrip() + "\n"
+
+
+def _is_results(trace: Trace) -> bool:
+    """Whether there is nothing but tables of results, of which no rule can say anything."""
+    return bool(trace.tables) and not (len(trace.events) or trace.counters or trace.kernels)
 
 
 def _about(trace: Trace, analysis: Analysis) -> list[str]:
     names = ", ".join(f"{each.path} ({each.producer})" for each in trace.inputs)
     quality = trace.quality
     lost = f", {quality.quarantined:,} set aside" if quality.quarantined else ", all kept"
-    lines = [names, f"{quality.events_read:,} events{lost}"]
+    what = "rows" if _is_results(trace) else "events"
+    lines = [names, f"{quality.events_read:,} {what}{lost}"]
     t0, t1 = analysis.window
     if t1 > t0:
         lines.append(f"analysed: {duration(t1 - t0)}, {analysis.window_text}")

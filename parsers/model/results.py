@@ -1,0 +1,35 @@
+"""Tables of results that a tool prints: benchmarks and summaries, beside a recording or in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Cell = str | float | None
+MOST_ROWS = 5_000  # of one table; a summary has some hundreds, and more is a list of events
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """One column; ``unit`` as the tool states it, empty where it states none."""
+
+    name: str
+    unit: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name with its unit."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTable:
+    """Rows of equal length; numbers are floats in the unit of their column, None where a cell holds nothing."""
+
+    title: str
+    columns: tuple[ResultColumn, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def column(self, name: str) -> tuple[Cell, ...]:
+        """The cells of the first column of this name; empty when there is none."""
+        place = next((place for place, column in enumerate(self.columns) if column.name == name), None)
+        return () if place is None else tuple(row[place] for row in self.rows)

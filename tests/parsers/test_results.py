@@ -1,0 +1,181 @@
+"""Results of benchmarks and summaries open as tables, alone and beside a recording."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import Trace, TraceError
+from parsers.model.results import MOST_ROWS
+from rules import diagnose
+from rules.analysis.facts.measured_links import measured_bus_bandwidth
+from viewer.cli import main
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+NCCL = """# nThread 1 nGpus 8 minBytes 8388608 maxBytes 16777216 step: 2(factor)
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     8388608       2097152     float     sum      -1    97.51   86.03  150.55      0    96.53   86.90  152.08    N/A
+    16777216       4194304     float     sum      -1    145.2  115.54  202.20      0    144.6  116.02  203.04      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 176.968
+"""
+COMPARISON = """[------------------- gemm -------------------]
+           |  torch.float32  |  torch.bfloat16
+1 threads: -----------------------------------
+      512  |       32.5      |       19.8
+4 threads: -----------------------------------
+      512  |       12.5      |        9.8
+
+Times are in microseconds (us).
+"""
+MEASUREMENT = """<torch.utils.benchmark.utils.common.Measurement object at 0x7f32c0b21550>
+gemm: 512
+torch.float32
+  Median: 32.52 us
+  IQR:    4.16 us (29.98 to 34.14)
+  6122 measurements, 1 runs per measurement, 1 thread
+"""
+NSYS = """Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+ 61.5,1200,3,400.0,400.0,300,500,81.6,"void gemm<float>(float*, int)"
+38.5,750,1,750.0,750.0,750,750,,fill
+"""
+ROCPROF = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"gemm(float*, int) [clone .kd]",3,1200,400,61.5\n'
+PERF = """Concurrency,Inferences/Second,Client Send,Server Queue,Server Compute Infer,p50 latency,p99 latency
+1,120.5,12,30,8000,8100,9000
+4,400,15,90,9000,9500,12000
+"""
+GENAI_CSV = """Metric,avg,min,max,p99,p95,p90,p75,p50,p25
+Time To First Token (ms),16.26,12.39,17.25,17.09,16.68,16.56,16.47,16.38,16.31
+Request Throughput (per sec),1.4,,,,,,,,
+"""
+GENAI_JSON = json.dumps(
+    {
+        "request_throughput": {"unit": "requests/sec", "avg": 4.46},
+        "time_to_first_token": {"unit": "ms", "avg": 18.0, "p50": 17.5, "p99": 30.25},
+        "input_config": {"model": ["x"]},
+    }
+)
+
+
+def opened(path: Path, text: str) -> Trace:
+    path.write_text(text)
+    return open_trace([path])
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "columns", "first"),
+    [
+        (NCCL, "nccl-tests collective, 176.968 GB/s on average", 13, 8388608.0),
+        (COMPARISON, "torch.utils.benchmark gemm", 4, "512"),
+        (MEASUREMENT, "torch.utils.benchmark, measurements", 4, "gemm: 512 torch.float32"),
+        (NSYS, "Summary of nsys stats", 9, 61.5),
+        (ROCPROF, "Summary of rocprof", 5, "gemm(float*, int) [clone .kd]"),
+        (PERF, "Load test of perf_analyzer", 7, 1.0),
+        (GENAI_CSV, "Load test of genai-perf", 10, "Time To First Token (ms)"),
+        (GENAI_JSON, "Load test of genai-perf", 10, "request_throughput"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_results_are_known_by_their_content(
+    tmp_path: Path, text: str, title: str, columns: int, first: str | float, packed: bool
+) -> None:
+    path = tmp_path / "something"
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    trace = open_trace([path])
+    (table,) = trace.tables
+    assert (table.title, len(table.columns), table.rows[0][0]) == (title, columns, first)
+    assert {len(row) for row in table.rows} == {columns}
+    assert trace.quality.quarantined == 0
+
+
+def test_columns_have_their_units_and_gaps_are_gaps(tmp_path: Path) -> None:
+    (table,) = opened(tmp_path / "nsys.csv", NSYS).tables
+    assert table.columns[1].title == "Total Time (ns)"
+    assert table.column("StdDev") == (81.6, None)
+    (table,) = opened(tmp_path / "perf.csv", PERF).tables
+    assert {column.name: column.unit for column in table.columns}["p99 latency"] == "us"
+    (table,) = opened(tmp_path / "nccl.txt", NCCL).tables
+    assert table.column("busbw out of place") == (150.55, 202.2)
+    assert table.column("busbw in place") == (152.08, 203.04)
+    assert table.column("#wrong in place") == (None, 0.0)
+    (table,) = opened(tmp_path / "compare.txt", COMPARISON).tables
+    assert table.column("threads") == ("1", "4")
+    assert table.column("torch.float32") == (32.5, 12.5)
+
+
+def test_results_stand_beside_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = tmp_path / "nccl.txt"
+    results.write_text(NCCL)
+    recording = FIXTURES / "xprof" / "loader.trace.json.gz"
+    trace = open_trace([recording, results])
+    assert len(trace.events) > 1000
+    assert [table.title[:10] for table in trace.tables] == ["nccl-tests"]
+    assert not any("left" in note.kind for note in trace.quality.notes)
+    assert main(["diagnose", str(recording), str(results)]) == 0
+    assert "16,777,216" in capsys.readouterr().out
+    assert main(["diagnose", "--json", str(results)]) == 0
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert table["columns"][0] == {"name": "size", "unit": "B"}
+    assert table["rows"][0][0] == 8388608.0
+
+
+def test_results_alone_are_called_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "compare.txt"
+    path.write_text(COMPARISON)
+    assert main(["diagnose", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Results, and no recording: torch.utils.benchmark gemm")
+    assert "2 rows, all kept" in out
+    assert "Not checked" not in out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NCCL.split("     8388608")[0],
+        COMPARISON.split("      512")[0],
+        NSYS.splitlines()[0] + "\n",
+        '{"inter_token_latency": {"avg": "x"}}',
+    ],
+)
+def test_a_header_alone_is_refused_with_a_hint(tmp_path: Path, text: str) -> None:
+    with pytest.raises(TraceError) as refused:
+        opened(tmp_path / "empty", text)
+    assert refused.value.hint
+
+
+def test_rows_that_do_not_fit_are_counted_and_very_many_are_cut(tmp_path: Path) -> None:
+    trace = opened(tmp_path / "nccl.txt", NCCL.replace("16777216       4194304", "16777216"))
+    assert (len(trace.tables[0].rows), trace.quality.quarantined) == (1, 1)
+    trace = opened(tmp_path / "many.csv", NSYS + "1,2,3,4,5,6,7,8,k\n" * MOST_ROWS)
+    assert (len(trace.tables[0].rows), trace.quality.quarantined) == (MOST_ROWS, 2)
+
+
+def test_measured_links_are_the_roof_of_the_same_collective_at_a_near_size(tmp_path: Path) -> None:
+    trace = opened(tmp_path / "nccl.txt", "# all_reduce_perf -b 8M -e 16M\n" + NCCL)
+    assert measured_bus_bandwidth(trace, "allreduce", 9_000_000) == pytest.approx(150.55e9)
+    assert measured_bus_bandwidth(trace, "allreduce", 30_000_000) == pytest.approx(202.2e9)
+    assert measured_bus_bandwidth(trace, "allreduce", 1_000_000) is None
+    assert measured_bus_bandwidth(trace, "allgather", 9_000_000) is None
+    unnamed = opened(tmp_path / "unnamed.txt", NCCL)
+    assert measured_bus_bandwidth(unnamed, "allreduce", 9_000_000) is None
+
+
+def test_the_largest_collective_is_held_against_the_measured_links(tmp_path: Path) -> None:
+    results = tmp_path / "nccl.txt"
+    sizes = "".join(
+        f"{1 << power} {1 << power - 2} float sum -1 {1 << power - 20}.0 100.0 175.0 0 9.0 100.0 180.0 0\n"
+        for power in range(20, 32)
+    )
+    results.write_text("# all_reduce_perf\n" + NCCL.split("     8388608")[0] + sizes)
+    ranks = sorted((FIXTURES / "ddp").glob("no_overlap.rank*.pt.trace.json.gz"))
+    findings = diagnose(open_trace([*ranks, results])).findings
+    (told,) = [each.explanation for each in findings if each.rule == "exposed-communication"]
+    assert "nccl-tests reached 175 GB/s at this size" in told

@@ -1,0 +1,75 @@
+"""The results tab: what benchmarks and summaries state that were opened with the recording."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from PySide6.QtWidgets import QComboBox, QWidget
+
+from parsers.model import ResultTable
+from viewer.document import Document
+from viewer.panels.panel import Panel, tab
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
+
+
+@tab
+class ResultsPanel(Panel):
+    """One table at a time; where several were opened, a list says which."""
+
+    title: ClassVar[str] = "Results"
+    order: ClassVar[int] = 95
+    follows_step: ClassVar[bool] = False
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self.choice = QComboBox()
+        self.choice.setAccessibleName("Table of results")
+        self.choice.currentIndexChanged.connect(self._show_chosen)
+        self.column.addWidget(self.choice)
+        self.table: TableView | None = None
+
+    def has_data(self) -> bool:
+        trace = self.document.trace
+        return trace is not None and bool(trace.tables)
+
+    def refresh(self) -> None:
+        trace = self.document.trace
+        if trace is None:
+            return
+        self.choice.blockSignals(True)
+        self.choice.clear()
+        self.choice.addItems([table.title for table in trace.tables])
+        self.choice.setVisible(len(trace.tables) > 1)
+        self.choice.blockSignals(False)
+        self._show_chosen(self.choice.currentIndex())
+
+    def _show_chosen(self, index: int) -> None:
+        trace = self.document.trace
+        if trace is None or not 0 <= index < len(trace.tables):
+            return
+        if self.table is not None:
+            self.column.removeWidget(self.table)
+            self.table.deleteLater()
+        self.table = _view_of(trace.tables[index])
+        self.tables = (self.table,)
+        self.column.addWidget(self.table)
+        self.tables_shown.emit()
+
+
+def _view_of(table: ResultTable) -> TableView:
+    import pandas as pd
+
+    columns = tuple(
+        Column(
+            str(place),
+            column.title,
+            Show.TEXT if any(isinstance(row[place], str) for row in table.rows) else Show.NUMBER,
+        )
+        for place, column in enumerate(table.columns)
+    )
+    view = TableView(columns, table.title)
+    view.set_frame(
+        pd.DataFrame({str(place): [row[place] for row in table.rows] for place in range(len(table.columns))})
+    )
+    return view
