@@ -43,8 +43,8 @@ class BenchmarkText:
     """Recognised by the header line of nccl-tests, or by what torch prints of a measurement or a comparison."""
 
     format: ClassVar[str] = "benchmark-text"
-    title: ClassVar[str] = "nccl-tests and torch.utils.benchmark"
-    files: ClassVar[str] = "what they print, as tables"
+    title: ClassVar[str] = "benchmarks"
+    files: ClassVar[str] = "what nccl-tests and torch.utils.benchmark print"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
     priority: ClassVar[int] = 65
     version: ClassVar[int] = 1

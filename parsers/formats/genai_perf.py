@@ -27,8 +27,8 @@ class GenaiPerf:
     """Recognised by its metrics."""
 
     format: ClassVar[str] = "genai-perf"
-    title: ClassVar[str] = "genai-perf"
-    files: ClassVar[str] = "its results as JSON, as a table"
+    title: ClassVar[str] = "benchmarks"
+    files: ClassVar[str] = "JSON of genai-perf"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     priority: ClassVar[int] = 46
     version: ClassVar[int] = 1

@@ -81,8 +81,8 @@ class ResultTables:
     """Recognised by the names of its columns."""
 
     format: ClassVar[str] = "result-csv"
-    title: ClassVar[str] = "nsys stats, perf_analyzer and genai-perf"
-    files: ClassVar[str] = "their results as CSV, as tables"
+    title: ClassVar[str] = "benchmarks"
+    files: ClassVar[str] = "CSV of nsys stats, perf_analyzer and genai-perf"
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     priority: ClassVar[int] = 58
     version: ClassVar[int] = 1

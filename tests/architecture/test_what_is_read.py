@@ -47,7 +47,7 @@ def test_the_smallest_fixture_of_a_parser_opens(
         return
     trace = open_trace([min(opening, key=lambda path: path.stat().st_size)])
     assert trace.inputs[0].format == format
-    assert len(trace.events) or trace.kernels or trace.counters
+    assert len(trace.events) or trace.kernels or trace.counters or trace.tables
 
 
 def test_what_is_refused_is_refused_with_a_hint(fixtures: Path) -> None:
