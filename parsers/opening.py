@@ -108,7 +108,7 @@ def _called(trace: Trace, source: Source, state: tuple[int, int] | None) -> Trac
 
 def _with_something(trace: Trace, source: Source) -> Trace:
     """The trace, unless there is nothing in it to show: then ``Malformed``, because silence would look like health."""
-    if len(trace.events) or trace.counters or trace.kernels or trace.tables:
+    if len(trace.events) or trace.counters or trace.kernels or trace.tables or trace.memory:
         return trace
     lost = trace.quality.quarantined
     raise Malformed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,8 +13,6 @@ from parsers.csv_tables import CsvTable, header_of, plain, read_csv
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.results import MOST_ROWS, Cell
-
-_UNIT = re.compile(r"^(.*?)\s*[\[(]([^\])]*)[\])]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +112,18 @@ class ResultTables:
 def _table(kind: Kind, table: CsvTable, rows: int) -> ResultTable:
     columns, cells = [], []
     for title in dict.fromkeys(title for title in table.header if title):
-        match = _UNIT.match(title)
-        name, unit = (match[1], match[2]) if match else (title, kind.unit(title))
-        columns.append(ResultColumn(name, unit))
+        columns.append(_column(title, kind))
         cells.append(_cells(table, plain(title), rows))
     return ResultTable(kind.title, tuple(columns), tuple(zip(*cells, strict=True)))
+
+
+def _column(title: str, kind: Kind) -> ResultColumn:
+    """A column whose unit stands in brackets behind its name, or follows from its tool."""
+    for opening, closing in ("()", "[]"):
+        name, found, unit = title.rpartition(opening)
+        if found and unit.endswith(closing):
+            return ResultColumn(name.strip(), unit.removesuffix(closing))
+    return ResultColumn(title, kind.unit(title))
 
 
 def _cells(table: CsvTable, name: str, rows: int) -> list[Cell]:
