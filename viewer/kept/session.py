@@ -13,10 +13,9 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from parsers.model import TraceError
 from parsers.sqlite.guarded import GuardedConnection, Watch
@@ -28,32 +27,34 @@ FORMAT = 1
 SUFFIX = ".stallscope"
 MOST_BOOKMARKS = 10_000
 MOST_RECORDINGS = 4_096
+LONGEST_TITLE, LONGEST_NOTE = 100_000, 1_000_000
+_LONGEST_PATH = 8_192
 _LONGEST_SETTING = 8 << 20
 _LONGEST_READING_S = 2.0  # the window waits for it
 _SESSION, _BOOKMARKS, _SETTINGS = "stallscope_session", "bookmarks", "settings"
 
 
-class Bookmark(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Bookmark:
     """A span of time (ns from the trace start) with a title and a note; ``event`` is an index or -1."""
 
     id: int
     start: int
     end: int
-    title: Annotated[str, msgspec.Meta(max_length=100_000)]
-    note: Annotated[str, msgspec.Meta(max_length=1_000_000)] = ""
+    title: str
+    note: str = ""
     event: int = -1
 
+    @staticmethod
+    def of(row: Mapping[str, Any]) -> Bookmark | None:
+        """From a row that a stranger may have written; None for one that is no bookmark."""
+        import msgspec  # late: a window without a file needs none
 
-class _Recordings(msgspec.Struct):
-    """The one row of ``stallscope_session``."""
-
-    format: int
-    recordings: str
-
-
-_Paths = Annotated[
-    list[Annotated[str, msgspec.Meta(max_length=8_192)]], msgspec.Meta(max_length=MOST_RECORDINGS)
-]
+        try:
+            mark = msgspec.convert(row, Bookmark)
+        except msgspec.ValidationError:
+            return None
+        return mark if len(mark.title) <= LONGEST_TITLE and len(mark.note) <= LONGEST_NOTE else None
 
 
 def session_path(paths: Sequence[Path]) -> Path:
@@ -99,8 +100,8 @@ class Session:
         if not self.path.exists():
             return tuple(Path(each) for each in self._recordings)
         try:
-            stored = msgspec.convert(next(iter(self._rows(_SESSION, _Recordings, 1)), {}), _Recordings)
-            return tuple(Path(each) for each in msgspec.convert(json.loads(stored.recordings), _Paths))
+            stored = next(iter(self._rows(_SESSION, ("recordings",), 1)), {})
+            return tuple(Path(each) for each in _texts(json.loads(str(stored.get("recordings")))))
         except (ValueError, RecursionError) as error:
             raise SessionError(
                 f"{self.path.name} does not say which recording it belongs to: {error}."
@@ -110,13 +111,12 @@ class Session:
         """All bookmarks, by time; ``left_out`` says how many rows are no bookmarks. Raises ``SessionError``."""
         found: list[Bookmark] = []
         self.left_out = 0
-        for row in self._rows(_BOOKMARKS, Bookmark, MOST_BOOKMARKS):
-            try:
-                mark = msgspec.convert(row, Bookmark)
-            except msgspec.ValidationError:
+        for row in self._rows(_BOOKMARKS, tuple(each.name for each in fields(Bookmark)), MOST_BOOKMARKS):
+            mark = Bookmark.of(row)
+            if mark is None:
                 self.left_out += 1
-                continue
-            found.append(mark)
+            else:
+                found.append(mark)
         return sorted(found, key=lambda mark: (mark.start, mark.id))
 
     def kept(self, key: str) -> dict[str, Any]:
@@ -127,19 +127,20 @@ class Session:
             return {}
 
     def _settings(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        for row in self._rows(_SETTINGS, None, MOST_BOOKMARKS):
+        for row in self._rows(_SETTINGS, ("key", "value"), MOST_BOOKMARKS):
             key, value = row.get("key"), row.get("value")
             if isinstance(key, str) and isinstance(value, str) and len(value) <= _LONGEST_SETTING:
                 try:
-                    yield key, msgspec.convert(json.loads(value), dict[str, Any])
+                    stated = json.loads(value)
                 except (ValueError, RecursionError):
                     continue
+                if isinstance(stated, dict):
+                    yield key, stated
 
-    def _rows(self, table: str, fields: type[msgspec.Struct] | None, most: int) -> list[dict[str, Any]]:
+    def _rows(self, table: str, wanted: Sequence[str], most: int) -> list[dict[str, Any]]:
         """At most ``most`` rows of one of our tables, by the names of its columns; none where it is no table."""
         if not self.path.exists():
             return []
-        wanted = ("key", "value") if fields is None else fields.__struct_fields__
         try:
             with _reading(self.path) as database:
                 stored = database.tables.get(table)
@@ -237,13 +238,21 @@ class Session:
             fresh = sqlite_utils.Database(part)
             with closing(fresh.conn):
                 _make_tables(fresh, [str(each) for each in recordings])
-                fresh.table(_BOOKMARKS).insert_all(
-                    [msgspec.structs.asdict(mark) for mark in bookmarks], ignore=True
-                )
+                fresh.table(_BOOKMARKS).insert_all([asdict(mark) for mark in bookmarks], ignore=True)
                 fresh.table(_SETTINGS).insert_all(
                     [{"key": key, "value": json.dumps(value)} for key, value in settings],
                     ignore=True,
                 )
+
+
+def _texts(stated: Any) -> list[str]:
+    """A list of paths; raises ``ValueError`` for anything else."""
+    if not isinstance(stated, list) or len(stated) > MOST_RECORDINGS:
+        raise ValueError("there is no list of files in it")
+    for each in stated:
+        if not isinstance(each, str) or len(each) > _LONGEST_PATH:
+            raise ValueError("a file in it has no name")
+    return stated
 
 
 def _unusable(path: Path, error: Exception) -> SessionError:
