@@ -29,7 +29,6 @@ _CONVERTIBLE = (".nsys-rep", ".qdrep")  # nsys writes the export of a report bes
 _ARCHIVE_ERRORS = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError
 )  # fmt: skip
-_HIDDEN = ("__MACOSX", ".")
 
 
 class PrivateFolder:
@@ -105,7 +104,14 @@ def _folder(path: Path) -> Contents:
     return found
 
 
-Member = tuple[str, IO[bytes]]
+Member = tuple[str, IO[bytes] | str]  # its name, and its content or why it has none
+_NO_FILES = {
+    tarfile.LNKTYPE: "it is a link to another member, which is not followed",
+    tarfile.SYMTYPE: "it is a symbolic link, which is not followed",
+    tarfile.FIFOTYPE: "it is a pipe",
+    tarfile.CHRTYPE: "it is a device",
+    tarfile.BLKTYPE: "it is a device",
+}
 
 
 def _zip_members(path: Path) -> Iterator[Member]:
@@ -125,6 +131,8 @@ def _tar_members(source: Source) -> Iterator[Member]:
                 raise _too_large(source.path)
             if member.isreg() and (file := archive.extractfile(member)) is not None:
                 yield member.name, file
+            elif not member.isdir():
+                yield member.name, _NO_FILES.get(member.type, "it is no file")
 
 
 def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Contents:
@@ -138,7 +146,11 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
             if number >= MOST_MEMBERS:
                 found.skipped.append((name, f"the archive holds more than {MOST_MEMBERS:,} files"))
                 break
-            if any(part.startswith(_HIDDEN) for part in Path(name).parts):
+            if isinstance(file, str):
+                found.skipped.append((name, file))
+                continue
+            if reason := _reason_to_leave_out(name):
+                found.skipped.append((name, reason))
                 continue
             copy = folder / f"{number}"
             budget -= _copied(path, name, file, copy, budget, progress)
@@ -154,6 +166,13 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
     if not found.sources:
         raise Malformed(path, "There is no recording in this archive.", "Open the recordings themselves.")
     return found
+
+
+def _reason_to_leave_out(name: str) -> str:
+    """Why a member is no recording by its name; empty for what may be one, wherever it says that it lies."""
+    if "__MACOSX" in Path(name).parts:
+        return "macOS keeps notes about a file in it"
+    return "it is hidden" if Path(name).name.startswith(".") else ""
 
 
 def _copied(path: Path, name: str, file: IO[bytes], copy: Path, budget: int, progress: Progress) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from parsers import program_search
 from parsers.model import Progress, TraceError
 from parsers.sqlite.private_copy import private_copy
 
@@ -27,7 +27,7 @@ _PLACES = (
 
 def find_nsys() -> Path | None:
     """The nsys on the search path, or the newest in a usual place; None when there is none."""
-    if found := shutil.which("nsys"):
+    if found := program_search.program("nsys"):
         return Path(found)
     if not sys.platform.startswith(("linux", "win", "darwin")):
         return None

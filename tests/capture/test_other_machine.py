@@ -12,7 +12,7 @@ import pytest
 
 from tests.capture.pretend import PretendTools, script_request
 from viewer.capture.failures import CaptureProblem
-from viewer.capture.places import OtherMachine, remote_start
+from viewer.capture.places import OtherMachine, is_plain_name, remote_start
 from viewer.capture.recording import Recording
 from viewer.capture.request import Window
 
@@ -83,3 +83,12 @@ def test_the_remote_start_survives_any_word() -> None:
         ["/bin/sh", "-c", shlex.join(words)], capture_output=True, text=True, check=True
     ).stdout
     assert said.strip() == repr(awkward)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\\b", "C:x", "-rf", "a\nb", "a*", "$(x)>y", "\x1b[2J"],
+)
+def test_what_another_machine_lists_is_fetched_only_under_a_plain_name(name: str) -> None:
+    assert not is_plain_name(name)
+    assert is_plain_name("run 1.pt.trace.json.gz")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from parsers import containers, open_trace
-from parsers.model import Effect, Trace, TraceError
+from parsers.containers import contents
+from parsers.model import Effect, Progress, Trace, TraceError
 from tests.parsers.chrome.traces import complete, kernel, note, packed, text_of
 
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -281,3 +282,34 @@ def test_a_tar_of_mixed_formats_is_one_run(tmp_path: Path, fixtures: Path) -> No
     assert len(trace.kernels) > 0
     assert len(trace.inputs) == 2
     assert note(trace, "file-not-read") == (1, Effect.NOTED)
+
+
+def test_every_member_of_an_archive_that_is_left_out_is_named_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "run.tar"
+    with tarfile.open(path, "w") as archive:
+
+        def member(name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE, link: str = "") -> None:
+            about = tarfile.TarInfo(name)
+            about.size, about.type, about.linkname = len(content), kind, link
+            archive.addfile(about, io.BytesIO(content))
+
+        member("rank0.json", rank_file(0).encode())
+        member("../run/rank1.json", rank_file(1).encode())
+        member(".cache/run/rank2.json", rank_file(2).encode())
+        member("rank3.json", kind=tarfile.LNKTYPE, link="rank0.json")
+        member("latest.json", kind=tarfile.SYMTYPE, link="rank0.json")
+        member("pipe", kind=tarfile.FIFOTYPE)
+        member("__MACOSX/rank0.json", b"x")
+        member(".DS_Store", b"x")
+    trace = open_trace([path])
+    assert sorted(rank.rank for rank in trace.ranks) == [0, 1, 2]
+    (note,) = (note for note in trace.quality.notes if note.kind == "file-not-read")
+    assert note.count == 5
+    skipped = dict(contents(path, Progress()).skipped)
+    assert skipped == {
+        "rank3.json": "it is a link to another member, which is not followed",
+        "latest.json": "it is a symbolic link, which is not followed",
+        "pipe": "it is a pipe",
+        "__MACOSX/rank0.json": "macOS keeps notes about a file in it",
+        ".DS_Store": "it is hidden",
+    }

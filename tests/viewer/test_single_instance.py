@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -304,3 +305,29 @@ def test_a_start_without_files_shows_a_window_with_the_start_page(
     read(windows[0], qtbot)
     assert viewer.app.answer(Request()).document.stage is Stage.EMPTY
     assert len(windows) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 100_000,
+        b'{"protocol": 1, "paths": ' + b"[" * 100_000 + b', "at": null, "tokens": {}}',
+        b"\xff\xfe",
+        b"",
+    ],
+)
+def test_a_line_that_is_no_request_is_none(line: bytes) -> None:
+    assert Request.unpacked(line) is None
+
+
+def test_names_that_cannot_be_files_and_tokens_that_are_no_text_are_left_out() -> None:
+    stated = {
+        "protocol": 1,
+        "paths": ["/run/a.json", "/run/\0b.json", "/run/\ud800.json", "/run/\udcff.json", 3],
+        "at": 10**30,
+        "tokens": {"XDG_ACTIVATION_TOKEN": "a\0b", "DESKTOP_STARTUP_ID": "id_1"},
+    }
+    request = Request.unpacked(json.dumps(stated).encode())
+    assert request == Request(
+        (Path("/run/a.json"), Path("/run/\udcff.json")), None, {"DESKTOP_STARTUP_ID": "id_1"}
+    )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from dataclasses import dataclass
+
+from parsers import program_search
 
 QUERY_SECONDS = 5.0
 _FIELDS = "index,utilization.gpu,memory.used,memory.total"
@@ -32,7 +33,7 @@ class GpuUse:
 
 def gpu_use() -> list[GpuUse]:
     """All GPUs now; empty without ``nvidia-smi`` or when it fails."""
-    program = shutil.which("nvidia-smi")
+    program = program_search.program("nvidia-smi")
     if program is None:
         return []
     try:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from parsers import program_search
 
 PROBE_SECONDS = 20.0
 _PROBE = """
@@ -99,7 +100,7 @@ def _candidates(folder: Path | None) -> Iterator[tuple[str, str]]:
     if os.environ.get("CONDA_PREFIX"):
         yield str(Path(os.environ["CONDA_PREFIX"]) / executable), "active conda environment"
     for name in ("python3", "python"):
-        path = shutil.which(name)
+        path = program_search.program(name)
         if path:
             yield path, "PATH"
     if not getattr(sys, "frozen", False):

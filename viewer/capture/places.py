@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from parsers import program_search
 from viewer.capture import process_tree, tools
 from viewer.capture.failures import CaptureProblem, explain
 from viewer.capture.plan import Plan, command_for, environment_for, new_folder, prepare
@@ -120,7 +121,7 @@ class OtherMachine:
 
     def prepare(self, request: CaptureRequest) -> Plan:
         """See ``Place``."""
-        if shutil.which("ssh") is None or shutil.which("scp") is None:
+        if program_search.program("ssh") is None or program_search.program("scp") is None:
             raise CaptureProblem(
                 "ssh and scp are not on this machine.", "Install OpenSSH, or copy the command instead."
             )
@@ -134,7 +135,7 @@ class OtherMachine:
         with tempfile.TemporaryDirectory() as folder:
             runner = save_runner(Path(folder) / FILE_NAME)
             copied = self._run(
-                ["scp", "-q", *_SSH_OPTIONS, str(runner), f"{self.host}:{self._work}/{FILE_NAME}"]
+                [_program("scp"), "-q", *_SSH_OPTIONS, str(runner), f"{self.host}:{self._work}/{FILE_NAME}"]
             )
         if copied.returncode != 0:
             raise CaptureProblem(f"The runner could not be copied to {self.host}: {copied.stderr.strip()}")
@@ -186,15 +187,15 @@ class OtherMachine:
 
     def files(self, plan: Plan) -> list[str]:
         """See ``Place``."""
-        return sorted(self._ssh(["ls", "-1A", plan.out]).stdout.splitlines())
+        return sorted(filter(is_plain_name, self._ssh(["ls", "-1A", plan.out]).stdout.splitlines()))
 
     def collect(self, plan: Plan, names: Sequence[str]) -> list[Path]:
         """See ``Place``."""
         fetched = []
-        for name in names:
+        for name in filter(is_plain_name, names):
             here = _free_path(self._into / name)
             copied = self._run(
-                ["scp", "-q", *_SSH_OPTIONS, f"{self.host}:{plan.out}/{name}", str(here)], 3600.0
+                [_program("scp"), "-q", *_SSH_OPTIONS, f"{self.host}:{plan.out}/{name}", str(here)], 3600.0
             )
             if copied.returncode != 0:
                 raise CaptureProblem(f"{name} could not be fetched from {self.host}: {copied.stderr.strip()}")
@@ -207,7 +208,7 @@ class OtherMachine:
             self._ssh(["rm", "-rf", "--", self._work])
 
     def _ssh_words(self, words: Sequence[str]) -> list[str]:
-        return ["ssh", "-T", *_SSH_OPTIONS, self.host, shlex.join(words)]
+        return [_program("ssh"), "-T", *_SSH_OPTIONS, self.host, shlex.join(words)]
 
     def _ssh(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return self._run(self._ssh_words(words))
@@ -225,6 +226,21 @@ class OtherMachine:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return subprocess.CompletedProcess(list(words), 255, "", str(error))
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether what another machine lists is the name of a file in that folder, and not a way out of ours."""
+    return (
+        name.isprintable()
+        and not any(letter in name for letter in '/\\:*?"<>|')
+        and not name.startswith("-")
+        and name not in ("", ".", "..")
+    )
+
+
+def _program(name: str) -> str:
+    """On Windows a bare name would be looked for in the current folder first."""
+    return (program_search.program(name) or name) if sys.platform == "win32" else name
 
 
 def place_for(request: CaptureRequest) -> Place:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from parsers import program_search
 from viewer.capture import commands, tools
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.interpreters import default_interpreter, probe
@@ -173,7 +173,7 @@ def _check_target(target: Target) -> None:
         first = target.program
     if (
         first
-        and shutil.which(first, path=target.environment.get("PATH")) is None
+        and program_search.program(first, path=target.environment.get("PATH")) is None
         and not (folder / first).exists()
     ):
         raise CaptureProblem(

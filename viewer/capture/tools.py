@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from parsers import program_search
 
 OLDEST = {"nsys": (2021, 3), "ncu": (2021, 2)}
 """Older versions lack options that the recordings need (the end of a capture range; kernels by name)."""
@@ -77,7 +78,7 @@ MISSING = {
 
 def find(tool: str) -> ToolFound:
     """``nsys`` or ``ncu``: PATH first, then the newest of the usual folders; ``problem`` says why not."""
-    on_path = shutil.which(tool)
+    on_path = program_search.program(tool)
     path = on_path or next(iter(_installed(tool)), "")
     if not path:
         problem, fix = MISSING[tool]
@@ -132,7 +133,7 @@ def find_importer(nsys: str) -> str:
         ):
             if found.is_file() and os.access(found, os.X_OK):
                 return str(found)
-    return shutil.which("QdstrmImporter") or ""
+    return program_search.program("QdstrmImporter") or ""
 
 
 def _installed(tool: str) -> list[str]:

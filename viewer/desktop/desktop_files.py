@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import resources
+from parsers import program_search
 from parsers.model import TraceError
 from viewer.desktop.file_types import offered_suffixes, opened_suffixes
 
@@ -86,7 +87,7 @@ def _launcher() -> Path:
     beside = Path(sys.executable).parent / "stallscope"
     if beside.exists():
         return beside
-    found = shutil.which("stallscope")
+    found = program_search.program("stallscope")
     if found is None:
         raise TraceError(
             "--install-desktop-files",
@@ -118,7 +119,7 @@ def _refresh(data: Path) -> list[str]:
     )
     left = []
     for command in commands:
-        if shutil.which(command[0]) is None:
+        if program_search.program(command[0]) is None:
             if command[0] != "gtk-update-icon-cache":
                 left.append(f"{command[0]} is not installed here: the file types count from the next login.")
             continue

@@ -47,11 +47,26 @@ class Request:
             if stated["protocol"] != PROTOCOL:
                 return None
             at, tokens = stated["at"], stated["tokens"]
-            paths = tuple(Path(path) for path in stated["paths"] if isinstance(path, str))
-            kept = {name: tokens[name] for name in _TOKENS if isinstance(tokens.get(name), str)}
-        except (ValueError, TypeError, KeyError, AttributeError):
+            paths = tuple(Path(path) for path in stated["paths"] if _names_a_file(path))
+            kept = {name: tokens[name] for name in _TOKENS if _is_text(tokens.get(name))}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
-        return cls(paths, at if isinstance(at, int) else None, kept)
+        return cls(paths, at if isinstance(at, int) and abs(at) < 1 << 62 else None, kept)
+
+
+def _names_a_file(path: object) -> bool:
+    """Whether it can be a path here: bytes that are no text are fine, other halves of characters are not."""
+    if not isinstance(path, str) or "\0" in path:
+        return False
+    with contextlib.suppress(UnicodeError):
+        os.fsencode(path)
+        return True
+    return False
+
+
+def _is_text(token: object) -> bool:
+    """Whether it can stand in the environment."""
+    return isinstance(token, str) and token.isprintable() and token.isascii()
 
 
 def session_key(environment: Mapping[str, str] | None = None) -> str:
