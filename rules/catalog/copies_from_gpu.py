@@ -19,8 +19,9 @@ from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.host_work import advice_by_name
 from rules.wording.phrases import share
-from rules.wording.words import for_python, with_native
+from rules.wording.words import for_python, for_pytorch, with_native
 
+_JAX_ADVICE = ("Start the copy with x.copy_to_host_async(), launch the next step, and only then read it.",)
 _NATIVE_ADVICE = (PINNED_AND_BESIDE, "Copy less: reduce on the GPU first.")
 _OF_RESULTS = (
     "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type.",
@@ -88,7 +89,9 @@ When it is wrong
             headline=Headline("Copies from the GPU stand alone", found_in.share(worst.exposed_ns)),
             account=_explanation(analysis, worst, found_in) + link_sentence(use, pageable),
             remedies=with_native(
-                _NATIVE_ADVICE, (*(advice_by_name(where) or _OF_RESULTS), *link_advice(use, pageable))
+                _NATIVE_ADVICE,
+                (*(advice_by_name(where) or _OF_RESULTS), *link_advice(use, pageable)),
+                _JAX_ADVICE,
             ),
             ceiling_ns=worst.exposed_ns,
             window_ns=analysis.window_ns,
@@ -96,7 +99,7 @@ When it is wrong
             device=worst.device,
             evidence=event_evidence(trace, worst.events),
             intervals=pairs(worst.exposed),
-            example=for_python(_CODE),
+            example=for_pytorch(_CODE),
             unknown=("Which of the copied values are used later.",),
         )
 

@@ -19,9 +19,13 @@ from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import share
-from rules.wording.words import for_native, for_python, ours, with_native
+from rules.wording.words import for_native, for_python, for_pytorch, ours, with_native
 
 MORE_THAN_A_BATCH = 256_000_000  # bytes a step: 256 images of 224 x 224 in 32 bits are 154 MB
+_JAX_ADVICE = (
+    "Move the next batch with jax.device_put, which returns at once, while this one is computed.",
+    "Hand arrays of JAX to jitted functions: arrays of numpy are copied at every call.",
+)
 _NATIVE_ADVICE = (PINNED_AND_BESIDE, "Copy less: keep on the GPU what is used again.")
 _OF_A_BATCH = (
     'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.',
@@ -106,6 +110,7 @@ When it is wrong
                     ),
                     *link_advice(use, pageable),
                 ),
+                _JAX_ADVICE,
             ),
             ceiling_ns=worst.exposed_ns,
             window_ns=analysis.window_ns,
@@ -113,7 +118,7 @@ When it is wrong
             device=worst.device,
             evidence=event_evidence(trace, worst.events),
             intervals=pairs(worst.exposed),
-            example=for_python(_CODE),
+            example=for_pytorch(_CODE),
             unknown=(
                 for_native(ours("Which line copies: record backtraces ($RecordBacktraces).")),
                 ""

@@ -23,7 +23,7 @@ from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.phrases import counted, part_of_step, share
-from rules.wording.words import Words, for_python, ours, with_native
+from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
 
 I64 = npt.NDArray[np.int64]
 
@@ -59,6 +59,10 @@ static_input.copy_(next_input)                        # then, for each request o
 graph.replay()                                        # one launch instead of thousands"""
 
 
+_JAX_ADVICE = (
+    "Put the whole step into one jax.jit: every operation outside of it is compiled and launched by itself.",
+    "Give each call more work: a larger batch, jax.vmap over small arrays, several steps in one jax.lax.scan.",
+)
 _NATIVE_ADVICE = (
     ours(
         "Capture the launches of a step once ($cudaStreamBeginCapture, $cudaGraphInstantiate) and repeat them with one "
@@ -121,8 +125,10 @@ When it is wrong
             waiting,
             what="The CPU launches too slowly",
             account=_explanation(analysis, waiting, facts),
-            remedies=with_native(_NATIVE_ADVICE, map(for_python, _advice(analysis, facts, culprit))),
-            example=for_python(
+            remedies=with_native(
+                _NATIVE_ADVICE, map(for_python, _advice(analysis, facts, culprit)), _JAX_ADVICE
+            ),
+            example=for_pytorch(
                 _OPTIMIZER_CODE
                 if facts.optimizer_share > 0.5
                 else _COMPILE_CODE

@@ -17,7 +17,7 @@ from rules.kernels.citation import measured_sentence
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shares
-from rules.wording.words import for_python, ours, with_native
+from rules.wording.words import for_python, for_pytorch, ours, with_native
 
 ATTENTION_WORTH_A_WORD = 0.05  # of the time in such kernels
 
@@ -30,6 +30,9 @@ def activation(x, bias, residual):    # or only the part that matters
     return torch.nn.functional.gelu(x + bias) * 0.5 + residual"""
 
 
+_JAX_ADVICE = (
+    "Put neighbouring operations into one jax.jit: XLA joins them. For attention, use jax.nn.dot_product_attention.",
+)
 _NATIVE_ADVICE = ("Join neighbouring kernels, so that data stays in registers between them.",)
 _OF_ATTENTION = (
     for_python(
@@ -103,7 +106,7 @@ When it is wrong
                 names_culprit=attention,
             ),
             account=f"{_explanation(analysis, worst, length(busy), ceiling)} {measured}".strip(),
-            remedies=with_native(_NATIVE_ADVICE, _OF_ATTENTION if attention else _OF_CHAINS),
+            remedies=with_native(_NATIVE_ADVICE, _OF_ATTENTION if attention else _OF_CHAINS, _JAX_ADVICE),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=Culprit(
@@ -112,7 +115,7 @@ When it is wrong
             device=worst.device,
             evidence=event_evidence(trace, evidence),
             intervals=pairs(busy),
-            example=for_python(_ATTENTION_CODE if attention else _FUSE_CODE),
+            example=for_pytorch(_ATTENTION_CODE if attention else _FUSE_CODE),
             unknown=("" if measured else _UNKNOWN,),
             confidence="medium",
         )

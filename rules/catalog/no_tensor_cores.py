@@ -22,7 +22,7 @@ from rules.base import Category, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
-from rules.wording.words import Words, for_python, ours, with_native
+from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
 
 I64 = npt.NDArray[np.int64]
 
@@ -43,6 +43,9 @@ with torch.autocast("cuda", dtype=torch.bfloat16):   # or mixed precision, faste
 loss.backward()"""
 
 
+_JAX_ADVICE = (
+    'Allow TF32: jax.config.update("jax_default_matmul_precision", "tensorfloat32"). Or compute in bfloat16.',
+)
 _NATIVE_ADVICE = (ours("$AllowTf32 16-bit types."),)
 _FP16_CODE = """scaler = torch.amp.GradScaler("cuda")             # keeps small gradients from becoming 0 in fp16
 with torch.autocast("cuda", dtype=torch.float16):
@@ -106,14 +109,16 @@ When it is wrong
                 of_every_step(analysis, share(analysis, length(busy))),
             ),
             account=_explanation(analysis, worst, events, length(busy), trace.name(longest)),
-            remedies=with_native(_NATIVE_ADVICE, map(for_python, _advice(analysis, worst, events))),
+            remedies=with_native(
+                _NATIVE_ADVICE, map(for_python, _advice(analysis, worst, events)), _JAX_ADVICE
+            ),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=kernel_culprit(trace, longest),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
-            example=for_python(_CODE if _has_tf32(trace, worst) else _FP16_CODE),
+            example=for_pytorch(_CODE if _has_tf32(trace, worst) else _FP16_CODE),
             unknown=(
                 ours(
                     "Whether the model tolerates lower precision, and how close these kernels are to the FP32 "

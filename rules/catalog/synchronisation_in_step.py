@@ -21,7 +21,7 @@ from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.phrases import counted, listed, share
-from rules.wording.words import Words, for_native, for_python, ours, with_native
+from rules.wording.words import Words, for_native, for_python, for_pytorch, ours, with_native
 
 I64 = npt.NDArray[np.int64]
 
@@ -63,6 +63,11 @@ torch.cuda.synchronize()
 print(start.elapsed_time(end), "ms")"""
 
 
+_JAX_ADVICE = (
+    "Read values back rarely, many at once, and after the next step was launched: float(x), x.item(), numpy.asarray(x) "
+    "and block_until_ready() wait for the GPU.",
+    "Keep conditions on the GPU: jnp.where, jax.lax.cond, jax.lax.while_loop.",
+)
 _NATIVE_ADVICE = (
     ours(
         "Wait for what is needed instead of everything: $cudaEventSynchronize on the CPU, or $cudaStreamWaitEvent, "
@@ -144,8 +149,8 @@ When it is wrong
             waiting,
             what="Waiting for results stalls the GPU",
             account=_explanation(analysis, waiting, copied, calls - copied),
-            remedies=with_native(_NATIVE_ADVICE, _advice(culprit, read_back)),
-            example=for_python(_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE),
+            remedies=with_native(_NATIVE_ADVICE, _advice(culprit, read_back), _JAX_ADVICE),
+            example=for_pytorch(_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE),
             unknown=(
                 for_native(ours("Which line calls it: record backtraces ($RecordBacktraces).")),
                 ""

@@ -14,7 +14,7 @@ from rules.analysis.names.regions import is_loader
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE
 from rules.wording.phrases import listed, share
-from rules.wording.words import Words, for_python, with_native
+from rules.wording.words import Words, for_python, for_pytorch, with_native
 
 _LOADER_CODE = """loader = DataLoader(
     dataset,
@@ -36,6 +36,10 @@ for step in range(steps):
     train_step(batch)"""
 
 
+_JAX_ADVICE = (
+    "Prepare the next batch in a thread or a process (grain, tf.data or a DataLoader), and move it with jax.device_put "
+    "while this one is computed.",
+)
 _NATIVE_ADVICE = ("Prepare the next input in another thread while the GPU works on this one.",)
 
 
@@ -79,8 +83,8 @@ When it is wrong
             waiting,
             what="The GPU waits for data",
             account=_explanation(analysis, waiting),
-            remedies=with_native(_NATIVE_ADVICE, _advice(culprit.name, loader)),
-            example=for_python(_LOADER_CODE if loader else _REGION_CODE),
+            remedies=with_native(_NATIVE_ADVICE, _advice(culprit.name, loader), _JAX_ADVICE),
+            example=for_pytorch(_LOADER_CODE if loader else _REGION_CODE),
             unknown=(
                 f"What inside {culprit.text} is slow. Record with stacks (with_stack=True), or put record_function "
                 "regions around reading, decoding and collating.",

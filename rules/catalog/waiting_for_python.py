@@ -75,7 +75,9 @@ When it is wrong
             what=f"The GPU waits for {host_code(trace)}",
             account=_explanation(analysis, waiting),
             remedies=with_native(
-                _NATIVE_ADVICE, (*_advice(culprit, waiting.inside_culprit()), *_advice_by_steps(waiting))
+                _NATIVE_ADVICE,
+                (*_advice(culprit, waiting.inside_culprit()), *_advice_by_steps(waiting)),
+                _JAX_ADVICE,
             ),
             example=for_python(_CODE),
             unknown=("" if is_call(culprit) else _UNKNOWN_OF_NATIVE, _cannot_tell(trace, culprit)),
@@ -160,6 +162,11 @@ def _advice(culprit: Culprit, launches: int) -> tuple[Words, ...]:
     )
 
 
+_JAX_ADVICE = (
+    "Launch the next step before this work: JAX runs ahead of the GPU as long as nobody reads a result.",
+    "To see what runs there, record Python's frames too (python_tracer_level=1), or put jax.profiler.TraceAnnotation "
+    "around the parts of a step.",
+)
 _NATIVE_ADVICE = (
     ours(
         "Find out what runs there: put $NVTX ranges ($nvtxRangePushA) around the parts of a step, or sample the CPU "

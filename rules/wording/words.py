@@ -128,16 +128,41 @@ def for_python(words: Words) -> Text:
     return Text(_parts(words), tuple(each for each in Audience if each.is_python))
 
 
+def for_pytorch(words: Words) -> Words:
+    """For readers whose program is Python, but not JAX."""
+    return without_jax(for_python(words))
+
+
+def for_jax(words: Words) -> Text:
+    """For readers whose program is JAX."""
+    return Text(_parts(words), (Audience.JAX,))
+
+
 def for_native(words: Words) -> Text:
     """For readers whose program is not Python."""
     return Text(_parts(words), (Audience.NATIVE,))
 
 
-def with_native(native: Iterable[Words], advice: Iterable[Words]) -> tuple[Words, ...]:
-    """Advice of which some is for Python, after what takes its place for programs that are none."""
+def with_native(
+    native: Iterable[Words], advice: Iterable[Words], jax: Sequence[Words] = ()
+) -> tuple[Words, ...]:
+    """Advice of which some is for Python, after what takes its place for programs that are none.
+
+    ``jax`` takes its place for programs of JAX, where it is given.
+    """
     advice = tuple(advice)
     lacking = any(isinstance(each, Text) and _leaves_out_native(each) for each in advice)
-    return (*(map(for_native, native) if lacking else ()), *advice)
+    if not lacking:
+        return advice
+    told = (without_jax(each) for each in advice) if jax else advice
+    return (*map(for_native, native), *map(for_jax, jax), *told)
+
+
+def without_jax(words: Words) -> Words:
+    """Words for Python as words for all Python but JAX."""
+    if isinstance(words, str) or not _leaves_out_native(words):
+        return words
+    return replace(words, audiences=tuple(each for each in words.audiences if each is not Audience.JAX))
 
 
 def _leaves_out_native(text: Text) -> bool:

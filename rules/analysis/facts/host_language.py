@@ -9,6 +9,8 @@ from parsers.model import EventKind, Trace, derived
 
 _PYTHON = re.compile(r"python|jupyter|ipython|torchrun|pt_main_thread", re.IGNORECASE)
 _PYTORCH_KERNEL = re.compile(r"at::native|triton_|c10::")
+_PYTORCH = re.compile(r"at::native|c10::|aten::|torch")
+_JAX = re.compile(r"PjitFunction\(|jax\.Array|hlo_module=jit|jax/_src/")
 
 
 class Audience(StrEnum):
@@ -26,8 +28,12 @@ class Audience(StrEnum):
 
 @derived
 def program_of(trace: Trace) -> Audience:
-    """PyTorch unless the recording says otherwise: most Python programs on GPUs are."""
-    return Audience.PYTORCH if _is_python(trace) else Audience.NATIVE
+    """By the names that PyTorch and JAX give to what they run; PyTorch's own go first."""
+    if not _is_python(trace):
+        return Audience.NATIVE
+    if any(map(_PYTORCH.search, trace.strings)):
+        return Audience.PYTORCH
+    return Audience.JAX if any(map(_JAX.search, trace.strings)) else Audience.OTHER_PYTHON
 
 
 def is_python(trace: Trace) -> bool:
@@ -43,7 +49,7 @@ def _is_python(trace: Trace) -> bool:
         return True
     if any(_PYTHON.search(lane.process_name) for lane in trace.lanes):
         return True
-    return any(_PYTORCH_KERNEL.search(text) for text in trace.strings)
+    return any(map(_PYTORCH_KERNEL.search, trace.strings))
 
 
 def host_code(trace: Trace) -> str:
