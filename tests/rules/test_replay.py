@@ -13,6 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.replay.critical_path import critical_path_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import LARGEST_ERROR, Replay, replay_of
+from rules.replay.slack import slack_of
 from tests.rules.builder import TinyTrace, steps
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
@@ -189,3 +190,27 @@ def test_nobody_waits_at_a_collective_when_the_late_rank_is_mended() -> None:
 
 def test_the_order_of_the_ranks_does_not_matter() -> None:
     assert two_ranks(500, (0, 1)).recorded_ns == pytest.approx(two_ranks(500, (1, 0)).recorded_ns)
+
+
+def test_what_is_on_the_critical_path_has_hardly_any_slack(recorded: Replay) -> None:
+    slack, path = slack_of(recorded.analysis), critical_path_of(recorded.analysis)
+    assert (slack.ns >= 0).all()
+    on_path = np.unique(path.event[path.event >= 0])
+    of_path = np.array([slack.of(event) or 0 for event in on_path.tolist()])
+    longest = max(span.end - span.start for span in recorded.spans)
+    assert np.percentile(of_path, 90) <= 0.02 * longest
+    assert slack.of(-1) is None
+
+
+def test_an_operation_beside_a_longer_one_has_the_difference_as_slack() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(10):
+            trace.operation(20 + place * 90, 110 + place * 90, "void long_kernel", 5 + place * 6)
+        trace.operation(80, 180, "void short_kernel", 74, stream=9)
+        trace.call(90, 940, "cudaDeviceSynchronize")
+
+    made = tiny(body=body, length=960)
+    slack = slack_of(made.analysis)
+    trace = made.analysis.trace
+    short = [event for event in made.device.event.tolist() if trace.name(event) == "void short_kernel"]
+    assert min(slack.of(event) or 0 for event in short) > 500_000
