@@ -38,7 +38,7 @@ from parsers.model import (
 )
 from parsers.model.consistency import require_consistent
 from parsers.model.events import COLUMNS
-from parsers.model.memory import Memory, MemoryWords
+from parsers.model.memory import Allocations, Blocks, Memory, MemoryWords
 from parsers.stored import columns as columns_file
 from parsers.stored.columns import Columns, NotAsWritten
 
@@ -77,16 +77,16 @@ def meaning() -> str:
 def described() -> list[str]:
     """Every column, field and member of a vocabulary that a file holds."""
     lines = [f"format {FORMAT}", *(f"{name}: {dtype.__name__}" for name, dtype in COLUMNS.items())]
-    for what in (Words, *_NUMBERED):
+    for what in (Words, Allocations, Blocks, *_NUMBERED):
         lines += _described(what)
     return lines
 
 
 def _described(what: Any) -> Iterator[str]:
-    """Fields of data classes, members of vocabularies, and those of the types inside."""
+    """Fields of data classes and named tuples, members of vocabularies, and those of the types inside."""
     if isinstance(what, type) and issubclass(what, enum.Enum):
         yield from (f"{what.__name__}.{each.name} = {each.value!r}" for each in what)
-    elif isinstance(what, type) and dataclasses.is_dataclass(what):
+    elif isinstance(what, type) and (dataclasses.is_dataclass(what) or hasattr(what, "_fields")):
         for name, inner in typing.get_type_hints(what).items():
             yield f"{what.__name__}.{name}: {inner}"
             yield from _described(inner)

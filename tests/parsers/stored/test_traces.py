@@ -18,6 +18,7 @@ import pytest
 from parsers import model, open_trace
 from parsers.model import Trace
 from parsers.model.events import COLUMNS
+from parsers.model.memory import Allocations, Blocks, Failure, Frame, Mark, MemoryWords
 from parsers.stored import columns, traces
 
 # What a change of the model does to what was stored before it: the file is read by a program with that change.
@@ -86,6 +87,8 @@ def test_a_kind_of_lane_in_the_middle_leaves_the_lanes_of_a_file_what_they_were(
 
 def test_the_meaning_covers_every_vocabulary_and_every_field_of_the_model() -> None:
     described = "\n".join(traces.described())
+    for inner in (Allocations, Blocks, MemoryWords, Frame, Failure, Mark):
+        assert all(f"{inner.__name__}.{name}: " in described for name in inner.__annotations__), inner
     held_elsewhere = {"Trace", "EventTable", "Links", "AttributeColumn", "Counter", "QualityRecorder"}
     for name in model.__all__:
         what = getattr(model, name)
@@ -151,6 +154,30 @@ def test_columns_that_do_not_fit_together_are_refused(
         columns.write(path, {**held, name: change(held[name])}, words)
         with pytest.raises(ValueError, match=complaint):
             traces.read(path, ())
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint", "names"),
+    [
+        (_beyond, "leads nowhere", ["allocation.device", "allocation.stack", "block.device", "block.stack"]),
+        (_beyond, "leads nowhere", ["stack_frame"]),
+        (_beyond, "do not follow", ["stack_offset"]),
+        (_beyond, "none that is known", ["block.state"]),
+        (_backwards, "do not follow", ["stack_offset"]),
+        (_shorter, "differ in length", ["allocation.size", "block.size"]),
+        (_shorter, "do not follow", ["stack_frame"]),
+        (_wider, "is not made of", ["allocation.start", "block.state", "stack_offset", "stack_frame"]),
+    ],
+)
+def test_memory_whose_columns_do_not_fit_together_is_refused(
+    fixtures: Path, tmp_path: Path, change: Callable[[Column], Column], complaint: str, names: list[str]
+) -> None:
+    traces.write(tmp_path / "stored", open_trace([fixtures / "memory" / "oom.snapshot.pickle.gz"]))
+    words, held = columns.read(tmp_path / "stored")
+    for name in (f"memory.0.{each}" for each in names):
+        columns.write(tmp_path / name, {**held, name: change(held[name])}, words)
+        with pytest.raises(ValueError, match=complaint):
+            traces.read(tmp_path / name, ())
 
 
 def test_a_column_that_is_missing_is_refused(stored: Path, tmp_path: Path) -> None:
