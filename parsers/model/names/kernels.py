@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namespace\)::|_GLOBAL__N__\w+::")
+_ANONYMOUS = re.compile(
+    r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namespace\)::|_GLOBAL__N__\w{1,200}::"
+)
 ONE_IS_SHORT = 0.8  # one spelling is the function name alone
 _SPELLING = frozenset({"void", "at", "native", "const", "std", "array", "char", "instance", "lambda"})
 _SAME = {"false": "0", "true": "1"}
