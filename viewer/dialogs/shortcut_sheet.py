@@ -37,6 +37,7 @@ TIMELINE_KEYS = (
 PANEL_KEYS = (
     ("Left  Right", "on a card: previous, next evidence"),
     ("Up  Down", "on a card: previous, next finding"),
+    ("Space  J  K", "on a fix: tick it; to the next, previous"),
     ("Tab", "from one part of the window to the next"),
     ("Return", "in a table: show the row on the timeline"),
     ("Ctrl+C", "in a table: copy the rows as text"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +50,8 @@ class MemoryRow:
 
 
 def stack_of(account: DeviceMemory, columns: int = MOST_COLUMNS) -> Stack:
-    """The kinds over time. Of every column its beginning and the moment that held most: no peak is lost."""
-    times = _moments(account.time, account.held, columns)
+    """The kinds over time; a column shows the moment at which most was held, so that no peak is lost."""
+    times, moments = _moments(account.time, account.held, columns)
     table = account.memory.allocations
     held: dict[Kind, I64] = {}
     for kind in LASTING:
@@ -64,16 +63,21 @@ def stack_of(account: DeviceMemory, columns: int = MOST_COLUMNS) -> Stack:
         change = np.concatenate((table.size[mine], -table.size[freed]))
         order = np.lexsort((change, when))
         when, total = when[order], np.concatenate(([0], np.cumsum(change[order])))
-        held[kind] = total[np.searchsorted(when, times, side="right")].astype(np.int64)
+        held[kind] = total[np.searchsorted(when, moments, side="right")].astype(np.int64)
     return Stack(times, held)
 
 
-def _moments(time: I64, held: I64, columns: int) -> I64:
+def _moments(time: I64, held: I64, columns: int) -> tuple[I64, I64]:
+    """When columns begin, and of each the moment at which most was held."""
     if len(time) <= 2 * columns:
-        return np.unique(time)
-    edges = np.linspace(0, len(time), columns + 1).astype(np.int64)
-    most = [int(low) + int(held[low:high].argmax()) for low, high in pairwise(edges)]
-    return np.unique(time[np.concatenate((edges[:-1], np.array(most), [len(time) - 1]))])
+        exact = np.unique(time)
+        return exact, exact
+    edges = np.linspace(int(time[0]), int(time[-1]), columns + 1).astype(np.int64)
+    until = np.searchsorted(time, edges, side="left")
+    until[-1] = len(time)
+    before = np.maximum(until[:-1] - 1, 0)  # what is held when a column begins counts too
+    most = [int(low) + int(held[low:high].argmax()) for low, high in zip(before, until[1:], strict=True)]
+    return edges[:-1], time[most]
 
 
 def rows_at(account: DeviceMemory, when: int, *, by_line: bool) -> list[MemoryRow]:

@@ -108,6 +108,9 @@ class TimelineLink(QObject):
         middle = steps[len(steps) // 2 : len(steps) // 2 + 1]
         if worst is not None:
             self._timeline.highlight([worst])
+            if where is None:  # a moment of the whole run, which nothing around it explains
+                self._timeline.fit_all()
+                return
         device = problem.device if problem is not None else None
         for number in (device,) if device is not None else analysis.active_devices[:1]:
             self._timeline.reveal_device(number)

@@ -18,6 +18,7 @@ from viewer.statistics.memory import Stack
 
 MS, GB = 1e6, 1e9
 TEMPORARY = "#e9b44c"
+HEADROOM = 1.25  # of the highest point: room for the name of the peak
 _FAMILIES = {
     Kind.PARAMETERS: "gemm",
     Kind.OPTIMIZER: "optimizer",
@@ -72,18 +73,22 @@ class MemoryStack(Plot):
         for when in failures:
             self.addItem(pg.InfiniteLine(when / MS, angle=90, pen=pg.mkPen(colors.error, width=2)))
         if len(below):
-            self._mark_peak(float(stack.time[int(below.argmax())]), float(below.max()))
+            late = 2 * int(stack.time[int(below.argmax())]) > int(stack.time[-1]) + int(stack.time[0])
+            self._mark_peak(float(stack.time[int(below.argmax())]), float(below.max()), late)
         self.addItem(self._line)
         self.enableAutoRange()
+        if len(below):
+            top = max(float(below.max()), float(np.max(reserved[1])) if reserved is not None else 0.0)
+            self.setYRange(0.0, HEADROOM * top / GB, padding=0)
 
-    def _mark_peak(self, when: float, held: float) -> None:
+    def _mark_peak(self, when: float, held: float, late: bool) -> None:
         colors = theme.current()
         dot = pg.ScatterPlotItem(
             [when / MS], [held / GB], size=9, pen=pg.mkPen(colors.text, width=1.6), brush=None
         )
         self.addItem(dot)
         text = pg.TextItem(
-            f"peak {size(held)}", color=colors.text, anchor=(0, 1), fill=pg.mkBrush(colors.panel)
+            f"peak {size(held)}", color=colors.text, anchor=(float(late), 1), fill=pg.mkBrush(colors.panel)
         )
         text.setFont(theme.font(theme.SECONDARY_PX))
         text.setPos(when / MS, held / GB)

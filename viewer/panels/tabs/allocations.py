@@ -49,7 +49,7 @@ class AllocationsPanel(Panel):
         self.grouping.setAccessibleName("How to group")
         self.grouping.addItems([BY_KIND, BY_LINE])
         self.to_peak = QPushButton("At the peak")
-        self.moment = Label("", "secondary", pixels=12)
+        self._said = ""
         self.table = TableView(COLUMNS, "Allocations")
         self.tables = (self.table,)
         self.legend = QHBoxLayout()
@@ -59,7 +59,7 @@ class AllocationsPanel(Panel):
         head.setContentsMargins(14, 5, 10, 2)
         head.setSpacing(8)
         head.addWidget(self._about, 1)
-        for each in (self.moment, self.to_peak, self.gpu, self.grouping):
+        for each in (self.to_peak, self.gpu, self.grouping):
             head.addWidget(each)
         self._room = QVBoxLayout()
         self._room.setContentsMargins(0, 0, 0, 0)
@@ -140,7 +140,7 @@ class AllocationsPanel(Panel):
             self._room.addWidget(self.drawing)
         growth = summary.growth.per_step
         grows = f" Each step leaves {size(growth)} more." if growth else ""
-        self._about.setText(f"{peak_sentence(summary)}, at {duration(summary.peak_at)}.{grows}")
+        self._said = f"{peak_sentence(summary)}, at {duration(summary.peak_at)}.{grows}"
         failed = [each.failure.time for each in summary.shortages]
         self.drawing.show_stack(stack, self._reserved(summary.device), failed)
         while self.legend.count():
@@ -190,10 +190,8 @@ class AllocationsPanel(Panel):
         import pandas as pd
 
         whole = sum(row.size for row in rows)
-        text = f"{size(whole)} at {duration(self._when)}"
-        self.moment.setText(text)
-        self.moment.setMinimumWidth(self.moment.fontMetrics().horizontalAdvance(text) + 4)
         by_line = self.grouping.currentText() == BY_LINE
+        self._about.setText(f"{self._said} In the table: {size(whole)} at {duration(self._when)}.")
         table = [
             (
                 row.what,
