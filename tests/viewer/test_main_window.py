@@ -148,6 +148,13 @@ def test_a_file_that_fails_leaves_the_open_recording_as_it_is(
     assert window.document.stage is Stage.READY
 
 
+def test_the_title_says_how_many_files_are_open(window: MainWindow, trace: Trace, tmp_path: Path) -> None:
+    window.document.show(trace, [tmp_path / "rank0.json", tmp_path / "rank1.json"])
+    assert window.windowTitle() == "rank0.json and 1 more - Stallscope"
+    window.document.show(trace, [tmp_path / "rank0.json"])
+    assert window.windowTitle() == "rank0.json - Stallscope"
+
+
 def test_the_banner_goes_away_with_escape(window: MainWindow, qtbot: QtBot) -> None:
     window.banner.say("Something is wrong.", "Do this.")
     qtbot.keyClick(window, Qt.Key.Key_Escape)

@@ -57,6 +57,7 @@ FIRST_SIZE = (1440, 900)
 LEAST_SIZE = (720, 480)
 DIAGNOSIS_WIDTH = 370
 BOTTOM_HEIGHT, BOTTOM_SHARE = 206, 0.22  # pixels at least, where the window is high enough; of a high window
+MOST_FOR_PANELS = 0.5  # of the window: more was meant for a larger screen
 NARROW = 900
 SUMMARISING = "summarise"
 ARRANGED_BY_HAND = ("pinned", "hidden", "heights", "order")
@@ -279,7 +280,8 @@ class MainWindow(QMainWindow):
 
     def _on_trace(self) -> None:
         paths = self.document.paths
-        self.setWindowTitle(f"{paths[0].name} - Stallscope" if paths else "Stallscope")
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        self.setWindowTitle(f"{paths[0].name}{more} - Stallscope" if paths else "Stallscope")
         if paths and self.preferences.keep_recent:
             self._note.write(paths)
         else:
@@ -391,7 +393,7 @@ class MainWindow(QMainWindow):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if not self._arranged:
+        if not self._arranged or self.panels_dock.height() > self.height() * MOST_FOR_PANELS:
             self._arranged = True
             self.reset_sizes()
 

@@ -163,6 +163,12 @@ def test_filtering_opens_folded_ranks_and_drops_those_without_a_match() -> None:
     assert titles(layout) == ["Rank 3", "Communication"]
 
 
+def test_a_pinned_lane_says_whose_it_is() -> None:
+    found = groups(several_ranks(3))
+    layout = lay_out(found, Arrangement(pinned=[found[2].tracks[0].key]))
+    assert layout.pinned[0].track.subtitle.startswith("Rank 2")
+
+
 def test_pinned_lanes_leave_their_place_and_come_first(small_run: Trace) -> None:
     found = groups(small_run)
     key = found[0].tracks[3].key

@@ -116,7 +116,13 @@ def lay_out(
     """Place the tracks of all groups; ``text`` keeps those that a ``LaneFilter`` of it keeps."""
     states = starting_states(groups) | arrangement.groups
     wanted = LaneFilter.of(text)
-    by_key = {track.key: track for group in groups for track in group.tracks}
+    by_key = {
+        track.key: track
+        if len(groups) == 1
+        else replace(track, subtitle=f"{group.title} {track.subtitle}".strip())
+        for group in groups
+        for track in group.tracks
+    }
     pinned = _stacked(
         _sized(by_key[key], arrangement)
         for key in arrangement.pinned
