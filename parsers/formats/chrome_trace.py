@@ -79,7 +79,7 @@ class ChromeTrace:
             raise UnknownFormat(
                 source.path,
                 f"This JSON file holds no list of trace events{because}.",
-                "Open the file that the profiler wrote (a PyTorch trace has a key traceEvents).",
+                "A trace of PyTorch has a key traceEvents; if a profiler wrote this very file, its format is not read.",
             )
         add_instants(reading.columns)
         if not reading.columns.count and not reading.columns.memory and not reading.series.samples:

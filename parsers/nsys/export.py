@@ -54,8 +54,8 @@ def read_export(
         if not any(_OF_NSYS.match(name) for name in database.tables):
             raise UnknownFormat(
                 path,
-                "This SQLite database is not an export of Nsight Systems.",
-                "Export the report with: nsys export --type sqlite REPORT.nsys-rep",
+                "No profiler whose recordings are read wrote this SQLite database.",
+                "If it comes from Nsight Systems, export its report again: nsys export --type sqlite REPORT.nsys-rep",
             )
         if database.damaged:
             builder.quality.note(

@@ -139,7 +139,7 @@ def test_a_database_of_something_else_is_refused_by_name(folder: Path) -> None:
     write_table(connection, "photos", [{"id": 1, "start": 5}])
     connection.commit()
     connection.close()
-    with pytest.raises(UnknownFormat, match="not an export of Nsight Systems"):
+    with pytest.raises(UnknownFormat, match="No profiler whose recordings are read"):
         open_trace([path])
 
 

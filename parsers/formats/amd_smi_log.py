@@ -1,0 +1,111 @@
+"""Logs of AMD GPUs: amd-smi monitor or metric and rocm-smi as CSV, as counters."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.base import Source, parser
+from parsers.csv_tables import CsvTable, header_of, plain, read_csv
+from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.smi.clock import NS
+from parsers.smi.exporters import amd_column
+
+_PLACES = ("gpu", "device")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+_FEWEST = 2  # known columns beside that of the GPU: fewer may be anybody's table
+_FARTHEST_S = 1 << 33
+
+
+@parser
+class AmdSmiLog:
+    """Recognised by a column for the GPU and at least two columns of these tools."""
+
+    format: ClassVar[str] = "amd-smi-log"
+    title: ClassVar[str] = "amd-smi and rocm-smi"
+    files: ClassVar[str] = "logs as CSV, as counters"
+    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
+    priority: ClassVar[int] = 68
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        header = header_of(source.head)
+        return any(plain(title) in _PLACES for title in header) and (
+            sum(amd_column(title) is not None for title in header) >= _FEWEST
+        )
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        builder = TraceBuilder()
+        table = read_csv(source, builder.quality, progress.part(0.0, 0.8))
+        gpu = _numbers(table, *_PLACES)
+        usable = np.isfinite(gpu)
+        builder.quality.read(table.length)
+        builder.quality.keep(int(usable.sum()))
+        builder.quality.note(
+            "unreadable line",
+            Effect.QUARANTINED,
+            "Lines without a GPU were left out.",
+            "",
+            int((~usable).sum()),
+        )
+        time, dated = _times(table, gpu, usable)
+        for number in np.unique(gpu[usable]).astype(np.int64).tolist():
+            mine = np.flatnonzero(usable & (gpu == number))
+            mine = mine[np.argsort(time[mine], kind="stable")]
+            builder.counters += _counters(table, number, mine, time[mine])
+        if not builder.counters:
+            raise Malformed(
+                source.path, "The log has a header but no reading.", "Let amd-smi monitor run for a while."
+            )
+        if dated:
+            builder.epoch_ns = 0
+        else:
+            builder.quality.note(
+                "no date", Effect.NOTED, "The log states no time, so its readings are taken to be 1 s apart."
+            )
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "amd-smi"))
+        builder.sources.append(None)
+        return builder.build(progress.part(0.8, 1.0))
+
+
+def _counters(
+    table: CsvTable, gpu: int, rows: npt.NDArray[np.int64], time: npt.NDArray[np.int64]
+) -> list[Counter]:
+    found: dict[str, Counter] = {}
+    for title in table.header:
+        quantity = amd_column(title)
+        if quantity is None or quantity.name in found:
+            continue
+        values = _numbers(table, plain(title))[rows]
+        good = np.isfinite(values)
+        if good.any():
+            found[quantity.name] = Counter(
+                f"GPU {gpu} {quantity.name}", quantity.unit, time[good], values[good] * quantity.factor
+            )
+    return list(found.values())
+
+
+def _numbers(table: CsvTable, *names: str) -> npt.NDArray[np.float64]:
+    """The first number in each cell, such as 1700 in "(1700Mhz)"; nan without one."""
+    texts, which = table.texts(*names)
+    values = [float(found[0]) if (found := _NUMBER.search(text)) else np.nan for text in texts]
+    return np.array(values, np.float64)[which] if len(which) else np.empty(0)
+
+
+def _times(
+    table: CsvTable, gpu: npt.NDArray[np.float64], usable: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.int64], bool]:
+    """ns of each row, and whether the log states them; without a clock the readings of each GPU are 1 s apart."""
+    if "timestamp" in table:
+        stated = table.numbers("timestamp")
+        if np.all(np.isfinite(stated[usable]) & (np.abs(stated[usable]) < _FARTHEST_S)):
+            return (np.nan_to_num(stated) * NS).astype(np.int64), True
+    time = np.zeros(table.length, np.int64)
+    for number in np.unique(gpu[usable]).tolist():
+        mine = usable & (gpu == number)
+        time[mine] = np.arange(int(mine.sum())) * NS
+    return time, False

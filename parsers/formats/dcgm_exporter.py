@@ -1,0 +1,84 @@
+"""Metrics of dcgm-exporter as Prometheus scrapes them: one or many pages of text, as counters."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import ClassVar
+
+from parsers.base import Source, parser
+from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.smi.clock import NS
+from parsers.smi.exporters import dcgm_field
+from parsers.smi.readings import Readings
+from parsers.source import open_bytes
+from parsers.unpacking_limit import LimitedStream
+
+_LINE = re.compile(r"(DCGM_FI_\w{1,80})\{([^}]{0,4000})\} ([-+.\w]{1,30})(?: (\d{1,16}))?\s*$")
+_GPU = re.compile(r'(?:^|,)gpu="(\d{1,5})"')
+_MARK = re.compile(rb"^(?:# (?:HELP|TYPE) )?DCGM_FI_\w+", re.MULTILINE)
+_MS = 1_000_000
+
+
+@parser
+class DcgmExporter:
+    """Recognised by the names of its fields at the start of a line."""
+
+    format: ClassVar[str] = "dcgm-exporter"
+    title: ClassVar[str] = "dcgm-exporter"
+    files: ClassVar[str] = "its pages of metrics, as counters"
+    suffixes: ClassVar[tuple[str, ...]] = (".prom", ".txt")
+    priority: ClassVar[int] = 71
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _MARK.search(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        readings, scrapes = Readings(), dict[tuple[int, str], int]()
+        timed = False
+        with open_bytes(source) as stream:
+            limited = LimitedStream(stream, source, progress.part(0.0, 0.9), "reading metrics")
+            rest = ""
+            for part in iter(limited.read, b""):
+                *lines, rest = (rest + part.decode("utf-8", "replace")).split("\n")
+                for line in io.StringIO("\n".join([*lines, ""])):
+                    timed = _take(line, readings, scrapes) or timed
+            timed = _take(rest, readings, scrapes) or timed
+        counters = readings.counters()
+        if not counters:
+            raise Malformed(source.path, "These metrics hold no reading of a GPU.", "Scrape them again.")
+        builder = TraceBuilder(epoch_ns=0 if timed else None)
+        builder.quality.read(readings.lines + readings.unreadable)
+        builder.quality.keep(readings.lines)
+        builder.quality.note(
+            "unreadable line", Effect.QUARANTINED, "Lines that are no metric were left out.", readings.example,
+            readings.unreadable,
+        )  # fmt: skip
+        if not timed:
+            builder.quality.note(
+                "no date", Effect.NOTED, "The metrics state no times: pages are taken to be 1 s apart."
+            )
+        builder.counters += counters
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "dcgm-exporter"))
+        builder.sources.append(None)
+        return builder.build(progress.part(0.9, 1.0))
+
+
+def _take(line: str, readings: Readings, scrapes: dict[tuple[int, str], int]) -> bool:
+    """Keep one line; whether it states its time."""
+    if not line.startswith("DCGM_FI_"):
+        return False
+    match = _LINE.match(line)
+    gpu = _GPU.search(match[2]) if match else None
+    if match is None or gpu is None:
+        readings.unusable(line, readings.lines + readings.unreadable + 1)
+        return False
+    key = int(gpu[1]), match[1]
+    count = scrapes.get(key, 0)
+    scrapes[key] = count + 1
+    moment = int(match[4]) * _MS if match[4] else count * NS
+    readings.lines += 1
+    readings.add(key[0], match[1], dcgm_field(match[1]), moment, match[3])
+    return match[4] is not None
