@@ -15,8 +15,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.facts.inside_window import of_family, operations, total
-from rules.analysis.facts.operators import operator_of
+from rules.analysis.facts.inside_window import of_family, operations, operator_of, total
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Need, Severity, rule, severity_of

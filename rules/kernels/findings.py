@@ -23,7 +23,6 @@ from rules.culprit import Culprit, CulpritKind
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
-from rules.kernels.conditions import caution
 from rules.kernels.join import kernel_join
 from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, profiled_ns
 from rules.wording.headline import Headline
@@ -38,6 +37,7 @@ FROM_THE_REPORT = (
     "The counters are from Nsight Compute, which flushes caches and fixes clocks unless told otherwise."
 )
 MOST_EVIDENCE = 5
+SHORT_NS = 5_000
 _NO_EVENTS = np.empty(0, np.int64)
 ONE_LAUNCH = "Only one launch of it was profiled, maybe the warm-up: profile a later one too (--launch-skip)."
 
@@ -96,7 +96,7 @@ def findings(rule: str, analysis: Analysis, groups: Iterable[tuple[KernelGroup, 
         saving = 0.0 if math.isnan(fault.saving) else min(max(fault.saving, 0.0), 1.0)
         ceiling = round(saving * weight.total_ns)
         once = ONE_LAUNCH if group.only_first_launch else ""
-        notes = [weight.note, once, caution(group.representative), fault.cannot_tell]
+        notes = [weight.note, once, _caution(group.representative), fault.cannot_tell]
         yield Finding(
             rule=rule,
             category=fault.category,
@@ -147,6 +147,14 @@ def _on_the_timeline(analysis: Analysis, group: KernelGroup) -> Weight | None:
     )
     share = total / max(len(analysis.active_devices), 1)
     return Weight(share, analysis.window_ns, text, events, FROM_THE_REPORT)
+
+
+def _caution(kernel: KernelProfile) -> str:
+    """The note that can change a verdict: the launch is too short. Empty when it is not."""
+    time = kernel.duration_ns
+    if time is None or not 0 < time < SHORT_NS:
+        return ""
+    return f"The launch took {duration(time)}: starting up dominates, and percentages mean little."
 
 
 def _device(trace: Trace, events: I64) -> int | None:

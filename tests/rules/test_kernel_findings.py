@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from rules.base import EXPLANATION_HEADINGS, Category, Finding, Need, Severity, 
 from rules.diagnosis import diagnose
 from rules.kernels.checks.occupancy import Advice, occupancy_verdict
 from rules.kernels.checks.stalls import stalls
-from rules.kernels.conditions import conditions
 from rules.kernels.explanations import SECTIONS, STALLS, explain_metric
 from rules.kernels.launch_groups import kernel_groups
 from tests.rules.kernel_profiles import (
@@ -325,16 +323,7 @@ def test_the_main_verdict_leaves_the_ceiling_to_the_fault_that_explains_it() -> 
     assert alone[0].ceiling_ns == pytest.approx((1 - 30 / 80) * 100_000)
 
 
-def test_the_conditions_of_a_measurement_are_stated() -> None:
-    assert conditions(kernel()) == ()
-    clocks: Metrics = {"device__attribute_max_gpu_frequency_khz": 1_980_000}
-    assert conditions(kernel(clocks, {"gpc__cycles_elapsed.avg.per_second": 1.5e9})) == ()
-    (note,) = conditions(kernel(clocks, {"gpc__cycles_elapsed.avg.per_second": 1.4e9}))
-    assert "1.40 of at most 1.98 GHz" in note
-    (note,) = conditions(kernel({"profiler__replayer_passes": 38}))
-    assert "38 times" in note
-    (note,) = conditions(replace(kernel(), invocations=3))
-    assert "averages of 3 launches" in note
+def test_a_launch_that_is_too_short_to_tell_says_so() -> None:
     short = trace_of(kernel({"gpu__time_duration.sum": 4_999}), kernel({"gpu__time_duration.sum": 4_999}))
     assert all("percentages mean little" in each.cannot_tell for each in found(short))
     assert not any("percentages" in each.cannot_tell for each in found(trace_of(kernel(), kernel())))

@@ -1,4 +1,4 @@
-"""What ran on the GPUs and what was called on the CPU inside the analysed window."""
+"""What ran on the GPUs and what was called on the CPU inside the analysed window, and which operator launched what."""
 
 from __future__ import annotations
 
@@ -48,3 +48,15 @@ def busiest_device(analysis: Analysis, events: Mapping[int, I64]) -> int | None:
     """The device whose events last longest in all; None where there are none."""
     device = max(events, key=lambda each: total(analysis, events[each]), default=None)
     return device if device is not None and len(events[device]) else None
+
+
+def operator_of(analysis: Analysis, operation: int) -> int:
+    """The innermost operator around the call that launched an operation; -1 where that was not recorded."""
+    launch = int(analysis.trace.links.launch_of(np.array([operation], np.int64))[0])
+    if launch < 0:
+        return -1
+    thread = int(analysis.threads.of_events(np.array([launch], np.int64))[0])
+    if thread < 0:
+        return -1
+    at = np.array([analysis.trace.events.start[launch]], np.int64)
+    return int(analysis.threads.activity(thread).operators.at(at)[0])

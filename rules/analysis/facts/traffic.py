@@ -12,7 +12,7 @@ import numpy.typing as npt
 from parsers.model import Attribute
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.facts.operators import operator_of
+from rules.analysis.facts.inside_window import operator_of
 from rules.analysis.names.families import Family
 from rules.kernels.gpu_peaks import peaks_of
 
