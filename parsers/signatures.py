@@ -6,5 +6,6 @@ GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 ZIP = b"PK\x03\x04"
 PACKED = (GZIP, ZSTD, ZIP)
+DATABASE = b"SQLite format 3\0"
 PACKED_SUFFIXES = (".gz", ".zst", ".zip", ".tar", ".tgz")
 USUAL_GROWTH = 12  # of traces: text that repeats itself

@@ -229,14 +229,14 @@ def _open_window(options: argparse.Namespace) -> int:
 
 
 def _diagnose(options: argparse.Namespace) -> int:
-    from parsers import open_trace
     from rules import Severity, diagnosis_of
     from rules.analysis.analysis import Analysis
     from rules.thresholds import Thresholds
+    from viewer.loading.loader import read_apart
 
     progress = _terminal_progress()
     thresholds = Thresholds(dict(options.threshold))
-    trace = open_trace(_inputs(options.paths), progress.part(0.0, 0.7))
+    trace = read_apart(_inputs(options.paths), progress.part(0.0, 0.7))
     analysis = Analysis(trace, thresholds)
     diagnosis = diagnosis_of(analysis, progress.part(0.7, 1.0))
     progress.step(1.0, "")
@@ -263,15 +263,15 @@ def _diagnose(options: argparse.Namespace) -> int:
 
 
 def _whatif(options: argparse.Namespace) -> int:
-    from parsers import open_trace
     from rules import diagnosis_of
     from rules.analysis.analysis import Analysis
     from rules.fixes.plan import plan_of
+    from viewer.loading.loader import read_apart
     from viewer.reports.fixes_report import fixes_json, fixes_text, outcome_json, outcome_text
 
     progress = _terminal_progress()
     paths = _inputs(options.paths)
-    analysis = Analysis(open_trace(paths, progress.part(0.0, 0.7)))
+    analysis = Analysis(read_apart(paths, progress.part(0.0, 0.7)))
     plan = plan_of(analysis)
     progress.step(1.0, "")
     if not options.fix:
@@ -298,13 +298,13 @@ def _whatif(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from parsers import open_trace
     from rules.comparison.compare import compare
+    from viewer.loading.loader import read_apart
     from viewer.reports.comparison_report import as_json, as_text
 
     progress = _terminal_progress()
-    before = open_trace(_inputs([options.before]), progress.part(0.0, 0.5))
-    after = open_trace(_inputs([options.after]), progress.part(0.5, 1.0))
+    before = read_apart(_inputs([options.before]), progress.part(0.0, 0.5))
+    after = read_apart(_inputs([options.after]), progress.part(0.5, 1.0))
     progress.step(1.0, "")
     result = compare(before, after)
     if options.html:
@@ -321,11 +321,11 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _convert(options: argparse.Namespace) -> int:
-    from parsers import open_trace
+    from viewer.loading.loader import read_apart
     from viewer.reports.conversion import write
 
     progress = _terminal_progress()
-    trace = open_trace(_inputs([options.path]), progress.part(0.0, 0.8))
+    trace = read_apart(_inputs([options.path]), progress.part(0.0, 0.8))
     try:
         write(trace, options.to, options.out, progress.part(0.8, 1.0))
     except OSError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parsers.model import Progress, Trace
-from parsers.signatures import PACKED, USUAL_GROWTH
+from parsers.signatures import DATABASE, PACKED, USUAL_GROWTH
 
 if TYPE_CHECKING:
     from rules import Diagnosis
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from viewer.loading.process import LoadingProcess
 
 LARGE_BYTES = 30 << 20  # below, a process of its own takes longer to start than it saves
+SMALL_BYTES = 4 << 20
 _MOST_FILES = 2_000
 _MOST_NAMES = 5_000  # of one kind of lane
 _LOG = logging.getLogger(__name__)
@@ -50,6 +51,28 @@ def opened(
     from parsers import open_trace
 
     return Opened(open_trace(paths, progress))
+
+
+def read_apart(paths: Sequence[Path], progress: Progress) -> Trace:
+    """Read files as one run for a command, in a process that can be ended at any moment where that may be needed.
+
+    Such are packed files, databases and whatever is not small: what they cost is not told by their size. Raises like
+    ``opened``.
+    """
+    if may_cost_more_than_it_looks(paths):
+        from viewer.loading.process import CannotLoadThere, LoadingProcess
+
+        try:
+            process = LoadingProcess(paths, preview_events=0)
+            try:
+                return process.trace(progress, lambda _: None)
+            finally:
+                process.close()
+        except CannotLoadThere:
+            _LOG.info("read in the command's own process", exc_info=True)
+    from parsers import open_trace
+
+    return open_trace(paths, progress)
 
 
 def _elsewhere(
@@ -123,6 +146,23 @@ def load_ahead() -> None:
 
     rules()
     style_of(LaneKind.OTHER)
+
+
+def may_cost_more_than_it_looks(paths: Sequence[Path]) -> bool:
+    """Whether any of these files is packed or a database, or they are not small."""
+    total = 0
+    for file in _files(paths):
+        try:
+            if not file.is_file():
+                continue
+            total += file.stat().st_size
+            with file.open("rb") as opened:
+                head = opened.read(len(DATABASE))
+        except OSError:
+            continue
+        if total > SMALL_BYTES or head.startswith((*PACKED, DATABASE)):
+            return True
+    return False
 
 
 def is_large(paths: Sequence[Path]) -> bool:
