@@ -72,6 +72,11 @@ class Replay:
         """Replayed steps of one rank."""
         return max((span.count for span in self.spans), default=0) if self.program else 0
 
+    @property
+    def in_step(self) -> str:
+        """ "in a step", or "in the recording" where no steps were found."""
+        return "in a step" if any(span.numbers for span in self.spans) else "in the recording"
+
     @cached_property
     def recorded(self) -> Overlay:
         """As recorded."""

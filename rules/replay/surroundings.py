@@ -102,7 +102,13 @@ class Surroundings:
         start = host.start[node : node + 1]
         begin = start - host.gap[node : node + 1].astype(np.int64)
         thread = int(self.replay.analysis.threads.of_events(host.event[node : node + 1])[0])
-        return int(UserFrames.of(self.replay.analysis.threads, thread).around(begin, start)[0])
+        if thread not in self._frames:
+            self._frames[thread] = UserFrames.of(self.replay.analysis.threads, thread)
+        return int(self._frames[thread].around(begin, start)[0])
+
+    @cached_property
+    def _frames(self) -> dict[int, UserFrames]:
+        return {}
 
     def place(self, node: int) -> str:
         """The name of the range, frame or operator that the time before a call passed in; empty when none is known."""

@@ -86,7 +86,7 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
     return Proposal(
         fix=CopyLess.id,
         key=kind.name,
-        title=f"Copy less {direction}: {size(int(each))} a step take {milliseconds:.3g} ms",
+        title=f"Copy less {direction}: {size(int(each))} take {milliseconds:.3g} ms {replay.in_step}",
         categories=(Category.COPY_D2H if kind is CopyKind.D2H else Category.COPY_H2D,),
         culprit=analysis.trace.name(int(replay.device.event[np.flatnonzero(large)[0]])),
         advice=_ADVICE[kind],

@@ -63,7 +63,7 @@ What makes it more or less
         yield Proposal(
             fix=self.id,
             key="",
-            title=f"Make fewer, larger collectives: {often:,.0f} a step, half of them shorter than "
+            title=f"Make fewer, larger collectives: {often:,.0f} {replay.in_step}, half of them shorter than "
             f"{float(np.median(transfers)) / 1e3:.3g} us",
             categories=(Category.COMMUNICATION_LATENCY, Category.EXPOSED_COMMUNICATION),
             culprit="small collectives",

@@ -42,7 +42,7 @@ What makes it more or less
         yield Proposal(
             fix=self.id,
             key="",
-            title=f"Hide or shorten communication: {percent(transfers / replay.recorded_ns)} of a step are transfers",
+            title=f"Hide or shorten communication: {percent(transfers / replay.recorded_ns)} of the time are transfers",
             categories=(Category.EXPOSED_COMMUNICATION,),
             culprit="communication",
             advice=(

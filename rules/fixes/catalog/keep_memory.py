@@ -43,7 +43,7 @@ What makes it more or less
         yield Proposal(
             fix=self.id,
             key="",
-            title=f"Keep the memory: {often:,.3g} calls in a step allocate or free it, {milliseconds:.3g} ms",
+            title=f"Keep the memory: {often:,.3g} calls {replay.in_step} allocate or free it, {milliseconds:.3g} ms",
             categories=(Category.ALLOCATOR,),
             culprit=analysis.trace.name(int(replay.host.event[np.flatnonzero(nodes)[0]])),
             advice=(

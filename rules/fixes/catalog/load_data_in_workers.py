@@ -46,7 +46,7 @@ What makes it more or less
         yield Proposal(
             fix=self.id,
             key="",
-            title=f"Load the data in other processes: {milliseconds:.3g} ms of each step load a batch",
+            title=f"Load the data in other processes: {milliseconds:.3g} ms {replay.in_step} load a batch",
             categories=(Category.INPUT_BOUND,),
             culprit="data loader",
             advice=(

@@ -162,7 +162,7 @@ def _proposal(analysis: Analysis, replay: Replay, name: str, nodes: BOOL, own: F
     return Proposal(
         fix=MoveHostPhase.id,
         key=name,
-        title=f"Take {what} off the path: {milliseconds:.3g} ms of CPU work in a step",
+        title=f"Take {what} off the path: {milliseconds:.3g} ms of CPU work {replay.in_step}",
         categories=tuple(categories),
         culprit=name or f"{analysis.idle.host} outside any region",
         advice=advice_by_name(Culprit(CulpritKind.REGION, name)) or _ADVICE,

@@ -93,7 +93,7 @@ What makes it more or less
             yield Proposal(
                 fix=self.id,
                 key=name,
-                title=_title(name, counts, bool((nodes & reads).any()), often),
+                title=_title(name, counts, bool((nodes & reads).any()), often, replay.in_step),
                 categories=(Category.SYNCHRONIZATION,),
                 culprit=name or "synchronisation",
                 advice=_ADVICE_COUNT if counts else _ADVICE_VALUE if (nodes & reads).any() else _ADVICE_SYNC,
@@ -131,8 +131,8 @@ def _by_place(around: Surroundings, nodes: BOOL, counting: BOOL) -> dict[str, BO
     return found
 
 
-def _title(name: str, counts: bool, reads: bool, often: float) -> str:
-    times = f"{often:.3g} times a step" if often >= 1 else "now and then"
+def _title(name: str, counts: bool, reads: bool, often: float, in_step: str) -> str:
+    times = f"{often:.3g} times {in_step}" if often >= 1 else "now and then"
     if counts:
         return f"Pick rows without counting them: {name} makes the CPU wait for the GPU {times}"
     if reads:

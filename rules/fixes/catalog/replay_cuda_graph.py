@@ -77,7 +77,7 @@ What makes it more or less
         yield Proposal(
             fix=self.id,
             key="",
-            title=f"Replay a CUDA graph instead of launching {launches:,.0f} kernels one by one in each step",
+            title=f"Replay a CUDA graph instead of launching {launches:,.0f} kernels one by one {replay.in_step}",
             categories=(Category.LAUNCH_BOUND,),
             culprit="launches",
             advice=(
