@@ -165,6 +165,19 @@ def test_inference_that_launches_too_slowly_replays_a_graph(training: bool) -> N
     assert ("replay-cuda-graph" in promised(plan_of_body(body))) is not training
 
 
+@pytest.mark.parametrize(("dispatches", "found"), [(12, True), (8, False)])
+def test_operations_that_jax_dispatches_one_by_one_are_compiled(dispatches: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(dispatches):
+            trace.region(10 + 100 * place, 80 + 100 * place, "PjitFunction(multiply)")
+            trace.kernels(40 + 100 * place, 5, 5, 6, "loop_multiply_fusion")
+
+    made = promised(plan_of_body(body))
+    assert ("compile-step-with-jit" in made) is found
+    assert "replay-cuda-graph" not in made
+    assert made.get("compile-step-with-jit", 4.0) > 3.0
+
+
 def test_a_graph_that_is_replayed_already_is_not_proposed_again() -> None:
     assert "replay-cuda-graph" not in promised(plan("decode_graph"))
 

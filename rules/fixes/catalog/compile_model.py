@@ -12,6 +12,7 @@ from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.host_language import Audience, program_of
 from rules.analysis.facts.memory_bound import memory_bound
 from rules.analysis.names.families import Family
 from rules.category import Category
@@ -62,7 +63,7 @@ What makes it more or less
         """One for the whole recording."""
         trace, device = analysis.trace, replay.device
         family = analysis.family_of_string[trace.events.name[device.event]]
-        if (family == Family.TRITON).any():
+        if (family == Family.TRITON).any() or program_of(trace) is Audience.JAX:
             return
         found = [memory_bound(analysis, each) for each in analysis.active_devices]
         chained = np.isin(device.event, np.concatenate([each.events for each in found]))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.host_language import Audience, program_of
 from rules.analysis.facts.training import is_training
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
@@ -54,6 +55,8 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for the whole recording."""
         if is_training(analysis) or len(replay.spans) > 1 or replay.host.threads > 1:
+            return
+        if program_of(analysis.trace) is Audience.JAX:  # XLA makes graphs by itself
             return
         host, around = replay.host, surroundings_of(analysis)
         captured = np.isin(host.call, _CAPTURED) & (replay.waits.target < 0)
