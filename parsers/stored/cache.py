@@ -56,7 +56,7 @@ def load(
         trace = traces.read(entry, (arguments(),), progress)
         os.utime(entry)
     except Exception:
-        _LOG.warning("a cached trace could not be used", exc_info=True)
+        _LOG.info("a cached trace could not be used", exc_info=True)  # no news for a terminal
         return None
     return trace
 
@@ -78,7 +78,7 @@ def store(trace: Trace) -> Path | None:
         part.replace(entry)
         trim()
     except (OSError, ValueError):
-        _LOG.warning("a trace could not be cached", exc_info=True)
+        _LOG.info("a trace could not be cached", exc_info=True)
         return None
     finally:
         _remove(part)

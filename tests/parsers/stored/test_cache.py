@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import shutil
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
@@ -287,3 +288,15 @@ def test_the_files_of_a_folder_are_not_taken_for_changed(fixtures: Path, tmp_pat
     assert changed_files(trace) == []
     os.utime(folder / "no_overlap.rank1.pt.trace.json.gz", ns=(1, 1))
     assert changed_files(trace) == ["no_overlap.rank1.pt.trace.json.gz"]
+
+
+def test_a_cache_that_cannot_be_used_is_no_news_for_the_terminal(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "a file").write_text("")
+    path = resources.path("samples/elementwise_chain.pt.trace.json.gz")
+    program = (
+        "from parsers.stored import cache; from viewer.cli import main; cache.LEAST_EVENTS = 1; "
+        f"raise SystemExit(main(['diagnose', {str(path)!r}]))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(repository), "XDG_CACHE_HOME": str(tmp_path / "a file")}
+    told = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "")
