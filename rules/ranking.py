@@ -15,6 +15,7 @@ _LOUDNESS = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2, Severity.INF
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
     """Findings by the share of their window that they could give back, largest first; before all what was recorded.
 
+    Idle time that nobody can explain stands where its size puts it, although nobody knows what there is to gain.
     Launch overhead is what is left when no call or region can be named. It comes after findings of its own severity
     that name one and are about as large (``AS_LARGE``), and everything else stays in the order of its size.
     """
@@ -22,7 +23,7 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
         findings,
         key=lambda each: (
             each.category is not Category.WHAT_WAS_RECORDED,
-            -each.share,
+            -weight(each),
             _LOUDNESS[each.severity],
         ),
     )
@@ -32,6 +33,13 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
         if last > at:
             order = [*order[:at], *order[at + 1 : last + 1], rest, *order[last + 1 :]]
     return order
+
+
+def weight(finding: Finding) -> float:
+    """The share of the window that it could give back; of idle time without a known cause, the share that it is."""
+    if finding.category is not Category.UNEXPLAINED_IDLE or not finding.window_ns:
+        return finding.share
+    return min(sum(end - start for start, end in finding.intervals) / finding.window_ns, 1.0)
 
 
 def _is_as_large(finding: Finding, rest: Finding) -> bool:

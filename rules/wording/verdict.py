@@ -13,6 +13,7 @@ from rules.analysis.idle.causes import Cause, IdleTable
 from rules.base import Category, Finding, Severity
 from rules.diagnosis import Diagnosis
 from rules.memory.summary import memory_of
+from rules.ranking import weight
 from rules.wording.memory import peak_sentence
 
 NOTEWORTHY_IDLE = 0.15  # of the window
@@ -55,6 +56,13 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         raise ValueError("the analysis and the diagnosis were made by other thresholds")
     trace = analysis.trace
     problem = first_problem(diagnosis)
+    unexplained = next(
+        (each for each in diagnosis.findings if each.category is Category.UNEXPLAINED_IDLE), None
+    )
+    if unexplained is not None and weight(unexplained) >= max(
+        NOTEWORTHY_IDLE, problem.share if problem else 0.0
+    ):
+        return unexplained.title
     if problem is not None:
         return problem.title
     if trace.kernels and not len(trace.gpu_operations):

@@ -21,7 +21,7 @@ FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "rules"
 Case = dict[str, Any]
 
 OF_A_STEP = frozenset(
-    ("kernels", "gpu", "regions", "ops", "calls", "overhead", "copies", "collectives", "shaped_ops")
+    ("kernels", "gpu", "graphs", "regions", "ops", "calls", "overhead", "copies", "collectives", "shaped_ops")
 )
 OF_A_RUN = frozenset(
     ("annotated", "capability", "capture", "counters", "first_step", "step_lengths_us", "step_us", "steps")
@@ -61,6 +61,8 @@ def one_step(trace: TinyTrace, index: int, case: Case) -> None:
         trace.kernels(**each)
     for start, end, name, *launch in case.get("gpu", []):
         trace.operation(start, end, name, *launch)
+    for start, end, name, launch in case.get("graphs", []):
+        trace.operation(start, end, name, launch, call="cudaGraphLaunch")
     for start, end, name in case.get("regions", []):
         trace.region(start, end, name)
     for start, end, name in case.get("ops", []):

@@ -57,6 +57,12 @@ EXPECTED = [
         ("4 collectives a step",),
         ("SubTensorOp",),
     ),
+    Expected(
+        "chrome/*negative_queue*",
+        "Queued work waits for something unrecorded: ",
+        ("gaps in the launch of a graph, the longest 64", "64 % 689 ms between queued operations"),
+        ("Communication stands alone: 15 % of every step The",),
+    ),
     Expected("chrome/*mtia_inference*", "The GPU is the limit: 96 %", (), ("steady step",)),
     Expected("chrome/*alexnet*", "Only first use was recorded", ("cudaFree",), ("empty_cache", "x faster")),
     Expected(

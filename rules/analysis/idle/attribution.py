@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, EventKind, Progress, Trace
-from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call
+from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call, calls_of
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import complement, union
@@ -40,10 +40,14 @@ LONG_CALL_NS = 1_000_000  # a launch or query that takes longer loads code or wa
 QUEUED_BEHIND = reason("queued behind an event or another stream")
 QUEUED_COLLECTIVE, QUEUED_COPY = reason("a queued collective"), reason("a queued copy")
 _BETWEEN_NODES = reason("between the kernels of a CUDA graph")
+WAIT_IN_GRAPH = reason("a wait in the launch of a CUDA graph")
 _STARTING = reason("starting kernels that were already queued")
 _NO_LAUNCH = reason("the operation has no launch record")
 _NO_LINKS = reason("no call was linked to a GPU operation")
 _NO_OPERATION = reason("no GPU operation")
+LONG_IN_GRAPH_NS = (
+    1_000_000  # starting a graph's next kernel takes microseconds: this waits for something else
+)
 START_UP_NS = 100_000  # from the launch call to the operation's start; longer: it waited for something else
 
 _CLASSES = np.arange(len(Call))
@@ -240,10 +244,14 @@ def _dependency_reasons(
     short = gaps.end - gaps.start < START_UP_NS
     collective = among(gaps.next_operation, trace.collective_kernels)
     copy = trace.events.kind[following] == EventKind.MEMCPY
+    launch = np.maximum(gaps.launch, 0)
+    by_graph = (gaps.launch >= 0) & (calls_of(trace)[trace.events.name[launch]] == Call.GRAPH_LAUNCH)
+    long = gaps.end - gaps.start >= LONG_IN_GRAPH_NS
     return np.select(
-        [same_graph | in_graph, short, collective, copy],
+        [(same_graph | in_graph) & ~long, by_graph & long, short, collective, copy],
         [
             culprits.index_of(_BETWEEN_NODES),
+            culprits.index_of(WAIT_IN_GRAPH),
             culprits.index_of(_STARTING),
             culprits.index_of(QUEUED_COLLECTIVE),
             culprits.index_of(QUEUED_COPY),
