@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -10,10 +11,11 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from parsers.model.names.kernels import kernel_name
+from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.facts.host_language import is_python
+from rules.analysis.facts.host_language import Audience, is_python, program_of
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
@@ -23,12 +25,16 @@ from rules.kernels.gpu_peaks import peaks_of
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
-from rules.wording.words import ours
+from rules.wording.words import Words, ours
 
 I64 = npt.NDArray[np.int64]
 
 # Peak TF32 rate over peak FP64 tensor rate, from NVIDIA's data sheets: A100 156/19.5, H100 495/67.
 USUAL_RATIO = 8.0
+HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
+MOSTLY = 0.5
+FIRST_WITH_TF32 = (8, 0)  # Ampere
+_VECTOR = re.compile(r"gemv|dot_kernel|gemmSN|reduce_1Block", re.IGNORECASE)
 
 _CODE = """array = numpy.load("features.npy").astype(numpy.float32)   # numpy makes float64 unless told otherwise
 batch = torch.from_numpy(array)
@@ -55,7 +61,8 @@ Why it costs time
 
 How it decides
     By the kernels' names (dgemm, d884, f64, double), in programs that run Python. The ceiling is the time of these
-    kernels, less what they would still need at the peak rate of TF32.
+    kernels, less what they would still need at the peak rate of TF32 (before Ampere: FP32); products with a vector,
+    which memory limits, become at most twice as fast.
 
 What to try
     Convert the input and the model to float32, or use mixed precision. See where the first float64 tensor comes
@@ -75,8 +82,8 @@ When it is wrong
             return
         events = found[worst]
         busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
-        ratio = _ratio(trace, worst)
-        ceiling = int(length(busy) * (1 - 1 / ratio))
+        ratio, vectors = _ratio(trace, worst), _vector_share(trace, events)
+        ceiling = int(length(busy) * (vectors * (1 - 1 / HALF_THE_BYTES) + (1 - vectors) * (1 - 1 / ratio)))
         if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         longest = kernel_name(trace.name(int(events[np.argmax(durations(trace, events))])))
@@ -90,15 +97,16 @@ When it is wrong
             ),
             account=(
                 f"{counted(analysis, len(events), 'matrix product')} calculate with 64-bit numbers: "
-                f"{part_of_step(analysis, length(busy))}. The longest is {shortened(longest, 90)}. In TF32 on the "
-                + ours("$tensor cores they would be up to ")
-                + f"{ratio:.3g} times faster."
+                f"{part_of_step(analysis, length(busy))}. The longest is {shortened(longest, 90)}. "
+                + _what_it_gives(trace, worst, ratio, vectors)
             ),
             remedies=(
                 "Find where the first float64 tensor comes from (often a numpy array), and convert it: .float() or "
-                "dtype=torch.float32.",
-                'Then allow TF32, torch.set_float32_matmul_precision("high"), or use mixed precision '
-                "(torch.autocast).",
+                "dtype=torch.float32."
+                if program_of(trace) is Audience.PYTORCH
+                else "Find where the first 64-bit array comes from (numpy's default), and convert it: "
+                "array.astype(numpy.float32).",
+                *_THEN[_has_tf32(trace, worst) and vectors < MOSTLY],
             ),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
@@ -110,6 +118,37 @@ When it is wrong
             unknown=("Whether the computation needs double precision.",),
             confidence="medium",
         )
+
+
+_THEN: dict[bool, tuple[str, ...]] = {
+    True: (
+        'Then allow TF32, torch.set_float32_matmul_precision("high"), or use mixed precision (torch.autocast).',
+    ),
+    False: (),
+}
+
+
+def _what_it_gives(trace: Trace, device: int, ratio: float, vectors: float) -> Words:
+    if vectors >= MOSTLY:
+        return (
+            "They are products of a matrix and a vector, which memory limits: 32-bit numbers have half the bytes, so "
+            "they would be at most twice as fast."
+        )
+    if _has_tf32(trace, device):
+        return "In TF32 on the " + ours("$tensor cores they would be up to ") + f"{ratio:.3g} times faster."
+    return f"In FP32 they would be up to {ratio:.3g} times faster."
+
+
+def _has_tf32(trace: Trace, device: int) -> bool:
+    capability = trace.devices[device].compute_capability
+    return capability is None or capability >= FIRST_WITH_TF32
+
+
+def _vector_share(trace: Trace, events: I64) -> float:
+    """The share of the time that is spent in products with a vector."""
+    times = durations(trace, events)
+    vectors = named(trace, events, lambda name: _VECTOR.search(name) is not None)
+    return float(times[vectors].sum() / max(times.sum(), 1))
 
 
 def _in_double(analysis: Analysis, device: int) -> I64:

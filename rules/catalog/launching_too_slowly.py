@@ -22,6 +22,7 @@ from rules.analysis.idle.lost_time import IdleTime
 from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
+from rules.wording.engine_advice import launch_advice
 from rules.wording.phrases import counted, part_of_step, share
 from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
 
@@ -193,6 +194,8 @@ def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> Wor
 
 
 def _advice(analysis: Analysis, facts: _Launches, culprit: Culprit) -> tuple[Words, ...]:
+    if ready := launch_advice(analysis.trace):
+        return ready
     advice: list[Words] = []
     if facts.optimizer_share > 0.25:
         advice.append(

@@ -9,6 +9,7 @@ from parsers.model.units import percent, rate
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.memory_bound import MemoryBound, memory_bound
+from rules.analysis.facts.software import is_compiled
 from rules.analysis.facts.traffic import pointwise_traffic
 from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Need, rule, severity_of
@@ -106,7 +107,11 @@ When it is wrong
                 names_culprit=attention,
             ),
             account=f"{_explanation(analysis, worst, length(busy), ceiling)} {measured}".strip(),
-            remedies=with_native(_NATIVE_ADVICE, _OF_ATTENTION if attention else _OF_CHAINS, _JAX_ADVICE),
+            remedies=with_native(
+                _NATIVE_ADVICE,
+                _OF_ATTENTION if attention else _OF_CHAINS[1:] if is_compiled(trace) else _OF_CHAINS,
+                _JAX_ADVICE,
+            ),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=Culprit(

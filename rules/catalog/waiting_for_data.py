@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.idle.beneath import beneath
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
@@ -77,15 +78,17 @@ When it is wrong
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         culprit = waiting.culprit
-        loader = is_loader(culprit.name)
+        loader, below = is_loader(culprit.name), beneath(waiting)
         yield idle_finding(
             self,
             waiting,
             what="The GPU waits for data",
-            account=_explanation(analysis, waiting),
+            account=_explanation(analysis, waiting) + below.text,
             remedies=with_native(_NATIVE_ADVICE, _advice(culprit.name, loader), _JAX_ADVICE),
             example=for_pytorch(_LOADER_CODE if loader else _REGION_CODE),
-            unknown=(
+            unknown=()
+            if below
+            else (
                 f"What inside {culprit.text} is slow. Record with stacks (with_stack=True), or put record_function "
                 "regions around reading, decoding and collating.",
             ),

@@ -10,16 +10,19 @@ from parsers.model.names.calls import Call, call_of
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import host_code
+from rules.analysis.facts.software import is_compiled
+from rules.analysis.idle.beneath import beneath
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
 from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
-from rules.wording.host_work import advice_by_name
+from rules.wording.host_work import advice_by_name, is_compilation
 from rules.wording.phrases import share, shares
 from rules.wording.words import Words, for_native, for_python, ours, with_native
 
+MOSTLY_COMPILING = 0.5  # of the waiting
 MOST_OF_IT = 0.8  # of the waiting: then one culprit is all that needs saying
 
 _CODE = """from concurrent.futures import ThreadPoolExecutor
@@ -68,19 +71,24 @@ When it is wrong
         waiting = IdleTime(analysis, Cause.HOST)
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
-        culprit = waiting.culprit
+        culprit, below = waiting.culprit, beneath(waiting)
+        compiling = sum(each.ns for each in waiting.blames if is_compilation(each.culprit))
+        recompiles = analysis.steps_in_window > 1 and compiling >= MOSTLY_COMPILING * waiting.worst_ns
         yield idle_finding(
             self,
             waiting,
-            what=f"The GPU waits for {host_code(trace)}",
-            account=_explanation(analysis, waiting),
+            what="The model is compiled again" if recompiles else f"The GPU waits for {host_code(trace)}",
+            account=_explanation(analysis, waiting) + below.text + (_RECOMPILES if recompiles else ""),
             remedies=with_native(
-                _NATIVE_ADVICE,
-                (*_advice(culprit, waiting.inside_culprit()), *_advice_by_steps(waiting)),
+                _NATIVE_ADVICE[1:] if below else _NATIVE_ADVICE,
+                (*_advice(culprit, waiting.inside_culprit(), is_compiled(trace)), *_advice_by_steps(waiting)),
                 _JAX_ADVICE,
             ),
             example=for_python(_CODE),
-            unknown=("" if is_call(culprit) else _UNKNOWN_OF_NATIVE, _cannot_tell(trace, culprit)),
+            unknown=()
+            if below
+            else ("" if is_call(culprit) else _UNKNOWN_OF_NATIVE, _cannot_tell(trace, culprit)),
+            category=Category.RECOMPILATION if recompiles else None,
         )
 
 
@@ -127,7 +135,7 @@ def _advice_by_steps(waiting: IdleTime) -> tuple[Words, ...]:
     )
 
 
-def _advice(culprit: Culprit, launches: int) -> tuple[Words, ...]:
+def _advice(culprit: Culprit, launches: int, compiled: bool) -> tuple[Words, ...]:
     if (known := advice_by_name(culprit)) and not is_call(culprit):
         return known
     if any("optimizer" in name.lower() for name in culprit.names):
@@ -142,19 +150,13 @@ def _advice(culprit: Culprit, launches: int) -> tuple[Words, ...]:
                 f"Find out why {culprit.name} takes long on the CPU: first use, tensors that lie on the CPU, or "
                 "very many small ones."
             ),
-            for_python(
-                "Compile the code around it (torch.compile), so that many operators become one launch."
-            ),
+            *(() if compiled else (_COMPILE_AROUND,)),
         )
     if launches:
         return (
             f"Find what {culprit.text} does between its launches: hooks, bookkeeping, graph breaks, conversions on the "
             "CPU.",
-            for_python(
-                ours(
-                    "Compile it (torch.compile) or capture it as a $CUDA graph, so that Python is not in between."
-                )
-            ),
+            *(() if compiled else (_COMPILE,)),
         )
     return (
         f"Run {culprit.text} in a worker process or a thread that prepares the next step, off the critical path.",
@@ -162,6 +164,15 @@ def _advice(culprit: Culprit, launches: int) -> tuple[Words, ...]:
     )
 
 
+_COMPILE_AROUND = for_python(
+    "Compile the code around it (torch.compile), so that many operators become one launch."
+)
+_COMPILE = for_python(
+    ours("Compile it (torch.compile) or capture it as a $CUDA graph, so that Python is not in between.")
+)
+_RECOMPILES = (
+    " torch.compile runs in steady steps: usually the shapes of its inputs change from step to step."
+)
 _JAX_ADVICE = (
     "Launch the next step before this work: JAX runs ahead of the GPU as long as nobody reads a result.",
     "To see what runs there, record Python's frames too (python_tracer_level=1), or put jax.profiler.TraceAnnotation "
@@ -172,7 +183,7 @@ _NATIVE_ADVICE = (
         "Find out what runs there: put $NVTX ranges ($nvtxRangePushA) around the parts of a step, or sample the CPU "
         "($SampleTheCpu)."
     ),
-    "Then move it to another thread, or launch the next work for the GPU before it.",
+    "Move it to another thread, or launch the next work for the GPU before it.",
 )
 _UNKNOWN_OF_NATIVE = for_native(ours("What the CPU does there: record $NVTX ranges or CPU samples."))
 _OF_CALLS = (

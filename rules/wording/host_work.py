@@ -8,7 +8,8 @@ from rules.culprit import Culprit
 from rules.wording.words import Words, for_python
 
 _COMPILING = re.compile(
-    r"dynamo|inductor|torch.?compile|compiledfxgraph|compile_fx|async_compile|autotun|triton.{0,80}?compil|aot_|fx_codegen",
+    r"dynamo|inductor(?!_root)|torch.?compile(?!d region)|compile_fx|async_compile|autotun|triton.{0,80}?compil|aot_|"
+    r"fx_codegen|Scheduler\.codegen|GraphLowering|joint_graph|convert_frame|compile_inner|CompileContext",
     re.IGNORECASE,
 )
 _SAVING = re.compile(
@@ -76,3 +77,8 @@ _ADVICE: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
 def advice_by_name(culprit: Culprit) -> tuple[Words, ...]:
     """What usually helps against work of the names that a culprit has; nothing where they say nothing."""
     return next((advice for pattern, advice in _ADVICE if any(map(pattern.search, culprit.names))), ())
+
+
+def is_compilation(culprit: Culprit) -> bool:
+    """Whether a culprit is work of torch.compile, by its names."""
+    return any(map(_COMPILING.search, culprit.names))

@@ -95,6 +95,7 @@ _TERMS = {
         "Use",
     ),
 }
+_OF_CUDA = (Audience.NATIVE, Audience.ARRAYS)
 _AS_HIP = re.compile(r"\Acuda(?=[A-Z])")
 _TERM = re.compile(r"\$([A-Za-z_]\w*)")
 
@@ -124,8 +125,8 @@ def ours(words: str) -> Text:
 
 
 def for_python(words: Words) -> Text:
-    """For readers whose program is Python."""
-    return Text(_parts(words), tuple(each for each in Audience if each.is_python))
+    """For readers whose program is Python that builds on a framework."""
+    return Text(_parts(words), tuple(each for each in Audience if each not in _OF_CUDA))
 
 
 def for_pytorch(words: Words) -> Words:
@@ -139,8 +140,8 @@ def for_jax(words: Words) -> Text:
 
 
 def for_native(words: Words) -> Text:
-    """For readers whose program is not Python."""
-    return Text(_parts(words), (Audience.NATIVE,))
+    """For readers whose program is not Python, or calls CUDA's libraries from Python."""
+    return Text(_parts(words), _OF_CUDA)
 
 
 def with_native(

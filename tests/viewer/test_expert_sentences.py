@@ -93,6 +93,67 @@ EXPECTED = [
     Expected(
         "rocm/matmul_result.rpd", "Only first use was recorded", ("hipModuleLoadData",), ("waits for Python",)
     ),
+    Expected(
+        "ncu/Gardenia*",
+        "3 profiled kernels, and no verdict: their throughput was not measured",
+        ("--section SpeedOfLight", "Checked and quiet: kernel-fp64 Not"),
+        ("worth fixing first",),
+    ),
+    Expected(
+        "ncu/Olajide*",
+        "limited by compute (97 % compute, memory not measured)",
+        ("kernel-atomics",),
+        ("fault",),
+    ),
+    Expected("ncu/brycelelbach*", "scattered memory accesses"),
+    Expected(
+        "../real/power.query.csv",
+        "busy 65 % of the time",
+        ("its power limit 69 %",),
+        ("100 % idle",),
+    ),
+    Expected("../smi/dmon.txt", "GPU 0 over 401 s: busy 1.8 % of the time", ("685 W",)),
+    Expected(
+        "chrome/*negative_queue*",
+        "Queued work waits for something unrecorded: ",
+        ("gaps in the launch of a graph, the longest 64", "64 % 689 ms between queued operations"),
+    ),
+    Expected(
+        "chrome/*owlv2*",
+        "The GPU waits for data: 51 %",
+        ("scipy/ndimage/_interpolation.py(739): zoom", "num_workers=0"),
+        ("record with stacks",),
+    ),
+    Expected(
+        "chrome/*xdit*",
+        "The CPU launches too slowly: 33 %",
+        ("software: xDiT, Diffusers", "compiled already", "inductor"),
+        ("where: execute_diffusion", "run execute_diffusion", "model is compiled anew"),
+    ),
+    Expected(
+        "chrome/*timesformer*",
+        "The GPU waits for Python: 58 %",
+        ("preprocess", "software: Transformers, PyTorch"),
+    ),
+    Expected(
+        "nsys/*saxpy*",
+        "The GPU waits for the CPU: 66 %",
+        ("main (66 %)", "std::abs(double)", "software: CUDA, MPI"),
+        ("DataLoader", "sample the CPU", "torch.profiler"),
+    ),
+    Expected(
+        "nsys/*power_iteration*",
+        "",
+        ("software: CuPy", "_Py_dg_dtoa", "at most twice as fast", "array.astype"),
+        ("TF32", "waits for data", "DataLoader", "torch.autocast", "32.4 times"),
+    ),
+    Expected(
+        "../real/jax_compiled.trace.json.gz",
+        "",
+        ("software: JAX", "np.asarray"),
+        ("torch", "cudaEventSync"),
+    ),
+    Expected("chrome/*b200*", "", ("software: vLLM", "--enforce-eager"), ("DistributedDataParallel",)),
 ]
 
 

@@ -11,6 +11,7 @@ from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cost import idle_cost
+from rules.analysis.facts.software import software_of
 from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
 from rules.wording.memory import memory_lines
@@ -65,6 +66,8 @@ def _about(trace: Trace, analysis: Analysis) -> list[str]:
     lost = f", {quality.quarantined:,} set aside" if quality.quarantined else ", all kept"
     what = "rows" if _is_results(trace) else "events"
     lines = [names, f"{quality.events_read:,} {what}{lost}"]
+    if software := software_of(trace):
+        lines.append(f"software: {', '.join(software)}")
     t0, t1 = analysis.window
     if t1 > t0:
         lines.append(f"analysed: {duration(t1 - t0)}, {analysis.window_text}")

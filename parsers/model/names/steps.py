@@ -20,6 +20,20 @@ _SEPARATORS = " \t\n\r\f\v_#:.-/=(["  # may stand before a number at the end of 
 _LONGEST_NUMBER = 18  # digits
 
 
+# How serving engines and trainers name one iteration: the same for all sizes of a batch.
+_OF_ENGINES = (
+    ("engine step", re.compile(r"^execute_(\w*_)?context_\d+\(.*\)_generation_\d+\(")),  # vLLM, SGLang
+    ("scheduler step", re.compile(r"^step\[[A-Z_]+ bs=\d+")),  # SGLang
+    ("executor step", re.compile(r"^\[Executor\] _forward_step \d+")),  # TensorRT-LLM
+    ("training batch", re.compile(r"^\[pl\]\[profile\]run_training_batch")),  # Lightning
+)
+
+
+def engine_step(name: str) -> str:
+    """What a serving engine's or trainer's own name for one iteration stands for; empty for other names."""
+    return next((stem for stem, pattern in _OF_ENGINES if pattern.search(name)), "")
+
+
 def is_profiler_step(name: str) -> bool:
     """Whether a range is the mark that PyTorch's profiler itself makes for a step."""
     return _PROFILERS.match(name) is not None

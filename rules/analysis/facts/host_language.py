@@ -6,11 +6,14 @@ import re
 from enum import StrEnum
 
 from parsers.model import EventKind, Trace, derived
+from rules.analysis.facts.software import software_of
 
 _PYTHON = re.compile(r"python|jupyter|ipython|torchrun|pt_main_thread", re.IGNORECASE)
 _PYTORCH_KERNEL = re.compile(r"at::native|triton_|c10::")
 _PYTORCH = re.compile(r"at::native|c10::|aten::|torch")
 _JAX = re.compile(r"PjitFunction\(|jax\.Array|hlo_module=jit|jax/_src/")
+
+_OF_ARRAYS = frozenset(("CuPy", "RAPIDS"))
 
 
 class Audience(StrEnum):
@@ -18,6 +21,7 @@ class Audience(StrEnum):
 
     PYTORCH = "PyTorch"
     JAX = "JAX"
+    ARRAYS = "arrays"  # CuPy and RAPIDS: Python that calls CUDA's libraries
     OTHER_PYTHON = "Python"
     NATIVE = "native"
 
@@ -33,7 +37,9 @@ def program_of(trace: Trace) -> Audience:
         return Audience.NATIVE
     if any(map(_PYTORCH.search, trace.strings)):
         return Audience.PYTORCH
-    return Audience.JAX if any(map(_JAX.search, trace.strings)) else Audience.OTHER_PYTHON
+    if any(map(_JAX.search, trace.strings)):
+        return Audience.JAX
+    return Audience.ARRAYS if _OF_ARRAYS & set(software_of(trace)) else Audience.OTHER_PYTHON
 
 
 def is_python(trace: Trace) -> bool:

@@ -21,6 +21,11 @@ _FOREIGN_FRAME = re.compile(
 )
 
 
+def is_users_frame(name: str) -> bool:
+    """Whether a frame is neither PyTorch's nor Python's own."""
+    return not _FOREIGN_FRAME.match(name)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class UserFrames:
     """The user's own frames of one thread, one column of events by start for each depth; none without stacks."""
@@ -35,9 +40,7 @@ class UserFrames:
         events = threads.events(thread)
         frames = events[table.kind[events] == EventKind.PYTHON]
         distinct, inverse = np.unique(table.name[frames], return_inverse=True)
-        own = np.fromiter(
-            (not _FOREIGN_FRAME.match(trace.strings[name]) for name in distinct), bool, len(distinct)
-        )
+        own = np.fromiter((is_users_frame(trace.strings[name]) for name in distinct), bool, len(distinct))
         frames = frames[own[inverse]]
         rows = [frames[table.depth[frames] == depth] for depth in np.unique(table.depth[frames]).tolist()]
         rows = [row[np.argsort(table.start[row], kind="stable")] for row in rows]

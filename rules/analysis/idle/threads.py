@@ -34,6 +34,7 @@ READ_BACKS = (
     "aten::allclose",
 )
 _OF_THE_PROGRAM = (RegionRole.USER, RegionRole.INPUT, RegionRole.STEP)
+SPANS_ALL = 0.9  # of the time from the first to the last GPU operation
 MOST_DRIVERS = 32  # threads of one process looked at for one device, those with most launches first
 
 
@@ -63,12 +64,13 @@ class ThreadActivity:
     @cached_property
     def regions(self) -> Innermost:
         """Ranges of the user's code and of the framework, steps left out."""
-        return self._of(self._region & (self._role != RegionRole.STEP))
+        return self._of(self._region & ~self._spans_all & (self._role != RegionRole.STEP))
 
     @cached_property
     def user_regions(self) -> Innermost:
         """The same without the framework's."""
-        return self._of(self._region & np.isin(self._role, (RegionRole.USER, RegionRole.INPUT)))
+        users = np.isin(self._role, (RegionRole.USER, RegionRole.INPUT))
+        return self._of(self._region & ~self._spans_all & users)
 
     @cached_property
     def inputs(self) -> Innermost:
@@ -117,6 +119,17 @@ class ThreadActivity:
     @property
     def _region(self) -> npt.NDArray[np.bool_]:
         return np.asarray(self._kind == EventKind.REGION)
+
+    @cached_property
+    def _spans_all(self) -> npt.NDArray[np.bool_]:
+        """What spans nearly all that was recorded names no culprit where operators or frames beneath it do."""
+        if not np.isin(self._kind, (EventKind.CPU_OP, EventKind.PYTHON)).any():
+            return np.zeros(len(self.events), bool)
+        operations = self.trace.gpu_operations
+        if not len(operations):
+            return np.zeros(len(self.events), bool)
+        whole = self.trace.events.end[operations].max() - self.trace.events.start[operations].min()
+        return np.asarray(durations(self.trace, self.events) >= SPANS_ALL * whole)
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from parsers.model.names.collectives import is_communication_range
-from parsers.model.names.steps import numbered, says_step
+from parsers.model.names.steps import engine_step, numbered, says_step
 
 
 class RegionRole(IntEnum):
@@ -33,7 +33,7 @@ _INPUT_WORDS = re.compile(
     r"(data|batch|batches|input|inputs|sample|samples|image|images|example|examples)|"
     r"load|loading|input|inputs|fetch|fetching|prefetch|preprocess|preprocessing|pre_process\w*|preproc|"
     r"augment|augmentation|augmentations|collate|decode_(image|images|jpeg|video|audio)|read_(file|files|images)|"
-    r"next_?batch|batch_?load\w*|batch_prep\w*|dataprep|data_?wait|io|ingest)(?![a-z])",
+    r"next_?batch|batch_?load\w*|batch_prep\w*|dataprep|data_?wait|ingest)(?![a-z])",
     re.IGNORECASE,
 )
 _NOT_INPUT = re.compile(
@@ -75,7 +75,7 @@ def role_of(name: str) -> RegionRole:
         return RegionRole.COMMUNICATION
     if _FRAMEWORK.search(name):
         return RegionRole.FRAMEWORK
-    if says_step(name):
+    if says_step(name) or engine_step(name):
         return RegionRole.STEP
     if is_input(name):
         return RegionRole.INPUT

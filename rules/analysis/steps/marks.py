@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model.names.steps import numbered
+from parsers.model.names.steps import engine_step, numbered
 
 _WORD = re.compile(
     r"(?<![a-z])(step|iter|iteration|batch|request|inference|token|decode|prefill|generate|generation|sample|frame|"
@@ -23,13 +23,6 @@ _NEVER = re.compile(
     re.IGNORECASE,
 )
 _COARSE = re.compile(r"epoch|episode", re.IGNORECASE)
-# How serving engines and trainers name one iteration: the same for all sizes of a batch.
-_STATED = (
-    ("engine step", re.compile(r"^execute_(\w*_)?context_\d+\(.*\)_generation_\d+\(")),  # vLLM, SGLang
-    ("scheduler step", re.compile(r"^step\[[A-Z_]+ bs=\d+")),  # SGLang
-    ("executor step", re.compile(r"^\[Executor\] _forward_step \d+")),  # TensorRT-LLM
-    ("training batch", re.compile(r"^\[pl\]\[profile\]run_training_batch")),  # Lightning
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +46,8 @@ class Mark:
 
 def mark_of(name: str) -> Mark | None:
     """The mark of a region by its name; None for regions that are no steps."""
-    for stem, pattern in _STATED:
-        if pattern.search(name):
-            return Mark(stem, stated=True)
+    if stem := engine_step(name):
+        return Mark(stem, stated=True)
     if _NEVER.search(name):
         return None
     parts = numbered(name)

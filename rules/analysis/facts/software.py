@@ -1,0 +1,64 @@
+"""Which software was recorded, by names of frames, operators, regions, kernels and calls."""
+
+from __future__ import annotations
+
+import re
+
+from parsers.model import Trace, derived
+
+# In the order in which they are told: what the user started first, what it stands on after that.
+_SIGNS = (
+    ("SGLang", r"\bsglang[/.\\]|\bsgl_(kernel|hip)|^step\[(EXTEND|DECODE|MIXED)\b"),
+    ("vLLM", r"\bvllm[/.\\]|\bvllm::|^_C_cache_ops::"),
+    ("TensorRT-LLM", r"\btensorrt_llm[/.\\]|^\[Executor\] _forward_step"),
+    ("Triton Inference Server", r"tritonserver|TRITONBACKEND_"),
+    ("TensorRT", r"nvinfer|^TensorRT:|ExecutionContext::enqueue"),
+    ("xDiT", r"\bxfuser[/.\\]|\bxdit\b|^execute_diffusion_"),
+    ("Diffusers", r"\bdiffusers[/\\]"),
+    ("DeepSpeed", r"\bdeepspeed[/.\\]|^DeepSpeed"),
+    ("Megatron", r"\bmegatron[/.\\]"),
+    ("Lightning", r"^\[pl\]\[|\blightning[/\\]|pytorch_lightning"),
+    ("Transformers", r"\btransformers[/\\]"),
+    ("FSDP", r"^FSDP::|FullyShardedDataParallel|fsdp[/\\]_fully_shard"),
+    ("DistributedDataParallel", r"^DistributedDataParallel\."),
+    ("JAX", r"\bjax[/\\]|^jit\(|^PjitFunction|pjrt_|^jit_\w+\("),
+    ("TensorFlow", r"\btensorflow[/\\]|^tf\.|TfrtCpu"),
+    ("CuPy", r"^cupy_|cupy_backends"),
+    ("RAPIDS", r"\b(cudf|cuml|cugraph|rmm)(::|[/\\])"),
+    ("PyTorch", r"^aten::|\bat::native::|^torch[/\\]|^autograd::engine"),
+    ("OpenMP offloading", r"^__omp_offloading"),
+    ("OpenACC", r"^acc_|_gpu__\d+_gpu$"),
+    ("Kokkos", r"\bKokkos::"),
+    ("MPI", r"^MPI_[A-Z]"),
+)
+_ANY = re.compile("|".join(f"(?P<s{number}>{pattern})" for number, (_, pattern) in enumerate(_SIGNS)))
+_CUDA, _HIP = re.compile(r"cu(da)?[A-Z]\w+\Z"), re.compile(r"hip[A-Z]\w+\Z")
+_FRAMEWORKS = frozenset(name for name, _ in _SIGNS) - {"MPI"}
+_COMPILED = re.compile(
+    r"CompiledFxGraph|Torch-Compiled Region|^triton_(poi|red|per)_fused|inductor[/\\]|^jit_"
+)
+
+
+@derived
+def software_of(trace: Trace) -> tuple[str, ...]:
+    """The names of what is recognised; "CUDA" or "HIP" alone where a program uses nothing else that is known."""
+    found: set[int] = set()
+    calls = {"CUDA": False, "HIP": False}
+    for text in trace.strings:
+        match = _ANY.search(text)
+        if match and match.lastgroup:
+            found.add(int(match.lastgroup[1:]))
+        elif _CUDA.match(text):
+            calls["CUDA"] = True
+        elif _HIP.match(text):
+            calls["HIP"] = True
+    names = [name for number, (name, _) in enumerate(_SIGNS) if number in found]
+    if not _FRAMEWORKS & set(names):
+        names = [*(name for name, made in calls.items() if made), *names]
+    return tuple(names)
+
+
+@derived
+def is_compiled(trace: Trace) -> bool:
+    """Whether the program runs code that torch.compile or XLA made: then nobody needs to be told to compile it."""
+    return any(map(_COMPILED.search, trace.strings))

@@ -1,0 +1,81 @@
+"""What the waiting thread was in while a GPU idled, by Python frames and by samples of the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import EventKind
+from parsers.model.units import percent
+from rules.analysis.arithmetic.intervals import contains, measure
+from rules.analysis.idle.frames import is_users_frame
+from rules.analysis.idle.lost_time import IdleTime
+from rules.wording.phrases import listed
+
+MOST_OF_IT = 0.6  # of the idle time: then the frame says what it is
+LEAST_SAMPLES = 20
+LEAST_SHARE = 0.03  # of the samples
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Beneath:
+    """``frame``: the deepest function of Python that holds most of the time; ``samples``: functions met most often."""
+
+    frame: str = ""
+    frame_share: float = 0.0
+    samples: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """A sentence that follows others; empty where the recording has neither."""
+        if self.frame:
+            return f" {percent(self.frame_share)} of this time is {self.frame}."
+        if self.samples:
+            met = listed([f"{name} ({percent(part)})" for name, part in self.samples])
+            return f" Samples of the CPU meanwhile: {met}."
+        return ""
+
+    def __bool__(self) -> bool:
+        return bool(self.frame or self.samples)
+
+
+def beneath(waiting: IdleTime) -> Beneath:
+    """What lies beneath one cause of idle time on the thread that drives the worst GPU."""
+    analysis = waiting.analysis
+    trace, table = analysis.trace, analysis.trace.events
+    main = analysis.threads.drivers(waiting.device)[1]
+    starts, ends = waiting.intervals
+    whole = int((ends - starts).sum())
+    if main < 0 or not whole:
+        return Beneath()
+    events = analysis.threads.events(main)
+    frames = events[table.kind[events] == EventKind.PYTHON]
+    if len(frames):
+        names = table.name[frames]
+        spent = np.bincount(names, measure(waiting.intervals, table.start[frames], table.end[frames]))
+        depth = np.bincount(names, table.depth[frames]) / np.maximum(np.bincount(names), 1)
+        held = [
+            name
+            for name in np.flatnonzero(spent >= MOST_OF_IT * whole).tolist()
+            if spent[name] <= whole and is_users_frame(trace.strings[name])
+        ]
+        if held:
+            deepest = max(held, key=lambda name: depth[name])
+            return Beneath(trace.strings[deepest], float(spent[deepest]) / whole)
+    samples = events[table.kind[events] == EventKind.SAMPLE]
+    samples = samples[contains(waiting.intervals, table.start[samples])]
+    if len(samples) < LEAST_SAMPLES:
+        return Beneath()
+    counts = np.bincount(table.name[samples])
+    known = [
+        name
+        for name in np.argsort(-counts, kind="stable")[: 10 * MOST_NAMED].tolist()
+        if counts[name] >= LEAST_SHARE * len(samples) and not trace.strings[name].startswith("0x")
+    ]
+    return Beneath(
+        samples=tuple(
+            (trace.strings[name], float(counts[name]) / len(samples)) for name in known[:MOST_NAMED]
+        )
+    )

@@ -1,0 +1,44 @@
+"""What to try against slow launching in terms of the software that was recorded: its own flags come first."""
+
+from __future__ import annotations
+
+from parsers.model import Trace
+from rules.analysis.facts.software import is_compiled, software_of
+from rules.wording.words import Words, for_python, ours
+
+# Flags as the projects' documentation names them: docs.vllm.ai, docs.sglang.ai, nvidia.github.io/TensorRT-LLM.
+_OF_ENGINES: dict[str, tuple[Words, ...]] = {
+    "SGLang": (
+        ours(
+            "Let SGLang replay $CUDA graphs: no --disable-cuda-graph, and --cuda-graph-max-bs as large as its batches."
+        ),
+        "Keep the scheduler ahead of the GPU: no --disable-overlap-schedule.",
+    ),
+    "vLLM": (
+        ours(
+            "Let vLLM replay $CUDA graphs: no --enforce-eager, and sizes in --compilation-config that its batches have."
+        ),
+        "Give each step more tokens: --max-num-batched-tokens and --max-num-seqs.",
+    ),
+    "TensorRT-LLM": (
+        ours("Let TensorRT-LLM replay $CUDA graphs: cuda_graph_config with the batch sizes that occur."),
+        "Keep the executor ahead of the GPU: no disable_overlap_scheduler.",
+    ),
+}
+_OF_COMPILED: tuple[Words, ...] = (
+    for_python(
+        ours(
+            'The model is compiled already: mode="reduce-overhead" lets it replay $CUDA graphs, and '
+            "TORCH_LOGS=graph_breaks shows where Python still comes in between."
+        )
+    ),
+)
+
+
+def launch_advice(trace: Trace) -> tuple[Words, ...]:
+    """The advice for the recorded engine, or for a model that is compiled already; empty for others."""
+    software = software_of(trace)
+    for name, advice in _OF_ENGINES.items():
+        if name in software:
+            return advice
+    return _OF_COMPILED if is_compiled(trace) else ()
