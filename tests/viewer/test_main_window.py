@@ -372,6 +372,20 @@ def test_preferences_take_effect_when_accepted(window: MainWindow, qtbot: QtBot)
     assert Preferences().first_view == "all"
 
 
+def test_the_price_of_a_gpu_hour_makes_the_window_say_what_idle_gpus_cost(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    assert "GPU-hour" not in window.verdict.where.text()
+    window.acts.show_preferences()
+    (dialog,) = window.findChildren(PreferencesDialog)
+    dialog.price.setValue(2.5)
+    dialog.accept()
+    assert Preferences().cost_per_hour == 2.5
+    assert "at 2.50 a GPU-hour" in window.verdict.where.text()
+    window.preferences.cost_per_hour = None
+    assert Preferences().cost_per_hour is None
+
+
 def test_the_first_view_can_be_the_whole_run(window: MainWindow, trace: Trace, qtbot: QtBot) -> None:
     window.preferences.first_view = "all"
     window.document.show(trace)

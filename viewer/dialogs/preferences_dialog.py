@@ -9,6 +9,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
     QDialogButtonBox,
+    QDoubleSpinBox,
     QFormLayout,
     QPushButton,
     QTabWidget,
@@ -18,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from rules.thresholds import Thresholds
 from viewer.dialogs.threshold_form import ThresholdForm
-from viewer.kept.preferences import COLOR_MODES, FIRST_VIEWS, THEMES, Preferences
+from viewer.kept.preferences import COLOR_MODES, FIRST_VIEWS, HIGHEST_PRICE, THEMES, Preferences
 
 DIALOG_SIZE: Final = (640, 560)
 
@@ -37,6 +38,12 @@ class PreferencesDialog(QDialog):
         self.animate.setChecked(preferences.animate)
         self.keep_recent = QCheckBox("Remember opened files")
         self.keep_recent.setChecked(preferences.keep_recent)
+        self.price = QDoubleSpinBox()
+        self.price.setRange(0.0, HIGHEST_PRICE)
+        self.price.setDecimals(2)
+        self.price.setSpecialValueText("not set")
+        self.price.setToolTip("In any currency. With it, the window says what idle GPUs cost.")
+        self.price.setValue(preferences.cost_per_hour or 0.0)
         forget = QPushButton("Forget recent files")
         forget.clicked.connect(_forget_recent)
         form = QFormLayout()
@@ -48,6 +55,7 @@ class PreferencesDialog(QDialog):
         form.addRow("Motion", self.animate)
         form.addRow("Recent files", self.keep_recent)
         form.addRow("", forget)
+        form.addRow("A GPU-hour costs", self.price)
         buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
         )
@@ -76,6 +84,7 @@ class PreferencesDialog(QDialog):
         chosen.first_view = str(self.first_view.currentData())
         chosen.animate = self.animate.isChecked()
         chosen.keep_recent = self.keep_recent.isChecked()
+        chosen.cost_per_hour = self.price.value() or None
         chosen.thresholds = Thresholds(self.threshold_form.chosen())
         chosen.flush()
         super().accept()

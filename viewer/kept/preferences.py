@@ -17,6 +17,7 @@ COLOR_MODES: Final = {
     "stream": "Stream",
     "duration": "Duration",
 }
+HIGHEST_PRICE: Final = 1e6  # of a GPU-hour; more is a slip
 FIRST_VIEWS: Final = {"worst": "The worst place", "step": "One step", "all": "The whole run"}
 
 
@@ -79,6 +80,16 @@ class Preferences:
     @keep_recent.setter
     def keep_recent(self, value: bool) -> None:
         self._settings.setValue("keep_recent", value)
+
+    @property
+    def cost_per_hour(self) -> float | None:
+        """What one GPU costs for an hour, in the user's currency; None where it is not set."""
+        price = _number(str(self._settings.value("cost_per_hour", "")))
+        return price if price is not None and 0.0 < price < HIGHEST_PRICE else None
+
+    @cost_per_hour.setter
+    def cost_per_hour(self, value: float | None) -> None:
+        self._settings.setValue("cost_per_hour", "" if value is None else value)
 
     @property
     def thresholds(self) -> Thresholds:

@@ -265,6 +265,7 @@ class WindowActions(QObject):
         self.set_theme(self._parts.preferences.theme)
         self._parts.timeline.set_animated(self._parts.preferences.animate)
         self.set_color_mode(self._parts.preferences.color_mode)
+        self._parts.verdict.set_price(self._parts.preferences.cost_per_hour)
         self._parts.document.use_thresholds(self._parts.preferences.thresholds)
         self.fill_recent()
 

@@ -83,6 +83,7 @@ class MainWindow(QMainWindow):
         self.document.use_thresholds(self.preferences.thresholds)
         self.toolbar = ToolBar(self.document, self)
         self.verdict = VerdictStrip(self.document)
+        self.verdict.set_price(self.preferences.cost_per_hour)
         self.what_if = WhatIf(self.document)
         self.prediction = PredictionStrip(self.what_if)
         self.banner = Banner()
@@ -127,6 +128,7 @@ class MainWindow(QMainWindow):
             document=self.document,
             toolbar=self.toolbar,
             banner=self.banner,
+            verdict=self.verdict,
             timeline=self.timeline,
             start_page=self.start_page,
             diagnosis=self.diagnosis,

@@ -19,6 +19,7 @@ from viewer.window.predicted_lanes import PredictedLanes
 from viewer.window.searching import Searching
 from viewer.window.timeline_link import TimelineLink
 from viewer.window.toolbar import ToolBar
+from viewer.window.verdict import VerdictStrip
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Parts:
     document: Document
     toolbar: ToolBar
     banner: Banner
+    verdict: VerdictStrip
     timeline: TimelineView
     start_page: StartPage
     diagnosis: DiagnosisPanel

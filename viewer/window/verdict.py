@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy
 from parsers.model import Trace
 from parsers.model.names.devices import short_device_name
 from parsers.model.units import duration
+from rules.analysis.facts.cost import idle_cost
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.wording.promises import first_step, gain
 from rules.wording.verdict import (
@@ -43,6 +44,7 @@ class VerdictStrip(QWidget):
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._document = document
+        self._price: float | None = None
         self.setObjectName("verdict")
         self.setAutoFillBackground(True)
         self.sentence = Sentence("", pixels=theme.VERDICT_PX + 1, weight=QFont.Weight.DemiBold)
@@ -74,6 +76,11 @@ class VerdictStrip(QWidget):
         document.trace_changed.connect(lambda _: self._refresh())
         self._refresh()
 
+    def set_price(self, price: float | None) -> None:
+        """What one GPU costs for an hour: then the strip says what idle ones cost."""
+        self._price = price
+        self._say()
+
     def _refresh(self) -> None:
         self._say()
         self._fill_bars()
@@ -94,7 +101,10 @@ class VerdictStrip(QWidget):
             self.where.setText("")
             return
         self.sentence.setText(verdict(analysis, diagnosis).removesuffix("."))
-        self.where.setText(self._details(trace))
+        cost = idle_cost(analysis, self._price) if self._price else None
+        self.where.setText(
+            " ".join(filter(None, (self._details(trace), cost.text if cost is not None else "")))
+        )
 
     def _details(self, trace: Trace) -> str:
         diagnosis = self._document.diagnosis
