@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFontMetrics
+from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 
 from viewer.look import theme
@@ -53,12 +53,12 @@ def cell(table: TableView, row: int, column: int) -> str:
 @pytest.mark.parametrize("count", [7, 166_500, 166_500_123_456])
 def test_a_count_is_never_cut_while_a_name_can_give_way(table: TableView, count: int) -> None:
     table.set_frame(frame(count, family="embedding, gather, scatter"))
-    figures = QFontMetrics(theme.font(tabular=True))
+    figures = QFontMetricsF(theme.font(tabular=True))
     for column in (2, 3, 5):
         for row in range(3):
             needed = figures.horizontalAdvance(cell(table, row, column)) + 2 * CELL_PADDING
             assert table.columnWidth(column) >= needed, cell(table, row, column)
-    words = QFontMetrics(theme.font())
+    words = QFontMetricsF(theme.font())
     assert table.columnWidth(1) >= words.horizontalAdvance("embedding, gather, scatter") + 2 * CELL_PADDING
 
 

@@ -117,8 +117,18 @@ class LaneCanvas(QWidget):
             if first < self.offset:
                 self.scroll_to(first)
             elif placed.bottom > self.offset + self.room:
-                self.scroll_to(placed.bottom - self.room)
+                self.scroll_to(self._at_a_lane(placed.bottom - self.room, first))
         return True
+
+    def _at_a_lane(self, least: int, most: int) -> int:
+        """An offset of at least ``least`` at which the first lane is whole, below the heading that stays over it."""
+        layout = self.state.layout
+        for each in layout.scrolled:
+            kept = layout.heading_above(each.top)
+            offset = each.top - (kept[0].height if kept is not None else 0)
+            if least <= offset <= most:
+                return offset
+        return least
 
     def invalidate(self) -> None:
         """Paint the lanes anew."""

@@ -230,6 +230,18 @@ def test_a_selected_kernel_is_joined_to_its_launch_from_either_side(
     assert (picture(view)[100:] == accent).sum() > 20
 
 
+def test_a_lane_that_is_revealed_leaves_the_first_one_whole(view: TimelineView) -> None:
+    tops = {each.top for each in view.state.layout.scrolled}
+    last = view.state.layout.scrolled[-1]
+    for height in (150, 190, 230):
+        view.resize(view.width(), height)
+        view.canvas.scroll_to(0)
+        assert view.canvas.reveal_track(last.track.key)
+        offset = view.canvas.offset
+        assert offset in tops or offset == view.canvas.most_offset
+        assert last.bottom <= offset + view.canvas.room or last.top == offset
+
+
 def test_the_arrow_begins_where_the_call_begins(view: TimelineView, small_run: Trace) -> None:
     operation = kernel(small_run, 3)
     launch = int(small_run.links.launch_of(np.array([operation]))[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -262,17 +263,17 @@ class TableView(QTableView):
     def _fit_columns(self) -> None:
         """As wide as the title and the values, unless the user has chosen; names take what is left."""
         stretched, header = self._stretched(), self.horizontalHeader()
-        figures, words = QFontMetrics(theme.font(tabular=True)), self.fontMetrics()
+        figures, words = QFontMetricsF(theme.font(tabular=True)), QFontMetricsF(theme.font())
         for index, column in enumerate(self.rows.columns):
             if index == stretched:
                 continue
             metrics = words if column.show in LEFT else figures
             texts = [metrics.horizontalAdvance(text) for text in self.rows.widest_texts(index)]
             beside = {Show.SHARE: BAR_WIDTH, Show.FAMILY: 8}.get(column.show, 0)
-            value = min(max(texts, default=0), MOST_FITTED) + 2 * CELL_PADDING + beside
+            value = ceil(min(max(texts, default=0.0), MOST_FITTED)) + 2 * CELL_PADDING + beside + 1
             width = max(
                 column.width or _WIDTH.get(column.show, 140),
-                words.horizontalAdvance(column.title) + 30,
+                ceil(words.horizontalAdvance(column.title)) + 30,
                 value,
             )
             if header.sectionSize(index) in (self._widths[index], SHORT_SHARE, 0):
