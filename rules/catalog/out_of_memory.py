@@ -20,7 +20,7 @@ _CHECKPOINTED = 0.5  # of the activations at least, as torch.utils.checkpoint on
 _EIGHT_BIT = 0.75  # two moments of one byte each instead of four
 _LEAST_HELP = 0.1  # of what was asked for; less is not worth saying
 _CODE = """model.gradient_checkpointing_enable()                     # transformers; else torch.utils.checkpoint
-PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py    # against fragmentation
+os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"    # before torch is imported; against fragmentation
 # half the micro-batch, twice the gradient accumulation: the same step with half the activations"""
 
 

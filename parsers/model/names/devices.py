@@ -15,7 +15,9 @@ def device_name(trace: Trace, device: int) -> str:
 
 
 def short_device_name(trace: Trace, device: int) -> str:
-    """The same for narrow places: "rank 2" where that rank has one GPU only."""
+    """The same for narrow places: "rank 2" where that rank works on no other GPU."""
     rank = trace.devices[device].rank
-    alone = rank is not None and sum(each.rank == rank for each in trace.devices) == 1
-    return f"rank {rank}" if alone else device_name(trace, device)
+    others = (index for index, each in enumerate(trace.devices) if each.rank == rank and index != device)
+    if rank is None or any(len(trace.operations_of_device(index)) for index in others):
+        return device_name(trace, device)
+    return f"rank {rank}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from parsers.model import Device, Trace
+from parsers.model import Device, EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.calls import WORK_CALLS, Call, call_of
 from parsers.model.names.collectives import collective_of, is_collective_kernel, is_communication_range
@@ -127,10 +128,15 @@ def test_a_collective_is_named_alike_by_kernels_and_ranges() -> None:
     assert collective_of(kernel) == collective_of(range_) == "allreduce"
 
 
-def of_devices(*devices: Device) -> Trace:
+def of_devices(*devices: Device, idle: tuple[int, ...] = ()) -> Trace:
+    """One kernel on each, but for those that are idle."""
     builder = TraceBuilder()
     for device in devices:
-        builder.device(device)
+        index = builder.device(device)
+        if index not in idle:
+            lane = builder.lane(Lane(LaneKind.GPU_STREAM, "stream 7", device.rank, device=index, stream=7))
+            times = np.array([0]), np.array([1000])
+            builder.add(*times, builder.string("kernel"), lane, EventKind.KERNEL)
     return builder.build()
 
 
@@ -148,3 +154,5 @@ def test_a_gpu_is_called_by_its_number_and_by_its_rank_where_there_are_several()
         "rank 1, GPU 0",
         "rank 1, GPU 1",
     ]
+    listed_only = of_devices(Device(0, rank=0), Device(0, rank=1), Device(1, rank=1), idle=(2,))
+    assert short_device_name(listed_only, 1) == "rank 1"
