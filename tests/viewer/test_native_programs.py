@@ -24,13 +24,13 @@ from .conftest import MS, US, wait_until_ready
 
 @pytest.fixture
 def native() -> Trace:
-    """Six kernels of a C++ program, 10 ms of silence after each."""
+    """24 kernels of a C++ program, 10 ms of silence after each."""
     builder = TraceBuilder()
     device = builder.device(Device(0, "NVIDIA H200"))
     main = {"process": 1, "thread": 1, "process_name": "solver"}
     calls = builder.lane(Lane(LaneKind.CUDA_API, "solver calls", **main))
     stream = builder.lane(Lane(LaneKind.GPU_STREAM, "GPU 0 stream 7", device=device, stream=7))
-    launched = np.arange(6) * 11 * MS
+    launched = np.arange(24) * 11 * MS
     called = builder.add(
         launched, launched + 10 * US, builder.string("cudaLaunchKernel"), calls, EventKind.API
     )
