@@ -1,4 +1,4 @@
-"""The recording shows no run: a graph's capture, first use, hardly anything; or it begins with one long wait."""
+"""The recording shows no run: lost records, a capture, first use, hardly anything; or it begins with one long wait."""
 
 from __future__ import annotations
 
@@ -41,13 +41,14 @@ class WhatWasRecorded:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_OPERATIONS})
     explanation: ClassVar[str] = """
 What it found
-    The recording does not show the program at work: it shows a graph being captured, first use, or only a few
-    operations. Or it begins with one long wait, and what matters comes after it.
+    The recording does not show the program at work: GPU records are missing, or it shows a graph being captured, first
+    use, or only a few operations. Or it begins with one long wait, and what matters comes after it.
 
 Why it costs time
     It does not, or only once. But shares of such a recording say nothing about a run.
 
 How it decides
+    Missing records: of at least 100 launches made while the GPU was recorded, fewer than 70 % have an operation.
     A capture: at least half of the time lies between the calls that begin and end it, or in a region that says so.
     First use: at least half of the time the GPU idles in calls that are made for the first time and take more than
     1 ms, or that load code. Too little: fewer than 20 operations on the GPU, and nothing repeats. A long wait: where
@@ -164,7 +165,21 @@ def _first_use(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, t
     )
 
 
+def _lost_records(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    return (
+        Headline("GPU records are missing", f"{percent(subject.share)} of the launches"),
+        f"{subject.launches:,} launches made while the GPU was recorded have no operation, and {subject.operations:,} "
+        "operations are there: the profiler dropped its records, or they were removed from the file. The time between "
+        "those that are left is no idle time, so nothing is concluded from it.",
+        (
+            "Record fewer steps, or without stacks and shapes: then the profiler's buffers hold all of it.",
+            "Copy or export the recording again, if part of the file was lost on the way.",
+        ),
+    )
+
+
 _SAID = {
+    SubjectKind.LOST_RECORDS: _lost_records,
     SubjectKind.TOO_LITTLE: _too_little,
     SubjectKind.GRAPH_CAPTURE: _capture,
     SubjectKind.FIRST_USE: _first_use,

@@ -12,7 +12,9 @@ from rules import Diagnosis, Evidence, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.facts.clocks import clock_facts
+from rules.analysis.facts.completeness import completeness_of
 from rules.analysis.facts.cost import idle_cost
+from rules.analysis.facts.subject import SubjectKind, subject_of
 from rules.analysis.idle.causes import Cause
 from rules.memory.summary import MemorySummary, memory_of
 from rules.wording.verdict import gpus_that_ran
@@ -35,6 +37,7 @@ def as_json(
             for each in trace.inputs
         ],
         "quality": _quality(trace),
+        "completeness": _completeness(analysis),
         "window_ns": t1 - t0,
         "steps": [
             {
@@ -74,6 +77,17 @@ def _cost(analysis: Analysis, price: float | None) -> dict[str, Any]:
             "idle_cost_per_hour": cost.money_per_hour,
             "idle_gpu_hours_per_1000_steps": cost.per_1000_steps,
         }
+    }
+
+
+def _completeness(analysis: Analysis) -> dict[str, Any]:
+    """How much of what the launches say is there."""
+    found, subject = completeness_of(analysis.trace), subject_of(analysis)
+    return {
+        "launches": found.launches,
+        "launches_without_operation": len(found.lost),
+        "share": round(found.share, 4),
+        "lost_records": subject is not None and subject.kind is SubjectKind.LOST_RECORDS,
     }
 
 

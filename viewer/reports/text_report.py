@@ -10,6 +10,7 @@ from parsers.model.names.devices import device_name
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.completeness import completeness_of
 from rules.analysis.facts.cost import idle_cost
 from rules.analysis.facts.software import software_of
 from rules.fixes.plan import plan_of
@@ -92,12 +93,27 @@ def _without_gpu(trace: Trace) -> list[str]:
     """How to record what a timeline without any GPU work lacks; nothing for reports of kernels and logs."""
     if trace.kernels or not len(trace.events):
         return []
-    text = (
-        "Record the GPU as well: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), or "
-        "nsys profile --trace=cuda,nvtx. If it was recorded, the profiled part ran nothing on it, or another program "
-        "held the GPU's profiling interface."
-    )
+    launches = completeness_of(trace).launches
+    if any(note.kind in ("cut", "cut-off database", "damaged table") for note in trace.quality.notes):
+        text = (
+            "The recording stops in the middle, before anything that the GPU did: its file is cut off or damaged. "
+            "Copy it again, or record again and let the profiler finish writing."
+        )
+    elif launches:
+        text = (
+            f"{launches:,} launches, no kernel: the profiler lost its GPU records, or another program held the GPU's "
+            "profiling interface. Record fewer steps, and nothing else that profiles at the same time."
+        )
+    else:
+        text = _RECORD_THE_GPU
     return [*textwrap.wrap(text, WIDTH), ""]
+
+
+_RECORD_THE_GPU = (
+    "Record the GPU as well: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), or "
+    "nsys profile --trace=cuda,nvtx. If it was recorded, the profiled part ran nothing on it, or another program "
+    "held the GPU's profiling interface."
+)
 
 
 def _budgets(trace: Trace, analysis: Analysis) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a recording is of, where it is no run that could be judged: a capture, first use, or hardly anything."""
+"""What a recording is of, where it is no run to judge: lost records, a capture, first use, or hardly anything."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from rules.analysis.arithmetic.intervals import (
     length,
     union,
 )
+from rules.analysis.facts.completeness import completeness_of
 
 I64 = npt.NDArray[np.int64]
 
@@ -47,6 +48,7 @@ class SubjectKind(Enum):
     TOO_LITTLE = auto()
     GRAPH_CAPTURE = auto()
     FIRST_USE = auto()
+    LOST_RECORDS = auto()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +58,7 @@ class Subject:
     kind: SubjectKind
     share: float  # of the analysed time
     operations: int  # that the GPU ran
-    launches: int  # that were noted down and not run
+    launches: int  # that were noted down and not run, or whose operations are missing
     intervals: Intervals
     events: I64
 
@@ -67,7 +69,7 @@ def subject_of(analysis: Analysis) -> Subject | None:
     operations = trace.gpu_operations
     if not len(operations) or analysis.window_ns <= 0:
         return None
-    found = _capture(analysis)
+    found = _capture(analysis) or _lost_records(analysis)
     if found is None and analysis.steps_in_window < 2:
         found = _too_little(analysis) or _first_use(analysis)
     return found
@@ -81,6 +83,23 @@ def _too_little(analysis: Analysis) -> Subject | None:
     if len(operations) >= (FEWEST_OPERATIONS if fills else LEAST_OPERATIONS):
         return None
     return Subject(SubjectKind.TOO_LITTLE, 1.0, len(operations), 0, (none, none), none)
+
+
+def _lost_records(analysis: Analysis) -> Subject | None:
+    """Launches without operations: idle time between those that are left would be made of the missing ones."""
+    completeness = completeness_of(analysis.trace)
+    if not completeness.has_lost_records:
+        return None
+    none = np.empty(0, np.int64)
+    operations = len(analysis.trace.gpu_operations)
+    return Subject(
+        SubjectKind.LOST_RECORDS,
+        1.0 - completeness.share,
+        operations,
+        len(completeness.lost),
+        (none, none),
+        completeness.lost,
+    )
 
 
 def _capture(analysis: Analysis) -> Subject | None:

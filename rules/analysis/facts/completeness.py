@@ -1,0 +1,85 @@
+"""Whether the recording holds the GPU operations that its own launches say must have run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from parsers.model.names.calls import Call, calls_of
+from parsers.model.names.per_name import named
+
+I64 = npt.NDArray[np.int64]
+
+_ON_THE_HOST = "LaunchHostFunc"  # runs on a processor once the GPU gets there
+LEAST_LAUNCHES = 100  # fewer may all belong to work that the recording began or ended in
+LEAST_SHARE = 0.7  # recordings that lost nothing have an operation for more than nine of ten such launches
+MOST_ORPHANS = (
+    0.1  # of the kernels have no launch: with more, launches lack operations because links are missing
+)
+ONE_TO_ONE = 1.05  # operations of a linked launch; with more the links are guesses by time, which miss some
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Completeness:
+    """Launches of single kernels that were made while the GPU was recorded; ``lost`` are those without an operation."""
+
+    launches: int
+    lost: I64
+
+    @property
+    def share(self) -> float:
+        """The part of these launches that has its operation."""
+        return 1.0 - len(self.lost) / self.launches if self.launches else 1.0
+
+    @property
+    def has_lost_records(self) -> bool:
+        """Whether so many operations are missing that no share of time can be trusted."""
+        return self.launches >= LEAST_LAUNCHES and self.share < LEAST_SHARE
+
+
+def completeness_of(trace: Trace) -> Completeness:
+    """Counts launches between the first and the last operation of the GPU; all of them where it has none.
+
+    Launches of graphs run many operations or, while one is captured, none: they are not counted, nor is anything where
+    operations are not linked one to one, or many kernels have no launch either.
+    """
+    calls = trace.events.of_kind(EventKind.API)
+    launches = calls[calls_of(trace)[trace.events.name[calls]] == Call.LAUNCH]
+    launches = launches[~named(trace, launches, lambda name: _ON_THE_HOST in name)]
+    operations = trace.gpu_operations
+    if not len(operations):
+        return Completeness(len(launches), launches)
+    start = trace.events.start
+    during = (start[launches] >= start[operations].min()) & (start[launches] <= start[operations].max())
+    launches = launches[during]
+    linked = np.isin(trace.links.launch, launches)
+    ran = np.unique(trace.links.launch[linked])
+    kernels = trace.events.of_kind(EventKind.KERNEL)
+    orphans = len(kernels) - np.count_nonzero(np.isin(kernels, trace.links.operation))
+    if (
+        not len(ran)
+        or np.count_nonzero(linked) > ONE_TO_ONE * len(ran)
+        or orphans > MOST_ORPHANS * len(kernels)
+    ):
+        return Completeness(0, np.empty(0, np.int64))
+    outermost, has_operation = _by_outermost(trace, launches, np.isin(launches, ran))
+    return Completeness(len(outermost), outermost[~has_operation])
+
+
+def _by_outermost(
+    trace: Trace, launches: I64, linked: npt.NDArray[np.bool_]
+) -> tuple[I64, npt.NDArray[np.bool_]]:
+    """Launches that lie in no other launch, and whether they or any in them are linked: one call makes another."""
+    lane, start, end = trace.events.lane[launches], trace.events.start[launches], trace.events.end[launches]
+    order = np.lexsort((start, lane))
+    begins = np.zeros(len(order), bool)
+    for mine in np.split(np.arange(len(order)), np.flatnonzero(np.diff(lane[order])) + 1):
+        reach = np.maximum.accumulate(end[order][mine])
+        begins[mine] = np.concatenate(([True], start[order][mine][1:] >= reach[:-1]))[: len(mine)]
+    groups = np.flatnonzero(begins)
+    if not len(groups):
+        return launches, linked
+    return launches[order][groups], np.logical_or.reduceat(linked[order], groups)

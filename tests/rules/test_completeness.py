@@ -1,0 +1,74 @@
+"""Where the GPU's records are missing, that is said, and nothing is concluded from what is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import Trace
+from rules import diagnosis_of
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.completeness import LEAST_LAUNCHES, completeness_of
+from tests.growing_recordings import complete, kernel, launch, trace
+from viewer.reports.json_report import as_json
+from viewer.reports.text_report import as_text
+
+
+def recorded(folder: Path, kept: float, count: int = 400, linked: bool = True) -> Trace:
+    """Steps of one operator, its launch and its kernel each; of the kernels a part is missing."""
+    events = []
+    for number in range(count):
+        at = number * 50.0
+        events += [complete("aten::mm", at, 40.0), launch(at + 5.0, number + 1)]
+        if int((number + 1) * kept) > int(number * kept):
+            events.append(kernel("gemm", at + 10.0, number + 1 if linked else 10**6 + number))
+    events.append(kernel("gemm", count * 50.0, count if linked else 1))
+    path = folder / "run.json"
+    path.write_bytes(trace(events, schemaVersion=1))
+    return open_trace([path])
+
+
+def test_half_of_the_gpu_records_is_too_little_to_conclude_from(tmp_path: Path) -> None:
+    lossy = recorded(tmp_path, 0.5)
+    analysis = Analysis(lossy)
+    diagnosis = diagnosis_of(analysis)
+    assert [finding.rule for finding in diagnosis.findings] == ["what-was-recorded"]
+    assert all(finding.ceiling_ns == 0 for finding in diagnosis.findings)
+    stated = as_json(lossy, diagnosis, analysis)["completeness"]
+    assert stated["lost_records"]
+    assert stated["share"] == pytest.approx(0.5, abs=0.01)
+    assert "GPU records are missing" in as_text(lossy, diagnosis, analysis)
+
+
+@pytest.mark.parametrize(("kept", "lost"), [(0.66, True), (0.74, False), (1.0, False)])
+def test_a_recording_that_lacks_some_operations_is_judged_from_seven_of_ten_on(
+    tmp_path: Path, kept: float, lost: bool
+) -> None:
+    assert completeness_of(recorded(tmp_path, kept)).has_lost_records is lost
+
+
+def test_a_few_launches_without_operation_are_no_loss(tmp_path: Path) -> None:
+    assert not completeness_of(recorded(tmp_path, 0.5, LEAST_LAUNCHES // 2)).has_lost_records
+
+
+def test_kernels_and_launches_that_are_not_linked_are_no_loss(tmp_path: Path) -> None:
+    assert not completeness_of(recorded(tmp_path, 0.9, linked=False)).has_lost_records
+
+
+def test_launches_without_any_kernel_are_said_to_have_lost_them(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(trace([launch(number * 10.0, number + 1) for number in range(1_890)], schemaVersion=1))
+    of = open_trace([path])
+    analysis = Analysis(of)
+    assert "1,890 launches, no kernel" in as_text(of, diagnosis_of(analysis), analysis).replace("\n", " ")
+
+
+def test_a_file_that_ends_before_the_gpu_is_said_to_be_cut(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    whole = trace([launch(number * 10.0, number + 1) for number in range(200)], schemaVersion=1)
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    of = open_trace([path])
+    analysis = Analysis(of)
+    assert "stops in the middle" in as_text(of, diagnosis_of(analysis), analysis).replace("\n", " ")
