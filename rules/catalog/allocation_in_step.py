@@ -8,8 +8,10 @@ from typing import ClassVar
 
 from parsers.model import Trace
 from parsers.model.names.calls import Call
+from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.host_language import Audience, program_of
 from rules.analysis.facts.inside_window import api_calls, total
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
@@ -29,6 +31,9 @@ LEAST_SHARE = threshold(
     most=0.5,
     source="a steady step allocates nothing, so that little is a sign",
 )
+
+MANY_CALLS = 50  # in a step that ask for memory: one for each tensor
+AS_MANY = 0.1  # by which the calls that give back may differ
 
 _CODE = """# 1. No torch.cuda.empty_cache() in the loop: it hands memory back that the next step asks for again.
 # 2. If shapes change from step to step, let blocks grow instead of being freed (set before CUDA starts):
@@ -98,18 +103,42 @@ When it is wrong
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         pinned = _is_of_host_memory(waiting.culprit)
+        uncached = _without_cache(analysis, waiting)
         yield idle_finding(
             self,
             waiting,
             what="Allocating memory stalls the GPU",
-            account=_explanation(analysis, waiting),
-            remedies=with_native(_NATIVE_ADVICE, _PINNED_ADVICE if pinned else map(for_python, _ADVICE)),
+            account=_explanation(analysis, waiting) + (_CACHE_IS_OFF if uncached else ""),
+            remedies=with_native(
+                _NATIVE_ADVICE,
+                _CACHE_ADVICE if uncached else _PINNED_ADVICE if pinned else map(for_python, _ADVICE),
+            ),
             example=for_python(_PINNED_CODE if pinned else _CODE),
             unknown=(
                 for_native(ours("Which line allocates: record backtraces ($RecordBacktraces).")),
                 _cannot_tell(trace, pinned),
             ),
         )
+
+
+_CACHE_IS_OFF = (
+    " As many calls give memory back as ask for it: PyTorch's cache, which makes neither, is switched off."
+)
+_CACHE_ADVICE = (
+    for_python("Switch the cache on: unset PYTORCH_NO_CUDA_MEMORY_CACHING (PYTORCH_NO_HIP_MEMORY_CACHING)."),
+    for_python("Where a plugged-in allocator takes its place, let that one keep memory for the next tensor."),
+)
+
+
+def _without_cache(analysis: Analysis, waiting: IdleTime) -> bool:
+    """Whether each tensor is a call of its own: many calls a step, half of which ask and half of which give back."""
+    if program_of(analysis.trace) is not Audience.PYTORCH:
+        return False
+    calls = api_calls(analysis, waiting.device, Call.ALLOCATE)
+    frees = int(named(analysis.trace, calls, lambda name: "Free" in name).sum())
+    asks = len(calls) - frees
+    many = asks >= MANY_CALLS * max(analysis.steps_in_window, 1)
+    return many and abs(asks - frees) <= AS_MANY * asks
 
 
 def _is_of_host_memory(culprit: Culprit) -> bool:

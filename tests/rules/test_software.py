@@ -1,0 +1,134 @@
+"""The recorded software is named by what its names say, and advice speaks its language."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules import Finding, diagnose
+from rules.analysis.facts.host_language import Audience, program_of
+from rules.analysis.facts.software import is_compiled, software_of
+from rules.base import Category
+from tests.rules.builder import TinyTrace, steps
+
+
+def named(*names: str) -> TinyTrace:
+    trace = TinyTrace()
+    for index, name in enumerate(names):
+        trace.region(index * 10, index * 10 + 9, name)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("names", "software"),
+    [
+        (["vllm/v1/worker/gpu_model_runner.py(753): _update_states", "aten::mm"], ("vLLM", "PyTorch")),
+        (["step[DECODE bs=32]", "aten::mm"], ("SGLang", "PyTorch")),
+        (["void tensorrt_llm::kernels::quantize<4>(int)", "aten::mm"], ("PyTorch",)),
+        (["execute_diffusion_1_256x256", "diffusers/image_processor.py(1): f"], ("xDiT", "Diffusers")),
+        (["cupy_multiply__float64"], ("CuPy",)),
+        (["jit(train_step)/dot_general"], ("JAX",)),
+        (["MPI_Send", "cudaLaunchKernel"], ("CUDA", "MPI")),
+        (["hipLaunchKernel"], ("HIP",)),
+        (["my_loop"], ()),
+    ],
+)
+def test_software_is_recognised_by_its_names(names: list[str], software: tuple[str, ...]) -> None:
+    assert software_of(named(*names).build()) == software
+
+
+@pytest.mark.parametrize(
+    ("name", "compiled"),
+    [("## Call CompiledFxGraph abc ##", True), ("triton_poi_fused_add_0", True), ("compile_report", False)],
+)
+def test_a_compiled_model_is_known_by_what_runs(name: str, compiled: bool) -> None:
+    assert is_compiled(named(name).build()) is compiled
+
+
+def launching(*names: str) -> Finding:
+    """What is said of many small kernels in a program with these names."""
+
+    def body(trace: TinyTrace, index: int) -> None:
+        for place, name in enumerate(names):
+            trace.op(place, place + 1, name)
+        trace.kernels(10, 40, 2, 24)
+
+    found = diagnose(steps(4, 1000, body).build()).findings
+    return next(each for each in found if each.category is Category.LAUNCH_BOUND)
+
+
+@pytest.mark.parametrize(
+    ("names", "says", "never"),
+    [
+        (["aten::mm"], "torch.compile", "--enforce-eager"),
+        (["aten::mm", "vllm::all_reduce"], "--enforce-eager", "torch.compile(model"),
+        (["aten::mm", "sgl_kernel::fused"], "--disable-cuda-graph", "--enforce-eager"),
+        (["aten::mm", "triton_poi_fused_add_0"], "compiled already", "torch.compile(model"),
+    ],
+)
+def test_advice_against_slow_launching_speaks_the_language_of_the_engine(
+    names: list[str], says: str, never: str
+) -> None:
+    advice = " ".join(launching(*names).advice)
+    assert says in advice
+    assert never not in advice
+
+
+def test_a_program_of_arrays_is_python_but_hears_nothing_of_torch() -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.frame(0, 990, "solver.py(3): iterate")
+        trace.operation(10, 300, "cupy_multiply__float64", 5)
+        trace.operation(300, 305, "cupy_sqrt__float64", 8)
+
+    trace = steps(4, 1000, body).build()
+    assert program_of(trace) is Audience.ARRAYS
+    (finding,) = [each for each in diagnose(trace).findings if each.category is Category.HOST_BOUND]
+    said = " ".join((finding.title, finding.explanation, *finding.advice, finding.code, finding.cannot_tell))
+    assert "Python" in said
+    assert "torch" not in said
+    assert "DataLoader" not in said
+
+
+def waiting(*, frames: bool, long: bool) -> Finding:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.op(0, 2, "aten::mm")
+        trace.operation(8, 100, "gemm", 2)
+        trace.region(100, 980, "next_batch")
+        if frames:
+            trace.frame(0, 990, "train.py(9): main")
+            trace.frame(110, 900 if long else 300, "scipy/ndimage/_interpolation.py(739): zoom")
+
+    found = diagnose(steps(4, 1000, body).build()).findings
+    return next(each for each in found if each.category is Category.INPUT_BOUND)
+
+
+def test_the_deepest_frame_that_holds_most_of_a_wait_is_told_and_no_stacks_are_asked_for() -> None:
+    finding = waiting(frames=True, long=True)
+    assert "_interpolation.py(739): zoom" in finding.explanation
+    assert "with_stack" not in finding.cannot_tell
+
+
+def test_a_frame_that_holds_little_of_a_wait_is_not_told() -> None:
+    assert "zoom" not in waiting(frames=True, long=False).explanation
+
+
+def test_without_frames_stacks_are_asked_for() -> None:
+    assert "with_stack" in waiting(frames=False, long=False).cannot_tell
+
+
+@pytest.mark.parametrize(("frees", "switched_off"), [(60, True), (10, False)])
+def test_as_many_calls_that_give_memory_back_mean_that_the_cache_is_off(
+    frees: int, switched_off: bool
+) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.op(0, 1, "aten::mm")
+        trace.operation(10, 100, "gemm", 2)
+        for number in range(60):
+            trace.call(100 + 12 * number, 105 + 12 * number, "hipMalloc")
+            if number < frees:
+                trace.call(106 + 12 * number, 111 + 12 * number, "hipFree")
+        trace.operation(900, 990, "gemm", 880)
+
+    found = diagnose(steps(4, 1000, body).build()).findings
+    finding = next(each for each in found if each.category is Category.ALLOCATOR)
+    assert ("switched off" in finding.explanation) is switched_off
+    assert any("NO_CUDA_MEMORY_CACHING" in advice for advice in finding.advice) is switched_off
