@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-DONE, GATE_FAILED, BAD_INPUT, BROKEN, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, GATE_FAILED, BAD_INPUT, BROKEN, INTERRUPTED = 0, 1, 2, 70, 130  # 70: EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
