@@ -123,7 +123,7 @@ class LaneCanvas(QWidget):
     def _at_a_lane(self, least: int, most: int) -> int:
         """An offset of at least ``least`` at which the first lane is whole, below the heading that stays over it."""
         layout = self.state.layout
-        for each in layout.scrolled:
+        for each in layout.visible(least, most + self.room):
             kept = layout.heading_above(each.top)
             offset = each.top - (kept[0].height if kept is not None else 0)
             if least <= offset <= most:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from parsers.model import LaneKind
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
@@ -57,6 +57,10 @@ class Layout:
 
     pinned: tuple[Placed, ...]
     scrolled: tuple[Placed, ...]
+    headings: tuple[Placed, ...] = field(init=False)  # of those that scroll
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "headings", tuple(each for each in self.scrolled if each.track.is_heading))
 
     @property
     def pinned_height(self) -> int:
@@ -81,12 +85,11 @@ class Layout:
 
     def heading_above(self, y: int) -> tuple[Placed, int] | None:
         """The heading of the unfolded group at ``y`` that has begun above it, and where the next group begins."""
-        index = bisect_right(self.scrolled, y, key=lambda each: each.top) - 1
-        above = next((each for each in reversed(self.scrolled[: index + 1]) if each.track.is_heading), None)
+        begun = bisect_right(self.headings, y, key=lambda each: each.top)
+        above = self.headings[begun - 1] if begun else None
         if above is None or above.top >= y or above.state is GroupState.STRIP:
             return None
-        following = next((each.top for each in self.scrolled[index + 1 :] if each.track.is_heading), None)
-        return above, self.scrolled_height if following is None else following
+        return above, self.headings[begun].top if begun < len(self.headings) else self.scrolled_height
 
     def visible(self, top: int, bottom: int) -> Sequence[Placed]:
         """The scrolled tracks that touch [top, bottom)."""
