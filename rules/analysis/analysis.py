@@ -19,6 +19,7 @@ from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import IdleTable
 from rules.analysis.idle.threads import Threads
 from rules.analysis.names.families import Family, KernelClass, classify
+from rules.analysis.ranks.stages import with_neighbours
 from rules.analysis.steps.steps import Step, find_steps
 from rules.thresholds import DEFAULTS, Thresholds
 
@@ -140,7 +141,8 @@ class Analysis:
                 t0, t1 = min(first, t0), max(last, t1)
             part = progress.part(device / count, (device + 1) / count)
             tables.append(idle_of_device(self.trace, self.threads, device, (t0, t1), self.thresholds, part))
-        return replace(joined_tables(tables), host=host_code(self.trace))
+        table = with_neighbours(self.trace, joined_tables(tables))
+        return replace(table, host=host_code(self.trace))
 
     @derived
     def _times(self) -> dict[int, DeviceTime]:

@@ -151,13 +151,12 @@ class TinyTrace:
     def collective(
         self, start: float, end: float, launch: float | None = None, *, size: int = 33_000_000, **more: Any
     ) -> int:
-        more.setdefault("stream", 20)
+        more = {"stream": 20, "collective": "allreduce"} | more
         return self.operation(
             start,
             end,
             "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
             launch,
-            collective="allreduce",
             message_bytes=size,
             group="0",
             group_size=4,

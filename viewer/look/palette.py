@@ -54,6 +54,7 @@ CAUSES = {
     Cause.ALLOCATOR: "#b0713a",
     Cause.DEPENDENCY: "#7c8396",
     Cause.UNKNOWN: "#a3abbd",
+    Cause.NEIGHBOURS: "#c86fc9",
 }
 REGIONS = {
     "forward": "#4c8dff",

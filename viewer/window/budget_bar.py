@@ -36,6 +36,7 @@ SHORT_NAMES = {
     "allocator": "memory",
     "dependency": "between kernels",
     "unknown": "unknown",
+    "pipeline-bubble": "pipeline",
     "residual": "rest",
 }  # where there is no room for the label
 

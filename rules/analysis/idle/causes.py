@@ -23,6 +23,7 @@ class Cause(IntEnum):
     ALLOCATOR = 4
     DEPENDENCY = 5
     UNKNOWN = 6
+    NEIGHBOURS = 7
 
     @property
     def key(self) -> str:
@@ -41,6 +42,7 @@ _KEYS = {
     Cause.ALLOCATOR: "allocator",
     Cause.DEPENDENCY: "dependency",
     Cause.UNKNOWN: "unknown",
+    Cause.NEIGHBOURS: "pipeline-bubble",
 }
 _LABELS = {
     Cause.LAUNCH: "launching small kernels",
@@ -50,6 +52,7 @@ _LABELS = {
     Cause.ALLOCATOR: "allocating memory",
     Cause.DEPENDENCY: "between queued operations",
     Cause.UNKNOWN: "idle, cause unknown",
+    Cause.NEIGHBOURS: "waiting for other pipeline stages",
 }
 
 

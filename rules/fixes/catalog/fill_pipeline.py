@@ -8,13 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from rules.analysis.analysis import Analysis
+from rules.analysis.ranks.stages import mostly_passes_on
 from rules.analysis.ranks.waiting import ranks_of
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
-
-LEAST_SHARE = 0.5  # of the messages between ranks are sends and receives
 
 
 @fix
@@ -41,8 +40,7 @@ What makes it more or less
             return
         columns = ranks_of(analysis).columns
         between = np.isin(columns.event, device.event[device.meeting >= 0])
-        messages = np.array([each in ("send", "recv", "sendrecv") for each in columns.collective], bool)
-        if not between.any() or np.mean(messages[between]) < LEAST_SHARE:
+        if not mostly_passes_on(columns, between):
             return
 
         met = device.meeting >= 0

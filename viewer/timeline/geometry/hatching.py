@@ -25,5 +25,6 @@ def hatching(line: int) -> npt.NDArray[np.bool_]:
         Cause.ALLOCATOR: (rising % 8 < 1) | (falling % 8 < 1),
         Cause.DEPENDENCY: x % 6 < 1,
         Cause.UNKNOWN: rising % 12 < 1,
+        Cause.NEIGHBOURS: y % 6 < 1,
     }
     return np.stack([tiles[cause] for cause in Cause])

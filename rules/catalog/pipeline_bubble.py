@@ -1,0 +1,138 @@
+"""Stages of a pipeline wait for one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.names.devices import device_name
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.lost_time import any_stream
+from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on, stages_of, waiting_in_receives
+from rules.analysis.steps.concentration import extent
+from rules.base import Category, Evidence, Finding, Need, rule, severity_of
+from rules.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline
+from rules.wording.phrases import listed, share
+from rules.wording.words import for_python
+
+ENOUGH = (
+    4  # micro-batches for each stage: a fifth of the time is left empty at most (GPipe, Huang et al. 2019)
+)
+
+_CODE = """from torch.distributed.pipelining import Schedule1F1B
+
+schedule = Schedule1F1B(stage, n_microbatches=16, loss_fn=loss_fn)   # at least four for each stage
+schedule.step(batch)"""
+
+
+@rule
+class PipelineBubble:
+    """Time in which stages have nothing to do, because work has not reached them or has left them."""
+
+    id: ClassVar[str] = "pipeline-bubble"
+    category: ClassVar[Category] = Category.PIPELINE_BUBBLE
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})
+    explanation: ClassVar[str] = """
+What it found
+    The GPUs are stages of a pipeline, and some of them have nothing to do while the others work.
+
+Why it costs time
+    The last stage begins when the first micro-batch has passed all others, and the first is finished before all
+    others. Of p stages and m micro-batches, each stage is empty for (p - 1) of (m + p - 1) slots.
+
+How it decides
+    GPUs are a pipeline when most messages between them are sends and receives, one GPU begins with a send and every
+    other one with a receive. A stage waits before its first and after its last operation, and in receives as far
+    as they take longer than the fastest message of their size. The mean over the stages is the ceiling.
+
+What to try
+    More micro-batches in each step, a schedule that starts backward passes early (1F1B, interleaved), and stages of
+    equal work.
+
+When it is wrong
+    When only a part of the run was recorded on some GPUs, or a stage began late for a reason of its own.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
+        stages = stages_of(trace)
+        waits = {stage: bubble_of(analysis, stage) for stage in stages}
+        ceiling = sum(map(length, waits.values())) // max(len(stages), 1)
+        if not stages or share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+            return
+        worst = max(stages, key=lambda stage: length(waits[stage]))
+        found_in = extent(analysis, waits[worst], worst)
+        each = [
+            f"{device_name(trace, stage)} {percent(share(analysis, length(waits[stage])))}"
+            for stage in stages
+        ]
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            headline=Headline("Pipeline stages wait for one another", found_in.share(ceiling)),
+            account=f"{len(stages)} GPUs pass their work on to one another, and each has nothing to do until work "
+            f"reaches it, and after its last: {found_in.part(ceiling)}, as the mean of them. Empty: {listed(each)}. "
+            + _by_micro_batches(analysis, len(stages)),
+            remedies=(
+                f"Split each batch into more micro-batches: at least {ENOUGH * len(stages)} for {len(stages)} stages.",
+                for_python(
+                    "Use a schedule that starts backward passes early: 1F1B, or interleaved with several parts of the "
+                    "model on each GPU."
+                ),
+                "Give the stages equally much work, by moving layers between them.",
+            ),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit=NEIGHBOURS,
+            device=worst,
+            evidence=tuple(
+                Evidence(any_stream(trace, worst), start, end, NEIGHBOURS.text)
+                for start, end in sorted(pairs(waits[worst]), key=lambda pair: pair[0] - pair[1])[:20]
+            ),
+            intervals=pairs(waits[worst]),
+            example=for_python(_CODE),
+            unknown=("Which stages have more layers than others, where all are busy all the time.",),
+        )
+
+
+def bubble_of(analysis: Analysis, stage: int) -> Intervals:
+    """Where a stage has nothing to do because of the others, inside the window."""
+    time = analysis.time(stage)
+    start, end = waiting_in_receives(analysis.trace, stage, *analysis.window)
+    waits = intersect(union(start, np.maximum(start, end)), time.communication)
+    before, after = time.idle[Cause.NEIGHBOURS]
+    return clip(
+        union(np.concatenate((waits[0], before)), np.concatenate((waits[1], after))), *analysis.window
+    )
+
+
+def _by_micro_batches(analysis: Analysis, stages: int) -> str:
+    """What a step with a few and with enough micro-batches leaves empty, by the formula."""
+    enough = ENOUGH * stages
+    steps = analysis.steps_in_window
+    found = round(messages_passed_on(analysis.trace, *_all_steps(analysis)) / steps) if steps else 0
+    if found and found < enough:
+        few = f"{found:,} micro-batch{'es' if found > 1 else ''} a step {'were' if found > 1 else 'was'} passed on. "
+        return (
+            f"{few}Where each step begins with empty stages, that leaves (p - 1) of (m + p - 1) slots empty, "
+            f"{percent(empty_slots(found, stages))} of the time; {enough:,} micro-batches leave "
+            f"{percent(empty_slots(enough, stages))}."
+        )
+    return f"With {enough:,} micro-batches, stages of equal work are empty for {percent(empty_slots(enough, stages))}."
+
+
+def _all_steps(analysis: Analysis) -> tuple[int, int]:
+    steady = analysis.steady_steps
+    return min(step.start for step in steady), max(step.end for step in steady)
+
+
+def empty_slots(micro_batches: int, stages: int) -> float:
+    """The bubble of a pipeline of equal stages that is filled and emptied once (GPipe, Huang et al. 2019)."""
+    return (stages - 1) / (micro_batches + stages - 1)
