@@ -33,3 +33,13 @@ class ResultTable:
         """The cells of the first column of this name; empty when there is none."""
         place = next((place for place, column in enumerate(self.columns) if column.name == name), None)
         return () if place is None else tuple(row[place] for row in self.rows)
+
+
+REQUEST_LOG = (  # of a table with one row a request; times since the first arrival
+    ResultColumn("id"),
+    ResultColumn("arrival", "ms"),
+    ResultColumn("first token", "ms"),
+    ResultColumn("end", "ms"),
+    ResultColumn("prompt", "tokens"),
+    ResultColumn("out", "tokens"),
+)

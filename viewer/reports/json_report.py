@@ -20,6 +20,7 @@ from rules.memory.summary import MemorySummary, memory_of
 from rules.wording.verdict import gpus_that_ran
 from viewer.reports.fixes_report import fixes_json
 from viewer.reports.result_tables import table_json
+from viewer.reports.serving_report import serving_json
 
 SCHEMA = 1
 EVIDENCE_LIMIT = 50
@@ -52,6 +53,7 @@ def as_json(
         ],
         "devices": [_device(trace, analysis, index) for index in gpus_that_ran(trace)],
         **_cost(analysis, cost_per_hour),
+        **serving_json(trace),
         "memory": [_memory(trace, each) for each in memory_of(analysis)],
         "kernels": [_kernel(trace, index) for index in range(len(trace.kernels))],
         "tables": [table_json(table) for table in trace.tables],

@@ -21,6 +21,7 @@ from rules.wording.verdict import budget_parts, gpus_that_ran, share_of, shows_n
 from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import safe
 from viewer.reports.result_tables import table_text
+from viewer.reports.serving_report import serving_text
 from viewer.timeline.geometry.naming import place_name
 
 WIDTH = 96
@@ -44,6 +45,7 @@ def as_text(
         if cost_per_hour and (cost := idle_cost(analysis, cost_per_hour)) is not None:
             lines += [*textwrap.wrap(cost.text, WIDTH), ""]
         lines += fixes_text(analysis)
+    lines += serving_text(trace)
     lines += _memory(trace, analysis)
     shared_limits = Counter(finding.cannot_tell for finding in diagnosis.findings if finding.cannot_tell)
     for number, finding in enumerate(diagnosis.findings, 1):

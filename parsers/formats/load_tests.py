@@ -1,0 +1,169 @@
+"""Load tests of serving engines as JSON: results of genai-perf, and request logs with one line a request."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+import msgspec
+
+from parsers.base import Source, parser
+from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.model.results import MOST_ROWS, REQUEST_LOG, Cell
+from parsers.source import open_bytes
+from parsers.unpacking_limit import LimitedStream
+
+_START = re.compile(rb"\s*\{")
+_METRIC = re.compile(
+    rb'"(time_to_first_token|inter_token_latency|output_token_throughput|request_throughput)"\s*:\s*\{[^{}]*"avg"'
+)
+_FIGURES = ("avg", "p50", "p90", "p95", "p99", "min", "max", "std")
+_MOST_RESULT_BYTES = 16 << 20
+
+_FIRST_LINE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(\{[^{}\n]{1,2000}\})\s*(?:\n|$)")
+_KEYS = tuple(re.compile(rb'"' + key + rb'"\s*:') for key in (b"arrival", b"first", b"end", b"out"))
+_MOST_LOG_BYTES = 64 << 20
+_MOST_REQUESTS = 100_000
+_LINES_AT_ONCE = 1_000
+_NS_PER_MS = 1e6
+
+
+@parser
+class GenaiPerf:
+    """Results of genai-perf (profile_export_genai_perf.json), recognised by their metrics."""
+
+    format: ClassVar[str] = "genai-perf"
+    title: ClassVar[str] = "benchmarks"
+    files: ClassVar[str] = "JSON of genai-perf"
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    priority: ClassVar[int] = 46
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _START.match(source.head) is not None and _METRIC.search(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        with open_bytes(source) as stream:
+            content = LimitedStream(stream, source, progress, "reading results").read(_MOST_RESULT_BYTES)
+        try:
+            stated: Any = msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Malformed(
+                source.path, f"These results cannot be read ({error}).", "Write them again."
+            ) from error
+        rows: list[tuple[Cell, ...]] = [
+            (name, _text(metric.get("unit")), *(_number(metric.get(figure)) for figure in _FIGURES))
+            for name, metric in (stated.items() if isinstance(stated, dict) else ())
+            if isinstance(metric, dict) and _number(metric.get("avg")) is not None
+        ]
+        if not rows:
+            raise Malformed(source.path, "These results hold no metric.", "Let the load test end.")
+        builder = TraceBuilder()
+        columns = tuple(ResultColumn(name) for name in ("metric", "unit", *_FIGURES))
+        builder.tables.append(ResultTable("Load test of genai-perf", columns, tuple(rows[:MOST_ROWS])))
+        builder.quality.read(len(rows))
+        builder.quality.keep(len(rows))
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "genai-perf"))
+        builder.sources.append(None)
+        return builder.build(progress)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+class _Request(msgspec.Struct):
+    """One line; times are wall clock in ns, None while they have not come."""
+
+    arrival: int
+    id: int | str | None = None
+    first: int | None = None
+    end: int | None = None
+    prompt: int | None = None
+    out: int | None = None
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether nothing comes before the arrival, and the end not before the first token."""
+        known = [time for time in (self.arrival, self.first, self.end) if time is not None]
+        return known == sorted(known)
+
+
+@parser
+class RequestLog:
+    """A log with one line a request, recognised by the keys of its first line."""
+
+    format: ClassVar[str] = "request-log"
+    title: ClassVar[str] = "benchmarks"
+    files: ClassVar[str] = "request logs (JSON lines)"
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
+    priority: ClassVar[int] = 44
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        first = _FIRST_LINE.match(source.head)
+        return first is not None and all(key.search(first[1]) for key in _KEYS)
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        with open_bytes(source) as stream:
+            content = LimitedStream(stream, source, progress.part(0.0, 0.3), "reading requests").read(
+                _MOST_LOG_BYTES
+            )
+        lines = [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
+        requests = _requests(lines, progress.part(0.3, 0.9))
+        if not requests:
+            raise Malformed(source.path, "No line of this request log can be read.", "Write it again.")
+        kept = sorted(requests, key=lambda each: each.arrival)[:_MOST_REQUESTS]
+        builder = TraceBuilder()
+        builder.tables.append(_table(kept))
+        builder.quality.read(len(lines))
+        builder.quality.keep(len(kept))
+        for kind, reason, count in (
+            ("damaged", "lines that are no request or whose times run backwards", len(lines) - len(requests)),
+            (
+                "rows-left-out",
+                f"a request log is read up to {_MOST_REQUESTS:,} requests",
+                len(requests) - len(kept),
+            ),
+        ):
+            builder.quality.note(kind, Effect.QUARANTINED, reason, "", count)
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "request log"))
+        builder.sources.append(None)
+        return builder.build(progress.part(0.9, 1.0))
+
+
+def _requests(lines: list[bytes], progress: Progress) -> list[_Request]:
+    found: list[_Request] = []
+    decode = msgspec.json.Decoder(_Request).decode
+    for begin in range(0, len(lines), _LINES_AT_ONCE):
+        progress.step(begin / len(lines), "reading requests")
+        for line in lines[begin : begin + _LINES_AT_ONCE]:
+            try:
+                request = decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                continue
+            if request.is_in_order:
+                found.append(request)
+    return found
+
+
+def _table(requests: list[_Request]) -> ResultTable:
+    """Times in ms since the first arrival."""
+    begin = requests[0].arrival
+    rows: list[tuple[Cell, ...]] = [
+        (
+            float(each.id) if isinstance(each.id, int) else each.id,
+            *(
+                None if time is None else (time - begin) / _NS_PER_MS
+                for time in (each.arrival, each.first, each.end)
+            ),
+            *(None if count is None else float(count) for count in (each.prompt, each.out)),
+        )
+        for each in requests
+    ]
+    return ResultTable("Request log", REQUEST_LOG, tuple(rows))

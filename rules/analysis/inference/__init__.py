@@ -1,0 +1,1 @@
+"""What a serving engine did: its steps, its requests and their latencies."""

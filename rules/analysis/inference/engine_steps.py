@@ -1,0 +1,193 @@
+"""Steps of a serving engine, told as prefill, decode or mixed by the names of their regions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace, derived
+from parsers.model.names.per_name import distinct
+
+I64 = npt.NDArray[np.int64]
+UNKNOWN = -1  # a count that the name does not tell
+
+
+class StepKind(IntEnum):
+    """What one iteration of an engine computes."""
+
+    PREFILL = 1  # prompts alone
+    DECODE = 2  # one token for each of several requests
+    MIXED = 3  # both
+
+
+@dataclass(frozen=True, slots=True)
+class StepName:
+    """What a region's name tells: how many prompts and how many requests being answered are in the step."""
+
+    kind: StepKind
+    prompts: int = UNKNOWN
+    decoded: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EngineSteps:
+    """Columns of equal length, sorted by start; times in int64 ns from the trace start, counts ``UNKNOWN`` or >= 0."""
+
+    start: I64
+    end: I64
+    kind: I64
+    prompts: I64
+    decoded: I64
+
+    def of_kind(self, kind: StepKind) -> EngineSteps:
+        """Only the steps of one kind."""
+        return self.where(self.kind == kind)
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> EngineSteps:
+        """Only some of the steps."""
+        return EngineSteps(
+            self.start[wanted],
+            self.end[wanted],
+            self.kind[wanted],
+            self.prompts[wanted],
+            self.decoded[wanted],
+        )
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens that were generated: one a request and decode step, and the first one of each prompt.
+
+        None where names do not tell, and where steps are mixed: prompts may then be computed in several parts, and
+        only the last part gives a token.
+        """
+        if np.any(self.kind == StepKind.MIXED) or np.any((self.prompts < 0) | (self.decoded < 0)):
+            return None
+        return int(self.prompts.sum() + self.decoded.sum())
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+_VLLM = re.compile(r"^execute_(?:\w{0,40}_)?context_(\d{1,9})\([^)]*\)_generation_(\d{1,9})\(")
+_SGLANG = re.compile(r"^step\[([A-Z_]+)(?: bs=(\d{1,9}))?")
+_SGLANG_MODES = {
+    "EXTEND": StepKind.PREFILL,
+    "PREFILL": StepKind.PREFILL,
+    "SPLIT_PREFILL": StepKind.PREFILL,
+    "DECODE": StepKind.DECODE,
+    "MIXED": StepKind.MIXED,
+}
+_PLAIN = re.compile(r"^(prefill|decode|mixed)(?:[_ ]?(?:step|batch|iteration))?(?![a-z])", re.IGNORECASE)
+_COUNT = re.compile(
+    r"(?<![a-z])(bs|batch|batch_?size|n?seqs|num_seqs|num_reqs|requests)\s*[=:]\s*(\d{1,9})(?!\d)",
+    re.IGNORECASE,
+)
+_OTHER_COUNT = re.compile(
+    r"(?<![a-z])(toks|n?tokens|num_tokens|len|seq_?len|prompt_?len|step|iter)\s*[=:]\s*\d{1,9}", re.IGNORECASE
+)
+_LETTER = re.compile(r"[^\W\d_]")
+_LONGEST_NAME = 200
+
+
+def vllm_step(name: str) -> StepName | None:
+    """``execute_context_1(779)_generation_0(0)``: requests (tokens) of prompts, then of those being answered."""
+    match = _VLLM.match(name)
+    if match is None or not (int(match[1]) or int(match[2])):
+        return None
+    prompts, decoded = int(match[1]), int(match[2])
+    kind = StepKind.DECODE if not prompts else StepKind.MIXED if decoded else StepKind.PREFILL
+    return StepName(kind, prompts, decoded)
+
+
+def sglang_step(name: str) -> StepName | None:
+    """``step[EXTEND bs=4 toks=512]``, ``step[DECODE bs=32]``."""
+    match = _SGLANG.match(name)
+    kind = _SGLANG_MODES.get(match[1]) if match else None
+    return _with_batch(kind, match[2]) if match and kind else None
+
+
+def plain_step(name: str) -> StepName | None:
+    """``prefill``, ``decode_17``, ``decode bs=8 tokens=8``; other words in the name say that it is something else."""
+    match = _PLAIN.match(name) if len(name) <= _LONGEST_NAME else None
+    if match is None:
+        return None
+    rest = name[match.end() :]
+    batch = _COUNT.search(rest)
+    if _LETTER.search(_OTHER_COUNT.sub("", _COUNT.sub("", rest))):
+        return None
+    return _with_batch(StepKind[match[1].upper()], batch[2] if batch else None)
+
+
+def _with_batch(kind: StepKind, batch: str | None) -> StepName:
+    count = UNKNOWN if batch is None else int(batch)
+    if kind is StepKind.PREFILL:
+        return StepName(kind, count, 0)
+    return StepName(kind, 0, count) if kind is StepKind.DECODE else StepName(kind)
+
+
+_NAMINGS: tuple[Callable[[str], StepName | None], ...] = (vllm_step, sglang_step)
+
+
+@derived
+def engine_steps(trace: Trace) -> EngineSteps:
+    """The steps of the first rank that has most of them, by the first naming that occurs; empty where there are none.
+
+    Plain names are believed only where prefill and decode both occur: "decode" alone may be a picture's.
+    """
+    for naming in _NAMINGS:
+        if len(steps := _steps_named(trace, naming)):
+            return steps
+    steps = _steps_named(trace, plain_step)
+    told = steps.where((steps.prompts >= 0) & (steps.decoded >= 0))
+    for each in (told, steps):
+        if {StepKind.PREFILL, StepKind.DECODE} <= set(np.unique(each.kind).tolist()):
+            return each
+    return steps.where(np.zeros(len(steps), bool))
+
+
+def _steps_named(trace: Trace, naming: Callable[[str], StepName | None]) -> EngineSteps:
+    events = trace.events
+    for where in (EventKind.REGION, EventKind.GPU_REGION):
+        regions = events.of_kind(where)
+        table = np.zeros((len(trace.strings), 3), np.int64)
+        for name in distinct(events.name[regions]).tolist():
+            if (found := naming(trace.strings[name])) is not None:
+                table[name] = found.kind, found.prompts, found.decoded
+        regions = regions[table[events.name[regions], 0] > 0]
+        if len(regions):
+            break
+    regions = _outermost(trace, _of_busiest_rank(trace, regions))
+    regions = regions[np.argsort(events.start[regions], kind="stable")]
+    told = table[events.name[regions]]
+    return EngineSteps(events.start[regions], events.end[regions], told[:, 0], told[:, 1], told[:, 2])
+
+
+def _of_busiest_rank(trace: Trace, regions: I64) -> I64:
+    rank_of_lane = np.array([-1 if lane.rank is None else lane.rank for lane in trace.lanes], np.int64)
+    if not len(regions):
+        return regions
+    rank = rank_of_lane[trace.events.lane[regions]]
+    found, counts = np.unique(rank, return_counts=True)
+    of_busiest: I64 = regions[rank == found[np.argmax(counts)]]
+    return of_busiest
+
+
+def _outermost(trace: Trace, regions: I64) -> I64:
+    """Without those that lie in another one of the same lane."""
+    if not len(regions):
+        return regions
+    events = trace.events
+    order = np.lexsort((-events.end[regions], events.start[regions], events.lane[regions]))
+    regions = regions[order]
+    lane, start, end = events.lane[regions].astype(np.int64), events.start[regions], events.end[regions]
+    apart = int(end.max()) + 1
+    reached = np.maximum.accumulate(end + lane * apart)
+    inside = np.zeros(len(regions), bool)
+    inside[1:] = (start + lane * apart)[1:] < reached[:-1]
+    outermost: I64 = regions[~inside]
+    return outermost

@@ -1,0 +1,120 @@
+"""Requests that an engine answered: from a request log, or from ranges that mark them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from parsers.model.names.per_name import named
+from parsers.model.results import REQUEST_LOG
+from rules.analysis.inference.engine_steps import EngineSteps, StepKind
+
+F64 = npt.NDArray[np.float64]
+_NS_PER_MS = 1e6
+_RANGE = re.compile(r"^req(?:uest)?[\s_#:\-]*(?=[\w\-]{0,60}\d)[\w\-]{1,60}$", re.IGNORECASE)
+
+
+class RequestSource(Enum):
+    """What told of the requests."""
+
+    LOG = "request log"
+    RANGES = "ranges"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requests:
+    """Columns of equal length: ns of arrival, first token and end, tokens out; NaN where it is not known."""
+
+    source: RequestSource
+    arrival: F64
+    first: F64
+    end: F64
+    out: F64
+
+    @property
+    def ttft_ns(self) -> F64:
+        """Time to first token of each request where it is known."""
+        return _known(self.first - self.arrival)
+
+    @property
+    def tpot_ns(self) -> F64:
+        """Time per output token after the first, of each request that has more than one."""
+        further = np.where(self.out > 1, self.out - 1, np.nan)
+        return _known((self.end - self.first) / further)
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens out of all finished requests over the time from the first arrival to the last end."""
+        finished = np.isfinite(self.arrival) & np.isfinite(self.end)
+        span = np.ptp(np.concatenate((self.arrival[finished], self.end[finished]))) if finished.any() else 0.0
+        tokens = self.out[finished].sum()
+        return float(tokens / span * 1e9) if span > 0 and np.isfinite(tokens) else None
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+
+def requests_of(trace: Trace, steps: EngineSteps) -> Requests | None:
+    """What a log says, else what ranges and engine steps say together; None where nothing marks requests."""
+    return _logged(trace) or _marked(trace, steps)
+
+
+def _logged(trace: Trace) -> Requests | None:
+    """The requests of the log; None where there is none, or several, which have no common clock."""
+    logs = [table for table in trace.tables if table.columns == REQUEST_LOG and table.rows]
+    if len(logs) != 1:
+        return None
+    arrival, first, end, out = (
+        np.array(
+            [np.nan if not isinstance(cell, float) else cell for cell in logs[0].column(name)], np.float64
+        )
+        for name in ("arrival", "first token", "end", "out")
+    )
+    return Requests(RequestSource.LOG, arrival * _NS_PER_MS, first * _NS_PER_MS, end * _NS_PER_MS, out)
+
+
+def _marked(trace: Trace, steps: EngineSteps) -> Requests | None:
+    regions = trace.events.of_kind(EventKind.REGION)
+    regions = regions[named(trace, regions, lambda name: _RANGE.match(name) is not None)]
+    if not len(regions) or not len(steps):
+        return None
+    regions = regions[np.argsort(trace.events.start[regions], kind="stable")]
+    arrival = trace.events.start[regions].astype(np.float64)
+    end = trace.events.end[regions].astype(np.float64)
+    first = _first_tokens(arrival, end, steps)
+    return Requests(RequestSource.RANGES, arrival, first, end, _tokens_out(first, end, steps))
+
+
+def _first_tokens(arrival: F64, end: F64, steps: EngineSteps) -> F64:
+    """The end of the prefill that each request had, if prompts were computed whole and in the order of arrival.
+
+    All NaN where counts or times say otherwise: then names do not tell whose prompt a step computed.
+    """
+    unknown = np.full(len(arrival), np.nan)
+    prefill = steps.of_kind(StepKind.PREFILL)
+    if np.any(steps.kind == StepKind.MIXED) or np.any(prefill.prompts < 0):
+        return unknown
+    if prefill.prompts.sum() != len(arrival):
+        return unknown
+    whose = np.repeat(np.arange(len(prefill)), prefill.prompts)
+    fits = (prefill.start[whose] >= arrival) & (prefill.end[whose] <= end)
+    return prefill.end[whose].astype(np.float64) if fits.all() else unknown
+
+
+def _tokens_out(first: F64, end: F64, steps: EngineSteps) -> F64:
+    """One token from the prefill and one from each decode step up to the end, if that is all that was decoded."""
+    decode = steps.of_kind(StepKind.DECODE)
+    ends = np.sort(decode.end)
+    further = np.searchsorted(ends, end, side="right") - np.searchsorted(ends, first, side="right")
+    if np.isnan(first).any() or np.any(decode.decoded < 0) or further.sum() != decode.decoded.sum():
+        return np.full(len(first), np.nan)
+    return (1 + further).astype(np.float64)
+
+
+def _known(values: F64) -> F64:
+    return values[np.isfinite(values)]

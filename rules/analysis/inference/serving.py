@@ -1,0 +1,99 @@
+"""Figures of a serving engine: counts of steps, throughput, latencies, decode time by batch size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Trace
+from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
+from rules.analysis.inference.requests import Requests, RequestSource, requests_of
+
+_GAIN_OF_A_PLATEAU = 1.1  # throughput of twice the batch or more over that of the batch: less is no gain
+_TWICE = 2
+_FEWEST = 3  # decode steps of one batch size: fewer say what happened once
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """ns, by linear interpolation."""
+
+    p50: float
+    p90: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What is known; None where nothing of the kind was recorded.
+
+    ``decode_ns_by_batch`` holds the median time of a decode step for each number of requests in it;
+    ``plateau`` is the smallest batch from which on twice as many requests or more decode hardly more tokens a second.
+    """
+
+    steps: dict[StepKind, int] | None
+    step_ns: dict[StepKind, Percentiles]
+    requests: int | None
+    source: RequestSource | None
+    tokens_per_s: float | None
+    ttft_ns: Percentiles | None
+    tpot_ns: Percentiles | None
+    decode_ns_by_batch: dict[int, float]
+    plateau: int | None
+
+
+def serving_of(trace: Trace) -> Serving | None:
+    """The figures of a recording of an engine, a request log, or both; None where neither is there."""
+    steps = engine_steps(trace)
+    requests = requests_of(trace, steps)
+    if not len(steps) and requests is None:
+        return None
+    return Serving(
+        steps={kind: len(steps.of_kind(kind)) for kind in StepKind} if len(steps) else None,
+        step_ns={
+            kind: told
+            for kind in StepKind
+            if (told := _percentiles((each := steps.of_kind(kind)).end - each.start)) is not None
+        },
+        requests=None if requests is None else len(requests),
+        source=None if requests is None else requests.source,
+        tokens_per_s=_throughput(steps, requests),
+        ttft_ns=_percentiles(requests.ttft_ns) if requests else None,
+        tpot_ns=_percentiles(requests.tpot_ns) if requests else None,
+        decode_ns_by_batch=_by_batch(steps.of_kind(StepKind.DECODE)),
+        plateau=_plateau(steps.of_kind(StepKind.DECODE)),
+    )
+
+
+def _throughput(steps: EngineSteps, requests: Requests | None) -> float | None:
+    """Tokens a second as the requests tell it, else as the names of the steps do, from the first to the last step."""
+    if requests is not None and (told := requests.tokens_per_s) is not None:
+        return told
+    tokens = steps.tokens
+    span = int(steps.end.max() - steps.start.min()) if len(steps) else 0
+    return tokens / span * 1e9 if tokens and span > 0 else None
+
+
+def _by_batch(decode: EngineSteps) -> dict[int, float]:
+    taken = decode.end - decode.start
+    return {
+        batch: float(np.median(taken[decode.decoded == batch]))
+        for batch in np.unique(decode.decoded[decode.decoded > 0]).tolist()
+    }
+
+
+def _plateau(decode: EngineSteps) -> int | None:
+    sizes, counts = np.unique(decode.decoded, return_counts=True)
+    often = set(sizes[counts >= _FEWEST].tolist())
+    rates = {batch: batch / ns for batch, ns in _by_batch(decode).items() if batch in often and ns > 0}
+    for batch, rate in rates.items():
+        larger = [each for size, each in rates.items() if size >= _TWICE * batch]
+        if larger and max(larger) < _GAIN_OF_A_PLATEAU * rate:
+            return batch
+    return None
+
+
+def _percentiles(values: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> Percentiles | None:
+    return Percentiles(*np.percentile(values, (50, 90, 99)).tolist()) if len(values) else None

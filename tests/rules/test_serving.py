@@ -1,0 +1,209 @@
+"""Serving engines: prefill and decode steps, throughput and latencies, from recordings and request logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import Malformed, Trace
+from rules.analysis.inference.engine_steps import StepKind, plain_step, sglang_step, vllm_step
+from rules.analysis.inference.requests import RequestSource
+from rules.analysis.inference.serving import Percentiles, Serving, serving_of
+from tests.rules.builder import TinyTrace
+from viewer.cli import main
+from viewer.reports.serving_report import serving_text
+
+REQUESTS = Path(__file__).parents[1] / "fixtures" / "results" / "requests.jsonl"
+CLOSE = 0.01
+PREFILL, DECODE = "execute_context_1({})_generation_0(0)", "execute_context_0(0)_generation_{0}({0})"
+
+
+def served(trace: Trace) -> Serving:
+    serving = serving_of(trace)
+    assert serving is not None
+    return serving
+
+
+def milliseconds(told: Percentiles | None) -> list[float]:
+    assert told is not None
+    return [told.p50 / 1e6, told.p90 / 1e6, told.p99 / 1e6]
+
+
+@pytest.mark.parametrize(
+    ("recording", "log", "source"),
+    [
+        ("pt.trace.json.gz", "engine.requests.jsonl", RequestSource.LOG),
+        ("sqlite", "engine.sqlite.requests.jsonl", RequestSource.LOG),
+        ("sqlite", None, RequestSource.RANGES),
+    ],
+)
+def test_figures_are_those_that_the_engine_counted_itself(
+    recording: str, log: str | None, source: RequestSource, shared_data: Path
+) -> None:
+    folder = shared_data / "serve"
+    if not folder.is_dir():
+        pytest.skip("the recordings of the serving engine are not on this machine")
+    truth = json.loads((folder / "truth.json").read_text())[recording]["recorded"]
+    serving = served(open_trace([folder / f"engine.{recording}", *([folder / log] if log else [])]))
+    assert serving.steps is not None
+    assert serving.source is source
+    assert serving.steps[StepKind.PREFILL] == truth["prefill_steps"]
+    assert serving.steps[StepKind.DECODE] == truth["decode_steps"]
+    assert serving.requests == truth["requests"]
+    assert serving.tokens_per_s == pytest.approx(truth["tokens_per_s"], rel=CLOSE)
+    assert milliseconds(serving.ttft_ns) == pytest.approx(truth["ttft_ms"], rel=CLOSE)
+    assert milliseconds(serving.tpot_ns) == pytest.approx(truth["tpot_ms"], rel=CLOSE)
+    by_batch = {str(batch): ns / 1e6 for batch, ns in serving.decode_ns_by_batch.items()}
+    assert by_batch == pytest.approx(truth["decode_ms_by_batch"], rel=CLOSE)
+
+
+def test_a_request_log_alone_gives_latencies_and_throughput(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", "--json", str(REQUESTS)]) == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)["inference"]
+    assert told["requests"] == 41
+    assert told["prefill_steps"] is None
+    assert told["decode_ns_by_batch"] is None
+    assert told["ttft_ns"]["p50"] == pytest.approx(435_525_799)
+    assert told["tpot_ns"]["p99"] == pytest.approx(81_251_145, rel=1e-6)
+    assert told["tokens_per_s"] == pytest.approx(623.3187)
+
+
+def test_lines_that_are_no_request_are_set_aside_and_the_rest_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    whole = '{"id": "a", "arrival": 1000, "first": 2000, "end": 6000, "prompt": 4, "out": 5}'
+    backwards = '{"id": 2, "arrival": 9000, "first": 2000, "end": 6000, "prompt": 4, "out": 5}'
+    waiting = '{"id": 3, "arrival": 3000, "first": null, "end": null, "prompt": 4, "out": 0}'
+    log.write_text("\n".join([whole, "nonsense", backwards, waiting, whole[:40]]))
+    trace = open_trace([log])
+    assert (trace.quality.events_read, trace.quality.events_kept, trace.quality.quarantined) == (5, 2, 3)
+    serving = served(trace)
+    assert serving.requests == 2
+    assert serving.ttft_ns == Percentiles(1000.0, 1000.0, 1000.0)
+    assert serving.tpot_ns == Percentiles(1000.0, 1000.0, 1000.0)
+
+
+def test_a_log_without_any_request_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"id": 2, "arrival": 9000, "first": 2000, "end": 6000, "out": 5}\n')
+    with pytest.raises(Malformed):
+        open_trace([log])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "prompts", "decoded"),
+    [
+        ("execute_context_2(779)_generation_0(0)", StepKind.PREFILL, 2, 0),
+        ("execute_model_context_0(0)_generation_7(7)", StepKind.DECODE, 0, 7),
+        ("execute_context_1(256)_generation_7(7)", StepKind.MIXED, 1, 7),
+        ("step[EXTEND bs=4 toks=512]", StepKind.PREFILL, 4, 0),
+        ("step[DECODE bs=32]", StepKind.DECODE, 0, 32),
+        ("prefill", StepKind.PREFILL, -1, 0),
+        ("decode_17", StepKind.DECODE, 0, -1),
+        ("decode bs=8 tokens=8", StepKind.DECODE, 0, 8),
+        ("Prefill (batch_size=2, num_tokens=900)", StepKind.PREFILL, 2, 0),
+    ],
+)
+def test_names_of_engines_tell_the_kind_and_the_batch(
+    name: str, kind: StepKind, prompts: int, decoded: int
+) -> None:
+    found = vllm_step(name) or sglang_step(name) or plain_step(name)
+    assert found is not None
+    assert (found.kind, found.prompts, found.decoded) == (kind, prompts, decoded)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "execute_context_0(0)_generation_0(0)",
+        "step[IDLE bs=0]",
+        "decode_jpeg",
+        "prefill_layer_3",
+        "decoder",
+        "mixed precision",
+    ],
+)
+def test_other_names_are_no_engine_steps(name: str) -> None:
+    assert vllm_step(name) is None
+    assert sglang_step(name) is None
+    assert plain_step(name) is None
+
+
+def engine(names: list[str], taken: list[float] | None = None) -> TinyTrace:
+    """Steps of 100 us one after the other, or as long as ``taken`` says."""
+    tiny, now = TinyTrace(), 0.0
+    for name, us in zip(names, taken or [90.0] * len(names), strict=True):
+        tiny.region(now, now + us, name)
+        now += us + 10
+    return tiny
+
+
+def test_decode_alone_is_no_engine() -> None:
+    assert serving_of(engine(["decode_1", "decode_2", "decode_3"]).build()) is None
+
+
+def test_plain_regions_are_told_apart_and_nested_ones_counted_once() -> None:
+    tiny = engine(["prefill", "decode bs=2", "prefill", "decode bs=2"])
+    tiny.region(110, 150, "decode bs=2")
+    assert served(tiny.build()).steps == {StepKind.PREFILL: 2, StepKind.DECODE: 2, StepKind.MIXED: 0}
+
+
+def test_each_rank_of_an_engine_takes_the_same_steps_which_are_counted_once(tmp_path: Path) -> None:
+    events = [
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "pid": 1,
+            "tid": 1,
+            "ts": 100.0 * step,
+            "dur": 90.0,
+            "name": name,
+        }
+        for step, name in enumerate([PREFILL.format(5), DECODE.format(1)])
+    ]
+    for rank in (0, 1):
+        stated = {"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(stated))
+    trace = open_trace([tmp_path / "rank0.json", tmp_path / "rank1.json"])
+    assert len(trace.ranks) == 2
+    assert served(trace).steps == {StepKind.PREFILL: 1, StepKind.DECODE: 1, StepKind.MIXED: 0}
+
+
+def test_ranges_of_requests_give_latencies_where_prompts_were_computed_whole() -> None:
+    tiny = engine([PREFILL.format(5), PREFILL.format(9), DECODE.format(2), DECODE.format(1)])
+    tiny.region(-10, 395, "request_0", thread=7)
+    tiny.region(-10, 295, "request_1", thread=8)
+    serving = served(tiny.build())
+    assert serving.ttft_ns is not None
+    assert serving.ttft_ns.p50 == pytest.approx(150_000)
+    assert serving.tpot_ns is not None
+    assert serving.tpot_ns.p99 < 160_000
+    assert serving.tokens_per_s == pytest.approx(5 / 405e-6)
+
+
+def test_ranges_say_nothing_of_latencies_where_prompts_were_computed_in_parts() -> None:
+    tiny = engine([PREFILL.format(5), PREFILL.format(9), DECODE.format(1), DECODE.format(1)])
+    tiny.region(-10, 395, "request_0", thread=7)
+    serving = served(tiny.build())
+    assert serving.requests == 1
+    assert serving.ttft_ns is None
+    assert serving.tpot_ns is None
+
+
+@pytest.mark.parametrize(("larger_us", "plateau"), [(90.0, None), (180.0, 8)])
+def test_the_plateau_is_where_twice_the_batch_gives_no_more_tokens(
+    larger_us: float, plateau: int | None
+) -> None:
+    names = [PREFILL.format(5), *[DECODE.format(8)] * 3, *[DECODE.format(16)] * 3]
+    trace = engine(names, [90.0] * 4 + [larger_us] * 3).build()
+    assert served(trace).plateau == plateau
+    assert any("hardly decode more tokens" in line for line in serving_text(trace)) == (plateau is not None)
+
+
+def test_a_recording_of_anything_else_says_nothing_of_inference() -> None:
+    trace = engine(["train_step 1", "train_step 2"]).build()
+    assert serving_of(trace) is None
+    assert serving_text(trace) == []

@@ -1,0 +1,93 @@
+"""What a serving engine did, as lines for a terminal and as plain values."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from parsers.model import Trace
+from parsers.model.units import duration, three_digits
+from rules.analysis.inference.engine_steps import StepKind
+from rules.analysis.inference.requests import RequestSource
+from rules.analysis.inference.serving import Percentiles, Serving, serving_of
+
+_WIDTH = 96
+_MOST_BATCHES = 8
+_BY = {
+    RequestSource.LOG: "by their log",
+    RequestSource.RANGES: "by their ranges and the engine's steps",
+}
+
+
+def serving_json(trace: Trace) -> dict[str, Any]:
+    """The object "inference"; nothing for a recording of anything else."""
+    serving = serving_of(trace)
+    if serving is None:
+        return {}
+    return {
+        "inference": {
+            **{
+                f"{kind.name.lower()}_steps": None if serving.steps is None else serving.steps[kind]
+                for kind in StepKind
+            },
+            "step_ns": {kind.name.lower(): _plain(told) for kind, told in serving.step_ns.items()},
+            "requests": serving.requests,
+            "requests_from": serving.source.value if serving.source else None,
+            "tokens_per_s": serving.tokens_per_s,
+            "ttft_ns": _plain(serving.ttft_ns),
+            "tpot_ns": _plain(serving.tpot_ns),
+            "decode_ns_by_batch": {str(batch): ns for batch, ns in serving.decode_ns_by_batch.items()}
+            or None,
+            "decode_plateau_batch": serving.plateau,
+        }
+    }
+
+
+def serving_text(trace: Trace) -> list[str]:
+    """Steps, throughput, latencies and the time of a decode step by its batch size."""
+    serving = serving_of(trace)
+    if serving is None:
+        return []
+    counts = [f"{count} {kind.name.lower()}" for kind, count in (serving.steps or {}).items() if count]
+    said = [f"{' and '.join(counts)} steps"] if counts else []
+    if serving.requests is not None and serving.source is not None:
+        said.append(f"{serving.requests} requests {_BY[serving.source]}")
+    if serving.tokens_per_s is not None:
+        said.append(f"{three_digits(serving.tokens_per_s)} tokens/s out")
+    lines = textwrap.wrap(f"Inference: {'; '.join(said)}.", _WIDTH, subsequent_indent="  ")
+    told = {
+        "time to first token": serving.ttft_ns,
+        "time per output token": serving.tpot_ns,
+        **{f"{kind.name.lower()} step": each for kind, each in serving.step_ns.items()},
+    }
+    if shown := {name: each for name, each in told.items() if each is not None}:
+        lines.append(f"  {'':<22}{'p50':>10}{'p90':>10}{'p99':>10}")
+        lines += [
+            f"  {name:<22}{duration(round(each.p50)):>10}{duration(round(each.p90)):>10}{duration(round(each.p99)):>10}"
+            for name, each in shown.items()
+        ]
+    return [*lines, *_batches(serving), ""]
+
+
+def _batches(serving: Serving) -> list[str]:
+    """Median time and throughput of some batch sizes, the smallest and the largest among them."""
+    sizes = sorted(serving.decode_ns_by_batch)
+    if len(sizes) < 2:
+        return []
+    shown = sorted(
+        {sizes[round(place * (len(sizes) - 1) / (_MOST_BATCHES - 1))] for place in range(_MOST_BATCHES)}
+    )
+    lines = [f"  {'decode by batch size':<22}{'median':>10}{'tokens/s':>10}"]
+    for size in shown:
+        ns = serving.decode_ns_by_batch[size]
+        rate = three_digits(size / ns * 1e9) if ns > 0 else "-"
+        lines.append(f"  {size:>20}  {duration(round(ns)):>10}{rate:>10}")
+    if serving.plateau is not None:
+        lines.append(
+            f"  From a batch of {serving.plateau} on, larger batches hardly decode more tokens a second."
+        )
+    return lines
+
+
+def _plain(told: Percentiles | None) -> dict[str, float] | None:
+    return None if told is None else {"p50": told.p50, "p90": told.p90, "p99": told.p99}
