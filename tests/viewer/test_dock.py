@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
+import viewer.panels.tabs
 from parsers.model import EventKind, Trace
 from viewer.document import Document
 from viewer.jobs import Jobs
@@ -26,7 +28,7 @@ from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
 
-TABS = 13
+TABS = sum(1 for each in pkgutil.iter_modules(viewer.panels.tabs.__path__))  # one tab a file
 
 
 def test_a_new_tab_is_one_class(
