@@ -15,13 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from parsers.model import SYSTEM_ERRORS, Cancelled, Progress, TraceError, refused_by_system
+from viewer.option_values import percentage, price, threshold
 
 if TYPE_CHECKING:
     from parsers.containers import PrivateFolder
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-DONE, GATE_FAILED, BAD_INPUT, BROKEN, INTERRUPTED = 0, 1, 2, 70, 130  # 70: EX_SOFTWARE of sysexits.h
+DONE, GATE_FAILED, BAD_INPUT, GATE_INCONCLUSIVE, BROKEN, INTERRUPTED = (
+    0,
+    1,
+    2,
+    3,
+    70,
+    130,
+)  # 70: EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,18 +121,22 @@ def _declare_diagnose(commands: Commands) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone")
-    parser.add_argument("--fail-on", choices=["high", "medium", "low"], help="exit with 1 on such a finding")
+    parser.add_argument(
+        "--fail-on",
+        choices=["high", "medium", "low"],
+        help="exit with 1 on such a finding, with 3 where there is no GPU work to judge",
+    )
     parser.add_argument(
         "--threshold",
         action="append",
-        type=_threshold,
+        type=threshold,
         default=[],
         metavar="NAME=VALUE",
         help="change what a rule decides by, such as least-share=5%%; docs/rules.md lists the names",
     )
     parser.add_argument(
         "--cost-per-hour",
-        type=_price,
+        type=price,
         metavar="PRICE",
         help="of one GPU, in any currency: say what idle GPUs cost",
     )
@@ -153,9 +165,10 @@ def _declare_compare(commands: Commands) -> None:
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone")
     parser.add_argument(
         "--fail-on-regression",
-        type=float,
+        type=percentage,
         metavar="PERCENT",
-        help="exit with 1 when a step got slower by this much",
+        help="exit with 1 when the mean step got longer by this much (5 or 5%%), "
+        "with 3 when the noise, or what the recordings lack, does not allow to say",
     )
     parser.set_defaults(run=_compare)
 
@@ -259,6 +272,9 @@ def _diagnose(options: argparse.Namespace) -> int:
         loud = levels[: levels.index(options.fail_on) + 1]
         if any(finding.severity.value in loud for finding in diagnosis.findings):
             return GATE_FAILED
+        if not (len(trace.gpu_operations) or trace.kernels):
+            print("stallscope: The gate cannot decide: no GPU work was recorded.", file=sys.stderr)
+            return GATE_INCONCLUSIVE
     return DONE
 
 
@@ -298,15 +314,25 @@ def _whatif(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    from rules.comparison.comparable import Incomparable
     from rules.comparison.compare import compare
+    from rules.comparison.gate import Decision
     from viewer.loading.loader import read_apart
     from viewer.reports.comparison_report import as_json, as_text
+    from viewer.reports.plain_text import safe
 
     progress = _terminal_progress()
     before = read_apart(_inputs([options.before]), progress.part(0.0, 0.5))
     after = read_apart(_inputs([options.after]), progress.part(0.5, 1.0))
     progress.step(1.0, "")
-    result = compare(before, after)
+    limit = options.fail_on_regression
+    try:
+        result = compare(before, after)
+    except Incomparable as error:
+        if limit is None:
+            raise
+        _complain(error)
+        return GATE_INCONCLUSIVE
     if options.html:
         from viewer.reports.html_report import comparison_as_html
 
@@ -316,8 +342,17 @@ def _compare(options: argparse.Namespace) -> int:
         print()
     else:
         sys.stdout.write(as_text(result))
-    gate = options.fail_on_regression
-    return GATE_FAILED if gate is not None and result.is_regression(gate) else DONE
+    if limit is None:
+        return DONE
+    sys.stdout.flush()
+    decision, why = result.gate(limit)
+    print(f"stallscope: {safe(why)}", file=sys.stderr)
+    codes = {
+        Decision.PASSED: DONE,
+        Decision.FAILED: GATE_FAILED,
+        Decision.INCONCLUSIVE: GATE_INCONCLUSIVE,
+    }
+    return codes[decision]
 
 
 def _convert(options: argparse.Namespace) -> int:
@@ -360,31 +395,6 @@ def _self_check(_: argparse.Namespace) -> int:
     for fault in faults:
         print(f"stallscope: {fault}", file=sys.stderr)
     return BAD_INPUT if faults else DONE
-
-
-def _price(text: str) -> float:
-    try:
-        price = float(text)
-    except ValueError:
-        price = -1.0
-    if not 0.0 < price < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no price of an hour, such as 2.50")
-    return price
-
-
-def _threshold(text: str) -> tuple[str, float]:
-    from rules.thresholds import known_thresholds
-
-    known = {each.key: each for each in known_thresholds()}
-    name, _, written = text.partition("=")
-    if name not in known:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
-    wanted = known[name]
-    value = wanted.parsed(written)
-    if value is None:
-        bounds = f"{wanted.written(wanted.least)} to {wanted.written(wanted.most)}"
-        raise argparse.ArgumentTypeError(f"{written!r} is no value for {name}, which may be {bounds}")
-    return name, value
 
 
 def _inputs(names: Sequence[str]) -> list[Path]:

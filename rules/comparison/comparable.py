@@ -15,14 +15,18 @@ LEAST_IN_COMMON = 0.1  # of the kernel time; below it the kernels are others, as
 MANY_TIMES_AS_MANY = 4  # kernels a step: more than a compiler joins
 SAME_CALLS = 0.02  # launches of a kernel a step, as often on both sides
 ANOTHER_SIZE = 1.5  # the same kernels so much slower: more than the clocks of one GPU model differ
-FEW_STEPS = 3  # a median of fewer says nothing about the spread
+FEW_STEPS = 3  # fewer hardly show how much steps differ
+
+
+class Incomparable(TraceError):
+    """Both recordings are sound, and nothing in one can be set against the other."""
 
 
 def refuse_incomparable(before: Trace, after: Trace) -> None:
-    """Raise a TraceError that says why, where nothing in one recording can be set against the other."""
+    """Raise Incomparable, which says why, where nothing in one recording can be set against the other."""
     first, second = _holds(before), _holds(after)
     if first != second and not {first, second} <= {_GPU, _BOTH} and not {first, second} <= {_COUNTERS, _BOTH}:
-        raise TraceError(
+        raise Incomparable(
             path_of(after),
             f"These two cannot be compared: the first holds {first}, the second {second}.",
             "Open them together instead: a kernel on the timeline then shows its counters."
@@ -30,13 +34,13 @@ def refuse_incomparable(before: Trace, after: Trace) -> None:
             else "Choose two recordings of the same kind, made before and after a change.",
         )
     if first == second and first in (_LOG, _NOTHING):
-        raise TraceError(
+        raise Incomparable(
             path_of(after),
             f"These two cannot be compared: both hold {first}.",
             "Record the program with a profiler, before and after the change.",
         )
     if _COUNTERS in (first, second) and not compare_reports(before.kernels, after.kernels)[0]:
-        raise TraceError(
+        raise Incomparable(
             path_of(after),
             "These two reports have no kernel in common, so there is nothing to compare.",
             "Profile the same kernels before and after the change (ncu --kernel-name).",
@@ -95,14 +99,40 @@ def cautions_of_reports(before: Trace, after: Trace) -> list[str]:
     return cautions
 
 
+def not_the_same_work(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]:
+    """Why the step times of two timelines say nothing about a change; ``works``: kernels by comparable name."""
+    found = []
+    if not (first.gpus and second.gpus):
+        found.append("no GPU work was recorded in at least one of them")
+    if not (first.found_by and second.found_by):
+        found.append(f"no steps were found in {_without_steps(first, second)}")
+    elif first.found_by != second.found_by and "repetition" in (first.found_by, second.found_by):
+        found.append("steps were found in different ways, by their annotation and by what repeats")
+    names = _gpu_names(first), _gpu_names(second)
+    if all(names) and names[0] != names[1]:
+        found.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
+    if first.gpus != second.gpus:
+        found.append(f"{_count(first.gpus, 'GPU')} before and {second.gpus} after")
+    if look_like_different_programs(*works):
+        found.append("hardly a kernel is in both, and one launches many times more than the other")
+    elif first.gpus == second.gpus and names[0] == names[1] and _times_as_long(*works) is not None:
+        found.append("kernels launched as often take much longer or shorter each, as with another batch")
+    return found
+
+
+def _gpu_names(side: Side) -> set[str]:
+    return {name for device in side.analysis.active_devices if (name := side.trace.devices[device].name)}
+
+
+def _without_steps(first: Side, second: Side) -> str:
+    return "one of them" if first.found_by or second.found_by else "either"
+
+
 def cautions(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]:
     """Why two timelines may not be comparable; ``works`` are their kernels by comparable name."""
     found = []
     in_common = _in_common(*works)
-    names = [
-        {name for device in side.analysis.active_devices if (name := side.trace.devices[device].name)}
-        for side in (first, second)
-    ]
+    names = _gpu_names(first), _gpu_names(second)
     if all(names) and names[0] != names[1]:
         found.append(f"different GPUs: {_listed(names[0])} and {_listed(names[1])}")
     if first.gpus != second.gpus:
@@ -179,8 +209,7 @@ def _times_as_long(before: Works, after: Works) -> float | None:
 
 def _about_steps(first: Side, second: Side) -> list[str]:
     if not (first.found_by and second.found_by):
-        missing = "either" if not (first.found_by or second.found_by) else "one of them"
-        return [f"no steps were found in {missing}: whole recordings are compared"]
+        return [f"no steps were found in {_without_steps(first, second)}: whole recordings are compared"]
     if first.found_by != second.found_by:
         return [
             "steps were found in different ways, by their annotation and by what repeats: "

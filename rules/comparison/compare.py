@@ -14,15 +14,18 @@ from rules.comparison.comparable import (
     cautions,
     cautions_of_reports,
     look_like_different_programs,
+    not_the_same_work,
     refuse_incomparable,
 )
 from rules.comparison.findings import LOUD, Change, FindingChange, compare_findings
+from rules.comparison.gate import Decision, Judgement, Outcome
 from rules.comparison.kernels import KernelComparison, compare_reports
 from rules.comparison.side import Side, Work, by_family
+from rules.comparison.step_times import ratio_of
 from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
 from rules.thresholds import DEFAULTS, Thresholds
 
-NOISE_SHARE = 0.02  # a change of the step below this is no change: run-to-run spread of a quiet machine
+NOISE_SHARE = 0.02  # of the step; what changed by less, beside the step itself, is as before
 LEAST_CHANGE = 0.001  # of the kernel time; a kernel that changed by less changed nothing
 LEAST_SHOWN = 0.0005  # a share of the step below this is written as 0.0 %
 SAME_AMOUNT = 0.05  # kernels launched by two recordings without steps that did the same work
@@ -77,6 +80,7 @@ class Comparison:
     kernels: tuple[KernelChange, ...]
     findings: tuple[FindingChange, ...]
     cautions: tuple[str, ...]
+    judgement: Judgement
     profiles: tuple[KernelComparison, ...] = ()  # launches that kernel reports on both sides hold
     families: tuple[KernelChange, ...] = ()
     by_step: bool = True
@@ -92,9 +96,9 @@ class Comparison:
         """What matters now and did not before."""
         return tuple(each.after for each in self.findings if each.is_new and each.after is not None)
 
-    def is_regression(self, at_least_percent: float) -> bool:
-        """Whether a step became longer by this many percent or more."""
-        return self.step.change * 100 >= at_least_percent
+    def gate(self, most_percent: float) -> tuple[Decision, str]:
+        """Whether the mean step got longer by less than this many percent, with a sentence that says why."""
+        return self.judgement.gate(most_percent)
 
 
 def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> Comparison:
@@ -113,7 +117,7 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
     )
     by_step = bool(first.step_ns and second.step_ns)
     step = Measure(
-        "step time, median" if by_step else "analysed time",
+        "step time, mean" if by_step else "analysed time",
         first.step_ns if by_step else first.window_ns,
         second.step_ns if by_step else second.window_ns,
         "ns",
@@ -125,6 +129,10 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
     )
     shown = {name: written for side in kernels for name, (written, _) in side.items()}
     measures = _measures(first, second, works, " a step" if by_step else "")
+    if by_step:
+        measures.append(Measure("step time, median", first.step_times.median, second.step_times.median, "ns"))
+    different = not_the_same_work(first, second, works)
+    judgement = Judgement.of(ratio_of(first.step_times, second.step_times) if by_step else None, different)
     findings = compare_findings(
         first.diagnosis.findings,
         second.diagnosis.findings,
@@ -134,9 +142,12 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
     if are_the_same(before, after):
         verdict = "The same recording twice: nothing differs"
     elif by_step or abs(measures[0].change) <= SAME_AMOUNT:
-        verdict = _verdict(step, "a step takes" if by_step else "all of it takes", findings, second.diagnosis)
+        what = "a step takes" if by_step else "all of it takes"
+        verdict = _verdict(step, what, findings, second.diagnosis, judgement)
         if look_like_different_programs(*works):
             verdict = f"These look like two different programs. If not, {verdict[:1].lower()}{verdict[1:]}"
+        elif judgement.outcome is Outcome.NOT_COMPARABLE and by_step:
+            verdict = f"Not comparable: {judgement.reason}. As recorded: {verdict[:1].lower()}{verdict[1:]}"
     else:
         verdict = (
             "The two hold different amounts of work, so their times say little: "
@@ -151,7 +162,8 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
         measures=tuple(measures),
         kernels=tuple(_changes(*works, shown)[:KERNEL_ROWS]),
         findings=tuple(findings),
-        cautions=tuple(cautions(first, second, works)),
+        cautions=(*cautions(first, second, works), *(judgement.ratio.about() if judgement.ratio else ())),
+        judgement=judgement,
         profiles=profiles,
         families=tuple(_changes(by_family(kernels[0]), by_family(kernels[1]))),
         by_step=by_step,
@@ -171,13 +183,14 @@ def _of_reports(
     findings = compare_findings(
         diagnoses[0].findings, diagnoses[1].findings, (totals[0], totals[1]), NOISE_SHARE * total_before
     )
+    judgement = Judgement.of(None, ["kernel reports hold no steps, and nothing of how much launches differ"])
     what = "the kernel takes" if len(profiles) == 1 else "the kernels that both hold take"
     return Comparison(
         before=_label(before),
         after=_label(after),
         verdict="The same report twice: nothing differs"
         if are_the_same(before, after)
-        else _verdict(step, what, findings, diagnoses[1]),
+        else _verdict(step, what, findings, diagnoses[1], judgement),
         step=step,
         measures=(),
         kernels=tuple(
@@ -189,6 +202,7 @@ def _of_reports(
         ),
         findings=tuple(findings),
         cautions=tuple(cautions_of_reports(before, after)),
+        judgement=judgement,
         profiles=profiles,
         by_step=False,
         files=(_files(before), _files(after)),
@@ -203,14 +217,25 @@ def _files(trace: Trace) -> tuple[str, ...]:
     return tuple(each.path for each in trace.inputs)
 
 
-def _verdict(step: Measure, what: str, findings: list[FindingChange], after: Diagnosis) -> str:
+def _verdict(
+    step: Measure, what: str, findings: list[FindingChange], after: Diagnosis, judgement: Judgement
+) -> str:
     """How much faster or slower, the largest reason, and what is first now."""
     before, now = duration(step.before), duration(step.after)
-    if abs(step.change) < NOISE_SHARE:
+    ratio = judgement.ratio
+    if judgement.outcome is Outcome.NO_DIFFERENCE_SEEN and ratio is not None:
+        return (
+            f"No difference that this noise allows to see: {what} {now} ({before} before), "
+            f"{three_digits(ratio.low * 100)} to {three_digits(ratio.high * 100)} % of the time before"
+        )
+    if ratio is None and abs(step.change) < NOISE_SHARE:
         return f"As fast as before, within {NOISE_SHARE * 100:.0f} %: {what} {now} ({before} before)"
     faster = step.change < 0
     slow, fast = (step.before, step.after) if faster else (step.after, step.before)
     text = f"{three_digits(slow / max(fast, 1))}x {'faster' if faster else 'slower'}: {what} {now} instead of {before}"
+    if ratio is not None:
+        bounds = (1 / ratio.high, 1 / ratio.low) if faster else (ratio.low, ratio.high)
+        text += f" (between {three_digits(bounds[0])}x and {three_digits(bounds[1])}x)"
     gone = [each for each in findings if each.change in (Change.GONE, Change.NEARLY_GONE)]
     new = [each.after for each in findings if each.is_new and each.after is not None]
     if faster and gone:

@@ -12,6 +12,7 @@ from parsers.model.names.kernels import comparable_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
+from rules.comparison.step_times import StepTimes
 from rules.diagnosis import Diagnosis
 
 Work = tuple[float, float]  # (launches, ns) a step
@@ -37,10 +38,14 @@ class Side:
         return steps[0].found_by if steps and steps[0].found_by != "window" else ""
 
     @property
+    def step_times(self) -> StepTimes:
+        """Of the steady steps; none without steps."""
+        return StepTimes.of(self.analysis.steps if self.found_by else ())
+
+    @property
     def step_ns(self) -> float:
-        """Median of the steady steps; 0 without steps."""
-        lengths = [step.end - step.start for step in self.analysis.steps if step.steady]
-        return float(np.median(lengths)) if lengths and self.found_by else 0.0
+        """Mean of the steady steps, which is what a run costs; 0 without steps."""
+        return self.step_times.mean
 
     @property
     def repetitions(self) -> int:

@@ -11,6 +11,7 @@ from parsers.model.units import duration, percent, three_digits
 from rules.base import Finding
 from rules.comparison.compare import Comparison, KernelChange, Measure
 from rules.comparison.findings import FindingChange
+from rules.comparison.step_times import CONFIDENCE, StepRatio
 from viewer.reports.plain_text import safe
 
 TEXT_KERNELS = 10
@@ -125,6 +126,20 @@ def _profiles_as_text(result: Comparison) -> list[str]:
     return ["", "Profiled kernels:", *lines] if lines else []
 
 
+def _interval(ratio: StepRatio | None) -> dict[str, Any] | None:
+    """Step time after over before: the ratio of means with its bounds, that of medians, and the steps of each, ns."""
+    if ratio is None:
+        return None
+    return {
+        "ratio": ratio.mean,
+        "low": ratio.low,
+        "high": ratio.high,
+        "confidence": CONFIDENCE,
+        "median_ratio": ratio.median,
+        "steps_ns": [ratio.before.ns.tolist(), ratio.after.ns.tolist()],
+    }
+
+
 def as_json(result: Comparison) -> dict[str, Any]:
     """A dictionary of plain values."""
 
@@ -143,6 +158,9 @@ def as_json(result: Comparison) -> dict[str, Any]:
         "before": result.before,
         "after": result.after,
         "verdict": result.verdict,
+        "outcome": result.judgement.outcome.value,
+        "not_comparable_because": result.judgement.reason or None,
+        "interval": _interval(result.judgement.ratio),
         "step": plain(result.step),
         "measures": [plain(measure) for measure in result.measures],
         "kernels": [

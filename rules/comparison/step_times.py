@@ -1,0 +1,187 @@
+"""The step times of two recordings: the ratio of their means with a bootstrap interval, slow steps, and drift."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.units import duration, percent, three_digits
+from rules.analysis.steps.steps import Step
+
+F64 = npt.NDArray[np.float64]
+
+CONFIDENCE = 0.95
+RESAMPLES = 4000
+MOST_BLOCKS = 1000  # of consecutive steps: more are not resampled one by one
+SEED = 0  # the same two recordings give the same interval
+STEP_SPREAD = 0.02  # of one step on a quiet machine: what a few steps may not show of their own spread
+FEWEST_STEPS = 2  # of one, nothing is known about the spread
+SLOW_STEP = 2.0  # times the median
+FEWEST_FOR_DRIFT = 5  # in order by chance once in 60 recordings
+DRIFT_Z = 1.96  # of Spearman's rank correlation of step time and position, times sqrt(n - 1)
+LEAST_DRIFT = 0.02  # of the first half's mean
+SLOW_STEPS_NAMED = 3
+FURTHEST = 100.0  # logarithm of a factor; a bound that keeps numbers finite
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """The steady steps of one recording in order, ns, shape (n,); of several ranks the mean of each step."""
+
+    ns: F64
+
+    @classmethod
+    def of(cls, steps: Sequence[Step]) -> StepTimes:
+        """The steady ones of ``steps``; the n-th step of every rank is one step."""
+        ranks: dict[int | None, list[int]] = {}
+        for step in steps:
+            if step.steady:
+                ranks.setdefault(step.rank, []).append(step.duration)
+        total = np.zeros(max(map(len, ranks.values()), default=0))
+        count = np.zeros(len(total))
+        for lengths in ranks.values():
+            total[: len(lengths)] += lengths
+            count[: len(lengths)] += 1
+        return cls(total / np.maximum(count, 1))
+
+    @property
+    def mean(self) -> float:
+        return float(self.ns.mean()) if len(self.ns) else 0.0
+
+    @property
+    def median(self) -> float:
+        return float(np.median(self.ns)) if len(self.ns) else 0.0
+
+    @property
+    def slow(self) -> npt.NDArray[np.int64]:
+        """Positions of the steps that take at least SLOW_STEP times the median."""
+        return np.flatnonzero(self.ns >= SLOW_STEP * self.median)
+
+    @property
+    def drift(self) -> float:
+        """By what share the second half's mean is above the first's, where steps get steadily longer or shorter; or 0.
+
+        Spearman's rank correlation with the position decides (Spearman, 1904).
+        """
+        count = len(self.ns)
+        if count < FEWEST_FOR_DRIFT or np.ptp(self.ns) == 0:
+            return 0.0
+        ranks = np.argsort(np.argsort(self.ns, kind="stable"), kind="stable")
+        if abs(np.corrcoef(ranks, np.arange(count))[0, 1]) * np.sqrt(count - 1) < DRIFT_Z:
+            return 0.0
+        change = float(self.ns[(count + 1) // 2 :].mean() / self.ns[: count // 2].mean() - 1)
+        return change if abs(change) >= LEAST_DRIFT else 0.0
+
+    def _slow_recur(self) -> bool:
+        """Whether slow steps come at even distances, as a checkpoint does, so that their number is no chance."""
+        slow = self.slow
+        gaps = np.diff(slow)
+        return (
+            len(slow) > 1
+            and bool((gaps == gaps[0]).all())
+            and int(slow[0]) < gaps[0]
+            and len(self.ns) - 1 - int(slow[-1]) < gaps[0]
+        )
+
+    def resampled_means(self, random: np.random.Generator) -> F64:
+        """Means of RESAMPLES bootstrap samples, ns (Efron, 1979; in blocks where steps drift: Kuensch, 1989)."""
+        count = len(self.ns)
+        if self._slow_recur():
+            is_slow = np.isin(np.arange(count), self.slow)
+            parts = [self.ns[is_slow], self.ns[~is_slow]]
+            means = sum((len(part) * _means(part, 1, random) for part in parts), np.zeros(RESAMPLES)) / count
+        else:
+            means = _means(_blocks(self.ns), count // 2 if self.drift else 1, random)
+        unseen = STEP_SPREAD / np.sqrt(count) * random.standard_t(count, RESAMPLES)
+        return np.asarray(means * np.exp(unseen))
+
+
+def _blocks(ns: F64) -> F64:
+    """Means of consecutive steps where there are many, so that the work stays bounded."""
+    if len(ns) <= MOST_BLOCKS:
+        return ns
+    edges = np.linspace(0, len(ns), MOST_BLOCKS + 1).astype(np.int64)
+    return np.asarray(np.add.reduceat(ns, edges[:-1]) / np.diff(edges))
+
+
+def _means(ns: F64, block: int, random: np.random.Generator) -> F64:
+    """Bootstrap means from circular blocks; their logarithms spread as far as Student's t says of so few values."""
+    count = len(ns)
+    block = min(max(block, 1), max(count // 2, 1))
+    blocks = -(-count // block)
+    starts = random.integers(count, size=(RESAMPLES, blocks))
+    chosen = (starts[:, :, None] + np.arange(block)) % count
+    means = ns[chosen.reshape(RESAMPLES, -1)[:, :count]].mean(axis=1)
+    freedom = max(blocks - 1, 1)
+    spread = np.sqrt(count / max(count - 1, 1) * freedom / random.chisquare(freedom, RESAMPLES))
+    return np.asarray(ns.mean() * np.exp(np.clip(np.log(means / ns.mean()) * spread, -FURTHEST, FURTHEST)))
+
+
+@dataclass(frozen=True, slots=True)
+class StepRatio:
+    """Mean step time after over that before, with the interval ``low`` to ``high`` at CONFIDENCE."""
+
+    before: StepTimes
+    after: StepTimes
+    low: float
+    high: float
+
+    @property
+    def mean(self) -> float:
+        return self.after.mean / self.before.mean
+
+    @property
+    def median(self) -> float:
+        return self.after.median / self.before.median
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the noise allows to see a difference."""
+        return not self.low <= 1.0 <= self.high
+
+    def about(self) -> list[str]:
+        """What to know before the ratio is trusted: drift, and steps without which it would be another."""
+        said = []
+        for side, times in (("first", self.before), ("second", self.after)):
+            if drift := times.drift:
+                said.append(
+                    f"the steps of the {side} drift: its later half takes {percent(abs(drift))} "
+                    f"{'more' if drift > 0 else 'less'} time a step than its earlier half"
+                )
+        if self.is_seen and not self.low <= self.median <= self.high:
+            slower = self.median > 1
+            said.append(
+                f"by the median step it is {three_digits(self.median if slower else 1 / self.median)}x "
+                f"{'slower' if slower else 'faster'} ({duration(self.after.median)} instead of "
+                f"{duration(self.before.median)}); the mean is what a run costs"
+                + _slow_steps("before", self.before)
+                + _slow_steps("after", self.after)
+            )
+        return said
+
+
+def _slow_steps(side: str, times: StepTimes) -> str:
+    slow = times.slow
+    if not len(slow):
+        return ""
+    named = ", ".join(str(position + 1) for position in slow[:SLOW_STEPS_NAMED].tolist())
+    more = ", ..." if len(slow) > SLOW_STEPS_NAMED else ""
+    return (
+        f"; {side}, {len(slow)} of {len(times.ns)} steady steps (number {named}{more}) "
+        f"take {duration(float(times.ns[slow].mean()))} on average"
+    )
+
+
+def ratio_of(before: StepTimes, after: StepTimes) -> StepRatio | None:
+    """The ratio of the means with its interval; None where one has too few steps to know their spread."""
+    if min(len(before.ns), len(after.ns)) < FEWEST_STEPS or not before.mean or not after.mean:
+        return None
+    if np.array_equal(before.ns, after.ns):
+        return StepRatio(before, after, 1.0, 1.0)
+    random = np.random.default_rng(SEED)
+    logs = -np.log(before.resampled_means(random)) + np.log(after.resampled_means(random))
+    low, high = np.exp(np.quantile(logs, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])).tolist()
+    return StepRatio(before, after, low, high)
