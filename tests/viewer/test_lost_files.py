@@ -268,12 +268,15 @@ def test_a_report_that_does_not_fit_on_the_disk_leaves_the_old_one(
 
 
 def reads(process: int, path: Path) -> bool:
-    """Whether a process has the file open."""
+    """Whether a process, or one that it started, has the file open."""
     folder = Path(f"/proc/{process}/fd")
     try:
-        return any(os.readlink(folder / number) == str(path) for number in os.listdir(folder))
+        if any(os.readlink(folder / number) == str(path) for number in os.listdir(folder)):
+            return True
+        started = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     except OSError:
         return False
+    return any(reads(int(each), path) for each in started)
 
 
 def killed_while_it_reads(command: list[str], path: Path, folder: Path) -> bool:
