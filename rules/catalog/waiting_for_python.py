@@ -15,6 +15,7 @@ from rules.analysis.idle.beneath import beneath
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.idle.plan_building import plan_building
 from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
@@ -59,7 +60,9 @@ How it decides
 
 What to try
     Move the work off the critical path: into a thread or process that prepares the next step, after the launches of
-    the next step, or onto the GPU. Do it less often. Make it faster.
+    the next step, or onto the GPU. Do it less often. Make it faster. Where cuDNN or MIOpen builds a plan for each new
+    shape, pad to a few lengths: some calls of its operator then take 20 times longer than the others, or the waits end
+    with newly loaded code and a kernel that cuDNN generated.
 
 When it is wrong
     A recording with Python stacks slows Python down, so the real share is smaller. Work in a C extension that holds
@@ -71,22 +74,31 @@ When it is wrong
         waiting = IdleTime(analysis, Cause.HOST)
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
-        culprit, below = waiting.culprit, beneath(waiting)
+        culprit, below, plans = waiting.culprit, beneath(waiting), plan_building(waiting)
         compiling = sum(each.ns for each in waiting.blames if is_compilation(each.culprit))
         recompiles = analysis.steps_in_window > 1 and compiling >= MOSTLY_COMPILING * waiting.worst_ns
         yield idle_finding(
             self,
             waiting,
-            what="The model is compiled again" if recompiles else f"The GPU waits for {host_code(trace)}",
-            account=_explanation(analysis, waiting) + below.text + (_RECOMPILES if recompiles else ""),
-            remedies=with_native(
+            what="The model is compiled again"
+            if recompiles
+            else f"{plans.who} builds a new plan for each new shape"
+            if plans
+            else f"The GPU waits for {host_code(trace)}",
+            account=_explanation(analysis, waiting)
+            + below.text
+            + (plans.text if plans else "")
+            + (_RECOMPILES if recompiles else ""),
+            remedies=plans.advice
+            if plans
+            else with_native(
                 _NATIVE_ADVICE[1:] if below else _NATIVE_ADVICE,
                 (*_advice(culprit, waiting.inside_culprit(), is_compiled(trace)), *_advice_by_steps(waiting)),
                 _JAX_ADVICE,
             ),
-            example=for_python(_CODE),
+            example="" if plans else for_python(_CODE),
             unknown=()
-            if below
+            if below or plans
             else ("" if is_call(culprit) else _UNKNOWN_OF_NATIVE, _cannot_tell(trace, culprit)),
             category=Category.RECOMPILATION if recompiles else None,
         )

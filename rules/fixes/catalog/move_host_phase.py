@@ -11,6 +11,9 @@ import numpy.typing as npt
 from parsers.model import Attribute, CopyKind
 from parsers.model.names.calls import WORK_CALLS
 from rules.analysis.analysis import Analysis
+from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.idle.plan_building import PlanBuilding, plan_building
 from rules.category import Category
 from rules.culprit import Culprit, CulpritKind
 from rules.fixes.base import Proposal, fix
@@ -71,8 +74,10 @@ What makes it more or less
         """One for each place whose work is long."""
         around = surroundings_of(analysis)
         own = _own_work(replay, around)
+        plans = plan_building(IdleTime(analysis, Cause.HOST))
         for name, nodes in sorted(_places(replay, around, own, _phases(replay, own)).items()):
-            yield _proposal(analysis, replay, name, nodes, own)
+            planning = plans if plans and plans.operator == name else None
+            yield _proposal(analysis, replay, name, nodes, own, planning)
 
 
 def _own_work(replay: Replay, around: Surroundings) -> F64:
@@ -138,7 +143,9 @@ def _places(replay: Replay, around: Surroundings, own: F64, phases: I64) -> dict
     return joined
 
 
-def _proposal(analysis: Analysis, replay: Replay, name: str, nodes: BOOL, own: F64) -> Proposal:
+def _proposal(
+    analysis: Analysis, replay: Replay, name: str, nodes: BOOL, own: F64, plans: PlanBuilding | None
+) -> Proposal:
     to_host = copies(replay, CopyKind.D2H)
     large = of_nodes(replay, to_host & (replay.device.duration >= LONG_COPY_NS)) & nodes
     if replay.host.cost[large].sum() > own[nodes].sum():
@@ -150,7 +157,7 @@ def _proposal(analysis: Analysis, replay: Replay, name: str, nodes: BOOL, own: F
         without_calls(replay, copied, 0.0),
         without_waiting(waits & ~large | copied),
     )
-    categories = [Category.HOST_BOUND]
+    categories = [Category.HOST_BOUND, *([Category.RECOMPILATION] if plans else [])]
     if own[nodes & of_nodes(replay, _batches(replay))].sum() > MOSTLY * own[nodes].sum():
         categories.append(Category.INPUT_BOUND)
     if copied.any():
@@ -162,12 +169,19 @@ def _proposal(analysis: Analysis, replay: Replay, name: str, nodes: BOOL, own: F
     return Proposal(
         fix=MoveHostPhase.id,
         key=name,
-        title=f"Take {what} off the path: {milliseconds:.3g} ms of CPU work {replay.in_step}",
+        title=(
+            f"Pad to a few lengths: {name or plans.who} builds a plan for each new one, {milliseconds:.3g} ms of CPU "
+            f"work {replay.in_step}"
+            if plans
+            else f"Take {what} off the path: {milliseconds:.3g} ms of CPU work {replay.in_step}"
+        ),
         categories=tuple(categories),
         culprit=name or f"{analysis.idle.host} outside any region",
-        advice=advice_by_name(Culprit(CulpritKind.REGION, name)) or _ADVICE,
+        advice=plans.advice if plans else advice_by_name(Culprit(CulpritKind.REGION, name)) or _ADVICE,
         expected=gone,
-        depends_on="how much of this work can run beside the GPU, or on it",
+        depends_on="how many different lengths are left"
+        if plans
+        else "how much of this work can run beside the GPU, or on it",
     )
 
 

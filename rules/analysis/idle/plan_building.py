@@ -1,0 +1,121 @@
+"""Waits in which a library plans anew: cuDNN or MIOpen meets a shape for the first time, chooses and builds kernels."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind
+from parsers.model.names.calls import Call, call_of
+from parsers.model.names.per_name import named
+from parsers.model.units import duration
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.idle.lost_time import IdleTime
+from rules.culprit import CulpritKind
+from rules.wording.words import Words, for_pytorch
+
+I64 = npt.NDArray[np.int64]
+
+_OPERATORS = re.compile(r"^aten::(_?cudnn_|_scaled_dot_product_cudnn|miopen_)")  # keep a plan for each shape
+_GENERATED = re.compile(r"^(void )?cudnn_generated_")
+_ATTENTION = re.compile(r"sdpa|attention|fmha", re.IGNORECASE)
+_LONG_NS = 1_000_000
+_SLOWER = 20.0  # times a usual call: a call that finds its plan is hundreds of times faster
+_FEWEST = 3
+_MOST_OF_IT = 0.5  # of the waiting
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBuilding:
+    """``who`` builds a plan; ``operator`` where one was recorded; how often, the median ns, those of other calls."""
+
+    who: str
+    operator: str
+    count: int
+    each_ns: int
+    others: int = 0
+    others_ns: int = 0
+
+    @property
+    def text(self) -> str:
+        """A sentence or two that follow others."""
+        if self.operator:
+            seen = (
+                f" {self.operator} takes {duration(self.each_ns)} in {self.count} calls and "
+                f"{duration(self.others_ns)} in the {self.others:,} others"
+            )
+        else:
+            each = duration(self.each_ns)
+            seen = f" {self.count} waits of {each} end with newly loaded code and a kernel of {self.who}"
+        return f"{seen}: it builds a new plan for each new shape, such as a prompt of a new length."
+
+    @property
+    def advice(self) -> tuple[Words, ...]:
+        """What to change, the surest first."""
+        padding = (
+            "Pad to a few lengths (say, multiples of 128 with a mask), so that plans are used again, and run each of "
+            "these lengths once before the first request."
+        )
+        if not _ATTENTION.search(f"{self.operator} {self.who}"):
+            return (padding,)
+        return (
+            padding,
+            for_pytorch(
+                "Or use an attention that needs no plan: torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)."
+            ),
+        )
+
+
+def plan_building(waiting: IdleTime) -> PlanBuilding | None:
+    """What builds plans, where that is most of the time that a GPU waits for its host; None otherwise."""
+    if waiting.culprit.kind is CulpritKind.OPERATOR:
+        return _by_operator(waiting) if _OPERATORS.match(waiting.culprit.name) else None
+    return _by_loaded_code(waiting)
+
+
+def _by_operator(waiting: IdleTime) -> PlanBuilding | None:
+    """Calls of one operator that take far longer than its others."""
+    trace, name = waiting.analysis.trace, waiting.culprit.name
+    calls = trace.events.of_kind(EventKind.CPU_OP)
+    calls = calls[named(trace, calls, lambda each: each == name)]
+    taken = durations(trace, calls)
+    usual = float(np.median(taken)) if len(taken) else 0.0
+    slow = taken >= max(_LONG_NS, _SLOWER * usual)
+    if np.count_nonzero(slow) < _FEWEST or taken[slow].sum() < _MOST_OF_IT * waiting.worst_ns:
+        return None
+    others = taken[~slow]
+    return PlanBuilding(
+        "cuDNN" if "cudnn" in name else "MIOpen",
+        name,
+        int(slow.sum()),
+        int(np.median(taken[slow])),
+        len(others),
+        int(np.median(others)),
+    )
+
+
+def _by_loaded_code(waiting: IdleTime) -> PlanBuilding | None:
+    """Waits in which code is loaded, followed by a kernel that cuDNN generated: for recordings without operators."""
+    trace, idle, rows = waiting.analysis.trace, waiting.analysis.idle, waiting.rows
+    rows = rows[idle.end[rows] - idle.start[rows] >= _LONG_NS]
+    calls = trace.events.of_kind(EventKind.API)
+    calls = calls[named(trace, calls, lambda each: call_of(each) is Call.LOAD)]
+    loads = np.sort(trace.events.start[calls])
+    operations = trace.operations_of_device(waiting.device)
+    kernels = operations[trace.events.kind[operations] == EventKind.KERNEL]
+    if not len(rows) or not len(loads) or not len(kernels):
+        return None
+    loaded = np.searchsorted(loads, idle.end[rows]) > np.searchsorted(loads, idle.start[rows])
+    after = np.searchsorted(trace.events.start[kernels], idle.end[rows])
+    following = kernels[np.minimum(after, len(kernels) - 1)]
+    generated = named(trace, following, lambda each: _GENERATED.match(each) is not None)
+    built = loaded & generated & (after < len(kernels))
+    taken = (idle.end[rows] - idle.start[rows])[built]
+    if len(taken) < _FEWEST or taken.sum() < _MOST_OF_IT * waiting.worst_ns:
+        return None
+    attention = named(trace, following[built], lambda each: _ATTENTION.search(each) is not None)
+    who = "cuDNN's attention" if attention.all() else "cuDNN"
+    return PlanBuilding(who, "", len(taken), int(np.median(taken)))
