@@ -27,13 +27,14 @@ from parsers.model.lanes import (
 )
 from parsers.model.links import Links
 from parsers.model.progress import Progress
-from parsers.model.quality import Effect, Quality, QualityNote, QualityRecorder
+from parsers.model.quality import KERNEL_COUNTERS, Effect, Quality, QualityNote, QualityRecorder
 from parsers.model.results import ResultColumn, ResultTable
 from parsers.model.trace import SOURCE_BITS, ArgumentSource, Trace
 
 __all__ = [
     "GPU_LANES",
     "GPU_WORK",
+    "KERNEL_COUNTERS",
     "SOURCE_BITS",
     "SYSTEM_ERRORS",
     "ArgumentSource",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 PREVIEW = "preview"  # the kind of the note that marks a trace of the first events only
+KERNEL_COUNTERS = "kernel-counters"  # that of the note that counts kernels with counters and without times
 
 
 class Effect(Enum):
@@ -40,6 +41,11 @@ class Quality:
     def of_preview(self) -> bool:
         """Whether only the first events of the recording were read."""
         return any(note.kind == PREVIEW for note in self.notes)
+
+    @property
+    def kernels_without_times(self) -> int:
+        """Kernels that ran, of which hardware counters were recorded and no times."""
+        return sum(note.count for note in self.notes if note.kind == KERNEL_COUNTERS)
 
     @property
     def repaired(self) -> int:

@@ -72,7 +72,7 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     if trace.tables and not len(trace.events) and not trace.counters:
         return f"Results, and no recording: {trace.tables[0].title}"
     if not len(trace.gpu_operations):
-        return log_summary(trace) or "No GPU activity was recorded"
+        return log_summary(trace) or _without_operations(trace)
     told = {finding.category: finding for finding in reversed(diagnosis.findings)}
     if shows_no_run(analysis, diagnosis):
         return told[Category.WHAT_WAS_RECORDED].title
@@ -91,6 +91,14 @@ def shows_no_run(analysis: Analysis, diagnosis: Diagnosis) -> bool:
 def gpus_that_ran(trace: Trace) -> list[int]:
     """The GPUs that ran something: one that only a log or a memory counter mentions is no idle one."""
     return [index for index in range(len(trace.devices)) if len(trace.operations_of_device(index))]
+
+
+def _without_operations(trace: Trace) -> str:
+    counted = trace.quality.kernels_without_times
+    if not counted:
+        return "No GPU activity was recorded"
+    ran = "1 kernel ran: its" if counted == 1 else f"{counted:,} kernels ran: their"
+    return f"{ran} hardware counters were recorded, and no times"
 
 
 def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:

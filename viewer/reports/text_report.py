@@ -101,6 +101,8 @@ def _without_gpu(trace: Trace) -> list[str]:
             "The recording stops in the middle, before anything that the GPU did: its file is cut off or damaged. "
             "Copy it again, or record again and let the profiler finish writing."
         )
+    elif trace.quality.kernels_without_times:
+        text = _RECORD_WITHOUT_COUNTERS
     elif launches:
         text = (
             f"{launches:,} launches, no kernel: the profiler lost its GPU records, or another program held the GPU's "
@@ -111,6 +113,10 @@ def _without_gpu(trace: Trace) -> list[str]:
     return [*textwrap.wrap(text, WIDTH), ""]
 
 
+_RECORD_WITHOUT_COUNTERS = (
+    "Counters are measured on one kernel at a time, so this recording says nothing about when they ran. Record once "
+    "more without experimental_config (profiler_metrics) to see what the GPU waits for."
+)
 _RECORD_THE_GPU = (
     "Record the GPU as well: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), or "
     "nsys profile --trace=cuda,nvtx. If it was recorded, the profiled part ran nothing on it, or another program "

@@ -159,7 +159,8 @@ def _note_oddities(columns: Columns, header: Header, table: Table, quality: Qual
             Effect.NOTED,
             f"the file holds exactly {columns.count:,} events, an exporter's limit: it is probably truncated",
         )
-    if header.is_kineto and header.devices() and not np.isin(table.kind, GPU_WORK).any():
+    ran = columns.with_counters > 0 or np.isin(table.kind, GPU_WORK).any()
+    if header.is_kineto and header.devices() and not ran:
         quality.note(
             "no-gpu-events",
             Effect.NOTED,

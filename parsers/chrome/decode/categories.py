@@ -40,6 +40,7 @@ GPU_SYNC = Family(Where.STREAM, LaneKind.OTHER, EventKind.GPU_SYNC)
 BOOKKEEPING = Family(Where.NOWHERE, LaneKind.OTHER, EventKind.OTHER)
 OTHER = Family(Where.THREAD, LaneKind.OTHER, EventKind.OTHER)
 
+KERNELS_WITH_COUNTERS = "cuda_profiler_range"  # Kineto: one kernel each, of equal made-up lengths
 _FAMILIES = {
     "cpu_op": CPU_OP,
     "operator": CPU_OP,
@@ -52,7 +53,7 @@ _FAMILIES = {
     "cuda_runtime": API,
     "cuda_driver": API,
     "cuda_api": API,
-    "cuda_profiler_range": REGION,
+    KERNELS_WITH_COUNTERS: REGION,
     "nvtx": REGION,
     "osrt": OS_RUNTIME,
     "overhead": OVERHEAD,

@@ -15,6 +15,7 @@ from parsers.chrome.decode.categories import (
     API,
     BOOKKEEPING,
     CPU_OP,
+    KERNELS_WITH_COUNTERS,
     OTHER,
     PROFILER_PROCESSES,
     REGION,
@@ -26,7 +27,7 @@ from parsers.chrome.decode.records import Arguments, Event, Placed
 from parsers.chrome.decode.stated import K, Numbered, Stated, whole_number
 from parsers.chrome.decode.times import durations, nanoseconds
 from parsers.chrome.decode.usual_records import CATEGORIES, MemoryEvent, phase_of
-from parsers.model import Effect, EventKind, LaneKind, QualityRecorder
+from parsers.model import KERNEL_COUNTERS, Effect, EventKind, LaneKind, QualityRecorder
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -118,6 +119,7 @@ class Columns:
     flows: int = 0
     arrows: list[Instant] = field(default_factory=list)  # flows that may stand for correlation numbers
     ignored: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    with_counters: int = 0  # kernels of which Kineto wrote counters, and no times
     count: int = 0
     _families: dict[str | None, tuple[Family, TracksOfFamily]] = field(default_factory=dict)
 
@@ -144,6 +146,7 @@ class Columns:
     def _phase(self, phase: str | None, category: str | None, events: list[Any], rows: I64) -> None:
         if phase == "X":
             self._complete(*self._family(category), events, rows)
+            self.with_counters += len(events) if category == KERNELS_WITH_COUNTERS else 0
         elif phase in FLOWS:
             self.flows += len(events)
             if category not in CORRELATED_FLOWS and isinstance(events[0], Event):
@@ -250,6 +253,13 @@ class Columns:
             "arrows between events; launches are linked by correlation",
             "",
             self.flows,
+        )
+        self.quality.note(
+            KERNEL_COUNTERS,
+            Effect.NOTED,
+            "kernels with hardware counters and without times: CUPTI's range profiler ran them one after another",
+            "",
+            self.with_counters,
         )
         for phase, count in self.ignored.items():
             reason = "events of a phase that has no place on a timeline"

@@ -364,6 +364,14 @@ def test_a_gpu_without_any_work_is_noted(tmp_path: Path) -> None:
     note(trace, "no-gpu-events")
 
 
+def test_kernels_with_counters_alone_are_gpu_work_without_times(tmp_path: Path) -> None:
+    kernel = complete("gemm", 5, 5, "cuda_profiler_range", args={"sm__cycles_elapsed.max": 7})
+    about = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "H200"}]}
+    trace = trace_of(tmp_path, [complete("op", 1, 3), kernel, kernel], **about)
+    assert trace.quality.kernels_without_times == 2
+    assert "no-gpu-events" not in {each.kind for each in trace.quality.notes}
+
+
 def test_streams_of_xprof_traces_are_gpu_lanes(tmp_path: Path) -> None:
     def metadata(name: str, tid: int, text: str) -> dict[str, object]:
         return {"ph": "M", "pid": 2, "tid": tid, "name": name, "args": {"name": text}}
