@@ -10,7 +10,7 @@ from parsers.model.units import rate, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, copies_of
-from rules.analysis.facts.host_link import PINNED_AND_BESIDE, link_advice, link_sentence, link_use
+from rules.analysis.facts.host_link import BESIDE, PINNED_AND_BESIDE, link_advice, link_sentence, link_use
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Category, Finding, Need, rule, severity_of
@@ -19,15 +19,18 @@ from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.host_work import advice_by_name
 from rules.wording.phrases import share
-from rules.wording.words import for_python, for_pytorch, with_native
+from rules.wording.words import Words, for_python, for_pytorch, with_native
 
 _JAX_ADVICE = ("Start the copy with x.copy_to_host_async(), launch the next step, and only then read it.",)
-_NATIVE_ADVICE = (PINNED_AND_BESIDE, "Copy less: reduce on the GPU first.")
-_OF_RESULTS = (
-    "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type.",
-    for_python(
-        "Copy into pinned memory with non_blocking=True on its own stream, and launch the next work before waiting."
-    ),
+_REDUCE_FIRST = "Copy less: reduce on the GPU first."
+_COPY_WHAT_IS_NEEDED = (
+    "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type."
+)
+_INTO_PINNED = for_python(
+    "Copy into pinned memory with non_blocking=True on its own stream, and launch the next work before waiting."
+)
+_ON_ITS_OWN_STREAM = for_python(
+    "Copy with non_blocking=True on its own stream, and launch the next work before waiting."
 )
 _CODE = """host = torch.empty(output.shape, dtype=output.dtype, pin_memory=True)   # once, reused
 copies = torch.cuda.Stream()
@@ -57,9 +60,10 @@ Why it costs time
     The GPU idles or only copies meanwhile.
 
 How it decides
-    It takes the union of all device-to-host copies and subtracts every moment in which a kernel or a collective
-    ran. What remains is the ceiling. It compares the bandwidth of copies above 1 MB with the link between host and
-    GPU: pinned memory that reaches less than half of it is called slow.
+    It takes the union of all device-to-host copies and subtracts every moment in which a kernel or a collective ran,
+    and copies to the GPU where those stand alone longer. What remains is the ceiling. It compares the bandwidth of
+    copies above 1 MB with the link between host and GPU: pinned memory that reaches less than half of it is called
+    slow.
 
 What to try
     Return less: the arg-max, the top-k or a score instead of whole outputs, in a smaller data type. Copy into
@@ -89,8 +93,8 @@ When it is wrong
             headline=Headline("Copies from the GPU stand alone", found_in.share(worst.exposed_ns)),
             account=_explanation(analysis, worst, found_in) + link_sentence(use, pageable),
             remedies=with_native(
-                _NATIVE_ADVICE,
-                (*(advice_by_name(where) or _OF_RESULTS), *link_advice(use, pageable)),
+                (BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _REDUCE_FIRST),
+                (*(advice_by_name(where) or _of_results(worst)), *link_advice(use, pageable)),
                 _JAX_ADVICE,
             ),
             ceiling_ns=worst.exposed_ns,
@@ -102,6 +106,10 @@ When it is wrong
             example=for_pytorch(_CODE),
             unknown=("Which of the copied values are used later.",),
         )
+
+
+def _of_results(copies: Copies) -> tuple[Words, ...]:
+    return (_COPY_WHAT_IS_NEEDED, _ON_ITS_OWN_STREAM if copies.from_pinned else _INTO_PINNED)
 
 
 def _explanation(analysis: Analysis, copies: Copies, found_in: Extent) -> str:

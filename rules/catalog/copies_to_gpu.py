@@ -11,7 +11,14 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, copies_of
-from rules.analysis.facts.host_link import PINNED_AND_BESIDE, LinkUse, link_advice, link_sentence, link_use
+from rules.analysis.facts.host_link import (
+    BESIDE,
+    PINNED_AND_BESIDE,
+    LinkUse,
+    link_advice,
+    link_sentence,
+    link_use,
+)
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Category, Finding, Need, rule, severity_of
@@ -26,7 +33,7 @@ _JAX_ADVICE = (
     "Move the next batch with jax.device_put, which returns at once, while this one is computed.",
     "Hand arrays of JAX to jitted functions: arrays of numpy are copied at every call.",
 )
-_NATIVE_ADVICE = (PINNED_AND_BESIDE, "Copy less: keep on the GPU what is used again.")
+_KEEP_ON_GPU = "Copy less: keep on the GPU what is used again."
 _OF_A_BATCH = (
     'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.',
     "Send less: smaller data types (uint8 images, bf16), and decode or augment on the GPU.",
@@ -71,10 +78,10 @@ Why it costs time
     several times slower and cannot run in the background.
 
 How it decides
-    It takes the union of all host-to-device copies and subtracts every moment in which a kernel or a collective
-    ran. What remains is the ceiling. It reports the kind of memory, the size and the bandwidth, and compares the
-    bandwidth of copies above 1 MB with the link between host and GPU: pinned memory that reaches less than half of
-    it is called slow.
+    It takes the union of all host-to-device copies and subtracts every moment in which a kernel or a collective ran,
+    and copies from the GPU where those stand alone longer. What remains is the ceiling. It reports the kind of memory,
+    the size and the bandwidth, and compares the bandwidth of copies above 1 MB with the link between host and GPU:
+    pinned memory that reaches less than half of it is called slow.
 
 What to try
     Pin the memory (pin_memory=True in the DataLoader, or tensor.pin_memory()), copy with non_blocking=True on a
@@ -101,7 +108,7 @@ When it is wrong
             headline=Headline("Copies to the GPU stand alone", found_in.share(worst.exposed_ns)),
             account=_explanation(analysis, worst, use, found_in) + link_sentence(use, pageable),
             remedies=with_native(
-                _NATIVE_ADVICE,
+                (BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _KEEP_ON_GPU),
                 (
                     *([for_python(_PIN)] if pageable else []),
                     *map(
@@ -150,4 +157,4 @@ def _explanation(analysis: Analysis, copies: Copies, use: LinkUse | None, found_
         )
         text += f" {percent(part)} of that time copies from pageable memory, which blocks the CPU{slower}."
     overlapped = 1 - copies.exposed_ns / max(copies.time_ns, 1)
-    return f"{text} Compute covers {percent(max(overlapped, 0.0))} of the copying."
+    return f"{text} Other work covers {percent(max(overlapped, 0.0))} of the copying."

@@ -75,3 +75,19 @@ def test_pageable_memory_is_not_called_slow_where_it_is_not(rate: float, said: b
     text = copying(rate, pageable=True).explanation
     assert ("which blocks the CPU and is several times slower than from pinned memory." in text) is said
     assert "which blocks the CPU" in text
+
+
+@pytest.mark.parametrize("direction", ["HtoD", "DtoH"])
+@pytest.mark.parametrize("pageable", [True, False])
+def test_only_memory_that_is_not_pinned_yet_is_to_be_pinned(pageable: bool, direction: str) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.copy(5, 305, direction, 2, pageable=pageable)
+        trace.operation(305, 1000, "gemm", 100)
+
+    for language in ("native", "Python"):
+        trace = TinyTrace()
+        if language == "Python":
+            trace.op(0, 1, "aten::mm")
+        found = diagnose(steps(3, 1000, body, into=trace).build()).findings
+        copies = next(each for each in found if each.category.value.startswith("copy-"))
+        assert any("pin" in advice.lower() for advice in copies.advice) is pageable

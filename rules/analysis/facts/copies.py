@@ -11,7 +11,7 @@ from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, union
+from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, subtract, union
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.frames import UserFrames
 
@@ -30,11 +30,12 @@ class Copies:
 
     device: int
     events: I64
-    exposed: Intervals  # where nothing else ran
+    exposed: Intervals  # where no kernel ran, and no copy that stands alone longer
     bytes: int
     time_ns: int
     pageable: I64  # those whose host memory is pageable
     pageable_ns: int
+    pinned_ns: int  # of those whose host memory is recorded as pinned
     regions: tuple[str, ...]  # regions, else Python frames, that asked for them, most copied time first
 
     @property
@@ -47,19 +48,27 @@ class Copies:
         return self.pageable_ns >= LEAST_PAGEABLE * max(self.time_ns, 1)
 
     @property
+    def from_pinned(self) -> bool:
+        """Whether all but a trifle is recorded as pinned already."""
+        return self.pinned_ns >= (1 - LEAST_PAGEABLE) * max(self.time_ns, 1)
+
+    @property
     def bandwidth(self) -> float:
         """Bytes per second while copying; 0 when sizes were not recorded."""
         return self.bytes / self.time_ns * 1e9 if self.time_ns else 0.0
 
 
 def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
-    """The copies of one direction; the direction is taken from the record, else from the operation's name."""
+    """The copies of one direction.
+
+    Where both directions are under way at once, that time is claimed by the one that stands alone longer: shortening
+    the other alone would leave the GPU as it is.
+    """
     trace = analysis.trace
-    every = operations(analysis, device, EventKind.MEMCPY)
-    kind = trace.attribute(Attribute.COPY_KIND, every)
-    events = every[np.where(kind > 0, kind, numbers_of(trace, every, _direction)) == direction.value]
-    covered = union(trace.events.start[events], trace.events.end[events])
-    exposed = clip(intersect(covered, analysis.time(device).copies), *analysis.window)
+    to_gpu, from_gpu = (_exposed(analysis, device, each) for each in (CopyKind.H2D, CopyKind.D2H))
+    events, exposed = to_gpu if direction is CopyKind.H2D else from_gpu
+    if (length(to_gpu[1]) >= length(from_gpu[1])) is (direction is CopyKind.D2H):
+        exposed = subtract(exposed, (from_gpu if direction is CopyKind.H2D else to_gpu)[1])
     host_side = Attribute.SOURCE_MEMORY if direction is CopyKind.H2D else Attribute.TARGET_MEMORY
     memory = trace.attribute(host_side, events)
     by_name = named(trace, events, lambda name: "pageable" in name.lower())
@@ -72,8 +81,19 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
         time_ns=int(durations(trace, events).sum()),
         pageable=pageable,
         pageable_ns=int(durations(trace, pageable).sum()),
+        pinned_ns=int(durations(trace, events[memory == MemoryKind.PINNED.value]).sum()),
         regions=regions_that_launched(analysis, device, events),
     )
+
+
+def _exposed(analysis: Analysis, device: int, direction: CopyKind) -> tuple[I64, Intervals]:
+    """Events of one direction, by the record, else by the operation's name, and where no kernel runs beside them."""
+    trace = analysis.trace
+    every = operations(analysis, device, EventKind.MEMCPY)
+    kind = trace.attribute(Attribute.COPY_KIND, every)
+    events = every[np.where(kind > 0, kind, numbers_of(trace, every, _direction)) == direction.value]
+    covered = union(trace.events.start[events], trace.events.end[events])
+    return events, clip(intersect(covered, analysis.time(device).copies), *analysis.window)
 
 
 def _direction(name: str) -> int:

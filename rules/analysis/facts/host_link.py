@@ -57,6 +57,7 @@ PINNED_AND_BESIDE = ours(
     "Allocate the host's memory pinned ($cudaHostAlloc), and copy with $cudaMemcpyAsync on a stream of its own while "
     "the GPU computes."
 )
+BESIDE = ours("Copy with $cudaMemcpyAsync on a stream of its own while the GPU computes.")
 
 
 def link_advice(use: LinkUse | None, pageable: bool) -> tuple[Words, ...]:
