@@ -36,6 +36,15 @@ def test_software_is_recognised_by_its_names(names: list[str], software: tuple[s
     assert software_of(named(*names).build()) == software
 
 
+def test_software_that_is_only_mentioned_did_not_run() -> None:
+    trace = named("aten::mm")
+    trace.builder.string("FSDP::pre_forward (blocks.1)")
+    trace.builder.string("## Call CompiledFxGraph abc ##")
+    built = trace.build()
+    assert software_of(built) == ("PyTorch",)
+    assert not is_compiled(built)
+
+
 @pytest.mark.parametrize(
     ("name", "compiled"),
     [("## Call CompiledFxGraph abc ##", True), ("triton_poi_fused_add_0", True), ("compile_report", False)],

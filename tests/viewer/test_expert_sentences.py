@@ -153,6 +153,36 @@ EXPECTED = [
         ("software: JAX", "np.asarray"),
         ("torch", "cudaEventSync"),
     ),
+    Expected(
+        "chrome/*cupti_profiler*",
+        "77 kernels ran: their hardware counters were recorded, and no times",
+        ("profiler_metrics",),
+        ("ProfilerActivity.CUDA was off", "launches, no kernel", "x faster"),
+    ),
+    Expected(
+        "chrome/*cpu_only*",
+        "No GPU activity was recorded",
+        ("Record the GPU as well",),
+        ("100 % idle", "waits for Python:", "x faster"),
+    ),
+    Expected(
+        "xprof/*jax08_gemm*",
+        "The CPU launches too slowly: 63 %",
+        ("software: JAX", "37 % 3.48 ms compute", "one jax.jit"),
+        ("torch", "DataLoader", "CUDA"),
+    ),
+    Expected(
+        "rocm/*results.db",
+        "The GPU is the limit: 99 %",
+        ("99 % 2.61 s compute", "laplacian_kernel", "rocprof-compute"),
+        ("nsys", "Nsight Systems", "torch", "DataLoader", "x faster"),
+    ),
+    Expected(
+        "nsys/*mfu_2gpu*",
+        "",
+        ("software: FSDP, PyTorch",),
+        ("DistributedDataParallel(",),
+    ),
     Expected("chrome/*b200*", "", ("software: vLLM", "--enforce-eager"), ("DistributedDataParallel",)),
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from parsers.model import Trace, derived
+from parsers.model.names.per_name import distinct
 
 # In the order in which they are told: what the user started first, what it stands on after that.
 _SIGNS = (
@@ -44,7 +45,7 @@ def software_of(trace: Trace) -> tuple[str, ...]:
     """The names of what is recognised; "CUDA" or "HIP" alone where a program uses nothing else that is known."""
     found: set[int] = set()
     calls = {"CUDA": False, "HIP": False}
-    for text in trace.strings:
+    for text in _names_that_ran(trace):
         match = _ANY.search(text)
         if match and match.lastgroup:
             found.add(int(match.lastgroup[1:]))
@@ -61,4 +62,9 @@ def software_of(trace: Trace) -> tuple[str, ...]:
 @derived
 def is_compiled(trace: Trace) -> bool:
     """Whether the program runs code that torch.compile or XLA made: then nobody needs to be told to compile it."""
-    return any(map(_COMPILED.search, trace.strings))
+    return any(map(_COMPILED.search, _names_that_ran(trace)))
+
+
+def _names_that_ran(trace: Trace) -> list[str]:
+    """The names of events: a table of strings also holds what was only mentioned."""
+    return [trace.strings[name] for name in distinct(trace.events.name).tolist()]
