@@ -23,7 +23,7 @@ def program(body: Callable[[TinyTrace, float], None], python: bool) -> Trace:
 
 def copies(trace: TinyTrace, at: float) -> None:
     trace.copy(at + 5, at + 505, "HtoD", at + 2, pageable=True)
-    trace.copy(at + 505, at + 905, "DtoH", at + 4)
+    trace.copy(at + 505, at + 905, "DtoH", at + 4, pageable=True)
     trace.operation(at + 905, at + 2000, "stencil", at + 8)
 
 
