@@ -32,7 +32,8 @@ def present(name):
 
 expected = [name for package in ("parsers", "rules", "resources") for name in names(package)]
 expected += ["viewer", "viewer.cli", "viewer.loading.serve", "viewer.loading.process"]
-for package in ("viewer.capture", "viewer.timeline.geometry", "viewer.timeline.kinds"):
+rooms = ("commands", "terminal", "capture", "timeline.geometry", "timeline.kinds")
+for package in (f"viewer.{room}" for room in rooms):
     if present(package):
         expected += [name for name in names(package) if ".form" not in name]
 for name in expected:

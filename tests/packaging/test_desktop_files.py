@@ -13,8 +13,9 @@ from PySide6.QtGui import QImage
 
 import resources
 from parsers.model import TraceError
-from viewer.cli import BAD_INPUT, DONE, main
+from viewer.cli import main
 from viewer.desktop import desktop_files
+from viewer.terminal.exit_codes import BAD_INPUT, DONE
 
 MIME = "{http://www.freedesktop.org/standards/shared-mime-info}"
 PLAIN = ("application/json", "application/vnd.sqlite3", "text/csv")

@@ -15,7 +15,8 @@ import pytest
 import resources
 from parsers import open_trace
 from parsers.model import TraceError
-from viewer.cli import BAD_INPUT, BROKEN, DONE, main
+from viewer.cli import main
+from viewer.terminal.exit_codes import BAD_INPUT, BROKEN, DONE
 
 SAMPLE = resources.path("samples/cpu_python.pt.trace.json.gz")
 FULL = Path("/dev/full")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from viewer.cli import BAD_INPUT, DONE, GATE_FAILED, GATE_INCONCLUSIVE, main
+from viewer.cli import main
+from viewer.terminal.exit_codes import BAD_INPUT, DONE, GATE_FAILED, GATE_INCONCLUSIVE
 
 
 def recording(

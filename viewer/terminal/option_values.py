@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rules.thresholds import Thresholds
 
 
 def price(text: str) -> float:
@@ -41,3 +45,22 @@ def threshold(text: str) -> tuple[str, float]:
         bounds = f"{wanted.written(wanted.least)} to {wanted.written(wanted.most)}"
         raise argparse.ArgumentTypeError(f"{written!r} is no value for {name}, which may be {bounds}")
     return name, value
+
+
+def add_thresholds(parser: argparse.ArgumentParser) -> None:
+    """The option that changes what a rule decides by."""
+    parser.add_argument(
+        "--threshold",
+        action="append",
+        type=threshold,
+        default=[],
+        metavar="NAME=VALUE",
+        help="change what a rule decides by, such as least-share=5%%; docs/rules.md lists the names",
+    )
+
+
+def thresholds_of(options: argparse.Namespace) -> Thresholds:
+    """What ``add_thresholds`` declared."""
+    from rules.thresholds import Thresholds
+
+    return Thresholds(dict(options.threshold))

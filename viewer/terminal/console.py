@@ -1,0 +1,97 @@
+"""What a command reads and writes: files that were named or come from standard input, results, progress, complaints."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parsers.model import Progress, Trace, TraceError
+
+if TYPE_CHECKING:
+    from parsers.containers import PrivateFolder
+
+
+def recording(names: Sequence[str], progress: Progress) -> Trace:
+    """Read the named files as one run; "-" is standard input. Raises ``TraceError``."""
+    from viewer.loading.loader import read_apart
+
+    return read_apart(inputs(names), progress)
+
+
+def inputs(names: Sequence[str]) -> list[Path]:
+    """The named files; "-" is what standard input holds."""
+    return [_from_standard_input() if name == "-" else Path(name) for name in names]
+
+
+@cache
+def _folder_until_the_end() -> PrivateFolder:
+    from parsers.containers import PrivateFolder
+
+    return PrivateFolder()
+
+
+def _from_standard_input() -> Path:
+    import shutil
+
+    path = _folder_until_the_end().path / "standard input"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """One object on standard output."""
+    json.dump(value, sys.stdout, allow_nan=False)
+    print()
+
+
+def write(path: Path, text: str) -> None:
+    """Write a result in one piece; raises ``TraceError``."""
+    from viewer.kept.storage import write_text
+
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise not_written(path, error) from error
+
+
+def not_written(path: Path, error: OSError) -> TraceError:
+    """What is said of a result that could not be written."""
+    reason = error.strerror or str(error)
+    return TraceError(path, f"The result could not be written: {reason}.", "Choose another place.")
+
+
+def complain(text: object) -> None:
+    """One line on the standard error output; nothing where that is closed."""
+    from viewer.reports.plain_text import safe
+
+    with contextlib.suppress(OSError):
+        print(safe(f"stallscope: {text}").replace("\n", " "), file=sys.stderr)
+
+
+def terminal_progress() -> Progress:
+    """A bar on a terminal, nothing when piped."""
+    if not sys.stderr.isatty():
+        return Progress()
+
+    def show(fraction: float, doing: str) -> None:
+        bar = "#" * round(30 * fraction)
+        sys.stderr.write(f"\r\x1b[K[{bar:<30}] {doing}" if fraction < 1 else "\r\x1b[K")
+        sys.stderr.flush()
+
+    return Progress(show)
+
+
+def program_version() -> str:
+    """Of the installed program."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("stallscope")
+    except PackageNotFoundError:
+        return "from source"
