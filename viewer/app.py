@@ -44,7 +44,9 @@ def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow
     from viewer.window.main_window import MainWindow
 
     window = MainWindow()
-    _windows[:] = [each for each in _windows if each.isVisible()] + [window]
+    window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    window.closed.connect(_forget)
+    _windows.append(window)
     window.new_window_wanted.connect(open_window)
     window.show()
     if len(_windows) == 1:
@@ -54,12 +56,15 @@ def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow
     return window
 
 
+def _forget(window: MainWindow) -> None:
+    _windows[:] = [each for each in _windows if each is not window]
+
+
 def answer(request: Request) -> MainWindow:
     """Show what a later start of the program asks for, in a window that has nothing open or in a new one."""
     from viewer.desktop.single_instance import with_tokens
     from viewer.document import Stage
 
-    _windows[:] = [each for each in _windows if each.isVisible()]
     known = next((each for each in _windows if request.paths and each.document.paths == request.paths), None)
     empty = next((each for each in _windows if each.document.stage is Stage.EMPTY), None)
     earlier = next((each for each in reversed(_windows) if each.document.paths), None)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QCoreApplication, QObject, Qt, Signal
 
 from parsers.model import Cancelled, Progress
 
@@ -108,6 +108,10 @@ class Jobs(QObject):
         for thread in self._threads:
             thread.join(max(deadline - time.monotonic(), 0.0))
         self._threads = {thread for thread in self._threads if thread.is_alive()}
+        if (
+            self._threads
+        ):  # they will still signal through this object, which must outlive its window for that
+            self.setParent(QCoreApplication.instance())
 
     def _report(self, job: _Job, fraction: float, doing: str) -> None:
         now = time.monotonic()

@@ -65,7 +65,7 @@ def watch(path: Path) -> WindowLoading:
 
     def diagnosis(_: object) -> None:
         there["diagnosis"] = time.perf_counter()
-        QTimer.singleShot(round(SETTLE_S * 1000), app.quit)
+        QTimer.singleShot(round(SETTLE_S * 1000), app.exit)
 
     pulse = QTimer()
     pulse.setTimerType(Qt.TimerType.PreciseTimer)
@@ -73,14 +73,14 @@ def watch(path: Path) -> WindowLoading:
     pulse.start(BEAT_MS)
     window.timeline.ready.connect(lanes)
     window.document.diagnosis_changed.connect(diagnosis)
-    window.document.failed.connect(lambda problem, _: (print(problem, file=sys.stderr), app.quit()))
+    window.document.failed.connect(lambda problem, _: (print(problem, file=sys.stderr), app.exit()))
     QTimer.singleShot(500, beats.clear)
-    QTimer.singleShot(500 + round(QUIET_S * 1000), app.quit)
+    QTimer.singleShot(500 + round(QUIET_S * 1000), app.exit)
     app.exec()
     quiet, begun = longest_pause(beats)[0], time.perf_counter()
     beats[:] = [(begun, time.thread_time())]
     window.open([path])
-    QTimer.singleShot(GIVE_UP_S * 1000, app.quit)
+    QTimer.singleShot(GIVE_UP_S * 1000, app.exit)
     app.exec()
     longest, own = longest_pause(beats)
     trace = window.document.trace

@@ -67,6 +67,7 @@ class MainWindow(QMainWindow):
     """One recording and everything around it."""
 
     new_window_wanted = Signal()
+    closed = Signal(object)
 
     def __init__(self, preferences: Preferences | None = None) -> None:
         super().__init__()
@@ -408,3 +409,4 @@ class MainWindow(QMainWindow):
             self.preferences.flush()
         self.jobs.close()
         super().closeEvent(event)
+        self.closed.emit(self)
