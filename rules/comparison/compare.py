@@ -20,8 +20,9 @@ from rules.comparison.comparable import (
 from rules.comparison.findings import LOUD, Change, FindingChange, compare_findings
 from rules.comparison.gate import Decision, Judgement, Outcome
 from rules.comparison.kernels import KernelComparison, compare_reports
+from rules.comparison.recorders import NOTICEABLE, RecorderCost, recorder_cost, with_and_without
 from rules.comparison.side import Side, Work, by_family
-from rules.comparison.step_times import ratio_of
+from rules.comparison.step_times import StepRatio, ratio_of
 from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
 from rules.thresholds import DEFAULTS, Thresholds
 
@@ -85,6 +86,7 @@ class Comparison:
     families: tuple[KernelChange, ...] = ()
     by_step: bool = True
     files: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # of ``before`` and ``after``
+    recorders: RecorderCost | None = None  # None where it is not known
 
     @property
     def resolved(self) -> tuple[Finding, ...]:
@@ -132,7 +134,9 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
     if by_step:
         measures.append(Measure("step time, median", first.step_times.median, second.step_times.median, "ns"))
     different = not_the_same_work(first, second, works)
-    judgement = Judgement.of(ratio_of(first.step_times, second.step_times) if by_step else None, different)
+    cost = recorder_cost(first.analysis, second.analysis)
+    ratio = ratio_of(first.step_times, second.step_times) if by_step else None
+    judgement = Judgement.of(with_and_without(ratio, cost) if ratio else None, different)
     findings = compare_findings(
         first.diagnosis.findings,
         second.diagnosis.findings,
@@ -162,7 +166,12 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
         measures=tuple(measures),
         kernels=tuple(_changes(*works, shown)[:KERNEL_ROWS]),
         findings=tuple(findings),
-        cautions=(*cautions(first, second, works), *(judgement.ratio.about() if judgement.ratio else ())),
+        cautions=(
+            *cautions(first, second, works),
+            *(judgement.ratio.about() if judgement.ratio else ()),
+            *([cost.told()] if by_step and cost is not None and cost.is_noticeable else ()),
+        ),
+        recorders=cost,
         judgement=judgement,
         profiles=profiles,
         families=tuple(_changes(by_family(kernels[0]), by_family(kernels[1]))),
@@ -235,7 +244,7 @@ def _verdict(
     text = f"{three_digits(slow / max(fast, 1))}x {'faster' if faster else 'slower'}: {what} {now} instead of {before}"
     if ratio is not None:
         bounds = (1 / ratio.high, 1 / ratio.low) if faster else (ratio.low, ratio.high)
-        text += f" (between {three_digits(bounds[0])}x and {three_digits(bounds[1])}x)"
+        text += f" (between {three_digits(bounds[0])}x and {three_digits(bounds[1])}x{_unrecorded(ratio)})"
     gone = [each for each in findings if each.change in (Change.GONE, Change.NEARLY_GONE)]
     new = [each.after for each in findings if each.is_new and each.after is not None]
     if faster and gone:
@@ -249,6 +258,15 @@ def _verdict(
     if faster and first is not None:
         text += f". Now first: {first.title}"
     return text
+
+
+def _unrecorded(ratio: StepRatio) -> str:
+    """What the ratio is without the recorders, where that is another one."""
+    if ratio.unrecorded is None or abs(ratio.unrecorded / ratio.mean - 1) < NOTICEABLE:
+        return ""
+    faster = ratio.unrecorded < 1
+    factor = three_digits(1 / ratio.unrecorded if faster else ratio.unrecorded)
+    return f"; about {factor}x {'faster' if faster else 'slower'} without the recorder"
 
 
 def _measures(

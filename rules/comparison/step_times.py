@@ -122,12 +122,16 @@ def _means(ns: F64, block: int, random: np.random.Generator) -> F64:
 
 @dataclass(frozen=True, slots=True)
 class StepRatio:
-    """Mean step time after over that before, with the interval ``low`` to ``high`` at CONFIDENCE."""
+    """Mean step time after over that before, with the interval ``low`` to ``high`` at CONFIDENCE.
+
+    ``unrecorded`` is the ratio without what the recorders cost, where that is known.
+    """
 
     before: StepTimes
     after: StepTimes
     low: float
     high: float
+    unrecorded: float | None = None
 
     @property
     def mean(self) -> float:

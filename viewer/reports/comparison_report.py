@@ -136,6 +136,7 @@ def _interval(ratio: StepRatio | None) -> dict[str, Any] | None:
         "high": ratio.high,
         "confidence": CONFIDENCE,
         "median_ratio": ratio.median,
+        "ratio_without_recorder": ratio.unrecorded,
         "steps_ns": [ratio.before.ns.tolist(), ratio.after.ns.tolist()],
     }
 
