@@ -9,7 +9,8 @@ from rules.analysis.analysis import Analysis
 from rules.comparison.step_times import StepRatio
 from rules.replay.replay import replay_of
 
-LEFT = 0.37  # of the cost in its logarithm: 16 of 43 % on recordings that the cost was not fitted on (docs/predictions.md)
+# Of the cost in its logarithm: 16 of 43 % on recordings that the cost was not fitted on (docs/predictions.md).
+LEFT = 0.37
 NOTICEABLE = 0.03  # of the ratio: recorders that change it by less are not spoken of
 
 

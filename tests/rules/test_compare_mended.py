@@ -1,4 +1,4 @@
-"""Programs recorded before and after they were mended: the gain that was timed without a profiler lies in the interval."""
+"""Programs recorded before and after they were mended: the gain that was timed without a profiler is bounded."""
 
 from __future__ import annotations
 
