@@ -25,12 +25,12 @@ NEARLY_FULL = threshold(
     most=0.999,
     source="Kineto's plugin",
 )
-FRAGMENTED = 0.3  # of the reserved memory that no tensor uses at the moment when most is reserved
+FRAGMENTED = 0.3  # of the most that is reserved: more than tensors ever use at once
 LEAST_UNUSED_BYTES = 1_000_000_000
 
 _CODE = """torch.cuda.memory._record_memory_history()
 train_step(batch)
-torch.cuda.memory._dump_snapshot("memory.pickle")    # open at pytorch.org/memory_viz
+torch.cuda.memory._dump_snapshot("memory.pickle")    # open it beside the trace
 # PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lowers fragmentation"""
 
 
@@ -51,14 +51,15 @@ Why it costs time
 
 How it decides
     From the recorded counters: the peak of reserved memory above {memory-full} of the device's, or at least 1 GB
-    and 30 % of the reserved memory unused when most is reserved.
+    and 30 % more reserved than tensors ever use at once.
 
 What to try
     Smaller batches with gradient accumulation, activation checkpointing, 16-bit types, sharding (FSDP). Against
     fragmentation: expandable segments, and shapes that stay the same.
 
 When it is wrong
-    Other programs on the same GPU are not in these counters.
+    Other programs on the same GPU are not in these counters. What is reserved may have been needed before the
+    recording began.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -80,7 +81,7 @@ When it is wrong
         device = _device(trace, reserved)
         memory = trace.devices[device].memory_bytes if device is not None else None
         full = bool(memory) and peak > analysis.thresholds[NEARLY_FULL] * float(memory or 1)
-        used = allocated.at(when) if allocated is not None else None
+        used = float(allocated.value.max()) if allocated is not None and len(allocated.value) else None
         unused = peak - used if used is not None else 0.0
         fragmented = unused >= LEAST_UNUSED_BYTES and unused > FRAGMENTED * peak
         if not full and not fragmented:
@@ -88,7 +89,7 @@ When it is wrong
         text = f"At its peak the program has reserved {size(peak)}"
         text += f", {percent(peak / memory)} of the GPU's {size(memory)}." if memory else "."
         if used is not None:
-            text += f" Tensors use {size(used)} of it at that moment."
+            text += f" Tensors never use more than {size(used)} of it."
         return Finding(
             rule=self.id,
             category=self.category,
