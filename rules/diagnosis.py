@@ -130,7 +130,7 @@ def _unmet(analysis: Analysis, need: Need) -> Words:
         Need.COLLECTIVES: len(trace.collective_kernels) > 0,
         Need.SHAPES: Attribute.INPUT_DIMS in trace.attributes,
         Need.MEMORY: any(_is_memory(counter.name) for counter in trace.counters),
-        Need.ALLOCATIONS: bool(trace.memory),
+        Need.ALLOCATIONS: any(each.is_snapshot for each in trace.memory),
         Need.CLOCKS: has_clocks(trace),
         Need.KERNEL_COUNTERS: bool(trace.kernels),
         Need.DEVICE_LOG: bool(device_logs(trace)),

@@ -34,7 +34,7 @@ class MemorySnapshot:
     files: ClassVar[str] = "snapshots of the caching allocator (`_dump_snapshot`)"
     suffixes: ClassVar[tuple[str, ...]] = (".pickle", ".pkl")
     priority: ClassVar[int] = 30
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         return _PICKLE.match(source.head) is not None or _JSON.match(source.head) is not None
@@ -83,14 +83,13 @@ def _counters(history: DeviceHistory, held: tuple[Any, Any], blocks: Any) -> lis
     mine = blocks.device == history.device
     segments = np.unique(np.stack([blocks.segment[mine], blocks.segment_size[mine]]), axis=1)
     reserved = history.reserved(int(segments[1].sum()) if segments.size else 0)
-    first = history.time[0] if len(history.time) else 0
     time, allocated = held
     counters = [
         Counter(
             f"GPU {history.device} {what} memory", "B", at, value.astype(np.float64), device=history.device
         )
         for what, at, value in (
-            ("allocated", np.maximum(time, first), allocated),
+            ("allocated", time, allocated),
             ("reserved", *reserved),
         )
     ]

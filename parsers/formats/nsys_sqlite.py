@@ -24,7 +24,7 @@ class NsightSystemsSqlite:
     files: ClassVar[str] = "SQLite exports"
     suffixes: ClassVar[tuple[str, ...]] = (".sqlite", ".sqlite3", ".db")
     priority: ClassVar[int] = 30
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(SQLITE_MAGIC)

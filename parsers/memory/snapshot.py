@@ -26,6 +26,7 @@ from parsers.model.memory import (
     Blocks,
     Failure,
     Frame,
+    Lives,
     Mark,
     Memory,
 )
@@ -234,14 +235,17 @@ def allocations_of(histories: Sequence[DeviceHistory], blocks: Blocks) -> Alloca
     unseen[block[block >= 0]] = False
     count = int(unseen.sum())
     start = np.concatenate([start, np.full(count, BEFORE, np.int64)])
-    order = np.argsort(start, kind="stable")
-    return Allocations(
-        start=start[order],
-        end=np.concatenate([end, np.full(count, AFTER, np.int64)])[order],
-        size=np.concatenate([size, blocks.size[unseen]])[order],
-        address=np.concatenate([address, blocks.address[unseen]])[order],
-        device=np.concatenate([device, blocks.device[unseen]]).astype(np.int32)[order],
-        stack=np.concatenate([stack, blocks.stack[unseen]]).astype(np.int32)[order],
+    return Allocations.of(
+        Lives(
+            start,
+            np.concatenate([end, np.full(count, AFTER, np.int64)]),
+            np.arange(len(start), dtype=np.int64),
+        ),
+        np.concatenate([size, blocks.size[unseen]]),
+        np.concatenate([address, blocks.address[unseen]]),
+        np.concatenate([device, blocks.device[unseen]]),
+        np.concatenate([stack, blocks.stack[unseen]]),
+        np.full(len(start), -1, np.int64),
     )
 
 
@@ -260,21 +264,13 @@ def _block_at(blocks: Blocks, device: I64, address: I64) -> I64:
 
 
 def _paired(history: DeviceHistory) -> tuple[Any, ...]:
-    """Starts, ends, sizes, addresses, device and stacks of one device: each with the next event at its address."""
+    """Starts, ends, sizes, addresses, device and stacks of one device."""
     mine = np.flatnonzero((history.action == ALLOC) | (history.action == FREE))
-    order = mine[np.argsort(history.address[mine], kind="stable")]  # stable: in time at each address
-    address, begins = history.address[order], history.action[order] == ALLOC
-    time = history.time[order]
-    same_as_next = np.append(address[1:] == address[:-1], False)
-    same_as_last = np.append(False, address[1:] == address[:-1])
-    after_alloc = same_as_last & np.append(False, begins[:-1])
-    end = np.where(same_as_next, np.append(time[1:], 0), AFTER)
-    older = ~begins & ~after_alloc  # freed, but allocated before the history begins
-    start = np.concatenate([time[begins], np.full(int(older.sum()), BEFORE, np.int64)])
-    pick = np.concatenate([order[begins], order[older]])
+    start, end, event = Lives.of(history.time[mine], history.address[mine], history.action[mine] == ALLOC)
+    pick = mine[event]
     return (
         start,
-        np.concatenate([end[begins], time[older]]),
+        end,
         history.size[pick],
         history.address[pick],
         np.full(len(pick), history.device, np.int64),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
 
-BEFORE = -1  # start of an allocation that is older than the recorded history
+BEFORE = np.iinfo(np.int64).min  # start of an allocation that is older than the recorded history
 AFTER = np.iinfo(np.int64).max  # end of an allocation that was still held when the recording ended
 INACTIVE, ACTIVE, PENDING_FREE = 0, 1, 2  # state of a block; pending: freed, and still used by another stream
 
@@ -30,8 +30,9 @@ class Frame(NamedTuple):
 class Allocations:
     """Columns of equal length, sorted by start; times are int64 ns from the trace start, ``BEFORE`` or ``AFTER``.
 
-    ``size`` in bytes as the allocator counts it, ``device`` an index into ``Trace.devices``, ``stack`` into
-    ``Memory.stacks`` (-1: not recorded).
+    A history may reach back to before the trace start: such times are negative. ``size`` in bytes as the allocator
+    counts it, ``device`` an index into ``Trace.devices``, ``stack`` into ``Memory.stacks`` (-1: not recorded),
+    ``thread`` that asked for it as ``Lane.thread`` (-1: not recorded).
     """
 
     start: I64
@@ -40,6 +41,50 @@ class Allocations:
     address: I64
     device: I32
     stack: I32
+    thread: I64
+
+    @staticmethod
+    def of(
+        lives: Lives,
+        size: I64,
+        address: I64,
+        device: npt.NDArray[np.integer],
+        stack: npt.NDArray[np.integer],
+        thread: npt.NDArray[np.integer],
+    ) -> Allocations:
+        """The table in its order, from columns in any order."""
+        order = np.argsort(lives.start, kind="stable")
+        return Allocations(
+            lives.start[order],
+            lives.end[order],
+            size[order],
+            address[order],
+            device[order].astype(np.int32),
+            stack[order].astype(np.int32),
+            thread[order].astype(np.int64),
+        )
+
+
+class Lives(NamedTuple):
+    """When allocations were made and given back, ns, and the event that tells most of each."""
+
+    start: I64
+    end: I64
+    event: I64
+
+    @staticmethod
+    def of(time: I64, address: I64, begins: npt.NDArray[np.bool_]) -> Lives:
+        """From events of one device in the order in which they happened; each ends with the next at its address."""
+        order = np.argsort(address, kind="stable")
+        address, begins, time = address[order], begins[order], time[order]
+        same = address[1:] == address[:-1]
+        end = np.where(np.append(same, False), np.append(time[1:], 0), AFTER)
+        older = ~begins & ~(np.append(False, same) & np.append(False, begins[:-1]))
+        return Lives(
+            np.concatenate([time[begins], np.full(int(older.sum()), BEFORE, np.int64)]),
+            np.concatenate([end[begins], time[older]]),
+            np.concatenate([order[begins], order[older]]),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +102,12 @@ class Blocks:
     state: U8
     device: I32
     stack: I32
+
+    @staticmethod
+    def none() -> Blocks:
+        """Of a recording that does not tell how the allocator divides its memory."""
+        wide, device = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        return Blocks(wide, wide, wide, wide, wide, np.zeros(0, np.uint8), device, device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +156,11 @@ class Memory:
     marks: tuple[Mark, ...]
     complete: bool
 
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it tells how the allocator divides its memory, and what it could not give."""
+        return bool(len(self.blocks.size) or self.failures)
+
     def stack(self, number: int) -> tuple[Frame, ...]:
         """One stack, innermost frame first; empty where none was recorded."""
         if not 0 <= number < len(self.stack_offset) - 1:
@@ -140,33 +196,47 @@ class Memory:
             words.complete,
         )
 
-    def moved(self, by_ns: int, first_device: int = 0) -> Memory:
-        """The same on another clock, among other devices."""
-        held = self.allocations
+    def moved(self, by_ns: int, device_of: Sequence[int] | None = None) -> Memory:
+        """The same on another clock; ``device_of`` gives the new index of each device."""
+        held, blocks, failures = self.allocations, self.blocks, self.failures
+        if device_of is not None:
+            index = np.array(device_of, np.int32)
+            held = replace(held, device=index[held.device])
+            blocks = replace(blocks, device=index[blocks.device])
+            failures = tuple(replace(each, device=int(index[each.device])) for each in failures)
         return replace(
             self,
             allocations=replace(
                 held,
-                start=np.where(held.start == BEFORE, BEFORE, np.maximum(held.start + by_ns, 0)),
-                end=np.where(held.end == AFTER, AFTER, np.maximum(held.end + by_ns, 0)),
-                device=(held.device + first_device).astype(np.int32),
+                start=np.where(held.start == BEFORE, BEFORE, held.start + by_ns),
+                end=np.where(held.end == AFTER, AFTER, held.end + by_ns),
             ),
-            blocks=replace(self.blocks, device=(self.blocks.device + first_device).astype(np.int32)),
-            failures=tuple(
-                replace(each, time=each.time + by_ns, device=each.device + first_device)
-                for each in self.failures
-            ),
+            blocks=blocks,
+            failures=tuple(replace(each, time=each.time + by_ns) for each in failures),
             marks=tuple(replace(each, start=each.start + by_ns, end=each.end + by_ns) for each in self.marks),
         )
 
     def held(self, device: int) -> tuple[I64, I64]:
         """Allocated bytes of a device over time: times (ns, ascending) and the bytes held from each of them on."""
-        mine = self.allocations.device == device
-        start = np.maximum(self.allocations.start[mine], 0)
-        end, size = self.allocations.end[mine], self.allocations.size[mine]
+        return self.held_of(self.allocations.device == device)
+
+    def held_of(self, chosen: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
+        """The same of the chosen allocations; what is older counts from the first moment that the table knows."""
+        table = self.allocations
+        start, end, size = table.start[chosen], table.end[chosen], table.size[chosen]
         freed = end != AFTER
-        time = np.concatenate([start, end[freed]])
+        time = np.concatenate([np.maximum(start, self.first_moment), end[freed]])
         change = np.concatenate([size, -size[freed]])
         # At one moment what is freed goes first: a block handed from one tensor to the next is not held twice.
         order = np.lexsort((change, time))
         return time[order], np.cumsum(change[order])
+
+    @property
+    def first_moment(self) -> int:
+        """The first time that any allocation states, ns; 0 where none does."""
+        table = self.allocations
+        known = np.searchsorted(table.start, BEFORE, side="right")
+        firsts = [int(table.start[known])] if known < len(table.start) else []
+        if known and (ended := table.end[:known][table.end[:known] != AFTER]).size:
+            firsts.append(int(ended.min()))
+        return min(firsts, default=0)

@@ -12,6 +12,7 @@ from parsers.model.builder import TraceBuilder
 from parsers.nsys import gpu_work, host_calls, metrics, sampled_sources, targets
 from parsers.nsys.arguments import arguments_in
 from parsers.nsys.launches import link_launches
+from parsers.nsys.memory_use import read_memory_use
 from parsers.nsys.nvtx_ranges import read_nvtx
 from parsers.nsys.reading import Reading
 from parsers.nsys.samples import read_samples
@@ -96,7 +97,7 @@ def _read_events(reading: Reading, shown_path: str, format_name: str) -> None:
     ranks = targets.ranks_of(reading, machine, busy)
     targets.name_lanes(reading, machine, ranks)
     metrics.read_gpu_metrics(reading, machine, ranks)
-    metrics.read_memory_use(reading, ranks)
+    read_memory_use(reading, ranks)
     sampled_sources.read_generic_metrics(reading, machine, ranks)
     sampled_sources.read_network_metrics(reading)
     targets.describe_run(reading, ranks, shown_path, format_name)

@@ -1,4 +1,4 @@
-"""Sampled quantities: GPU metrics, and the device memory that the program held."""
+"""Sampled quantities: GPU metrics."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Counter, Effect, LaneKind, MemoryKind
+from parsers.model import Counter, LaneKind
 from parsers.model.units import name_and_unit
-from parsers.nsys.enumerations import memory_kinds
 from parsers.nsys.identifiers import UNKNOWN, is_possible
 from parsers.nsys.reading import Reading
 from parsers.nsys.targets import Machine
@@ -19,8 +18,6 @@ I64 = npt.NDArray[np.int64]
 
 _PERCENT = re.compile(r"%|percent|throughput", re.IGNORECASE)
 HERTZ_FROM = 1_000_000  # a clock "in MHz" above this is in Hz
-_ALLOCATION = 0
-_ON_DEVICE = {MemoryKind.DEVICE, MemoryKind.ARRAY}
 
 
 def metric_name(recorded: str) -> tuple[str, str]:
@@ -87,50 +84,6 @@ def gpu_known_as(
         if lane.kind is LaneKind.GPU_STREAM and machine.gpu_number(lane.process, lane.device) == gpu:
             return lane.device, ranks.get(lane.process)
     return gpu, None
-
-
-def read_memory_use(reading: Reading, ranks: dict[int, int]) -> None:
-    """CUDA_GPU_MEMORY_USAGE_EVENTS: device memory held by each process, bytes."""
-    table = reading.database.table("CUDA_GPU_MEMORY_USAGE_EVENTS")
-    if table is None or not {"start", "bytes", "memoryOperationType"} <= table.columns.keys():
-        return
-    kinds = memory_kinds(reading.database)
-    columns = {
-        "start": table.expression("start", UNKNOWN),
-        "process": table.expression("globalPid", UNKNOWN),
-        "device": table.expression("deviceId", 0),
-        "kind": table.expression("memKind", 2),
-        "bytes": table.expression("bytes", 0),
-        "operation": table.expression("memoryOperationType", _ALLOCATION),
-    }
-    held: dict[tuple[int, int, int], _Series] = {}
-    for batch in reading.batches(table, columns, "reading memory use"):
-        keys = np.stack([batch["process"], batch["device"], batch["kind"]], axis=1)
-        for process, device, kind in np.unique(keys, axis=0).tolist():
-            mine = (keys == (process, device, kind)).all(axis=1) & is_possible(batch["start"])
-            one = held.setdefault((process, device, kind), _Series())
-            one.time.append(batch["start"][mine])
-            sign = np.where(batch["operation"][mine] == _ALLOCATION, 1, -1)
-            one.value.append(sign * batch["bytes"][mine])
-    merged: dict[tuple[int, int, str], _Series] = {}
-    for (process, device, kind), one in held.items():
-        memory = kinds.get(kind, MemoryKind.UNKNOWN)
-        what = "allocated memory" if memory in _ON_DEVICE else f"{memory.name.lower()} memory"
-        total = merged.setdefault((process, device, what), _Series())
-        total.time += one.time
-        total.value += one.value
-    for (process, device, what), one in sorted(merged.items()):
-        time, change = np.concatenate(one.time), np.concatenate(one.value)
-        order = np.argsort(time, kind="stable")
-        held_bytes = np.cumsum(change[order]).astype(np.float64)
-        if len(held_bytes) and held_bytes.min() < 0:
-            held_bytes -= held_bytes.min()
-            reading.builder.quality.note(
-                "memory from before",
-                Effect.REPAIRED,
-                "Memory from before the recording was freed in it: the curve shows the least that was held.",
-            )
-        add_counter(reading, f"GPU {device} {what}", "B", time[order], held_bytes, ranks.get(process), device)
 
 
 def add_counter(

@@ -12,6 +12,7 @@ from parsers.model import (
     SOURCE_BITS,
     Attribute,
     Capture,
+    Counter,
     Device,
     Effect,
     EventTable,
@@ -28,6 +29,7 @@ from parsers.model.kernels import distinct_kernels
 from parsers.runs.log_alignment import logs_on_timelines
 from parsers.runs.rank_choice import Choice, choose
 from parsers.runs.rank_clocks import Alignment, align
+from parsers.runs.shared_devices import device_indices, is_memory_alone
 
 
 def merge(traces: Sequence[Trace]) -> Trace:
@@ -64,14 +66,19 @@ def merge(traces: Sequence[Trace]) -> Trace:
 
     lanes: list[Lane] = []
     lane_columns = []
-    devices: list[Device] = []
-    for trace in traces:
+    places = device_indices(traces)
+    devices: dict[int, Device] = {}
+    for trace, place_of in zip(traces, places, strict=True):
         lane_columns.append(trace.events.lane + len(lanes))
         lanes += [
-            replace(lane, device=None if lane.device is None else lane.device + len(devices))
+            replace(lane, device=None if lane.device is None else place_of[lane.device])
             for lane in trace.lanes
         ]
-        devices += trace.devices
+        devices |= {
+            index: device
+            for index, device in zip(place_of, trace.devices, strict=True)
+            if index not in devices or not is_memory_alone(trace)
+        }
     ordered, lane = in_display_order(lanes, np.concatenate(lane_columns).astype(np.int32))
 
     start = np.concatenate([trace.events.start + shift for trace, shift in zip(traces, shifts, strict=True)])
@@ -98,7 +105,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
             start[order], end[order], name[order], lane[order], depth[order], kind[order], row[order]
         ),
         lanes=ordered,
-        devices=tuple(devices),
+        devices=tuple(devices[index] for index in sorted(devices)),
         ranks=tuple(
             replace(rank, clock_error_ns=error)
             for trace, error in zip(traces, aligned.errors, strict=True)
@@ -106,14 +113,10 @@ def merge(traces: Sequence[Trace]) -> Trace:
         ),
         links=Links.of(place[np.concatenate(operations)], place[np.concatenate(launches)]),
         attributes=_merged_attributes(traces, name_maps, offsets.tolist(), place),
-        counters=tuple(
-            replace(each, time=each.time + shift, device=None if each.device is None else each.device + first)
-            for trace, shift, first in zip(traces, shifts, _first_device(traces), strict=True)
-            for each in trace.counters
-        ),
+        counters=_merged_counters(traces, shifts, places),
         memory=tuple(
-            each.moved(shift, first)
-            for trace, shift, first in zip(traces, shifts, _first_device(traces), strict=True)
+            each.moved(shift, place_of)
+            for trace, shift, place_of in zip(traces, shifts, places, strict=True)
             for each in trace.memory
         ),
         kernels=distinct_kernels([trace.kernels for trace in traces]),
@@ -126,9 +129,22 @@ def merge(traces: Sequence[Trace]) -> Trace:
     )
 
 
-def _first_device(traces: Sequence[Trace]) -> list[int]:
-    firsts: list[int] = np.cumsum([0, *(len(trace.devices) for trace in traces)])[:-1].tolist()
-    return firsts
+def _merged_counters(
+    traces: Sequence[Trace], shifts: list[int], places: list[list[int]]
+) -> tuple[Counter, ...]:
+    """All counters; what a snapshot counted of a GPU gives way to the timeline's own counter of the same."""
+    merged = [
+        (
+            is_memory_alone(trace),
+            replace(
+                each, time=each.time + shift, device=None if each.device is None else place_of[each.device]
+            ),
+        )
+        for trace, shift, place_of in zip(traces, shifts, places, strict=True)
+        for each in trace.counters
+    ]
+    counted = {(each.device, each.name) for alone, each in merged if not alone}
+    return tuple(each for alone, each in merged if not alone or (each.device, each.name) not in counted)
 
 
 def _first_source(traces: Sequence[Trace]) -> list[int]:

@@ -36,10 +36,11 @@ class DeviceMemory:
     held: I64
 
     @staticmethod
-    def of(memory: Memory, device: int) -> DeviceMemory:
-        """Everything about one device."""
+    def of(memory: Memory, device: int, kind: npt.NDArray[np.int8] | None = None) -> DeviceMemory:
+        """Everything about one device; ``kind`` of each allocation where stacks do not tell it."""
         time, held = memory.held(device)
-        return DeviceMemory(memory, device, kinds_of(memory), memory.allocations.device == device, time, held)
+        kind = kinds_of(memory) if kind is None else kind
+        return DeviceMemory(memory, device, kind, memory.allocations.device == device, time, held)
 
     @property
     def peak_at(self) -> int:

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model.memory import AFTER, Frame, Memory
+from parsers.model.memory import AFTER, BEFORE, Frame, Memory
 
 I8 = npt.NDArray[np.int8]
 I64 = npt.NDArray[np.int64]
@@ -22,7 +22,9 @@ class Kind(StrEnum):
     OPTIMIZER = "optimizer state"
     ACTIVATIONS = "activations"
     COMMUNICATION = "communication buffers"
+    INPUTS = "inputs"
     TEMPORARIES = "temporaries"
+    OLDER = "before recording"
     UNKNOWN = "unknown"
 
 
@@ -35,17 +37,30 @@ _MODULE = re.compile(r"[/\\]torch[/\\]nn[/\\]modules[/\\]module\.py$")
 _PLACED = frozenset({"convert", "_apply"})  # Module.to, Module.cuda
 _CALLED = frozenset({"_call_impl", "_wrapped_call_impl", "forward"})
 _LOADED = frozenset({"load_state_dict", "reset_parameters", "from_pretrained"})
+_MOVED = frozenset(
+    {
+        "to_device",
+        "send_to_device",
+        "move_data_to_device",
+        "batch_to_device",
+        "transfer_batch_to_device",
+        "_prepare_input",
+        "_prepare_inputs",
+    }
+)  # as accelerate, transformers and Lightning move batches
+_DATA = re.compile(r"[/\\]torch[/\\]utils[/\\]data[/\\]")
 _NOT_OWN = re.compile(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
 )
-_IS_OPTIMIZER, _IS_COMMUNICATION, _IS_FORWARD, _IS_PLACED, _IS_BACKWARD = 1, 2, 4, 8, 16
+_IS_OPTIMIZER, _IS_COMMUNICATION, _IS_FORWARD, _IS_PLACED, _IS_BACKWARD, _IS_INPUT = 1, 2, 4, 8, 16, 32
 
 
 def kinds_of(memory: Memory) -> I8:
     """The kind of each allocation, as an index into ``KINDS``.
 
     What an optimizer makes and keeps is its state, what it makes for a moment is temporary. In a training process,
-    what has no Python stack was made by the backward pass: a gradient where it is as large as a parameter.
+    what has no Python stack was made by the backward pass: a gradient where it is as large as a parameter. What is
+    older than the recorded history, and has no stack, is of no kind that could be told.
     """
     held = memory.allocations
     flags = _flags_of_stacks(memory)
@@ -62,6 +77,7 @@ def kinds_of(memory: Memory) -> I8:
     trains = bool((mine & _IS_OPTIMIZER).any()) or bool((mine & _IS_BACKWARD).any())
     forward = (mine & _IS_FORWARD) > 0
     placed = ((mine & _IS_PLACED) > 0) & ~forward
+    assign((mine & _IS_INPUT) > 0, Kind.INPUTS)
     assign(forward, Kind.ACTIVATIONS)
     assign(placed, Kind.PARAMETERS)
     if trains:
@@ -72,6 +88,7 @@ def kinds_of(memory: Memory) -> I8:
     of_optimizer = (mine & _IS_OPTIMIZER) > 0
     assign(of_optimizer, Kind.TEMPORARIES)
     assign(of_optimizer & (held.end == AFTER), Kind.OPTIMIZER)
+    assign(nobody & (held.start == BEFORE), Kind.OLDER)
     return kind
 
 
@@ -111,6 +128,8 @@ def _flags(frame: Frame) -> int:
         flags |= _IS_FORWARD
     if (in_module and frame.function in _PLACED) or frame.function in _LOADED:
         flags |= _IS_PLACED
+    if frame.function in _MOVED or _DATA.search(frame.file):
+        flags |= _IS_INPUT
     if frame.function in ("backward", "_engine_run_backward"):
         flags |= _IS_BACKWARD
     return flags

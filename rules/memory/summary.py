@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model import Counter, Trace
+from parsers.model import Counter, Trace, derived
 from parsers.model.memory import Memory
 from rules.analysis.analysis import Analysis
 from rules.memory.account import DeviceMemory, Shortage, shortages
 from rules.memory.growth import Growth, growth, step_ends
+from rules.memory.operators import kinds_by_operators
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +27,15 @@ class MemorySummary:
     shortages: tuple[Shortage, ...] = ()
 
 
+@derived
 def memory_of(analysis: Analysis) -> tuple[MemorySummary, ...]:
     """Every GPU whose memory was recorded, those with snapshots first."""
     trace = analysis.trace
     found: dict[int, MemorySummary] = {}
-    for memory in trace.memory:
+    for memory in sorted(trace.memory, key=lambda each: not each.frames):  # those with stacks tell most
         for device in np.unique(memory.allocations.device).tolist():
-            if 0 <= device < len(trace.devices):
-                found[device] = _of_snapshot(analysis, memory, device)
+            if device not in found:
+                found[device] = _of_allocations(analysis, memory, device)
     for device in range(len(trace.devices)):
         counter = _counter(trace, device, "allocated")
         if device not in found and counter is not None:
@@ -41,8 +43,9 @@ def memory_of(analysis: Analysis) -> tuple[MemorySummary, ...]:
     return tuple(found.values())
 
 
-def _of_snapshot(analysis: Analysis, memory: Memory, device: int) -> MemorySummary:
-    account = DeviceMemory.of(memory, device)
+def _of_allocations(analysis: Analysis, memory: Memory, device: int) -> MemorySummary:
+    by_operators = None if memory.frames else kinds_by_operators(analysis.trace, memory)
+    account = DeviceMemory.of(memory, device, by_operators)
     reserved = _counter(analysis.trace, device, "reserved")
     failed = [failure.time for failure in memory.failures if failure.device == device]
     held = reserved.at(failed[-1]) if reserved is not None and failed else None
@@ -51,7 +54,12 @@ def _of_snapshot(analysis: Analysis, memory: Memory, device: int) -> MemorySumma
         account.peak,
         int(reserved.value.max()) if reserved is not None else None,
         account.peak_at,
-        growth(step_ends(analysis, None, memory), account.time, account.held, account.peak),
+        growth(
+            step_ends(analysis, analysis.trace.devices[device].rank, memory),
+            account.time,
+            account.held,
+            account.peak,
+        ),
         account,
         shortages(account, int(held or 0)),
     )

@@ -8,6 +8,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import EventKind, LaneKind, Trace
+from parsers.model.memory import AFTER
 from tests.parsers.nsys_exports import PROCESS, THREAD, call, export, kernel
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -139,7 +140,7 @@ def test_memory_of_each_kind_is_a_counter_of_its_gpu(tmp_path: Path) -> None:
     def change(start: int, size: int, operation: int, kind: int = 2, device: int = 0) -> dict[str, object]:
         return {
             "start": start, "globalPid": PROCESS, "deviceId": device, "bytes": size, "memKind": kind,
-            "memoryOperationType": operation,
+            "memoryOperationType": operation, "address": size << 20,
         }  # fmt: skip
 
     rows = [
@@ -156,3 +157,9 @@ def test_memory_of_each_kind_is_a_counter_of_its_gpu(tmp_path: Path) -> None:
         "GPU 0 pinned memory": ("B", [30]),
         "GPU 1 allocated memory": ("B", [4]),
     }
+    (memory,) = trace.memory  # of GPU 0: the other did no work
+    lives = memory.allocations
+    assert list(zip(lives.start.tolist(), lives.end.tolist(), lives.size.tolist(), strict=True)) == [
+        (4, 8, 100),
+        (6, AFTER, 50),
+    ]

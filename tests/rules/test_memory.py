@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import pickle  # noqa: TID251 - to write snapshots, which are read as data
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from parsers import open_trace
@@ -55,13 +58,48 @@ def test_growth_is_told_with_the_line_that_allocated_what_stays(fixtures: Path) 
     assert summary.growth.per_step == pytest.approx(149_123_072, rel=0.02)
 
 
-def test_growth_is_seen_in_the_counters_of_a_trace_too(shared_data: Path) -> None:
-    assert "memory-growth" in rules_that_speak(
-        open_trace([shared_data / "real" / "memory_growing.pt.trace.json.gz"])
-    )
-    assert "memory-growth" not in rules_that_speak(
-        open_trace([shared_data / "real" / "memory_sound.pt.trace.json.gz"])
-    )
+@pytest.fixture(scope="module")
+def opened_of(shared_data: Path) -> Callable[[str, str], Trace]:
+    """A recording by its name, and what of it: its trace, its snapshot, or both together."""
+    folder, parts = shared_data / "real", {"trace": "pt.trace.json.gz", "snapshot": "snapshot.pickle.gz"}
+
+    @cache
+    def open_part(name: str, what: str) -> Trace:
+        return open_trace(
+            [folder / f"memory_{name}.{parts[each]}" for each in (parts if what == "both" else [what])]
+        )
+
+    return open_part
+
+
+@pytest.mark.parametrize("what", ["trace", "snapshot", "both"])
+@pytest.mark.parametrize("name", ["sound", "growing"])
+def test_what_is_said_is_what_the_process_measured(
+    opened_of: Callable[[str, str], Trace], shared_data: Path, name: str, what: str
+) -> None:
+    measured = json.loads((shared_data / "real" / "memory.truth.json").read_text())[name]
+    trace = opened_of(name, what)
+    (summary,) = memory_of(Analysis(trace))
+    assert summary.peak_allocated == pytest.approx(measured["peak_allocated"], rel=0.005)
+    assert summary.peak_reserved == pytest.approx(measured["peak_reserved"], rel=0.005)
+    assert summary.account is not None
+    kinds = summary.account.by_kind(summary.peak_at)
+    assert sum(kinds.values()) == summary.peak_allocated
+    if what != "trace":  # which began after the parameters were made
+        assert kinds[Kind.PARAMETERS] == pytest.approx(measured["parameters"], rel=0.02)
+        assert kinds[Kind.OPTIMIZER] == pytest.approx(measured["optimizer_state"], rel=0.02)
+    after = summary.growth.after_steps
+    first = 3 if what == "trace" else 1  # the trace holds the last three of six steps
+    assert after == pytest.approx(measured["allocated_after_each_step"][first : first + len(after)], rel=0.01)
+    differences = np.diff(measured["allocated_after_each_step"][first : first + len(after)])
+    assert summary.growth.per_step == pytest.approx(differences.mean(), rel=0.01)
+
+
+@pytest.mark.parametrize("what", ["trace", "snapshot", "both"])
+def test_who_is_accused_is_who_grows(opened_of: Callable[[str, str], Trace], what: str) -> None:
+    accusing = {"memory-growth", "memory-nearly-full", "out-of-memory"}
+    assert not rules_that_speak(opened_of("sound", what)) & accusing
+    assert rules_that_speak(opened_of("growing", what)) & accusing == {"memory-growth"}
 
 
 @pytest.mark.parametrize(
@@ -78,8 +116,6 @@ def test_growth_is_seen_in_the_counters_of_a_trace_too(shared_data: Path) -> Non
     ],
 )
 def test_growth_is_steady_and_large_enough_or_it_is_none(after: list[int], grows: bool) -> None:
-    import numpy as np
-
     ends = [10 * (index + 1) for index in range(len(after))]
     found = growth(ends, np.array(ends, np.int64), np.array(after, np.int64), 1000)
     assert bool(found.per_step) is grows

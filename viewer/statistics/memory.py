@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model.memory import AFTER
 from rules.memory.account import DeviceMemory
 from rules.memory.kinds import KINDS, Kind, own_frames
 
@@ -19,10 +18,12 @@ MOST_LINES = 200
 NOWHERE = -1
 _PATHS = re.compile(r"[/\\\\]")
 LASTING = (
+    Kind.OLDER,
     Kind.PARAMETERS,
     Kind.OPTIMIZER,
     Kind.COMMUNICATION,
     Kind.UNKNOWN,
+    Kind.INPUTS,
     Kind.GRADIENTS,
     Kind.ACTIVATIONS,
     Kind.TEMPORARIES,
@@ -52,18 +53,13 @@ class MemoryRow:
 def stack_of(account: DeviceMemory, columns: int = MOST_COLUMNS) -> Stack:
     """The kinds over time; a column shows the moment at which most was held, so that no peak is lost."""
     times, moments = _moments(account.time, account.held, columns)
-    table = account.memory.allocations
     held: dict[Kind, I64] = {}
     for kind in LASTING:
         mine = account.mine & (account.kind == KINDS.index(kind))
         if not mine.any():
             continue
-        freed = mine & (table.end != AFTER)
-        when = np.concatenate((np.maximum(table.start[mine], 0), table.end[freed]))
-        change = np.concatenate((table.size[mine], -table.size[freed]))
-        order = np.lexsort((change, when))
-        when, total = when[order], np.concatenate(([0], np.cumsum(change[order])))
-        held[kind] = total[np.searchsorted(when, moments, side="right")].astype(np.int64)
+        when, total = account.memory.held_of(mine)
+        held[kind] = np.append(0, total)[np.searchsorted(when, moments, side="right")].astype(np.int64)
     return Stack(times, held)
 
 

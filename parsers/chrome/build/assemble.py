@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.base import Source
+from parsers.chrome.build.allocations import allocations_of
 from parsers.chrome.build.communication import complete_collectives
 from parsers.chrome.build.copies import describe_copies
-from parsers.chrome.build.counters import memory_counters, sampled_counters
+from parsers.chrome.build.counters import memory_counters, near_samples, sampled_counters
 from parsers.chrome.build.device_clock import note_causality
 from parsers.chrome.build.foreign import claim_calls, claim_streams, threads_of
 from parsers.chrome.build.implausible_ends import clip_overruns
@@ -93,7 +94,10 @@ def assemble(
     complete_collectives(columns, builder, *linked, table)
     describe_copies(builder, table)
     _sizes_from_calls(builder, table, *linked)
-    builder.counters += memory_counters(columns.memory, maker, table.span)
+    samples = near_samples(columns.memory.columns(), table.span)
+    builder.counters += memory_counters(samples, maker)
+    if (memory := allocations_of(samples, maker)) is not None:
+        builder.memory.append(memory)
     builder.counters += sampled_counters(series, maker, table.span)
     if not builder.devices:
         builder.devices += maker.listed

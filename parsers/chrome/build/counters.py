@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from parsers.chrome.build.lanes import LaneMaker
-from parsers.chrome.decode.collect import MemorySample
 from parsers.chrome.decode.counters import Series
+from parsers.chrome.decode.memory_samples import CPU, MemoryColumns
 from parsers.chrome.decode.stated import whole_number
 from parsers.chrome.decode.times import INVALID
 from parsers.model import Counter
 
-_CPU = 0  # c10::DeviceType
 _FAR_NS = 10**12
 
 
-def memory_counters(
-    samples: Sequence[MemorySample], maker: LaneMaker, span: tuple[int, int] | None
-) -> Iterable[Counter]:
+def near_samples(samples: MemoryColumns, span: tuple[int, int] | None) -> MemoryColumns:
+    """Those with a time, and not far outside of ``span`` (ns); in the order of their times."""
+    near = samples.start != INVALID
+    if span is not None:
+        near &= (span[0] - _FAR_NS < samples.start) & (samples.start < span[1] + _FAR_NS)
+    kept = np.flatnonzero(near)
+    return samples.chosen(kept[np.argsort(samples.start[kept], kind="stable")])
+
+
+def memory_counters(samples: MemoryColumns, maker: LaneMaker) -> Iterable[Counter]:
     """Allocated and reserved bytes of each device."""
-    by_device: dict[tuple[bool, int], list[MemorySample]] = defaultdict(list)
-    for sample in samples:
-        near = span is None or span[0] - _FAR_NS < sample.start < span[1] + _FAR_NS
-        if sample.start != INVALID and near:
-            on_cpu = sample.device_type == _CPU or sample.device < 0
-            by_device[on_cpu, sample.device].append(sample)
-    for (on_cpu, number), mine in sorted(by_device.items()):
-        mine.sort(key=lambda sample: sample.start)
-        time = np.array([sample.start for sample in mine], np.int64)
-        device = None if on_cpu else maker.device(number)
-        where = "CPU" if on_cpu else f"GPU {number}"
-        for what in ("allocated", "reserved"):
-            value = np.array([getattr(sample, what) for sample in mine], np.float64)
+    on_cpu = (samples.device_type == CPU) | (samples.device < 0)
+    for cpu, number in np.unique(np.stack([on_cpu, samples.device], axis=1), axis=0).tolist():
+        mine = samples.chosen((on_cpu == cpu) & (samples.device == number))
+        device = None if cpu else maker.device(number)
+        where = "CPU" if cpu else f"GPU {number}"
+        for what, value in (("allocated", mine.allocated), ("reserved", mine.reserved)):
             if what == "allocated" or value.any():
-                yield Counter(f"{where} {what} memory", "B", time, value, maker.rank, device)
+                yield Counter(
+                    f"{where} {what} memory", "B", mine.start, value.astype(np.float64), maker.rank, device
+                )
 
 
 def sampled_counters(series: Series, maker: LaneMaker, span: tuple[int, int] | None) -> Iterator[Counter]:

@@ -23,8 +23,9 @@ from parsers.chrome.decode.categories import (
     Where,
     family_of,
 )
+from parsers.chrome.decode.memory_samples import MemorySamples
 from parsers.chrome.decode.records import Arguments, Event, Placed
-from parsers.chrome.decode.stated import K, Numbered, Stated, whole_number
+from parsers.chrome.decode.stated import K, Numbered, Stated
 from parsers.chrome.decode.times import durations, nanoseconds
 from parsers.chrome.decode.usual_records import CATEGORIES, MemoryEvent, phase_of
 from parsers.model import KERNEL_COUNTERS, Effect, EventKind, LaneKind, QualityRecorder
@@ -94,17 +95,6 @@ class Naming:
 
 
 @dataclass(slots=True)
-class MemorySample:
-    """The state of one allocator after an allocation or release."""
-
-    device_type: int
-    device: int
-    start: int
-    allocated: int
-    reserved: int
-
-
-@dataclass(slots=True)
 class Columns:
     """Everything gathered so far."""
 
@@ -113,7 +103,7 @@ class Columns:
     tracks: Numbered[Track] = field(default_factory=Numbered)
     parts: list[Part] = field(default_factory=list)
     instants: list[Instant] = field(default_factory=list)
-    memory: list[MemorySample] = field(default_factory=list)
+    memory: MemorySamples = field(default_factory=MemorySamples)
     metadata: list[Naming] = field(default_factory=list)
     counter_rows: list[tuple[int, Event]] = field(default_factory=list)
     flows: int = 0
@@ -188,15 +178,7 @@ class Columns:
         for event, start, row in zip(events, starts, rows.tolist(), strict=True):
             arguments = event.args
             if event.name == "[memory]" and arguments is not None:
-                self.memory.append(
-                    MemorySample(
-                        whole_number(arguments.memory_device_type) or 0,
-                        whole_number(arguments.memory_device) or 0,
-                        start,
-                        whole_number(arguments.allocated) or 0,
-                        whole_number(arguments.reserved) or 0,
-                    )
-                )
+                self.memory.add(start, event.tid, arguments)
                 continue
             number = event.id if event.id is not None else _scoped_id(event)
             self.instants.append(

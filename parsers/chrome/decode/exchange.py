@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.chrome.decode.categories import Where
-from parsers.chrome.decode.collect import Columns, Instant, MemorySample, Naming, Part, Track
+from parsers.chrome.decode.collect import Columns, Instant, Naming, Part, Track
 from parsers.chrome.decode.counters import Series
 from parsers.model import Attribute, EventKind, LaneKind, QualityNote, QualityRecorder
 from parsers.model.attributes import TEXT_ATTRIBUTES
@@ -33,7 +33,7 @@ class Parcel(msgspec.Struct):
     attributes: dict[str, Pair]
     call_sizes: Pair
     instants: list[Instant]
-    memory: list[MemorySample]
+    memory: bytes
     metadata: list[Naming]
     samples: list[tuple[Any, str, str, list[tuple[int, float]]]]
     flows: int
@@ -63,7 +63,7 @@ def packed(columns: Columns, series: Series) -> bytes:
             attributes={which.value: _pair(stated) for which, stated in columns.stated.attributes.items()},
             call_sizes=_pair(columns.stated.call_sizes),
             instants=columns.instants,
-            memory=columns.memory,
+            memory=columns.memory.packed(),
             metadata=columns.metadata,
             samples=[(*key, samples) for key, samples in series.samples.items()],
             flows=columns.flows,
@@ -104,7 +104,7 @@ def unpack_into(data: bytes, columns: Columns, series: Series) -> None:
     if len(calls):
         columns.stated.call_sizes.append((calls + first, sizes))
     columns.instants += parcel.instants
-    columns.memory += parcel.memory
+    columns.memory.unpack(parcel.memory)
     columns.metadata += parcel.metadata
     for pid, counter, name_of_series, samples in parcel.samples:
         series.samples[pid, counter, name_of_series] += samples

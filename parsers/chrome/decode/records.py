@@ -56,6 +56,8 @@ class Arguments(OperatorArguments, gc=False):
     reserved: Number = msgspec.field(name="Total Reserved", default=None)
     memory_device: Number = msgspec.field(name="Device Id", default=None)
     memory_device_type: Number = msgspec.field(name="Device Type", default=None)
+    changed_bytes: Number = msgspec.field(name="Bytes", default=None)
+    address: Number = msgspec.field(name="Addr", default=None)
     correlation_id: Number = None
     correlation_of_nsys: Number = msgspec.field(name="correlationId", default=None)
     registers_of_nsys: Number = msgspec.field(name="registersPerThread", default=None)

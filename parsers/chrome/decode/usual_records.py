@@ -51,6 +51,8 @@ class MemoryArguments(NoArguments, gc=False):
     reserved: Number = msgspec.field(name="Total Reserved", default=None)
     memory_device: Number = msgspec.field(name="Device Id", default=None)
     memory_device_type: Number = msgspec.field(name="Device Type", default=None)
+    changed_bytes: Number = msgspec.field(name="Bytes", default=None)
+    address: Number = msgspec.field(name="Addr", default=None)
 
 
 class Complete(Placed, gc=False, kw_only=True):

@@ -65,6 +65,7 @@ def digest(trace: Trace) -> str:
     for _, column in sorted(trace.attributes.items(), key=lambda each: each[0].value):
         columns += [column.event, column.value]
     columns += [each.time for each in trace.counters]
+    columns += [column for memory in trace.memory for _, column in sorted(memory.columns().items())]
     for column in columns:
         found.update(np.ascontiguousarray(column).astype("<i8").tobytes())
     for counter in trace.counters:
