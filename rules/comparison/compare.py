@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from parsers.model import Trace
 from parsers.model.units import duration, three_digits
@@ -21,8 +23,9 @@ from rules.comparison.findings import LOUD, Change, FindingChange, compare_findi
 from rules.comparison.gate import Decision, Judgement, Outcome
 from rules.comparison.kernels import KernelComparison, compare_reports
 from rules.comparison.recorders import NOTICEABLE, RecorderCost, recorder_cost, with_and_without
+from rules.comparison.repeats import ratio_of_runs
 from rules.comparison.side import Side, Work, by_family
-from rules.comparison.step_times import StepRatio, ratio_of
+from rules.comparison.step_times import StepRatio, StepTimes
 from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
 from rules.thresholds import DEFAULTS, Thresholds
 
@@ -31,6 +34,8 @@ LEAST_CHANGE = 0.001  # of the kernel time; a kernel that changed by less change
 LEAST_SHOWN = 0.0005  # a share of the step below this is written as 0.0 %
 SAME_AMOUNT = 0.05  # kernels launched by two recordings without steps that did the same work
 KERNEL_ROWS = 30
+
+Repeats: TypeAlias = tuple[Sequence[StepTimes], Sequence[StepTimes]]  # further runs before and after
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +108,12 @@ class Comparison:
         return self.judgement.gate(most_percent)
 
 
-def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> Comparison:
+def compare(
+    before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS, repeats: Repeats = ((), ())
+) -> Comparison:
     """Compare the steady steps of two traces; where no steps were found, the analysed windows as a whole.
 
+    ``repeats`` are the steps of further runs like ``before`` and like ``after``; the step time is that of all runs.
     Raises TraceError where nothing in one can be set against the other.
     """
     refuse_incomparable(before, after)
@@ -118,10 +126,13 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
         for analysis in (Analysis(trace, thresholds),)
     )
     by_step = bool(first.step_ns and second.step_ns)
+    runs = (first.step_times, *repeats[0]), (second.step_times, *repeats[1])
+    ratio = ratio_of_runs(*runs) if by_step else None
+    times = (ratio.before.mean, ratio.after.mean) if ratio is not None else (first.step_ns, second.step_ns)
     step = Measure(
         "step time, mean" if by_step else "analysed time",
-        first.step_ns if by_step else first.window_ns,
-        second.step_ns if by_step else second.window_ns,
+        times[0] if by_step else first.window_ns,
+        times[1] if by_step else second.window_ns,
         "ns",
     )
     kernels = first.kernels(), second.kernels()
@@ -135,7 +146,6 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
         measures.append(Measure("step time, median", first.step_times.median, second.step_times.median, "ns"))
     different = not_the_same_work(first, second, works)
     cost = recorder_cost(first.analysis, second.analysis)
-    ratio = ratio_of(first.step_times, second.step_times) if by_step else None
     judgement = Judgement.of(with_and_without(ratio, cost) if ratio else None, different)
     findings = compare_findings(
         first.diagnosis.findings,
@@ -143,11 +153,11 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
         (step.before, step.after),
         NOISE_SHARE * step.before,
     )
-    if are_the_same(before, after):
+    if are_the_same(before, after) and not any(repeats):
         verdict = "The same recording twice: nothing differs"
     elif by_step or abs(measures[0].change) <= SAME_AMOUNT:
         what = "a step takes" if by_step else "all of it takes"
-        verdict = _verdict(step, what, findings, second.diagnosis, judgement)
+        verdict = verdict_on(step, what, findings, second.diagnosis, judgement)
         if look_like_different_programs(*works):
             verdict = f"These look like two different programs. If not, {verdict[:1].lower()}{verdict[1:]}"
         elif judgement.outcome is Outcome.NOT_COMPARABLE and by_step:
@@ -164,17 +174,18 @@ def compare(before: Trace, after: Trace, thresholds: Thresholds = DEFAULTS) -> C
         verdict=verdict,
         step=step,
         measures=tuple(measures),
-        kernels=tuple(_changes(*works, shown)[:KERNEL_ROWS]),
+        kernels=tuple(changes_of_work(*works, shown)[:KERNEL_ROWS]),
         findings=tuple(findings),
         cautions=(
             *cautions(first, second, works),
+            *_about_repeats(runs),
             *(judgement.ratio.about() if judgement.ratio else ()),
             *([cost.told()] if by_step and cost is not None and cost.is_noticeable else ()),
         ),
         recorders=cost,
         judgement=judgement,
         profiles=profiles,
-        families=tuple(_changes(by_family(kernels[0]), by_family(kernels[1]))),
+        families=tuple(changes_of_work(by_family(kernels[0]), by_family(kernels[1]))),
         by_step=by_step,
         files=(_files(before), _files(after)),
     )
@@ -199,7 +210,7 @@ def _of_reports(
         after=_label(after),
         verdict="The same report twice: nothing differs"
         if are_the_same(before, after)
-        else _verdict(step, what, findings, diagnoses[1], judgement),
+        else verdict_on(step, what, findings, diagnoses[1], judgement),
         step=step,
         measures=(),
         kernels=tuple(
@@ -218,6 +229,15 @@ def _of_reports(
     )
 
 
+def _about_repeats(runs: Repeats) -> list[str]:
+    if len(runs[0]) == len(runs[1]) == 1:
+        return []
+    return [
+        f"{len(runs[0])} recorded before and {len(runs[1])} after: the step time is that of all of them, everything "
+        "else that of the first on each side"
+    ]
+
+
 def _label(trace: Trace) -> str:
     return ", ".join(_files(trace))
 
@@ -226,7 +246,7 @@ def _files(trace: Trace) -> tuple[str, ...]:
     return tuple(each.path for each in trace.inputs)
 
 
-def _verdict(
+def verdict_on(
     step: Measure, what: str, findings: list[FindingChange], after: Diagnosis, judgement: Judgement
 ) -> str:
     """How much faster or slower, the largest reason, and what is first now."""
@@ -288,7 +308,7 @@ def _measures(
     ]
 
 
-def _changes(
+def changes_of_work(
     before: dict[str, Work], after: dict[str, Work], shown: dict[str, str] | None = None
 ) -> list[KernelChange]:
     """What changed by a noticeable part of the kernel time, the largest change first; ``shown``: how to write it."""

@@ -1,8 +1,9 @@
-"""The exit codes of the gates, one case each of the table in docs/gates.md."""
+"""The exit codes of the gates, one case each of the table in docs/gates.md; repeats, series and baselines."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,90 @@ def test_a_diagnosis_without_gpu_work_does_not_pass_its_gate(
     assert main(["diagnose", path, "--fail-on", "high"]) == code
     assert ("no GPU work" in capsys.readouterr().err) is not gpu_work
     assert main(["diagnose", path]) == DONE
+
+
+def test_limits_of_a_file_are_judged_together_and_told_one_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = recording(tmp_path / "before.json", 1000), recording(tmp_path / "after.json", 1002)
+    limits = tmp_path / "gates.toml"
+    limits.write_text("[limits]\nstep-time = '5%'\nlaunches = 0\n")
+    assert main(["compare", before, after, "--gates", str(limits)]) == DONE
+    assert main(["compare", before, after, "--gates", str(limits), "--fail-on-regression", "p99=5"]) == 3
+    limits.write_text("[limits]\nstep-time = '5%'\nlaunch = 0\n")
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", before, after, "--gates", str(limits)])
+    assert ended.value.code == BAD_INPUT
+    assert "gates.toml: 'launch' is nothing that can be limited" in capsys.readouterr().err
+
+
+def test_repeats_of_each_side_are_one_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quick = [recording(tmp_path / f"quick{us}.json", us) for us in (1000, 1004)]
+    slow = [recording(tmp_path / f"slow{us}.json", us) for us in (1200, 1204)]
+    sides = ["--before", quick[0], "--before", quick[1], "--after", slow[0], "--after", slow[1]]
+    assert main(["compare", *sides, "--json", "--fail-on-regression", "5"]) == GATE_FAILED
+    told = json.loads(capsys.readouterr().out)
+    assert told["gate"] == "failed"
+    assert len(told["interval"]["steps_ns"][0]) == 40
+    assert any("2 recorded before and 2 after" in said for said in told["cautions"])
+
+
+def test_a_series_is_a_table_whose_last_run_is_judged_against_its_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [recording(tmp_path / f"run{us}.json", us) for us in (1000, 1001, 1200)]
+    assert main(["compare", "--series", *runs, "--json", "--fail-on-regression", "5"]) == GATE_FAILED
+    told = json.loads(capsys.readouterr().out)["runs"]
+    assert [each["of_previous"] and each["of_previous"]["outcome"] for each in told] == [
+        None,
+        "no difference that this noise allows to see",
+        "slower",
+    ]
+    assert main(["compare", "--series", *runs[:2]]) == DONE
+    assert "no difference seen" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["a.json"], ["a.json", "b.json", "--before", "c.json"], ["--before", "a.json"], ["a", "baseline:x"]],
+)
+def test_runs_that_are_not_two_sides_are_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", *arguments])
+    assert ended.value.code == BAD_INPUT
+
+
+def test_a_slower_run_becomes_the_baseline_only_with_a_reason_which_the_trend_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick, slow = recording(tmp_path / "quick.json", 1000), recording(tmp_path / "slow.json", 1200)
+    store = ["--store", str(tmp_path / "kept" / "runs.sqlite")]
+    assert main(["baseline", "save", "main", quick, "--revision", "abc", *store]) == DONE
+    assert main(["compare", "baseline:main", slow, "--fail-on-regression", "5", *store]) == GATE_FAILED
+    assert main(["baseline", "save", "main", slow, *store]) == GATE_FAILED
+    assert "--reason" in capsys.readouterr().err
+    assert main(["baseline", "save", "main", slow, "--reason", "larger vocabulary", *store]) == DONE
+    assert main(["compare", "baseline:main", slow, "--fail-on-regression", "5", *store]) == DONE
+    capsys.readouterr()
+    assert main(["trend", "main", "--json", *store]) == DONE
+    first, second = json.loads(capsys.readouterr().out)["runs"]
+    assert first["name"].endswith("abc")
+    assert (second["note"], second["of_previous"]["outcome"]) == ("larger vocabulary", "slower")
+    assert main(["compare", "baseline:other", slow, *store]) == BAD_INPUT
+    assert main(["baseline", "remove", "main", *store]) == DONE
+    assert main(["trend", "main", *store]) == BAD_INPUT
+
+
+def test_a_database_of_something_else_is_neither_read_nor_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, store = recording(tmp_path / "run.json", 1000), tmp_path / "other.sqlite"
+    with sqlite3.connect(store) as database:
+        database.execute("CREATE TABLE kept_runs (id)")
+    database.close()
+    before = store.read_bytes()
+    assert main(["baseline", "save", "main", run, "--store", str(store)]) == BAD_INPUT
+    assert main(["baseline", "list", "--store", str(store)]) == BAD_INPUT
+    assert store.read_bytes() == before
+    assert "holds something else" in capsys.readouterr().err

@@ -1,70 +1,232 @@
-"""``stallscope compare``: says what changed between two runs, and is a gate on what got worse."""
+"""``stallscope compare``: says what changed between two runs, or along a series, and is a gate on what got worse."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from viewer.terminal.console import complain, print_json, recording, terminal_progress, write
 from viewer.terminal.exit_codes import DONE, GATE_FAILED, GATE_INCONCLUSIVE
-from viewer.terminal.option_values import add_thresholds, percentage, thresholds_of
+from viewer.terminal.option_values import add_gates, add_store, add_thresholds, items, limit, thresholds_of
+
+if TYPE_CHECKING:
+    from parsers.model import Progress, Trace
+    from rules.comparison.compare import Comparison
+    from rules.gates.figures import RunFigures
+    from rules.gates.judging import Answer
+    from rules.gates.limits import Gates
+    from rules.thresholds import Thresholds
+
+KEPT = "baseline:"
+USAGE = """stallscope compare BEFORE AFTER [options]
+       stallscope compare --before PATH... --after PATH... [options]
+       stallscope compare --series RUN... [options]"""
 
 
 def declare(commands: Any) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser("compare", help="say what changed between two recordings")
-    parser.add_argument("before")
-    parser.add_argument("after")
+    parser = commands.add_parser(
+        "compare", help="say what changed between two recordings", usage=USAGE, allow_abbrev=False
+    )
+    parser.add_argument("runs", nargs="*", metavar="RUN", help=f"two recordings; the first may be {KEPT}NAME")
+    for side in ("before", "after"):
+        parser.add_argument(
+            f"--{side}",
+            nargs="+",
+            action="append",
+            default=[],
+            metavar="PATH",
+            help="the files of one run; again for a repeat of it",
+        )
+    parser.add_argument("--series", nargs="+", default=[], metavar="RUN", help="several runs in their order")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone")
     parser.add_argument(
         "--fail-on-regression",
-        type=percentage,
-        metavar="PERCENT",
-        help="exit with 1 when the mean step got longer by this much (5 or 5%%), "
-        "with 3 when the noise, or what the recordings lack, does not allow to say",
+        type=limit,
+        action="append",
+        default=[],
+        metavar="LIMIT",
+        help="exit with 1 when the mean step got longer by this much (5 or 5%%), or something else got worse "
+        "(launches=0, memory-peak=10%%, kernel:NAME=5%%, ...), with 3 when the noise, or what the recordings lack, "
+        "does not allow to say; may be repeated",
+    )
+    add_gates(parser)
+    parser.add_argument(
+        "--per-step-items",
+        type=items,
+        metavar="N",
+        help="items of one step, such as the batch, for a limit on throughput; BEFORE,AFTER where they differ",
     )
     add_thresholds(parser)
-    parser.set_defaults(run=run)
+    add_store(parser)
+    parser.set_defaults(run=lambda options: run(parser, options))
 
 
-def run(options: argparse.Namespace) -> int:
+def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     """Compare; the exit code."""
     from rules.comparison.comparable import Incomparable
-    from rules.comparison.compare import compare
-    from rules.comparison.gate import Decision
-    from viewer.reports.comparison_report import as_json, as_text
 
+    gates, thresholds = _gates(options), thresholds_of(options)
+    if options.series:
+        if options.runs or options.before or options.after:
+            parser.error("--series stands alone: it names all runs")
+        return _series(options, gates, thresholds)
+    sides = _sides(parser, options)
     progress = terminal_progress()
-    before = recording([options.before], progress.part(0.0, 0.5))
-    after = recording([options.after], progress.part(0.5, 1.0))
-    progress.step(1.0, "")
-    limit = options.fail_on_regression
     try:
-        result = compare(before, after, thresholds_of(options))
+        result, answers = _compared(sides, gates, thresholds, progress)
     except Incomparable as error:
-        if limit is None:
+        if not gates.limits:
             raise
         complain(error)
         return GATE_INCONCLUSIVE
+    progress.step(1.0, "")
+    _report(options, result, answers)
+    return _exit_code(answers)
+
+
+def _gates(options: argparse.Namespace) -> Gates:
+    """The limits of the file and of the command line."""
+    from rules.gates.limits import Gates
+
+    kept: Gates = options.gates or Gates()
+    return replace(
+        kept,
+        limits=(*kept.limits, *options.fail_on_regression),
+        items=options.per_step_items or kept.items,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The files of each run of a side, the first of which is shown; ``kept`` is a baseline's name in their place."""
+
+    before: list[list[str]]
+    after: list[list[str]]
+    kept: str = ""
+    store: Path | None = None
+
+
+def _sides(parser: argparse.ArgumentParser, options: argparse.Namespace) -> _Sides:
+    if options.runs and (options.before or options.after):
+        parser.error("name the two runs either as BEFORE AFTER or with --before and --after")
+    if options.runs and len(options.runs) != 2:
+        parser.error(
+            "compare needs two runs: BEFORE AFTER; several files of one run: --before PATH... --after PATH..."
+        )
+    before = options.before or [[each] for each in options.runs[:1]]
+    after = options.after or [[each] for each in options.runs[1:]]
+    if not before or not after:
+        parser.error("compare needs two runs: BEFORE AFTER, or --before PATH... --after PATH...")
+    named = [path for files in (*before, *after) for path in files if path.startswith(KEPT)]
+    if not named or Path(named[0]).exists():
+        return _Sides(before, after)
+    if before != [named]:
+        parser.error(f"{named[0]} can only be what came before, and stands alone there")
+    return _Sides([], after, named[0].removeprefix(KEPT), options.store)
+
+
+def _compared(
+    sides: _Sides, gates: Gates, thresholds: Thresholds, progress: Progress
+) -> tuple[Comparison, list[Answer]]:
+    from rules.comparison.compare import compare
+    from rules.gates.against_kept import compare_with_kept
+    from rules.gates.judging import judge
+    from viewer.kept.history import History, Series
+
+    count = len(sides.before) + len(sides.after)
+    parts = iter([progress.part(number / count, (number + 1) / count) for number in range(count)])
+    figures = _Figures(gates, thresholds)
+    traces = [recording(files[0], next(parts)) for files in (sides.before, sides.after) if files]
+    before = [figures.of(traces[0])] if sides.before else []
+    after = [figures.of(traces[-1])]
+    before += [figures.of(recording(files, next(parts))) for files in sides.before[1:]]
+    after += [figures.of(recording(files, next(parts))) for files in sides.after[1:]]
+    if sides.kept:
+        before = list(History(sides.store).latest(Series.BASELINE, sides.kept).runs)
+        result = compare_with_kept(before, f"{KEPT}{sides.kept}", traces[0], after[1:], thresholds)
+    else:
+        more = [run.steps for run in before[1:]], [run.steps for run in after[1:]]
+        result = compare(traces[0], traces[1], thresholds, more)
+    return result, judge(gates, before, after, result.judgement)
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """Makes the figures of runs, with what the limits name among them."""
+
+    gates: Gates
+    thresholds: Thresholds
+
+    def of(self, trace: Trace) -> RunFigures:
+        from rules.analysis.analysis import Analysis
+        from rules.gates.figures import figures_of
+        from rules.gates.limits import Quantity
+
+        named = {
+            quantity: [each.name for each in self.gates.limits if each.quantity is quantity]
+            for quantity in (Quantity.KERNEL, Quantity.REGION)
+        }
+        return figures_of(Analysis(trace, self.thresholds), named[Quantity.KERNEL], named[Quantity.REGION])
+
+
+def _report(options: argparse.Namespace, result: Comparison, answers: Sequence[Answer]) -> None:
+    from viewer.reports.comparison_report import as_json, as_text
+    from viewer.reports.gate_report import gate_json
+
     if options.html:
         from viewer.reports.html_report import comparison_as_html
 
         write(options.html, comparison_as_html(result))
     if options.json:
-        print_json(as_json(result))
+        print_json({**as_json(result), **gate_json(answers)})
     else:
         sys.stdout.write(as_text(result))
-    if limit is None:
-        return DONE
     sys.stdout.flush()
-    decision, why = result.gate(limit)
-    complain(why)
-    codes = {
+    for answer in answers:
+        complain(answer.why)
+
+
+def _exit_code(answers: Sequence[Answer]) -> int:
+    from rules.comparison.gate import Decision
+    from rules.gates.judging import overall
+
+    if not answers:
+        return DONE
+    return {
         Decision.PASSED: DONE,
         Decision.FAILED: GATE_FAILED,
         Decision.INCONCLUSIVE: GATE_INCONCLUSIVE,
-    }
-    return codes[decision]
+    }[overall(answers)]
+
+
+def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -> int:
+    """A table of runs in their order; the gate is on the last against the first."""
+    from rules.gates.against_kept import judgement_on
+    from rules.gates.judging import judge
+    from viewer.reports.gate_report import gate_json
+    from viewer.reports.series_report import Point, series_json, series_text
+
+    progress = terminal_progress()
+    count = len(options.series)
+    figures = _Figures(gates, thresholds)
+    runs = [
+        figures.of(recording([path], progress.part(number / count, (number + 1) / count)))
+        for number, path in enumerate(options.series)
+    ]
+    progress.step(1.0, "")
+    points = [Point(path, (run,)) for path, run in zip(options.series, runs, strict=True)]
+    answers = judge(gates, runs[:1], runs[-1:], judgement_on(runs[:1], runs[-1:]))
+    if options.json:
+        print_json({**series_json(points), **gate_json(answers)})
+    else:
+        sys.stdout.write(series_text(points))
+    sys.stdout.flush()
+    for answer in answers:
+        complain(answer.why)
+    return _exit_code(answers)

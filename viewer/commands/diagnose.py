@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from viewer.terminal.console import complain, print_json, recording, terminal_progress, write
 from viewer.terminal.exit_codes import DONE, GATE_FAILED, GATE_INCONCLUSIVE
-from viewer.terminal.option_values import add_thresholds, price, thresholds_of
+from viewer.terminal.option_values import add_gates, add_thresholds, price, thresholds_of
 
 if TYPE_CHECKING:
-    from parsers.model import Trace
     from rules import Diagnosis
+    from rules.analysis.analysis import Analysis
 
 
 def declare(commands: Any) -> None:
@@ -31,8 +31,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=["high", "medium", "low"],
-        help="exit with 1 on such a finding, with 3 where there is no GPU work to judge",
+        help="exit with 1 on such a finding, with 3 where there is no GPU work, or no run, to judge",
     )
+    add_gates(parser)
     add_thresholds(parser)
     parser.add_argument(
         "--cost-per-hour",
@@ -73,17 +74,35 @@ def run(options: argparse.Namespace) -> int:
 
         sys.stdout.write(as_text(trace, diagnosis, analysis, options.cost_per_hour))
     sys.stdout.flush()
-    return _gate(trace, diagnosis, options.fail_on) if options.fail_on else DONE
+    level = options.fail_on or (
+        options.gates.fail_on.value if options.gates and options.gates.fail_on else ""
+    )
+    return _gate(analysis, diagnosis, level) if level else DONE
 
 
-def _gate(trace: Trace, diagnosis: Diagnosis, level: str) -> int:
+def _gate(analysis: Analysis, diagnosis: Diagnosis, level: str) -> int:
+    """Fails on a finding of the level or above; what cannot be judged does not pass."""
     from rules import Severity
+    from rules.wording.verdict import shows_no_run
 
     levels = [each.value for each in Severity]
     loud = levels[: levels.index(level) + 1]
-    if any(finding.severity.value in loud for finding in diagnosis.findings):
+    found = [finding for finding in diagnosis.findings if finding.severity.value in loud]
+    trace = analysis.trace
+    if found:
+        complain(f"The gate failed: {found[0].title} [{found[0].severity}]{_and_more(len(found) - 1)}.")
         return GATE_FAILED
     if not (len(trace.gpu_operations) or trace.kernels):
-        complain("The gate cannot decide: no GPU work was recorded.")
-        return GATE_INCONCLUSIVE
-    return DONE
+        why = "no GPU work was recorded"
+    elif shows_no_run(analysis, diagnosis):
+        why = "what was recorded is no run"
+    elif diagnosis.crashed:
+        why = f"these checks failed: {', '.join(sorted(diagnosis.crashed))}"
+    else:
+        return DONE
+    complain(f"The gate cannot decide: {why}.")
+    return GATE_INCONCLUSIVE
+
+
+def _and_more(count: int) -> str:
+    return f", and {count} more" if count else ""

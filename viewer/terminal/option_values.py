@@ -1,12 +1,17 @@
-"""The values of command-line options: a price, a percentage, a threshold; each raises ArgumentTypeError otherwise."""
+"""The values of command-line options: a price, a limit, a threshold; each raises ArgumentTypeError otherwise."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from rules.gates.limits import Gates, Limit
     from rules.thresholds import Thresholds
+
+Read = TypeVar("Read")
 
 
 def price(text: str) -> float:
@@ -20,15 +25,37 @@ def price(text: str) -> float:
     return value
 
 
-def percentage(text: str) -> float:
-    """5 for "5" and for "5%"."""
+def limit(text: str) -> Limit:
+    """What may not get worse, and by how much: "5", "5%", "launches=0", "kernel:NAME=5%"."""
+    from rules.gates.limits import limit_of
+
+    return _or_refused(limit_of, text)
+
+
+def items(text: str) -> tuple[float, float]:
+    """Items of one step before and after: "64", "64,128"."""
+    from rules.gates.limits import items_of
+
+    return _or_refused(items_of, text)
+
+
+def gate_file(text: str) -> Gates:
+    """The limits in a TOML file."""
+    from rules.gates.limits import gates_of
+
     try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage, such as 5 or 5%")
-    return value
+        stated = Path(text).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise argparse.ArgumentTypeError(f"{text} could not be read: {reason}") from error
+    return _or_refused(gates_of, stated, f"{text}: ")
+
+
+def _or_refused(read: Callable[[str], Read], text: str, where: str = "") -> Read:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{where}{error}") from error
 
 
 def threshold(text: str) -> tuple[str, float]:
@@ -59,8 +86,29 @@ def add_thresholds(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_gates(parser: argparse.ArgumentParser) -> None:
+    """The option that names a file of limits."""
+    parser.add_argument(
+        "--gates",
+        type=gate_file,
+        metavar="FILE.toml",
+        help="limits and thresholds that a repository keeps; docs/gates.md shows one",
+    )
+
+
 def thresholds_of(options: argparse.Namespace) -> Thresholds:
-    """What ``add_thresholds`` declared."""
+    """What ``add_thresholds`` declared, which is stronger than what the file of ``add_gates`` says."""
     from rules.thresholds import Thresholds
 
-    return Thresholds(dict(options.threshold))
+    gates: Gates | None = getattr(options, "gates", None)
+    return Thresholds({**(gates.thresholds.chosen if gates else {}), **dict(options.threshold)})
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """The option that says where kept runs lie."""
+    parser.add_argument(
+        "--store",
+        type=Path,
+        metavar="FILE.sqlite",
+        help="where runs are kept (default: the user's data folder)",
+    )

@@ -1,0 +1,120 @@
+"""``stallscope baseline``: keeps what a run costs under a name, to compare later runs with it."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from viewer.terminal.console import complain, recording, terminal_progress
+from viewer.terminal.exit_codes import DONE, GATE_FAILED
+from viewer.terminal.option_values import add_store, add_thresholds, thresholds_of
+
+if TYPE_CHECKING:
+    from viewer.kept.history import Entry, History
+
+
+def declare(commands: Any) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser("baseline", help="keep what a run costs, to compare later runs with it")
+    actions = parser.add_subparsers(required=True, metavar="save|list|remove")
+    save = actions.add_parser("save", help="keep a run under a name; it is then what baseline:NAME means")
+    save.add_argument("name", metavar="NAME")
+    save.add_argument("paths", nargs="+", metavar="PATH", help="the files of one run")
+    save.add_argument(
+        "--repeat", nargs="+", action="append", default=[], metavar="PATH", help="the files of a repeat of it"
+    )
+    save.add_argument("--revision", default="", metavar="ID", help="the commit that was recorded")
+    save.add_argument(
+        "--reason",
+        default="",
+        metavar="TEXT",
+        help="why a run that got slower is taken nevertheless; it is kept",
+    )
+    add_thresholds(save)
+    save.set_defaults(run=_save)
+    listed = actions.add_parser("list", help="say what is kept")
+    listed.set_defaults(run=_list)
+    remove = actions.add_parser("remove", help="forget a name and all that was kept under it")
+    remove.add_argument("name", metavar="NAME")
+    remove.set_defaults(run=_remove)
+    for each in (save, listed, remove):
+        add_store(each)
+
+
+def _history(options: argparse.Namespace) -> History:
+    from viewer.kept.history import History
+
+    return History(options.store)
+
+
+def _save(options: argparse.Namespace) -> int:
+    """A run that is seen to be slower than the one before needs a reason."""
+    from rules.analysis.analysis import Analysis
+    from rules.comparison.gate import Outcome
+    from rules.gates.against_kept import judgement_on
+    from rules.gates.figures import figures_of
+    from viewer.kept.history import Entry, Series
+    from viewer.reports.series_report import bounds
+
+    history, thresholds, progress = _history(options), thresholds_of(options), terminal_progress()
+    files = [options.paths, *options.repeat]
+    runs = tuple(
+        figures_of(
+            Analysis(
+                recording(paths, progress.part(number / len(files), (number + 1) / len(files))), thresholds
+            )
+        )
+        for number, paths in enumerate(files)
+    )
+    progress.step(1.0, "")
+    former = history.entries(Series.BASELINE, options.name)
+    if former and not options.reason:
+        judgement = judgement_on(former[-1].runs, runs)
+        if judgement.outcome is Outcome.SLOWER:
+            complain(
+                f"This run takes {bounds(judgement)} of the step time of baseline:{options.name}, which is kept. "
+                "Say why that is accepted with --reason."
+            )
+            return GATE_FAILED
+    kept = history.keep(Entry(options.name, runs, revision=options.revision, reason=options.reason))
+    print(_line(kept))
+    return DONE
+
+
+def _list(options: argparse.Namespace) -> int:
+    from viewer.kept.history import Series, names_of
+
+    entries = _history(options).entries(Series.BASELINE)
+    for name in names_of(entries):
+        print(_line([each for each in entries if each.name == name][-1]))
+    if not entries:
+        complain("No baseline is kept. Save one with `stallscope baseline save NAME RUN`.")
+    return DONE
+
+
+def _remove(options: argparse.Namespace) -> int:
+    from viewer.kept.history import Series
+
+    history = _history(options)
+    history.latest(Series.BASELINE, options.name)
+    print(f"{history.forget(Series.BASELINE, options.name)} forgotten")
+    return DONE
+
+
+def _line(entry: Entry) -> str:
+    from parsers.model.units import duration
+    from viewer.reports.plain_text import safe
+    from viewer.reports.series_report import Point
+
+    step = Point(entry.name, entry.runs).step_ns
+    said = [
+        f"{entry.name:<24}",
+        f"{datetime.fromtimestamp(entry.saved):%Y-%m-%d %H:%M}",
+        f"{duration(step)} a step" if step else "no steps",
+        entry.revision,
+        entry.reason,
+        ", ".join(Path(path).name for run in entry.runs for path in run.files),
+    ]
+    return safe("  ".join(part for part in said if part))

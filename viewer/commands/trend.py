@@ -1,0 +1,37 @@
+"""``stallscope trend``: how the runs that were kept under a name differ, in their order."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from viewer.terminal.console import print_json
+from viewer.terminal.exit_codes import DONE
+from viewer.terminal.option_values import add_store
+
+
+def declare(commands: Any) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser("trend", help="how the runs kept under a name differ, in their order")
+    parser.add_argument("name", metavar="NAME", help="of a baseline, or of a program that `capture` recorded")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_store(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the trend; the exit code."""
+    from viewer.kept.history import History, Series
+    from viewer.reports.series_report import points_of, series_json, series_text
+
+    history = History(options.store)
+    entries = history.entries(Series.BASELINE, options.name) or history.entries(Series.PROGRAM, options.name)
+    if not entries:
+        history.latest(Series.BASELINE, options.name)
+    points = points_of(entries)
+    if options.json:
+        print_json(series_json(points))
+    else:
+        sys.stdout.write(series_text(points))
+    return DONE

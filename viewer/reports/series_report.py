@@ -1,0 +1,117 @@
+"""Several runs in their order, each against the first and against the one before, as text and JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from parsers.model.units import duration, three_digits
+from rules.comparison.gate import Judgement, Outcome
+from rules.gates.against_kept import judgement_on
+from rules.gates.figures import RunFigures
+from viewer.kept.history import Entry
+from viewer.reports.plain_text import safe
+
+WIDEST_NAME = 44
+SIGNS = {
+    Outcome.FASTER: "faster",
+    Outcome.SLOWER: "slower",
+    Outcome.NO_DIFFERENCE_SEEN: "no difference seen",
+    Outcome.NOT_COMPARABLE: "not comparable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One place of the series: what it is called, its runs (repeats), and what was written about it."""
+
+    name: str
+    runs: tuple[RunFigures, ...]
+    note: str = ""
+
+    @property
+    def step_ns(self) -> float:
+        """Mean of all steady steps; 0 without any."""
+        count = sum(len(run.step_ns) for run in self.runs)
+        return sum(float(run.step_ns.sum()) for run in self.runs) / count if count else 0.0
+
+
+def points_of(entries: Sequence[Entry]) -> list[Point]:
+    """Kept runs by their revision, or by when they were kept."""
+    return [
+        Point(
+            f"{datetime.fromtimestamp(entry.saved):%Y-%m-%d %H:%M} {entry.revision}".rstrip(),
+            entry.runs,
+            entry.reason,
+        )
+        for entry in entries
+    ]
+
+
+def against(points: Sequence[Point], number: int, earlier: int) -> Judgement:
+    """How the step time of a point differs from that of an earlier one."""
+    return judgement_on(points[earlier].runs, points[number].runs)
+
+
+def series_text(points: Sequence[Point]) -> str:
+    """A table for a terminal; the bounds are of the step time over that of the first run."""
+    lines = [f"{'run':<{WIDEST_NAME}}{'step, mean':>12}{'of the first':>18}  against the one before"]
+    for number, point in enumerate(points):
+        first = against(points, number, 0)
+        before = against(points, number, number - 1) if number else None
+        said = SIGNS[before.outcome] if before else ""
+        if before is not None and before.reason:
+            said += f": {before.reason}"
+        step = duration(point.step_ns) if point.step_ns else "-"
+        note = f"  {point.note}" if point.note else ""
+        lines.append(
+            f"{_shortened(point.name):<{WIDEST_NAME}}{step:>12}{bounds(first):>18}  {said}{note}".rstrip()
+        )
+    return "\n".join(safe(line) for line in lines) + "\n"
+
+
+def bounds(judgement: Judgement) -> str:
+    """ "97.1 to 103 %"; a dash where the two cannot be compared."""
+    ratio = judgement.ratio
+    if ratio is None or judgement.reason:
+        return "-"
+    if ratio.low == ratio.high:
+        return f"{three_digits(ratio.low * 100)} %"
+    return f"{three_digits(ratio.low * 100)} to {three_digits(ratio.high * 100)} %"
+
+
+def series_json(points: Sequence[Point]) -> dict[str, Any]:
+    """The runs with their outcomes; the bounds are those of the step time over the first and the one before."""
+    return {
+        "schema": 1,
+        "runs": [
+            {
+                "name": point.name,
+                "note": point.note or None,
+                "files": [list(run.files) for run in point.runs],
+                "step_ns": point.step_ns or None,
+                "steps": sum(len(run.step_ns) for run in point.runs),
+                "of_first": _judgement_json(against(points, number, 0)),
+                "of_previous": _judgement_json(against(points, number, number - 1)) if number else None,
+            }
+            for number, point in enumerate(points)
+        ],
+    }
+
+
+def _judgement_json(judgement: Judgement) -> dict[str, Any]:
+    ratio = judgement.ratio
+    known = ratio is not None and math.isfinite(ratio.low) and math.isfinite(ratio.high)
+    return {
+        "outcome": judgement.outcome.value,
+        "not_comparable_because": judgement.reason or None,
+        "low": ratio.low if ratio is not None and known else None,
+        "high": ratio.high if ratio is not None and known else None,
+    }
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) < WIDEST_NAME else f"…{name[-WIDEST_NAME + 2 :]}"
