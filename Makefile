@@ -1,4 +1,4 @@
-.PHONY: run setup test lint format bench package clean help
+.PHONY: run setup test lint format bench fuzz package clean help
 
 SETUP := ./scripts/setup.sh
 BIN := .venv/bin
@@ -33,8 +33,12 @@ bench: ## Measure loading, diagnosis and painting, as ratios
 	@$(SETUP) test
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
+fuzz: ## Try damaged recordings (ARGS="FORMAT --minutes 5 --processes 2"); goes on where the last run ended
+	@$(SETUP) fuzz || $(SETUP) test
+	$(BIN)/python -m tests.fuzzing $(ARGS)
+
 package: ## Build the desktop packages
-	@$(SETUP) dev
+	@$(SETUP) package
 	./packaging/build.sh
 
 clean: ## Remove everything that the other commands made

@@ -13,7 +13,9 @@ mkdir -p dist
 say() { printf 'package: %s\n' "$*"; }
 
 ./packaging/freeze.sh
-"$python" packaging/licences.py "$frozen" "$frozen/THIRD-PARTY-LICENSES"
+"$python" packaging/licences.py "$frozen" "$frozen/THIRD-PARTY-LICENSES" build/package/libraries.txt
+"$python" -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml --mc-type application \
+    --output-file "dist/stallscope-$version.cdx.json" build/package/libraries.txt
 cp LICENSE "$frozen/LICENSE"
 
 if [ "$(uname -s)" != Linux ]; then
@@ -37,3 +39,8 @@ else
     say "no .deb: dpkg-deb is not installed here"
     ./packaging/check_frozen.sh "$frozen"
 fi
+
+# ---- what a download is checked with ---------------------------------------------------------------------------------
+
+(cd dist && find . -type f -name "stallscope*$version*" -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS)
+say "dist/SHA256SUMS and dist/stallscope-$version.cdx.json, the bill of materials"

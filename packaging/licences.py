@@ -1,7 +1,8 @@
 """Collects the licences of everything that the frozen folder carries into one text.
 
-``licences.py FOLDER OUT``: FOLDER is the frozen program. The libraries are those that the program declares, and theirs
-in turn; what a wheel says about its own bundled libraries comes with its licence files.
+``licences.py FOLDER OUT LIST``: FOLDER is the frozen program. The libraries are those that the program declares, and
+theirs in turn; what a wheel says about its own bundled libraries comes with its licence files. LIST gets their names
+and versions, one requirement a line, for a bill of materials.
 """
 
 from __future__ import annotations
@@ -58,14 +59,19 @@ def texts(of: Distribution) -> Iterator[str]:
             yield f"--- {file}\n\n{path.read_text('utf-8', 'replace').strip()}\n"
 
 
-def page(folder: Path) -> str:
-    """The whole text."""
-    parts = ["Stallscope itself is under the MIT licence. This folder carries these libraries:\n"]
+def carried_libraries() -> dict[str, Distribution]:
+    """What the program needs, by name."""
     libraries = bundled("stallscope", {})
     for absent in ("stallscope", "pip"):  # sqlite-utils asks for pip, and nothing here runs it
         libraries.pop(absent, None)
+    return libraries
+
+
+def page(folder: Path) -> str:
+    """The whole text."""
+    parts = ["Stallscope itself is under the MIT licence. This folder carries these libraries:\n"]
     missing = []
-    for key, library in sorted(libraries.items()):
+    for key, library in sorted(carried_libraries().items()):
         stated = (
             library.metadata.get("License-Expression") or library.metadata.get("License", "").split("\n")[0]
         )
@@ -85,3 +91,5 @@ def page(folder: Path) -> str:
 
 if __name__ == "__main__":
     Path(sys.argv[2]).write_text(page(Path(sys.argv[1])), "utf-8")
+    pinned = [f"{each.name}=={each.version}\n" for _, each in sorted(carried_libraries().items())]
+    Path(sys.argv[3]).write_text("".join(pinned), "utf-8")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up everything the program needs: system libraries for Qt, .venv, and the program installed in it.
-# Usage: scripts/setup.sh [test|dev]      run again, it returns at once while pyproject.toml is unchanged.
+# Usage: scripts/setup.sh [test|dev|fuzz|package]      run again, it returns at once while pyproject.toml is unchanged.
 # PYTHON=/path/to/python3 chooses the interpreter.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -149,10 +149,11 @@ is_installed() {
 # ---- the set-up itself ----------------------------------------------------------------------------------------------
 
 case "$extra" in
-    '') good_enough='program test dev' ;;
-    test) good_enough='test dev' ;;
-    dev) good_enough='dev' ;;
-    *) fail "unknown extra '$extra': nothing, test or dev" ;;
+    '') good_enough='program test dev package fuzz' ;;
+    test) good_enough='test dev package fuzz' ;;
+    dev) good_enough='dev package' ;;
+    fuzz | package) good_enough=$extra ;;
+    *) fail "unknown extra '$extra': nothing, test, dev, fuzz or package" ;;
 esac
 
 if is_usable_venv; then

@@ -23,6 +23,7 @@ _OF_GPU = re.compile(r"GPU (\d{1,5}) (.+)$")
 _SM_CLOCKS = ("SM clock", "sclk", "graphics clock")
 _MEMORY_CLOCKS = ("memory clock", "mclk")
 _PERCENT = 100.0
+_MOST_BITS = float(1 << 53)  # a whole number up to here; what a damaged log states beyond is no reason
 _NS = 1e9
 
 
@@ -175,7 +176,9 @@ def held_share(log: Mapping[str, Counter], limit: Limit, clock: Counter) -> F64:
     found = np.zeros(len(clock.time))
     bits = log.get("clock limit reasons (bits)")
     if bits is not None and len(bits.time):
-        found = np.maximum(found, (_sampled(bits, clock.time).astype(np.int64) & limit.bit) != 0)
+        read = _sampled(bits, clock.time)
+        stated = np.where((read >= 0) & (read < _MOST_BITS), read, 0.0).astype(np.int64)
+        found = np.maximum(found, (stated & limit.bit) != 0)
     for name in limit.counters:
         if (counter := log.get(name)) is not None and len(counter.time):
             value = _sampled(counter, clock.time)

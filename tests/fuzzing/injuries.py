@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import random
 import re
 import sqlite3
 from pathlib import Path
 from typing import Any
+
+import zstandard
+
+from tests.fuzzing.seeds import SQLITE, is_text
 
 TOKENS = (
     b"NaN", b"-Infinity", b"null", b"{}", b"[]", b"]", b"}", b'"', b"\\", b"\x00", b"\xff", b"1e999", b"-1",
@@ -105,3 +110,26 @@ def damage_rows(path: Path, chance: random.Random) -> None:
                 tables.remove(table)
     connection.commit()
     connection.close()
+
+
+def injured(data: bytes, folder: Path, chance: random.Random) -> bytes:
+    """A recording with injuries of the sorts that such data can have, sometimes packed afterwards."""
+    if data.startswith(SQLITE) and chance.random() < 0.6:
+        path = folder / "rows"
+        path.write_bytes(data)
+        with contextlib.suppress(sqlite3.Error, UnicodeError):
+            damage_rows(path, chance)
+            data = path.read_bytes()
+        path.unlink()
+        return data if chance.random() < 0.8 else damaged_bytes(data, chance)
+    if is_text(data) and chance.random() < 0.5:
+        data = damaged_text(data, chance)
+        data = data if chance.random() < 0.7 else damaged_bytes(data, chance)
+    else:
+        data = damaged_bytes(data, chance)
+    return data if chance.random() < 0.9 else _packed(data, chance)
+
+
+def _packed(data: bytes, chance: random.Random) -> bytes:
+    data = gzip.compress(data, 1) if chance.random() < 0.5 else zstandard.compress(data)
+    return data if chance.random() < 0.6 else damaged_bytes(data, chance)

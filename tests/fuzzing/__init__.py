@@ -1,0 +1,1 @@
+"""Damaged recordings, tried without end: every format, guided by the code that an input reaches."""
