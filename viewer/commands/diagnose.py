@@ -29,6 +29,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone")
     parser.add_argument(
+        "--tables", action="store_true", help="show every table, not only the rows that matter"
+    )
+    parser.add_argument(
         "--fail-on",
         choices=["high", "medium", "low"],
         help="exit with 1 on such a finding, with 3 where there is no GPU work, or no run, to judge",
@@ -64,15 +67,17 @@ def run(options: argparse.Namespace) -> int:
     if options.html:
         from viewer.reports.html_report import as_html
 
-        write(options.html, as_html(trace, diagnosis, analysis))
+        write(options.html, as_html(trace, diagnosis, analysis, all_tables=options.tables))
     if options.json:
         from viewer.reports.json_report import as_json
 
-        print_json(as_json(trace, diagnosis, analysis, options.cost_per_hour))
+        told = as_json(trace, diagnosis, analysis, options.cost_per_hour, all_tables=options.tables)
+        print_json(told)
     else:
         from viewer.reports.text_report import as_text
 
-        sys.stdout.write(as_text(trace, diagnosis, analysis, options.cost_per_hour))
+        text = as_text(trace, diagnosis, analysis, options.cost_per_hour, all_tables=options.tables)
+        sys.stdout.write(text)
     sys.stdout.flush()
     level = options.fail_on or (
         options.gates.fail_on.value if options.gates and options.gates.fail_on else ""

@@ -25,6 +25,7 @@ from rules.wording.words import Reader, told
 from viewer.look import palette
 from viewer.reports.comparison_report import change, each_step, finding_sides, or_dash, sides
 from viewer.reports.plain_text import safe
+from viewer.reports.tables_report import FEW, MOST_PRINTED, every_table, rows_that_matter, tables_html
 from viewer.timeline.geometry.naming import place_name
 
 MOST_PLACES = 5
@@ -46,7 +47,7 @@ def _page(template: str, title: str, **values: object) -> str:
     return safe(_templates().get_template(template).render(title=title, **colors, **values)) + "\n"
 
 
-def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
+def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis, *, all_tables: bool = False) -> str:
     """The whole diagnosis as a page."""
     plan, reader = plan_of(analysis), Reader.of(trace)
     is_run = not shows_no_run(analysis, diagnosis)
@@ -61,6 +62,9 @@ def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis) -> str:
         fixes=[_fix(promise, reader) for promise in plan.promises if is_run],
         about_fixes=about_replay(plan) if is_run else "",
         cards=[_card(finding, gain(finding, plan)) for finding in diagnosis.findings],
+        tables=tables_html(every_table(analysis), MOST_PRINTED)
+        if all_tables
+        else tables_html(rows_that_matter(analysis), FEW),
         skipped=[f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())],
         changed_thresholds=diagnosis.thresholds.changed(),
     )

@@ -21,15 +21,24 @@ from rules.wording.verdict import gpus_that_ran
 from viewer.reports.fixes_report import fixes_json
 from viewer.reports.result_tables import table_json
 from viewer.reports.serving_report import serving_json
+from viewer.reports.tables_report import every_table, rows_that_matter, tables_json
 
 SCHEMA = 1
 EVIDENCE_LIMIT = 50
 
 
 def as_json(
-    trace: Trace, diagnosis: Diagnosis, analysis: Analysis, cost_per_hour: float | None = None
+    trace: Trace,
+    diagnosis: Diagnosis,
+    analysis: Analysis,
+    cost_per_hour: float | None = None,
+    *,
+    all_tables: bool = False,
 ) -> dict[str, Any]:
-    """A dictionary of plain values; times are integer ns from the trace start."""
+    """A dictionary of plain values; times are integer ns from the trace start.
+
+    ``resources/diagnosis.schema.json`` describes every field.
+    """
     t0, t1 = analysis.window
     return {
         "schema": SCHEMA,
@@ -57,6 +66,7 @@ def as_json(
         "memory": [_memory(trace, each) for each in memory_of(analysis)],
         "kernels": [_kernel(trace, index) for index in range(len(trace.kernels))],
         "tables": [table_json(table) for table in trace.tables],
+        "statistics": tables_json(every_table(analysis) if all_tables else rows_that_matter(analysis)),
         "findings": [_finding(trace, finding) for finding in diagnosis.findings],
         **fixes_json(analysis, diagnosis),
         "skipped": dict(sorted(diagnosis.skipped.items())),

@@ -22,6 +22,7 @@ from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import safe
 from viewer.reports.result_tables import table_text
 from viewer.reports.serving_report import serving_text
+from viewer.reports.tables_report import MOST_PRINTED, every_table, rows_that_matter, tables_text
 from viewer.timeline.geometry.naming import place_name
 
 WIDTH = 96
@@ -31,9 +32,14 @@ MOST_NOTES = 8
 
 
 def as_text(
-    trace: Trace, diagnosis: Diagnosis, analysis: Analysis, cost_per_hour: float | None = None
+    trace: Trace,
+    diagnosis: Diagnosis,
+    analysis: Analysis,
+    cost_per_hour: float | None = None,
+    *,
+    all_tables: bool = False,
 ) -> str:
-    """The whole diagnosis: verdict, budget, what idle GPUs cost at a price, findings, what was not checked."""
+    """The whole diagnosis: verdict, budget, what idle GPUs cost at a price, findings, tables, what was not checked."""
     plan = plan_of(analysis)
     lines = [verdict(analysis, diagnosis)]
     lines += [*textwrap.wrap(first_step(plan, diagnosis), WIDTH), ""]
@@ -54,6 +60,11 @@ def as_text(
         lines += [*textwrap.wrap(f"Cannot tell: {limit}", WIDTH, subsequent_indent="  "), ""]
     for table in trace.tables:
         lines += table_text(table)
+    lines += (
+        tables_text(every_table(analysis), MOST_PRINTED)
+        if all_tables
+        else tables_text(rows_that_matter(analysis))
+    )
     lines += [] if _is_results(trace) else _rest(diagnosis)
     return "\n".join(safe(line) for line in lines).rstrip() + "\n"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,3 +61,9 @@ def clipped(start: I64, end: I64, t0: int, t1: int) -> I64:
     """How much of each interval lies in [t0, t1); never negative."""
     inside: I64 = np.maximum(np.minimum(end, t1) - np.maximum(start, t0), 0)
     return inside
+
+
+def ordered(columns: Mapping[str, npt.NDArray[Any]], by: str) -> dict[str, npt.NDArray[Any]]:
+    """Equal columns with the largest value of one of them first; what is equal keeps its order."""
+    order = np.argsort(-columns[by], kind="stable")
+    return {name: column[order] for name, column in columns.items()}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from parsers.model import Trace
 from parsers.model.names.kernels import distinct_names
 from rules.analysis.analysis import Analysis
-from viewer.statistics.grouping import grouped
+from viewer.statistics.grouping import grouped, ordered
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 I64 = npt.NDArray[np.int64]
 
@@ -24,30 +28,39 @@ def operations_in(trace: Trace, t0: int, t1: int, device: int | None = None) -> 
     return operations[inside]
 
 
-def kernel_table(
+def kernel_columns(
     trace: Trace, analysis: Analysis, t0: int, t1: int, device: int | None = None
-) -> pd.DataFrame:
-    """One row for each name: family, calls, total, mean, p50, p99 (ns), share of GPU time, longest event."""
+) -> dict[str, Any]:
+    """Equal columns, one row for each name, the longest total first: family, calls, total, mean, p50, p99 (ns), share
+    of GPU time, longest event."""
     operations = operations_in(trace, t0, t1, device)
     duration = trace.events.duration[operations]
     name = trace.events.name[operations]
     groups = grouped(name, duration)
     whole = max(int(duration.sum()), 1)
-    families = analysis.families
-    return pd.DataFrame(
-        {
-            "name": [trace.strings[key] for key in groups.key],
-            "short": distinct_names([trace.strings[key] for key in groups.key]),
-            "family": [families[key].label for key in groups.key],
-            "calls": groups.count,
-            "total": groups.total,
-            "mean": groups.mean,
-            "p50": groups.median,
-            "p99": groups.p99,
-            "share": groups.total / whole,
-            "event": longest_events(name, duration, operations, groups.key),
-        }
-    ).sort_values("total", ascending=False, ignore_index=True)
+    names = np.array([trace.strings[key] for key in groups.key], object)
+    columns = {
+        "name": names,
+        "short": np.array(distinct_names(names.tolist()), object),
+        "family": np.array([analysis.families[key].label for key in groups.key], object),
+        "calls": groups.count,
+        "total": groups.total,
+        "mean": groups.mean,
+        "p50": groups.median,
+        "p99": groups.p99,
+        "share": groups.total / whole,
+        "event": longest_events(name, duration, operations, groups.key),
+    }
+    return ordered(columns, "total")
+
+
+def kernel_table(
+    trace: Trace, analysis: Analysis, t0: int, t1: int, device: int | None = None
+) -> pd.DataFrame:
+    """``kernel_columns`` as a frame."""
+    import pandas as pd
+
+    return pd.DataFrame(kernel_columns(trace, analysis, t0, t1, device))
 
 
 def family_table(kernels: pd.DataFrame) -> pd.DataFrame:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from parsers.model import EventKind, Lane, LaneKind, Trace
-from viewer.statistics.grouping import grouped
+from parsers.model import EventKind, Lane, LaneKind, Trace, derived
+from viewer.statistics.grouping import grouped, ordered
 from viewer.statistics.kernels import longest_events
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 I64 = npt.NDArray[np.int64]
 
@@ -29,13 +32,32 @@ class OperatorTimes:
     outer: npt.NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Launched:
+    """What one thread launched, by the start of the launch: that start, and start and end on the GPU; ns.
+
+    ``gpu_before[i]`` is the GPU time of the first ``i`` operations.
+    """
+
+    begin: I64
+    start: I64
+    end: I64
+    gpu_before: I64
+
+
+@derived
 def operator_times(trace: Trace) -> OperatorTimes:
     """Times of every operator; GPU time is that of the operations launched while it ran, on its own thread."""
-    launched = _launched_by_thread(trace)
+    return nested_times(trace, LaneKind.CPU_THREAD)
+
+
+def nested_times(trace: Trace, *kinds: LaneKind) -> OperatorTimes:
+    """The same for everything that is nested on lanes of these kinds: operators, Python frames, regions."""
+    launched = launched_by_thread(trace)
     parts = [
-        _lane_times(trace, index, launched.get(_thread(lane)))
+        _lane_times(trace, index, launched.get(thread_of(lane)))
         for index, lane in enumerate(trace.lanes)
-        if lane.kind is LaneKind.CPU_THREAD
+        if lane.kind in kinds
     ]
     if not parts:
         empty = np.empty(0, np.int64)
@@ -45,7 +67,14 @@ def operator_times(trace: Trace) -> OperatorTimes:
 
 
 def operator_table(trace: Trace, times: OperatorTimes, t0: int, t1: int) -> pd.DataFrame:
-    """One row for each operator name, of operators that start in [t0, t1)."""
+    """``operator_columns`` as a frame."""
+    import pandas as pd
+
+    return pd.DataFrame(operator_columns(trace, times, t0, t1))
+
+
+def operator_columns(trace: Trace, times: OperatorTimes, t0: int, t1: int) -> dict[str, Any]:
+    """Equal columns, one row for each name of operators that start in [t0, t1), most time of their own first."""
     start = trace.events.start[times.event]
     kind = trace.events.kind[times.event]
     mine = (start >= t0) & (start < t1) & (kind == EventKind.CPU_OP)
@@ -58,64 +87,61 @@ def operator_table(trace: Trace, times: OperatorTimes, t0: int, t1: int) -> pd.D
         return grouped(name, weight).total
 
     duration = trace.events.duration[event]
-    return pd.DataFrame(
-        {
-            "name": [trace.strings[key] for key in own.key],
-            "calls": own.count,
-            "cpu_self": own.total,
-            "cpu_total": summed(times.cpu_total, True),
-            "gpu_self": summed(times.gpu_self, False),
-            "gpu_total": summed(times.gpu_total, True),
-            "launches": summed(times.launches, True),
-            "event": longest_events(name, duration, event, own.key),
-        }
-    ).sort_values("cpu_self", ascending=False, ignore_index=True)
+    columns = {
+        "name": np.array([trace.strings[key] for key in own.key], object),
+        "calls": own.count,
+        "cpu_self": own.total,
+        "cpu_total": summed(times.cpu_total, True),
+        "gpu_self": summed(times.gpu_self, False),
+        "gpu_total": summed(times.gpu_total, True),
+        "launches": summed(times.launches, True),
+        "event": longest_events(name, duration, event, own.key),
+    }
+    return ordered(columns, "cpu_self")
 
 
 Thread = tuple[int | None, int | None, int | None]
 
 
-def _thread(lane: Lane) -> Thread:
+def thread_of(lane: Lane) -> Thread:
+    """Rank, process and thread of a lane."""
     return lane.rank, lane.process, lane.thread
 
 
-def _launched_by_thread(trace: Trace) -> dict[Thread, tuple[I64, I64, I64]]:
-    """For each thread its launches by time: start, and running sums of GPU time and of operations."""
+@derived
+def launched_by_thread(trace: Trace) -> dict[Thread, Launched]:
+    """For each thread that launched anything what it launched; with thread None what its whole process did."""
     links, events = trace.links, trace.events
     if not len(links.operation):
         return {}
-    lane, start = events.lane[links.launch], events.start[links.launch]
-    gpu = events.duration[links.operation]
-    order = np.lexsort((start, lane))
-    lane, start, gpu = lane[order], start[order], gpu[order]
-    found: dict[Thread, list[tuple[I64, I64]]] = {}
+    lane, begin = events.lane[links.launch], events.start[links.launch]
+    order = np.lexsort((begin, lane))
+    lane = lane[order]
+    found: dict[Thread, list[I64]] = {}
     edges = np.concatenate(([0], np.flatnonzero(np.diff(lane)) + 1, [len(lane)]))
     for first, last in pairwise(edges.tolist()):
-        key = _thread(trace.lanes[lane[first]])
-        found.setdefault(key, []).append((start[first:last], gpu[first:last]))
+        key = thread_of(trace.lanes[lane[first]])
+        for each in {key, (*key[:2], None)}:
+            found.setdefault(each, []).append(order[first:last])
     joined = {}
     for key, parts in found.items():
-        begin = np.concatenate([part[0] for part in parts])
-        time = np.concatenate([part[1] for part in parts])
-        by_time = np.argsort(begin, kind="stable")
-        sums = np.concatenate(([0], np.cumsum(time[by_time])))
-        joined[key] = (begin[by_time], sums, np.arange(len(begin) + 1))
+        mine = np.concatenate(parts)
+        mine = mine[np.argsort(begin[mine], kind="stable")]
+        start, end = events.start[links.operation[mine]], events.end[links.operation[mine]]
+        joined[key] = Launched(begin[mine], start, end, np.concatenate(([0], np.cumsum(end - start))))
     return joined
 
 
-def _lane_times(
-    trace: Trace, lane: int, launched: tuple[I64, I64, I64] | None
-) -> tuple[npt.NDArray[np.generic], ...]:
+def _lane_times(trace: Trace, lane: int, launched: Launched | None) -> tuple[npt.NDArray[np.generic], ...]:
     events = trace.events
     where = events.lane_slice(lane)
     start, end = events.start[where], events.end[where]
     total = end - start
     gpu, count = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     if launched is not None:
-        begin, sums, numbers = launched
-        low, high = np.searchsorted(begin, start), np.searchsorted(begin, end)
-        gpu, count = sums[high] - sums[low], numbers[high] - numbers[low]
-    parent = _parents(trace, lane, where.start)
+        low, high = np.searchsorted(launched.begin, start), np.searchsorted(launched.begin, end)
+        gpu, count = launched.gpu_before[high] - launched.gpu_before[low], high - low
+    parent = parents_on_lane(trace, lane, where.start)
     has_parent = parent >= 0
     inner_cpu, inner_gpu = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     np.add.at(inner_cpu, parent[has_parent], total[has_parent])
@@ -133,7 +159,7 @@ def _lane_times(
     )
 
 
-def _parents(trace: Trace, lane: int, base: int) -> I64:
+def parents_on_lane(trace: Trace, lane: int, base: int) -> I64:
     """For each event of a lane the event directly around it, as an offset from ``base``; -1 at the top."""
     rows, events = trace.events.rows(lane), trace.events
     parts = []

@@ -21,6 +21,8 @@ LEAST_PAGEABLE = 0.01  # of the time spent copying
 _WORDS = {
     CopyKind.H2D: ("htod", "host to device", "h2d", "hosttodevice"),
     CopyKind.D2H: ("dtoh", "device to host", "d2h", "devicetohost"),
+    CopyKind.D2D: ("dtod", "device to device", "d2d", "devicetodevice"),
+    CopyKind.P2P: ("ptop", "peer to peer", "p2p", "peertopeer"),
 }
 
 
@@ -91,12 +93,13 @@ def _exposed(analysis: Analysis, device: int, direction: CopyKind) -> tuple[I64,
     trace = analysis.trace
     every = operations(analysis, device, EventKind.MEMCPY)
     kind = trace.attribute(Attribute.COPY_KIND, every)
-    events = every[np.where(kind > 0, kind, numbers_of(trace, every, _direction)) == direction.value]
+    events = every[np.where(kind > 0, kind, numbers_of(trace, every, direction_by_name)) == direction.value]
     covered = union(trace.events.start[events], trace.events.end[events])
     return events, clip(intersect(covered, analysis.time(device).copies), *analysis.window)
 
 
-def _direction(name: str) -> int:
+def direction_by_name(name: str) -> int:
+    """The value of ``CopyKind`` that the name of a copy tells; 0 where it tells none."""
     lower = name.lower()
     return next((kind.value for kind, words in _WORDS.items() if any(word in lower for word in words)), 0)
 

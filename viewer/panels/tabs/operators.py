@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtWidgets import QWidget
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind
 from viewer.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
@@ -14,8 +14,6 @@ from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from viewer.statistics.operators import OperatorTimes
 
 COLUMNS = (
     Column("name", "Operator"),
@@ -42,34 +40,24 @@ class OperatorsPanel(Panel):
         self.tables = (self.table,)
         self.column.addWidget(self.table)
         self.table.chosen.connect(self._select)
-        self._times: tuple[Trace, OperatorTimes] | None = None
-        document.trace_changed.connect(self._forget)
         document.event_changed.connect(self._mark)
 
     def has_data(self) -> bool:
         trace = self.document.trace
         return trace is not None and EventKind.CPU_OP in trace.kinds
 
-    def _forget(self, _: object) -> None:
-        self._times = None
-
     def refresh(self) -> None:
-        trace, known = self.document.trace, self._times
+        trace = self.document.trace
         t0, t1 = self.span
         if trace is None:
             return
 
-        def work() -> tuple[Trace, OperatorTimes, pd.DataFrame]:
+        def work() -> pd.DataFrame:
             from viewer.statistics.operators import operator_table, operator_times
 
-            times = known[1] if known is not None and known[0] is trace else operator_times(trace)
-            return trace, times, operator_table(trace, times, t0, t1)
+            return operator_table(trace, operator_times(trace), t0, t1)
 
-        self.compute(work, self._show)
-
-    def _show(self, result: tuple[Trace, OperatorTimes, pd.DataFrame]) -> None:
-        self._times = result[:2]
-        self.table.set_frame(result[2])
+        self.compute(work, self.table.set_frame)
 
     def _select(self, row: int) -> None:
         frame = self.table.rows.frame

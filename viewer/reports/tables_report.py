@@ -1,0 +1,211 @@
+"""Tables of a recording in a diagnosis: the rows that matter, or all of them, as text, plain values and HTML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parsers.model.units import quantity
+from rules.analysis.analysis import Analysis
+from viewer.reports.result_tables import figure
+from viewer.statistics.kernels import kernel_columns
+from viewer.statistics.operators import operator_columns, operator_times
+
+FEW = 5
+MOST_ROWS = 10_000  # of one table in JSON: more is asked for by a query
+MOST_PRINTED = 25
+_WIDEST = 44
+_UNSAID = ("event",)
+_SHORT = {"name": "short_name"}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of plain values; ``units`` and ``about`` stand beside ``names``; ``left_out`` rows were too many."""
+
+    id: str
+    title: str
+    about: str
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    explained: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    left_out: int = 0
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The columns as people read them: without the unit, which the values have."""
+        return tuple(heading(name, unit) for name, unit in zip(self.names, self.units, strict=True))
+
+    def cells(self, most: int) -> list[tuple[str, ...]]:
+        """The first rows as people read them."""
+        return [
+            tuple(cell(value, unit) for value, unit in zip(row, self.units, strict=True))
+            for row in self.rows[:most]
+        ]
+
+    def without(self, *hidden: str) -> Table:
+        """The same without some columns."""
+        kept = [place for place, name in enumerate(self.names) if name not in hidden]
+
+        def chosen(values: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(values[place] for place in kept)
+
+        return Table(
+            self.id,
+            self.title,
+            self.about,
+            chosen(self.names),
+            chosen(self.units),
+            chosen(self.explained),
+            tuple(chosen(row) for row in self.rows),
+            self.left_out,
+        )
+
+
+def rows_that_matter(analysis: Analysis) -> list[Table]:
+    """The kernels and the operators that take most time; needs no pandas, so that a diagnosis stays quick."""
+    t0, t1 = analysis.window
+    kernels = kernel_columns(analysis.trace, analysis, t0, t1)
+    operators = operator_columns(analysis.trace, operator_times(analysis.trace), t0, t1)
+    tables = (
+        ("kernels", "Most time on the GPU", kernels, _KERNELS),
+        ("operators", "Most time in operators on the CPU", operators, _OPERATORS),
+    )
+    return [_first(*each) for each in tables if len(each[2]["event"])]
+
+
+_KERNELS = {
+    "name": ("name", "", "name as recorded"),
+    "short": ("short_name", "", "name without its template arguments"),
+    "calls": ("calls", "", "how many"),
+    "total": ("total_ns", "ns", "time of all of them, added up"),
+    "share": ("gpu_time_share", "share", "of the summed time of all operations on the GPU"),
+}
+_OPERATORS = {
+    "name": ("name", "", "name as recorded"),
+    "calls": ("calls", "", "how many"),
+    "cpu_self": ("cpu_self_ns", "ns", "time in it, without the operators it calls"),
+    "cpu_total": ("cpu_total_ns", "ns", "time with the operators it calls; its own recursion counts once"),
+    "gpu_total": ("gpu_total_ns", "ns", "time of all GPU work launched while it ran"),
+}
+
+
+def _first(id: str, title: str, columns: dict[str, Any], chosen: dict[str, tuple[str, str, str]]) -> Table:
+    names, units, about = zip(*chosen.values(), strict=True)
+    rows = tuple(zip(*(columns[key][:FEW].tolist() for key in chosen), strict=True))
+    left = len(columns["event"]) - len(rows)
+    return Table(id, title, "the first rows, of the analysed time", names, units, about, rows, left)
+
+
+def every_table(analysis: Analysis) -> list[Table]:
+    """All summaries of the analysed time that have rows."""
+    from viewer.tables.table import summaries
+
+    tables = (table_of(analysis, name) for name in summaries())
+    return [table for table in tables if table.rows]
+
+
+def table_of(analysis: Analysis, name: str, span: tuple[int, int] | None = None) -> Table:
+    """One summary, of the analysed time or of [t0, t1)."""
+    from viewer.tables.table import summaries, summary_of
+
+    summary, frame = summaries()[name], summary_of(analysis, name, span)
+    columns = [plain(frame[column.name].tolist()) for column in summary.columns] if len(frame) else []
+    rows = tuple(zip(*(values[:MOST_ROWS] for values in columns), strict=True))
+    return Table(
+        name,
+        summary.title,
+        summary.about,
+        tuple(column.name for column in summary.columns),
+        tuple(column.unit for column in summary.columns),
+        tuple(column.about for column in summary.columns),
+        rows,
+        len(frame) - len(rows),
+    )
+
+
+def plain(values: Iterable[Any]) -> list[Any]:
+    """Values that JSON can hold: nothing in place of what is no number."""
+    return [
+        None if value is None or value != value or (isinstance(value, float) and math.isinf(value)) else value
+        for value in (None if type(value).__name__ == "NAType" else value for value in values)
+    ]
+
+
+def tables_text(tables: Sequence[Table], most: int = FEW) -> list[str]:
+    """Tables for a terminal, columns aligned; long names are shortened."""
+    return [line for table in tables for line in _text(table, most)]
+
+
+def _text(table: Table, most: int) -> list[str]:
+    hidden = [*_UNSAID, *(name for name, short in _SHORT.items() if short in table.names)]
+    shown = table.without(*hidden)
+    grid = [shown.headings, *(tuple(_shortened(text) for text in row) for row in shown.cells(most))]
+    widths = [max(len(row[place]) for row in grid) for place in range(len(shown.names))]
+    texts = [all(isinstance(row[place], str) for row in shown.rows) for place in range(len(shown.names))]
+    lines = [
+        "  "
+        + "  ".join(
+            word.ljust(width) if is_text else word.rjust(width)
+            for word, width, is_text in zip(row, widths, texts, strict=True)
+        ).rstrip()
+        for row in grid
+    ]
+    left = table.left_out + max(len(table.rows) - most, 0)
+    more = [f"  and {left:,} more"] if left else []
+    return [f"{table.title}:", *lines, *more, ""]
+
+
+def tables_json(tables: Sequence[Table]) -> dict[str, Any]:
+    """Tables as plain values, by id."""
+    return {
+        table.id: {
+            "title": table.title,
+            "about": table.about,
+            "columns": [
+                {"name": name, "unit": unit, "about": about}
+                for name, unit, about in zip(table.names, table.units, table.explained, strict=True)
+            ],
+            "rows": [list(row) for row in table.rows],
+            "rows_left_out": table.left_out,
+        }
+        for table in tables
+    }
+
+
+def tables_html(tables: Sequence[Table], most: int) -> list[dict[str, Any]]:
+    """What the page's template fills in."""
+    found = []
+    for table in tables:
+        shown = table.without(*_UNSAID)
+        left = table.left_out + max(len(table.rows) - most, 0)
+        found.append(
+            {"heading": table.title, "columns": shown.headings, "rows": shown.cells(most), "left": left}
+        )
+    return found
+
+
+def heading(name: str, unit: str) -> str:
+    """ "total_ns" as "total": the unit stands beside each value."""
+    ends = {"ns": "_ns", "B": "_bytes", "B/s": "_bytes_per_s", "share": "_share"}
+    return name.removesuffix(ends.get(unit, "")).replace("_", " ")
+
+
+def cell(value: Any, unit: str) -> str:
+    """A value as people read it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    return quantity(value, unit) if unit else figure(value)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"

@@ -1,0 +1,180 @@
+"""The tables of work on the GPU: kernels, copies, and who launched what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from parsers.model import Attribute, CopyKind, EventKind, MemoryKind, Trace
+from parsers.model.names.kernels import kernel_name
+from parsers.model.names.per_name import distinct, numbers_of
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.copies import direction_by_name
+from rules.analysis.names.families import Family
+from viewer.tables.columns import (
+    EVENT,
+    ON_GPU,
+    TIMES,
+    columns,
+    innermost,
+    known,
+    names_of,
+    number,
+    on_gpu,
+    text,
+    texts,
+    times,
+)
+from viewer.tables.table import Column, RowTable, row_table
+
+I64 = npt.NDArray[np.int64]
+LAUNCH = Column("launch", "the event of the call that launched it")
+REGION = Column("region", "the innermost annotated region around that call")
+DIRECTIONS = {
+    CopyKind.UNKNOWN: "unknown",
+    CopyKind.H2D: "host to device",
+    CopyKind.D2H: "device to host",
+    CopyKind.D2D: "device to device",
+    CopyKind.H2H: "host to host",
+    CopyKind.P2P: "GPU to GPU",
+}
+
+
+def _launched(analysis: Analysis, events: I64, *, delay: bool) -> dict[str, Any]:
+    """By which call, how long before, and in which region."""
+    trace = analysis.trace
+    launch = trace.links.launch_of(events)
+    found: dict[str, Any] = {"launch": known(launch)}
+    if delay:
+        started = trace.events.start[np.maximum(launch, 0)] if len(events) else events
+        wait = np.maximum(trace.events.start[events] - started, 0)
+        found["launch_delay_ns"] = known(wait, launch < 0)
+    return found | {"region": names_of(trace, innermost(analysis, launch, "regions"))}
+
+
+@row_table
+class Kernels(RowTable):
+    """Kernels, and CUDA graphs that were recorded as one operation."""
+
+    name: ClassVar[str] = "kernels"
+    about: ClassVar[str] = "one kernel as it ran on the GPU"
+    columns: ClassVar[tuple[Column, ...]] = (
+        EVENT,
+        Column("name", "name as recorded"),
+        Column("short_name", "name without its template arguments"),
+        Column("family", "what sort of work it does, such as matrix multiplication"),
+        *TIMES,
+        *ON_GPU,
+        Column("grid", 'blocks as "x,y,z"'),
+        Column("block", 'threads of a block as "x,y,z"'),
+        Column("registers", "registers of a thread"),
+        LAUNCH,
+        Column("launch_delay_ns", "from the start of that call to its own"),
+        REGION,
+    )
+
+    def rows(self, analysis: Analysis) -> Mapping[str, Any]:
+        trace = analysis.trace
+        events = trace.events.of_kind(EventKind.KERNEL, EventKind.GRAPH)
+        name = trace.events.name[events]
+        used = distinct(name)
+        place = np.zeros(int(used[-1]) + 1 if len(used) else 1, np.int64)
+        place[used] = np.arange(len(used))
+        labels = {family: place for place, family in enumerate(Family)}
+        family = np.array([labels[each] for each in analysis.families], np.int64)
+        return columns(
+            {
+                "event": events,
+                "name": texts(name, trace.strings),
+                "short_name": texts(
+                    place[name], [kernel_name(trace.strings[each]) for each in used.tolist()]
+                ),
+                "family": texts(family[name], [each.label for each in Family]),
+            },
+            times(trace, events),
+            on_gpu(trace, events),
+            {
+                "grid": text(trace, Attribute.GRID_SHAPE, events),
+                "block": text(trace, Attribute.BLOCK_SHAPE, events),
+                "registers": number(trace, Attribute.REGISTERS, events),
+            },
+            _launched(analysis, events, delay=True),
+        )
+
+
+@row_table
+class Copies(RowTable):
+    """Copies and memsets."""
+
+    name: ClassVar[str] = "copies"
+    about: ClassVar[str] = "one copy or memset"
+    columns: ClassVar[tuple[Column, ...]] = (
+        EVENT,
+        Column("name", "name as recorded"),
+        Column("operation", "copy or memset"),
+        Column("direction", "from where to where; nothing for memsets"),
+        Column("from_memory", "sort of memory it reads, such as pageable or pinned"),
+        Column("to_memory", "sort of memory it writes"),
+        Column("size_bytes", "how much it moves"),
+        *TIMES,
+        *ON_GPU,
+        LAUNCH,
+        REGION,
+    )
+
+    def rows(self, analysis: Analysis) -> Mapping[str, Any]:
+        trace = analysis.trace
+        events = trace.events.of_kind(EventKind.MEMCPY, EventKind.MEMSET)
+        memset = trace.events.kind[events] == EventKind.MEMSET
+        return columns(
+            {
+                "event": events,
+                "name": names_of(trace, events),
+                "operation": texts(memset.astype(np.int64), ("copy", "memset")),
+                "direction": directions(trace, events),
+                "from_memory": _memory(trace, Attribute.SOURCE_MEMORY, events),
+                "to_memory": _memory(trace, Attribute.TARGET_MEMORY, events),
+                "size_bytes": number(trace, Attribute.BYTES, events),
+            },
+            times(trace, events),
+            on_gpu(trace, events),
+            _launched(analysis, events, delay=False),
+        )
+
+
+def directions(trace: Trace, events: I64) -> pd.Categorical:
+    """Where copies go: as recorded, else as their names say; missing for memsets."""
+    stated = trace.attribute(Attribute.COPY_KIND, events)
+    code = np.where(stated > 0, stated, numbers_of(trace, events, direction_by_name))
+    kinds = list(CopyKind)
+    place = np.zeros(max(kind.value for kind in kinds) + 1, np.int64)
+    for index, kind in enumerate(kinds):
+        place[kind.value] = index
+    copies = trace.events.kind[events] == EventKind.MEMCPY
+    return texts(np.where(copies, place[code], -1), [DIRECTIONS[kind] for kind in kinds])
+
+
+def _memory(trace: Trace, which: Attribute, events: I64) -> pd.Categorical:
+    kinds = [kind.name.lower() for kind in MemoryKind]
+    code = trace.attribute(which, events)
+    return texts(np.where((code > 0) & (code < len(kinds)), code, -1), kinds)
+
+
+@row_table
+class Launches(RowTable):
+    """Both sides are events."""
+
+    name: ClassVar[str] = "launches"
+    about: ClassVar[str] = "one operation on the GPU and the call that launched it"
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("launch", "the event of the call"),
+        Column("operation", "the event on the GPU"),
+    )
+
+    def rows(self, analysis: Analysis) -> Mapping[str, Any]:
+        links = analysis.trace.links
+        return {"launch": links.launch, "operation": links.operation}

@@ -1,0 +1,186 @@
+"""Summaries of work on the GPU: kernels by name and by kind, copies, collectives, GPUs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from parsers.model.names.devices import short_device_name
+from rules.analysis.analysis import Analysis
+from viewer.statistics.grouping import grouped
+from viewer.statistics.kernels import family_table, kernel_table, longest_events
+from viewer.statistics.ranks import rank_tables
+from viewer.tables.summaries.wording import CALLS, LONGEST, MEAN, P50, P99, TOTAL, during, renamed
+from viewer.tables.table import Column, Summary, summary
+
+SHARE = Column("gpu_time_share", "of the summed time of all operations on the GPU")
+
+
+@summary
+class KernelSummary(Summary):
+    """The table of the tab Kernels."""
+
+    name: ClassVar[str] = "kernel_summary"
+    title: ClassVar[str] = "Kernels"
+    about: ClassVar[str] = "operations on the GPU by name: kernels, copies, memsets"
+    order: ClassVar[int] = 10
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("name", "name as recorded"),
+        Column("short_name", "name without its template arguments"),
+        Column("family", "what sort of work it does"),
+        CALLS,
+        TOTAL,
+        MEAN,
+        P50,
+        P99,
+        SHARE,
+        LONGEST,
+    )
+
+    def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
+        return renamed(kernel_table(analysis.trace, analysis, t0, t1), short="short_name", share=SHARE.name)
+
+
+@summary
+class KernelKinds(Summary):
+    """The same table, grouped by family."""
+
+    name: ClassVar[str] = "kernel_kinds"
+    title: ClassVar[str] = "Kinds of kernels"
+    about: ClassVar[str] = "operations on the GPU by what sort of work they do"
+    order: ClassVar[int] = 20
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("family", "what sort of work it is"),
+        Column("kernels", "number of different names"),
+        CALLS,
+        TOTAL,
+        MEAN,
+        SHARE,
+        LONGEST,
+    )
+
+    def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
+        kinds = family_table(kernel_table(analysis.trace, analysis, t0, t1))
+        return renamed(kinds, kinds="kernels", share=SHARE.name)
+
+
+@summary
+class CopySummary(Summary):
+    """Copies by direction and kind of memory."""
+
+    name: ClassVar[str] = "copy_summary"
+    title: ClassVar[str] = "Copies and memsets"
+    about: ClassVar[str] = "copies by direction and sort of memory, and memsets"
+    order: ClassVar[int] = 60
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("operation", "copy or memset"),
+        Column("direction", "from where to where"),
+        Column("from_memory", "sort of memory that is read"),
+        Column("to_memory", "sort of memory that is written"),
+        CALLS,
+        TOTAL,
+        MEAN,
+        P50,
+        P99,
+        Column("size_bytes", "moved by all of them"),
+        Column("moved_bytes_per_s", "while they ran; nothing where sizes were not recorded"),
+        LONGEST,
+    )
+
+    def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
+        rows = during(analysis, "copies", t0, t1)
+        keys = ["operation", "direction", "from_memory", "to_memory"]
+        words = rows[keys].astype(object).where(rows[keys].notna(), "")
+        group, found = pd.factorize(pd.MultiIndex.from_frame(words))
+        length = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
+        stats = grouped(group, length)
+        size = np.bincount(group, rows["size_bytes"].fillna(0).to_numpy(np.float64), len(found))
+        table = pd.DataFrame([found[key] for key in stats.key], columns=keys)
+        table["calls"], table["total_ns"], table["mean_ns"] = stats.count, stats.total, stats.mean
+        table["p50_ns"], table["p99_ns"] = stats.median, stats.p99
+        table["size_bytes"] = size.astype(np.int64)
+        known = (size > 0) & (stats.total > 0)
+        table["moved_bytes_per_s"] = np.where(known, size / np.maximum(stats.total, 1) * 1e9, np.nan)
+        table["event"] = longest_events(group, length, rows["event"].to_numpy(np.int64), stats.key)
+        return table.sort_values("total_ns", ascending=False, ignore_index=True)
+
+
+@summary
+class CollectiveSummary(Summary):
+    """The table of the tab Collectives."""
+
+    name: ClassVar[str] = "collective_summary"
+    title: ClassVar[str] = "Collectives"
+    about: ClassVar[str] = "collectives by kind, process group and size"
+    order: ClassVar[int] = 70
+    whole_run: ClassVar[bool] = True
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("collective", "allreduce, allgather ..."),
+        Column("process_group", "process group, where recorded"),
+        Column("message_bytes", "what one rank contributes"),
+        CALLS,
+        Column("ranks", "ranks of the group"),
+        Column("transfer_ns", "median of the shortest participants: about the transfer itself"),
+        Column("waiting_ns", "waiting for others, exposed: mean over ranks, all calls together"),
+        Column("algorithm_bytes_per_s", "bytes of the message a second of transfer"),
+        Column("bus_bytes_per_s", "what each link carries: that times the factor of the algorithm"),
+    )
+
+    def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
+        return rank_tables(analysis.trace, analysis).collectives.rename(
+            columns={
+                "group": "process_group",
+                "bytes": "message_bytes",
+                "count": "calls",
+                "algorithm_bandwidth": "algorithm_bytes_per_s",
+                "bus_bandwidth": "bus_bytes_per_s",
+            }
+        )
+
+
+@summary
+class RankSummary(Summary):
+    """The table of the tab Ranks; of a single GPU it has one row."""
+
+    name: ClassVar[str] = "rank_summary"
+    title: ClassVar[str] = "GPUs and ranks"
+    about: ClassVar[str] = "what each GPU did in the analysed time, and how ranks waited for each other"
+    order: ClassVar[int] = 90
+    whole_run: ClassVar[bool] = True
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("name", "which GPU, by its rank"),
+        Column("busy_share", "part of the analysed time in which it ran anything"),
+        Column("compute_ns", "in which kernels ran"),
+        Column("communication_ns", "of collectives, covered by compute or not"),
+        Column("exposed_communication_ns", "of collectives that no compute covers"),
+        Column("waiting_ns", "inside collectives before the transfer could start, exposed"),
+        Column("makes_wait_ns", "how long the others waited for it, on average"),
+        Column("late_ns", "how long after the first rank it comes to a collective, median"),
+        Column("last_share", "part of its collectives to which it came last"),
+        Column("idle_ns", "in which it ran nothing"),
+    )
+
+    def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
+        table = rank_tables(analysis.trace, analysis).ranks
+        if not len(table):
+            return pd.DataFrame(columns=[column.name for column in self.columns])
+        return table.rename(
+            columns={
+                "busy": "busy_share",
+                "compute": "compute_ns",
+                "communication": "communication_ns",
+                "exposed": "exposed_communication_ns",
+                "waiting": "waiting_ns",
+                "caused": "makes_wait_ns",
+                "late": "late_ns",
+                "last": "last_share",
+                "idle": "idle_ns",
+            }
+        )
+
+
+def gpu_name(analysis: Analysis, device: int) -> str:
+    """Which GPU, by its rank where it has one."""
+    return short_device_name(analysis.trace, device)
