@@ -10,7 +10,9 @@ import pandas as pd
 
 from parsers.model.memory import AFTER, BEFORE
 from rules.analysis.analysis import Analysis
-from rules.memory.kinds import KINDS, kinds_of, own_frames
+from rules.memory.account import DeviceMemory
+from rules.memory.kinds import KINDS, own_frames
+from rules.memory.summary import memory_of
 from viewer.tables.columns import DEVICE, RANK, columns, known, of_devices, optional, texts
 from viewer.tables.table import Column, RowTable, row_table
 
@@ -50,10 +52,10 @@ class Counters(RowTable):
 
 @row_table
 class MemoryAllocations(RowTable):
-    """Only snapshots of the allocator hold these; counters of memory are in ``counters``."""
+    """Where single allocations were recorded; the totals that others record are in ``counters``."""
 
     name: ClassVar[str] = "memory"
-    about: ClassVar[str] = "one allocation of a GPU's memory, from the allocator's snapshot"
+    about: ClassVar[str] = "one allocation of a GPU's memory, from its allocator's history or snapshot"
     columns: ClassVar[tuple[Column, ...]] = (
         Column("start_ns", "when it was allocated; nothing where it is older than the history"),
         Column("end_ns", "when it was freed; nothing where it was still held"),
@@ -66,27 +68,28 @@ class MemoryAllocations(RowTable):
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
-        parts: list[Mapping[str, Any]] = []
-        for memory in analysis.trace.memory:
-            held, own = memory.allocations, own_frames(memory)
-            stack = held.stack
-            frame = np.where(stack >= 0, own[stack], -1) if len(own) else np.full(len(stack), -1)
-            functions = [each.function for each in memory.frames]
-            lines = [f"{each.file}:{each.line}" for each in memory.frames]
-            parts.append(
-                columns(
-                    {
-                        "start_ns": known(held.start, held.start == BEFORE),
-                        "end_ns": known(held.end, held.end == AFTER),
-                        "size_bytes": held.size,
-                        "kind": texts(kinds_of(memory).astype(np.int64), [kind.value for kind in KINDS]),
-                        "function": texts(frame, functions),
-                        "line": texts(frame, lines),
-                    },
-                    of_devices(analysis.trace, held.device),
-                )
-            )
+        parts = [
+            _allocations(analysis, each.account) for each in memory_of(analysis) if each.account is not None
+        ]
         return _joined(parts, [column.name for column in self.columns])
+
+
+def _allocations(analysis: Analysis, account: DeviceMemory) -> Mapping[str, Any]:
+    memory, mine = account.memory, np.flatnonzero(account.mine)
+    held, own = memory.allocations, own_frames(memory)
+    start, end, stack = held.start[mine], held.end[mine], held.stack[mine]
+    frame = np.where(stack >= 0, own[stack], -1) if len(own) else np.full(len(stack), -1)
+    return columns(
+        {
+            "start_ns": known(start, start == BEFORE),
+            "end_ns": known(end, end == AFTER),
+            "size_bytes": held.size[mine],
+            "kind": texts(account.kind[mine].astype(np.int64), [kind.value for kind in KINDS]),
+            "function": texts(frame, [each.function for each in memory.frames]),
+            "line": texts(frame, [f"{each.file}:{each.line}" for each in memory.frames]),
+        },
+        of_devices(analysis.trace, held.device[mine]),
+    )
 
 
 def _joined(parts: list[Mapping[str, Any]], names: list[str]) -> Mapping[str, Any]:
