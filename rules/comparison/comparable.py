@@ -6,8 +6,9 @@ import numpy as np
 
 from parsers.model import Trace, TraceError
 from parsers.model.units import percent, three_digits
+from rules.comparison.kernel_rows import Work
 from rules.comparison.kernels import compare_reports
-from rules.comparison.side import Side, Work
+from rules.comparison.side import Side
 
 Works = dict[str, Work]
 
@@ -115,7 +116,7 @@ def not_the_same_work(first: Side, second: Side, works: tuple[Works, Works]) -> 
         found.append(f"{_count(first.gpus, 'GPU')} before and {second.gpus} after")
     if look_like_different_programs(*works):
         found.append("hardly a kernel is in both, and one launches many times more than the other")
-    elif first.gpus == second.gpus and names[0] == names[1] and _times_as_long(*works) is not None:
+    elif first.gpus == second.gpus and names[0] == names[1] and times_as_long(*works) is not None:
         found.append("kernels launched as often take much longer or shorter each, as with another batch")
     return found
 
@@ -145,7 +146,7 @@ def cautions(first: Side, second: Side, works: tuple[Works, Works]) -> list[str]
             f"only {percent(in_common)} of the kernel time is in kernels that both have: another precision, "
             "a compiler, or another program"
         )
-    elif names[0] == names[1] and (times := _times_as_long(*works)) is not None:
+    elif names[0] == names[1] and (times := times_as_long(*works)) is not None:
         longer = times > 1
         found.append(
             "kernels of the same name, launched as often, take "
@@ -189,7 +190,7 @@ def _in_common(before: Works, after: Works) -> float:
     )
 
 
-def _times_as_long(before: Works, after: Works) -> float | None:
+def times_as_long(before: Works, after: Works) -> float | None:
     """By what factor the kernels that both launch equally often became slower, where that is beyond another clock."""
     alike = [
         name

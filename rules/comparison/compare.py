@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from parsers.model import Trace
-from parsers.model.units import duration, three_digits
+from parsers.model import EventKind, Trace
+from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.base import Finding
+from rules.comparison.bridge import Bridge, bridges
 from rules.comparison.comparable import (
     are_the_same,
     cautions,
@@ -18,13 +19,18 @@ from rules.comparison.comparable import (
     look_like_different_programs,
     not_the_same_work,
     refuse_incomparable,
+    times_as_long,
 )
 from rules.comparison.findings import LOUD, Change, FindingChange, compare_findings
 from rules.comparison.gate import Decision, Judgement, Outcome
+from rules.comparison.kernel_rows import KernelChange, Work
 from rules.comparison.kernels import KernelComparison, compare_reports
+from rules.comparison.matched_steps import matched_steps
 from rules.comparison.recorders import NOTICEABLE, RecorderCost, recorder_cost, with_and_without
 from rules.comparison.repeats import ratio_of_runs
-from rules.comparison.side import Side, Work, by_family
+from rules.comparison.same_work import Answer, SameWork, same_work
+from rules.comparison.scaling import Scaling, scaling
+from rules.comparison.side import Side, by_family
 from rules.comparison.step_times import StepRatio, StepTimes
 from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
 from rules.thresholds import DEFAULTS, Thresholds
@@ -56,26 +62,11 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelChange:
-    """One kernel, or one family of kernels: launches and ns a step, before and after."""
-
-    name: str
-    calls_before: float
-    calls_after: float
-    ns_before: float
-    ns_after: float
-
-    @property
-    def ns_change(self) -> float:
-        return self.ns_after - self.ns_before
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """Two recordings side by side; ``cautions`` say why they may not be comparable.
 
     ``by_step`` is False where ``step`` is all of what was analysed. ``kernels`` and ``families`` hold what changed
-    noticeably, the largest change first.
+    noticeably, the largest change first. ``sides`` is None for kernel reports without a timeline.
     """
 
     before: str
@@ -92,6 +83,10 @@ class Comparison:
     by_step: bool = True
     files: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # of ``before`` and ``after``
     recorders: RecorderCost | None = None  # None where it is not known
+    work: SameWork | None = None
+    bridges: tuple[Bridge, ...] = ()
+    scaling: Scaling | None = None  # where the numbers of GPUs differ
+    sides: tuple[Side, Side] | None = None
 
     @property
     def resolved(self) -> tuple[Finding, ...]:
@@ -135,12 +130,8 @@ def compare(
         times[1] if by_step else second.window_ns,
         "ns",
     )
-    kernels = first.kernels(), second.kernels()
-    works = (
-        {name: work for name, (_, work) in kernels[0].items()},
-        {name: work for name, (_, work) in kernels[1].items()},
-    )
-    shown = {name: written for side in kernels for name, (written, _) in side.items()}
+    kernels = first.work(EventKind.KERNEL), second.work(EventKind.KERNEL)
+    works = _works(kernels[0]), _works(kernels[1])
     measures = _measures(first, second, works, " a step" if by_step else "")
     if by_step:
         measures.append(Measure("step time, median", first.step_times.median, second.step_times.median, "ns"))
@@ -153,7 +144,15 @@ def compare(
         (step.before, step.after),
         NOISE_SHARE * step.before,
     )
-    if are_the_same(before, after) and not any(repeats):
+    twins = are_the_same(before, after)
+    matched = matched_steps((first, second), (first.typical, second.typical))
+    work = same_work(
+        matched,
+        different_programs=look_like_different_programs(*works),
+        other_size=times_as_long(*works) if first.gpus == second.gpus else None,
+    )
+    scaled = scaling(first, second)
+    if twins and not any(repeats):
         verdict = "The same recording twice: nothing differs"
     elif by_step or abs(measures[0].change) <= SAME_AMOUNT:
         what = "a step takes" if by_step else "all of it takes"
@@ -162,6 +161,9 @@ def compare(
             verdict = f"These look like two different programs. If not, {verdict[:1].lower()}{verdict[1:]}"
         elif judgement.outcome is Outcome.NOT_COMPARABLE and by_step:
             verdict = f"Not comparable: {judgement.reason}. As recorded: {verdict[:1].lower()}{verdict[1:]}"
+    elif abs(step.change) < NOISE_SHARE and work.answer is not Answer.NO:
+        verdict = verdict_on(step, "all of it takes", findings, second.diagnosis, judgement)
+        verdict += f", with {_more_or_fewer(measures[0])} kernels"
     else:
         verdict = (
             "The two hold different amounts of work, so their times say little: "
@@ -174,7 +176,7 @@ def compare(
         verdict=verdict,
         step=step,
         measures=tuple(measures),
-        kernels=tuple(changes_of_work(*works, shown)[:KERNEL_ROWS]),
+        kernels=tuple(_noticeable(matched.rows.rows)[:KERNEL_ROWS]),
         findings=tuple(findings),
         cautions=(
             *cautions(first, second, works),
@@ -183,6 +185,10 @@ def compare(
             *([cost.told()] if by_step and cost is not None and cost.is_noticeable else ()),
         ),
         recorders=cost,
+        work=work,
+        bridges=bridges(first, second, (step.before, step.after), matched.calls, matched.texts),
+        scaling=scaled,
+        sides=(first, second),
         judgement=judgement,
         profiles=profiles,
         families=tuple(changes_of_work(by_family(kernels[0]), by_family(kernels[1]))),
@@ -308,6 +314,14 @@ def _measures(
     ]
 
 
+def _works(kernels: dict[str, tuple[str, Work]]) -> dict[str, Work]:
+    return {name: work for name, (_, work) in kernels.items()}
+
+
+def _more_or_fewer(kernels: Measure) -> str:
+    return f"{percent(abs(kernels.change))} {'more' if kernels.change > 0 else 'fewer'}"
+
+
 def changes_of_work(
     before: dict[str, Work], after: dict[str, Work], shown: dict[str, str] | None = None
 ) -> list[KernelChange]:
@@ -319,9 +333,13 @@ def changes_of_work(
             before.get(name, nothing),
             after.get(name, nothing),
         )
-        changes.append(
-            KernelChange((shown or {}).get(name, name), calls_before, calls_after, ns_before, ns_after)
-        )
-    total = max(sum(ns for _, ns in before.values()), sum(ns for _, ns in after.values()))
-    changes = [each for each in changes if abs(each.ns_change) > LEAST_CHANGE * total]
-    return sorted(changes, key=lambda each: (-abs(each.ns_change), each.name))
+        written = (shown or {}).get(name, name)
+        changes.append(KernelChange(written, calls_before, calls_after, ns_before, ns_after))
+    return _noticeable(changes)
+
+
+def _noticeable(changes: Sequence[KernelChange]) -> list[KernelChange]:
+    """What changed by a noticeable part of the kernel time, the largest change first."""
+    total = max(sum(each.ns_before for each in changes), sum(each.ns_after for each in changes))
+    noticeable = [each for each in changes if abs(each.ns_change) > LEAST_CHANGE * total]
+    return sorted(noticeable, key=lambda each: (-abs(each.ns_change), each.name))

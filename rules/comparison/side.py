@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +11,13 @@ import numpy as np
 from parsers.model import EventKind, Trace
 from parsers.model.names.kernels import comparable_name
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.budget import Budget
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
+from rules.analysis.steps.steps import Step
+from rules.comparison.kernel_rows import Work
 from rules.comparison.step_times import StepTimes
 from rules.diagnosis import Diagnosis
-
-Work = tuple[float, float]  # (launches, ns) a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +60,32 @@ class Side:
         return len(self.analysis.active_devices)
 
     def share(self, part: str) -> float:
-        """The part of the window, over all devices, that is "busy", "communication", "copy", or a cause's name."""
+        """The part of the window, over all devices, that is "busy", one of ``_PARTS``, or a cause's name."""
         total = inside = 0
         for device in self.analysis.active_devices:
             budget = self.analysis.budget(device, *self.analysis.window)
             total += budget.window_ns
             if part == "busy":
                 inside += budget.window_ns - budget.total_idle_ns - budget.residual_ns
-            elif part == "communication":
-                inside += budget.exposed_communication_ns
-            elif part == "copy":
-                inside += budget.exposed_copy_ns
+            elif part in _PARTS:
+                inside += _PARTS[part](budget)
             else:
                 inside += budget.idle_ns.get(Cause[part], 0)
         return inside / total if total else 0.0
 
-    def kernels(self) -> dict[str, tuple[str, Work]]:
-        """A name that all tools would give -> (a name as recorded, its work)."""
+    @property
+    def typical(self) -> Step | None:
+        """The steady step of median length of the first rank; None without steps."""
+        steady = [step for step in self.analysis.steps if step.steady] if self.found_by else []
+        mine = sorted(
+            (step for step in steady if step.rank == steady[0].rank), key=lambda step: step.duration
+        )
+        return mine[(len(mine) - 1) // 2] if mine else None
+
+    def work(self, *kinds: EventKind) -> dict[str, tuple[str, Work]]:
+        """Of operations of these kinds: a name that all tools would give -> (a name as recorded, its work)."""
         events, strings = self.trace.events, self.trace.strings
-        kernels = events.of_kind(EventKind.KERNEL)
+        kernels = events.of_kind(*kinds)
         t0, t1 = self.analysis.window
         kernels = kernels[(events.start[kernels] >= t0) & (events.start[kernels] < t1)]
         names = events.name[kernels]
@@ -89,6 +98,14 @@ class Side:
             work = (launches + calls[name] / self.repetitions, ns + time[name] / self.repetitions)
             found[key] = (shown, work)
         return found
+
+
+_PARTS: dict[str, Callable[[Budget], int]] = {
+    "compute": lambda budget: budget.compute_ns,
+    "communication": lambda budget: budget.exposed_communication_ns,
+    "copy": lambda budget: budget.exposed_copy_ns,
+    "other": lambda budget: budget.other_ns,
+}
 
 
 def by_family(kernels: dict[str, tuple[str, Work]]) -> dict[str, Work]:

@@ -10,8 +10,8 @@ from rules.analysis.analysis import Analysis
 from rules.comparison.comparable import LEAST_IN_COMMON, look_like_different_programs
 from rules.comparison.compare import KERNEL_ROWS, Comparison, Measure, changes_of_work, verdict_on
 from rules.comparison.gate import Judgement
+from rules.comparison.kernel_rows import Work
 from rules.comparison.repeats import ratio_of_runs
-from rules.comparison.side import Work
 from rules.diagnosis import diagnosis_of
 from rules.gates.figures import RunFigures, figures_of
 from rules.thresholds import DEFAULTS, Thresholds

@@ -22,7 +22,8 @@ from viewer.panels.tables.table_view import TableView
 from viewer.reports.comparison_report import change, finding_sides, sides
 
 if TYPE_CHECKING:
-    from rules.comparison.compare import Comparison, KernelChange
+    from rules.comparison.compare import Comparison
+    from rules.comparison.kernel_rows import KernelChange
     from rules.thresholds import Thresholds
 
 MEASURES = (

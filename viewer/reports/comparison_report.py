@@ -9,12 +9,16 @@ from typing import Any
 from parsers.model.names.kernels import distinct_names, kernel_name
 from parsers.model.units import duration, percent, three_digits
 from rules.base import Finding
-from rules.comparison.compare import Comparison, KernelChange, Measure
+from rules.comparison.bridge import Bridge
+from rules.comparison.compare import Comparison, Measure
 from rules.comparison.findings import FindingChange
+from rules.comparison.kernel_rows import KernelChange, Match
 from rules.comparison.step_times import CONFIDENCE, StepRatio
 from viewer.reports.plain_text import safe
 
 TEXT_KERNELS = 10
+MOST_OF_NAME = 90
+SIGNS = "= same, ≈ counterpart, ⇒ became, - gone, + new"
 
 
 def sides(measure: Measure, result: Comparison) -> tuple[str, str]:
@@ -67,6 +71,7 @@ def _cost(finding: Finding | None, ns: float, by_step: bool) -> str:
 def as_text(result: Comparison) -> str:
     """A table for a terminal."""
     lines = [result.verdict, f"  before: {result.before}", f"  after:  {result.after}"]
+    lines += same_work_lines(result)
     lines += [f"  careful: {caution}" for caution in result.cautions]
     lines += ["", f"  {'':<32}{'before':>18}{'after':>18}{'change':>14}"]
     for measure in (result.step, *result.measures):
@@ -79,6 +84,9 @@ def as_text(result: Comparison) -> str:
             lines.append(
                 f"  {each.change.value:<12}{cost[0]:>18} -> {cost[1]:<18}{each.finding.title_beside_its_cost}"
             )
+    for bridge in result.bridges:
+        lines += ["", f"Where the time went, by {bridge.title}{each_step(result)}:"]
+        lines += [f"  {change:>12}  {label}" for label, change in bridge_rows(bridge)]
     lines += _kernels_as_text(
         "Families of kernels that changed" + each_step(result),
         result.families,
@@ -86,7 +94,7 @@ def as_text(result: Comparison) -> str:
     )
     most = result.kernels[:TEXT_KERNELS]
     lines += _kernels_as_text(
-        "Kernels that changed most" + each_step(result), most, distinct_names([each.name for each in most])
+        f"Kernels that changed most{each_step(result)} ({SIGNS})", most, kernel_titles(most)
     )
     if not result.kernels and not result.profiles:
         lines += ["", "No kernel took noticeably more or less time."]
@@ -94,12 +102,46 @@ def as_text(result: Comparison) -> str:
     return "\n".join(safe(line) for line in lines).rstrip() + "\n"
 
 
+def same_work_lines(result: Comparison) -> list[str]:
+    """Whether both did the same work, what is different, and how well more GPUs were used."""
+    lines = [f"  scaling: {result.scaling.told()}"] if result.scaling is not None else []
+    if result.work is not None:
+        lines.append(f"  same work: {result.work.answer.value} ({result.work.reason})")
+        lines += [f"  different: {each}" for each in result.work.differences if each != result.work.reason]
+    return lines
+
+
+def bridge_rows(bridge: Bridge) -> list[tuple[str, str]]:
+    """(label, time): before, what each part adds or takes away, what is not explained, after."""
+    parts = [(part.label, signed_duration(part.change)) for part in bridge.parts]
+    rest = ("not explained", signed_duration(bridge.unexplained))
+    return [("before", duration(bridge.before)), *parts, rest, ("after", duration(bridge.after))]
+
+
+def kernel_titles(kernels: Sequence[KernelChange]) -> list[str]:
+    """What each row is called: its sign, the kernels before, and those after where they are others."""
+    before = distinct_names([each.name for each in kernels])
+    return [
+        f"{each.match.value} {_with_more(name, each.before)}"
+        + (
+            f" → {_with_more(kernel_name(each.after[0]), each.after)}"
+            if each.match in (Match.COUNTERPART, Match.JOINED)
+            else ""
+        )
+        for each, name in zip(kernels, before, strict=True)
+    ]
+
+
+def _with_more(name: str, names: Sequence[str]) -> str:
+    return name + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+
 def _kernels_as_text(title: str, kernels: Sequence[KernelChange], names: Sequence[str]) -> list[str]:
     lines = []
     for kernel, name in zip(kernels, names, strict=True):
         times = f"{or_dash(kernel.ns_before, duration):>10} -> {or_dash(kernel.ns_after, duration):>10}"
         calls = f"{or_dash(kernel.calls_before, three_digits):>7} -> {or_dash(kernel.calls_after, three_digits):>7}"
-        lines.append(f"  {times} {calls} calls  {name[:60]}")
+        lines.append(f"  {times} {calls} calls  {name[:MOST_OF_NAME]}")
     return ["", f"{title}:", *lines] if lines else []
 
 
@@ -167,6 +209,9 @@ def as_json(result: Comparison) -> dict[str, Any]:
         "kernels": [
             {
                 "name": kernel.name,
+                "match": kernel.match.name.lower(),
+                "before": list(kernel.before),
+                "after": list(kernel.after),
                 "calls": [kernel.calls_before, kernel.calls_after],
                 "ns": [kernel.ns_before, kernel.ns_after],
             }
@@ -192,6 +237,35 @@ def as_json(result: Comparison) -> dict[str, Any]:
         "resolved": [finding.category.value for finding in result.resolved],
         "appeared": [finding.category.value for finding in result.appeared],
         "cautions": list(result.cautions),
+        "same_work": None
+        if result.work is None
+        else {
+            "answer": result.work.answer.value,
+            "reason": result.work.reason,
+            "differences": list(result.work.differences),
+        },
+        "scaling": None
+        if result.scaling is None
+        else {
+            "gpus": [result.scaling.gpus_before, result.scaling.gpus_after],
+            "speedup": result.scaling.speedup,
+            "possible": result.scaling.possible,
+            "work_of_each_gpu": result.scaling.work,
+            "because": list(result.scaling.reasons),
+        },
+        "bridges": [
+            {
+                "by": bridge.title,
+                "before_ns": bridge.before,
+                "after_ns": bridge.after,
+                "parts": [
+                    {"label": part.label, "before_ns": part.before, "after_ns": part.after}
+                    for part in bridge.parts
+                ],
+                "unexplained_ns": bridge.unexplained,
+            }
+            for bridge in result.bridges
+        ],
         "profiles": [
             {
                 "name": profile.after.name,

@@ -17,13 +17,24 @@ from parsers.model.names.devices import device_name
 from parsers.model.units import duration, three_digits
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
-from rules.comparison.compare import Comparison, KernelChange
+from rules.comparison.compare import Comparison
+from rules.comparison.kernel_rows import KernelChange
 from rules.fixes.plan import Promise, plan_of
 from rules.wording.promises import about_replay, first_step, gain, worded
 from rules.wording.verdict import budget_parts, gpus_that_ran, share_of, shows_no_run, verdict
 from rules.wording.words import Reader, told
 from viewer.look import palette
-from viewer.reports.comparison_report import change, each_step, finding_sides, or_dash, sides
+from viewer.reports.comparison_report import (
+    SIGNS,
+    bridge_rows,
+    change,
+    each_step,
+    finding_sides,
+    kernel_titles,
+    or_dash,
+    same_work_lines,
+    sides,
+)
 from viewer.reports.plain_text import safe
 from viewer.reports.tables_report import FEW, MOST_PRINTED, every_table, rows_that_matter, tables_html
 from viewer.timeline.geometry.naming import place_name
@@ -125,18 +136,25 @@ def comparison_as_html(result: Comparison) -> str:
     measures = [
         (each.name, *sides(each, result), change(each, result)) for each in (result.step, *result.measures)
     ]
+    bridges = [
+        (f"Where the time went, by {bridge.title}{each_step(result)}", ("", "time"), bridge_rows(bridge))
+        for bridge in result.bridges
+    ]
+    families = _kernels(result.families, [each.name for each in result.families])
+    kernels = _kernels(result.kernels, kernel_titles(result.kernels))
     tables = (
         ("Time", ("", "before", "after", "change"), measures),
         ("Findings, and what each costs at most", ("", "now", "before", "after"), findings),
-        (f"Families of kernels that changed{each_step(result)}", *_kernels(result.families)),
-        (f"Kernels that changed most{each_step(result)}", *_kernels(result.kernels)),
+        *bridges,
+        (f"Families of kernels that changed{each_step(result)}", *families),
+        (f"Kernels that changed most{each_step(result)}: {SIGNS}", *kernels),
     )
     return _page(
         "comparison.html",
         result.verdict,
         before=result.before,
         after=result.after,
-        cautions=result.cautions,
+        cautions=[*(line.strip() for line in same_work_lines(result)), *result.cautions],
         tables=[{"heading": heading, "columns": columns, "rows": rows} for heading, columns, rows in tables],
         profiles=[
             {
@@ -151,16 +169,18 @@ def comparison_as_html(result: Comparison) -> str:
     )
 
 
-def _kernels(kernels: Sequence[KernelChange]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _kernels(
+    kernels: Sequence[KernelChange], titles: Sequence[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     def pair(before: float, after: float, write: Callable[[float], str]) -> tuple[str, str]:
         return or_dash(before, write), or_dash(after, write)
 
     rows: list[tuple[str, ...]] = [
         (
-            each.name,
+            title,
             *pair(each.ns_before, each.ns_after, duration),
             *pair(each.calls_before, each.calls_after, three_digits),
         )
-        for each in kernels
+        for each, title in zip(kernels, titles, strict=True)
     ]
     return ("", "before", "after", "calls before", "calls after"), rows

@@ -1,0 +1,141 @@
+"""From the step before to the step after in parts that add up: of the budget, by kind of kernel, by region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rules.analysis.idle.causes import Cause
+from rules.analysis.names.families import classify
+from rules.comparison.calls import Calls
+from rules.comparison.side import Side
+
+LEAST_SHOWN = 0.001  # of the longer step: smaller changes are put together
+LEAST_EXPLAINED = (
+    0.5  # of the GPU's time in ranges, on both sides: below it, ranges do not tell where time went
+)
+SMALLER = "smaller changes"
+ELSEWHERE = "outside of ranges"
+BUDGET, KINDS, REGIONS = "parts of the budget", "kinds of kernel", "regions"
+
+
+@dataclass(frozen=True, slots=True)
+class BridgePart:
+    """One part, ns a step; ``key`` says which colour it has: a part of the budget, a kernel family or a region."""
+
+    key: str
+    label: str
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        return self.after - self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """``before`` + the changes of ``parts`` + ``unexplained`` == ``after``, ns a step; the largest change first."""
+
+    title: str
+    before: float
+    after: float
+    parts: tuple[BridgePart, ...]
+
+    @property
+    def unexplained(self) -> float:
+        return self.after - self.before - sum(part.change for part in self.parts)
+
+
+def bridges(
+    first: Side, second: Side, steps: tuple[float, float], calls: tuple[Calls, Calls], regions: list[str]
+) -> tuple[Bridge, ...]:
+    """All that can be told; ``steps`` are mean steps (or windows), ns; ``regions`` the texts of the calls' codes."""
+    found = [
+        _bridge(BUDGET, steps, [_budget(side) for side in (first, second)]),
+        _bridge(KINDS, steps, [_kinds(side) for side in (first, second)]),
+    ]
+    by_region = [_by_region(side, each, regions) for side, each in zip((first, second), calls, strict=True)]
+    if all(
+        sum(share for name, share in each.items() if name != (ELSEWHERE, ELSEWHERE)) >= LEAST_EXPLAINED
+        for each in by_region
+    ):
+        found.append(_bridge(REGIONS, steps, by_region))
+    return tuple(found)
+
+
+Shares = Mapping[tuple[str, str], float]  # (key, label) -> part of the step
+
+
+def _bridge(title: str, steps: tuple[float, float], shares: list[Shares]) -> Bridge:
+    labels = dict.fromkeys([*shares[0], *shares[1]])
+    parts = [
+        BridgePart(
+            key,
+            label,
+            shares[0].get((key, label), 0.0) * steps[0],
+            shares[1].get((key, label), 0.0) * steps[1],
+        )
+        for key, label in labels
+    ]
+    large = [part for part in parts if abs(part.change) >= LEAST_SHOWN * max(steps)]
+    small = [part for part in parts if part not in large]
+    if any(part.change for part in small):
+        sums = sum(part.before for part in small), sum(part.after for part in small)
+        large.append(BridgePart("other", SMALLER, *sums))
+    return Bridge(title, *steps, tuple(sorted(large, key=lambda part: (-abs(part.change), part.label))))
+
+
+def _budget(side: Side) -> Shares:
+    parts = [
+        ("compute", "compute"),
+        ("communication", "exposed communication"),
+        ("copy", "exposed copies"),
+        ("other", "memset"),
+    ]
+    found = {(key, label): side.share(key) for key, label in parts}
+    return found | {(cause.key, side.analysis.idle.label(cause)): side.share(cause.name) for cause in Cause}
+
+
+def _kinds(side: Side) -> Shares:
+    """Kernel time by family, the time without any operation, and what ran beside something else, counted off."""
+    events, t = side.trace.events, side.analysis.window
+    whole = max(side.window_ns * len(side.analysis.active_devices), 1)
+    found_on = [side.trace.operations_of_device(each) for each in side.analysis.active_devices]
+    operations = np.concatenate([np.empty(0, np.int64), *found_on])
+    ns = np.maximum(np.minimum(events.end[operations], t[1]) - np.maximum(events.start[operations], t[0]), 0)
+    by_name = np.bincount(events.name[operations], ns, len(side.trace.strings)) / whole
+    found: dict[tuple[str, str], float] = {}
+    for name in np.flatnonzero(by_name).tolist():
+        label = classify(side.trace.strings[name]).family.label
+        found[label, label] = found.get((label, label), 0.0) + float(by_name[name])
+    busy = side.share("busy")
+    found["dependency", "no operation running"] = sum(side.share(cause.name) for cause in Cause)
+    found["other", "at the same time as others"] = busy - sum(
+        share for key, share in found.items() if key[0] != "dependency"
+    )
+    return found
+
+
+def _by_region(side: Side, calls: Calls, texts: list[str]) -> Shares:
+    """Each moment of one step on its busiest GPU belongs to the operation that runs, else to the next one."""
+    trace = side.trace
+    device = trace.lane_device[trace.events.lane[calls.event]]
+    if not len(device):
+        return {}
+    mine = device == np.bincount(device, calls.ns).argmax()
+    event, region = calls.event[mine], calls.region[mine]
+    order = np.argsort(trace.events.start[event], kind="stable")
+    event, region = event[order], region[order]
+    step = side.typical
+    begin = int(trace.events.start[event[0]]) if step is None else step.start
+    reached = np.maximum.accumulate(np.maximum(trace.events.end[event], begin))
+    length = max(int(reached[-1]) if step is None else step.end, begin + 1) - begin
+    spent = np.diff(np.concatenate(([begin], reached))) / length
+    found: dict[tuple[str, str], float] = {}
+    for code in np.unique(region).tolist():
+        label = texts[code] if code >= 0 else ELSEWHERE
+        found[label, label] = float(spent[region == code].sum())
+    return found

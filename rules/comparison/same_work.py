@@ -1,0 +1,193 @@
+"""Whether two recordings did the same work, and what is different: precision, shapes, counts, fused kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from parsers.model.units import percent, three_digits
+from rules.analysis.names.families import classify
+from rules.comparison.calls import Calls
+from rules.comparison.kernel_rows import KernelChange, Match
+from rules.comparison.matched_steps import MatchedSteps
+from rules.comparison.matching import Matched
+
+ALL = 0.98  # of the operations' time in the same kernels, as often: the same work
+MOST = 0.5  # of the time with a counterpart: below it, little of one is in the other
+SAME_CALLS = 0.02
+MANY_CALLS = 0.25  # so many more or fewer of the same kernels are other work
+NOTICEABLE = 0.05  # of the operations' time
+SHAPES = 0.25  # of the time of calls whose shapes are known on both sides
+OF_STATES = frozenset({"memory copy", "memset", "random numbers"})
+
+
+class Answer(Enum):
+    """Whether the work is the same."""
+
+    YES = "yes"
+    NEARLY = "nearly"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class SameWork:
+    """The answer with its reason, and everything that is different, as sentences, the most important first."""
+
+    answer: Answer
+    reason: str
+    differences: tuple[str, ...] = ()
+
+
+def same_work(steps: MatchedSteps, *, different_programs: bool, other_size: float | None) -> SameWork:
+    """``other_size``: by what factor equal kernels take longer, where that is beyond another clock."""
+    calls, matched, rows, texts = steps.calls, steps.pairs, steps.rows.rows, steps.texts
+    totals = [max(sum(row.ns_before for row in rows), 1.0), max(sum(row.ns_after for row in rows), 1.0)]
+    precision = _precision(rows, totals[0])
+    shapes = _shapes(calls, matched, texts)
+    size = ""
+    if other_size is not None and not shapes:
+        longer = other_size > 1
+        size = (
+            f"the same kernels take {three_digits(other_size if longer else 1 / other_size)} times "
+            f"{'longer' if longer else 'less time'} each: another batch or length"
+        )
+    fused = [
+        _joined(row) for row in rows if row.match is Match.JOINED and _weight(row, totals) >= NOTICEABLE / 5
+    ]
+    renamed = _share(rows, totals, Match.COUNTERPART)
+    other_names = (
+        f"{percent(renamed)} of the kernel time is in other kernels for the same operators"
+        if renamed >= NOTICEABLE and not precision
+        else ""
+    )
+    one_sided = [
+        _one_sided(rows, match, total) for match, total in ((Match.GONE, totals[0]), (Match.NEW, totals[1]))
+    ]
+    counts = _counts(rows)
+    differences = tuple(
+        each for each in (precision, shapes, size, *fused[:3], other_names, *one_sided, counts) if each
+    )
+    alike = [
+        sum(ns for row, ns in zip(rows, side, strict=True) if row.match is Match.SAME and _as_often(row))
+        / total
+        for side, total in zip(
+            ([row.ns_before for row in rows], [row.ns_after for row in rows]), totals, strict=True
+        )
+    ]
+    found = [
+        1 - sum(_ns(row, side) for row in rows if row.match in (Match.GONE, Match.NEW)) / totals[side]
+        for side in (0, 1)
+    ]
+    if different_programs or max(found) < MOST:
+        return SameWork(Answer.NO, "hardly a kernel of one has a counterpart in the other", differences)
+    for changed in (precision, shapes, size):
+        if changed:
+            return SameWork(Answer.NO, changed, differences)
+    if min(alike) >= ALL and not counts:
+        return SameWork(
+            Answer.YES, f"{percent(min(alike))} of the kernel time is in the same kernels, as often", ()
+        )
+    often = _other_counts(rows, totals)
+    if often:
+        return SameWork(Answer.NO, often, differences)
+    return SameWork(
+        Answer.NEARLY,
+        differences[0]
+        if differences
+        else f"{percent(min(alike))} of the kernel time is in the same kernels, as often",
+        differences,
+    )
+
+
+def _ns(row: KernelChange, side: int) -> float:
+    return row.ns_after if side else row.ns_before
+
+
+def _weight(row: KernelChange, totals: list[float]) -> float:
+    return max(row.ns_before / totals[0], row.ns_after / totals[1])
+
+
+def _share(rows: Sequence[KernelChange], totals: list[float], match: Match) -> float:
+    return max(sum(_ns(row, side) for row in rows if row.match is match) / totals[side] for side in (0, 1))
+
+
+def _as_often(row: KernelChange) -> bool:
+    return abs(row.calls_after - row.calls_before) <= SAME_CALLS * max(row.calls_before, row.calls_after)
+
+
+def _precision(rows: Sequence[KernelChange], total: float) -> str:
+    """Kernels that compute in another data type than their counterparts, weighed by their time before."""
+    changed: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row.match in (Match.COUNTERPART, Match.JOINED):
+            one, other = classify(row.before[0]).dtype, classify(row.after[0]).dtype
+            if one and other and one != other:
+                changed[one, other] = changed.get((one, other), 0.0) + row.ns_before
+    if sum(changed.values()) < NOTICEABLE * total:
+        return ""
+    one, other = max(changed, key=lambda each: changed[each])
+    share = percent(sum(changed.values()) / total)
+    return f"another precision: {one} before and {other} after, in {share} of the kernel time"
+
+
+def _shapes(calls: tuple[Calls, Calls], matched: Matched, texts: list[str]) -> str:
+    """Calls of the same operator whose inputs have other shapes, weighed by their time before."""
+    pairs = np.concatenate((matched.same, matched.counterpart))
+    one, other = calls[0].dims[pairs[:, 0]], calls[1].dims[pairs[:, 1]]
+    alike = calls[0].operator[pairs[:, 0]] == calls[1].operator[pairs[:, 1]]
+    known = (one >= 0) & (other >= 0) & alike
+    ns = calls[0].ns[pairs[:, 0]]
+    changed = known & (one != other)
+    if (
+        not known.any()
+        or ns[changed].sum() < SHAPES * ns[known].sum()
+        or ns[known].sum() < NOTICEABLE * calls[0].ns.sum()
+    ):
+        return ""
+    both = np.unique(np.column_stack((one[changed], other[changed])), axis=0, return_inverse=True)
+    heaviest = both[0][np.bincount(both[1].reshape(-1), ns[changed]).argmax()]
+    return (
+        f"other shapes in {percent(ns[changed].sum() / max(ns[known].sum(), 1))} of the kernel time, such as "
+        f"{_short(texts[heaviest[0]])} before and {_short(texts[heaviest[1]])} after"
+    )
+
+
+def _short(dims: str) -> str:
+    return dims if len(dims) <= 60 else dims[:57] + "..."
+
+
+def _joined(row: KernelChange) -> str:
+    counts = three_digits(row.calls_before), three_digits(row.calls_after)
+    return f"{counts[0]} kernels a step became {counts[1]} ({row.family})"
+
+
+def _one_sided(rows: Sequence[KernelChange], match: Match, total: float) -> str:
+    mine = [row for row in rows if row.match is match]
+    ns = sum(row.ns_before + row.ns_after for row in mine)
+    if ns < NOTICEABLE / 5 * total:
+        return ""
+    when = "before" if match is Match.GONE else "after"
+    return f"{percent(ns / total)} of the kernel time {when} is in kernels that only that side has"
+
+
+def _counts(rows: Sequence[KernelChange]) -> str:
+    counts = [sum(row.calls_before for row in rows), sum(row.calls_after for row in rows)]
+    if abs(counts[1] - counts[0]) <= SAME_CALLS * max(counts):
+        return ""
+    return f"{three_digits(counts[0])} operations a step became {three_digits(counts[1])}"
+
+
+def _other_counts(rows: Sequence[KernelChange], totals: list[float]) -> str:
+    """Where the same kernels run much more or less often, in most of the time."""
+    same = [row for row in rows if row.match is Match.SAME and row.family not in OF_STATES]
+    ns = sum(row.ns_before for row in same)
+    many = [
+        row for row in same if row.calls_before and abs(row.calls_after / row.calls_before - 1) > MANY_CALLS
+    ]
+    if ns < MOST * totals[0] or sum(row.ns_before for row in many) < MOST * ns:
+        return ""
+    calls = sum(row.calls_before for row in many), sum(row.calls_after for row in many)
+    return f"the same kernels run {three_digits(calls[1] / calls[0])} times as often a step"
