@@ -31,7 +31,7 @@ for icon in resources/icons/stallscope-[0-9]*.png; do
     size=$(basename "$icon" .png) && size=${size#stallscope-}
     place "$icon" "icons/hicolor/${size}x$size/apps/stallscope.png"
 done
-filled packaging/linux/stallscope.metainfo.xml.in | written metainfo/example.stallscope.stallscope.metainfo.xml
+filled packaging/linux/stallscope.metainfo.xml.in | written metainfo/io.github.stallscope.stallscope.metainfo.xml
 filled packaging/linux/stallscope.1.in | gzip -9n | written man/man1/stallscope.1.gz
 place packaging/linux/lintian-overrides lintian/overrides/stallscope
 {
@@ -43,7 +43,7 @@ place packaging/linux/lintian-overrides lintian/overrides/stallscope
 } | written doc/stallscope/copyright
 {
     printf 'stallscope (%s) unstable; urgency=medium\n\n  * CHANGELOG.md of the source says what is new.\n\n' "$version"
-    printf ' -- Stallscope contributors <maintainers@stallscope.example>  %s\n' "$(date -u -R -d "@$SOURCE_DATE_EPOCH")"
+    printf ' -- Stallscope contributors <stallscope@users.noreply.github.com>  %s\n' "$(date -u -R -d "@$SOURCE_DATE_EPOCH")"
 } | gzip -9n | written doc/stallscope/changelog.gz
 
 # The C library that the newest part needs.
