@@ -35,8 +35,9 @@ def main() -> None:
 
             peers.report(options.peers, folder)
         _measure_drawing(options.events)
-        from tests.benchmarks import starting
+        from tests.benchmarks import querying, starting
 
+        querying.report(options.events or querying.SIZES)
         starting.report()
 
 

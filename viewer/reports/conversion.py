@@ -43,7 +43,7 @@ def write(trace: Trace, to: str, out: Path, progress: Progress) -> None:
         else:
             for first in range(0, max(len(trace.events), 1), CHUNK):
                 progress.step(first / max(len(trace.events), 1), "writing")
-                table = _without_formulas(_table(trace, slice(first, first + CHUNK)))
+                table = without_formulas(_table(trace, slice(first, first + CHUNK)))
                 table.to_csv(part, mode="a" if first else "w", header=not first, index=False)
 
 
@@ -66,12 +66,15 @@ def _table(trace: Trace, rows: slice) -> pd.DataFrame:
     )
 
 
-def _without_formulas(table: pd.DataFrame) -> pd.DataFrame:
+def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
     """Text that a spreadsheet would run as a formula gets an apostrophe before it."""
-    for column in ("name", "lane"):
-        text = table[column].astype(str)
-        table[column] = text.where(~text.str.startswith(_FORMULA), "'" + text)
-    return table
+    safe = table.copy(deep=False)
+    for place in range(table.shape[1]):
+        if not pd.api.types.is_numeric_dtype(table.dtypes.iloc[place]):
+            text = table.iloc[:, place].astype(object)
+            is_formula = text.map(lambda each: isinstance(each, str) and each.startswith(_FORMULA))
+            safe.isetitem(place, text.where(~is_formula, "'" + text.astype(str)).array)
+    return safe
 
 
 def _write_chrome(trace: Trace, file: IO[bytes], progress: Progress) -> None:

@@ -1,0 +1,84 @@
+"""What can be wrong with a question: one sentence, what to do, and which word it is about."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from viewer.query.views import VIEWS
+from viewer.tables.table import described, row_tables, summaries
+
+
+class QueryError(Exception):
+    """A question that cannot be answered; ``word`` is the one it is about, at ``place`` of the text (-1: nowhere)."""
+
+    def __init__(self, problem: str, hint: str = "", word: str = "", place: int = -1) -> None:
+        super().__init__(f"{problem} {hint}".strip())
+        self.problem = problem
+        self.hint = hint
+        self.word = word
+        self.place = place
+
+
+class NoDatabase(QueryError):
+    """DuckDB is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Questions in SQL need DuckDB, which is not installed.",
+            "Install it with: pip install 'stallscope[sql]'.",
+        )
+
+
+_ABOUT = (
+    (re.compile(r'Referenced column "([^"]{1,200})"'), "column"),
+    (re.compile(r'does not have a column named "([^"]{1,200})"'), "column"),
+    (re.compile(r'Referenced table "([^"]{1,200})"'), "table"),
+    (re.compile(r"Table with name (\S{1,200}) does not exist"), "table"),
+    (re.compile(r"Function with name (\S{1,200}) does not exist"), "function"),
+    (re.compile(r'at or near "([^"]{1,200})"'), "word"),
+)
+_LINE = re.compile(r"\n\nLINE \d+:", re.DOTALL)
+_FORBIDDEN = ("disabled by configuration", "configuration has been locked", "external extensions is disabled")
+_PROBLEMS = {
+    "column": "There is no column {word}.",
+    "table": "There is no table {word}.",
+    "function": "There is no function {word}.",
+    "word": "{word} is not understood here.",
+}
+
+
+def explained(message: str, sql: str, tables: Sequence[str]) -> QueryError:
+    """What DuckDB says as one sentence with the nearest name that there is."""
+    if any(word in message for word in _FORBIDDEN):
+        return QueryError("A question never touches files, settings or the network.", "Ask the tables alone.")
+    if message.startswith("Out of Memory"):
+        return QueryError("This needs more memory than a question may use.", "Narrow it, or add a LIMIT.")
+    for pattern, kind in _ABOUT:
+        found = pattern.search(message)
+        if found:
+            word = found[1]
+            names = {"table": list(tables), "column": _columns_near(sql)}.get(kind, [])
+            near = difflib.get_close_matches(word.lower(), names, 3, 0.6)
+            hint = f"Did you mean {' or '.join(near)}?" if near else ""
+            return QueryError(_PROBLEMS[kind].format(word=word), hint, word, _place(word, sql))
+    first = _LINE.split(message)[0].split("\n")[0]
+    problem = first.split(": ", 1)[-1].strip()
+    return QueryError(problem if problem.endswith((".", "!", "?")) else f"{problem}.")
+
+
+def _columns_near(sql: str) -> list[str]:
+    """The columns of the tables that a question names."""
+    words = set(re.findall(r"[a-z_]\w*", sql.lower()))
+    known = [name for name in (*row_tables(), *summaries()) if name in words]
+    found = [column.name for name in known for column in described(name)]
+    for name in words & VIEWS.keys():
+        found += VIEWS[name].columns
+    return sorted(set(found))
+
+
+def _place(word: str, sql: str) -> int:
+    """Where a word stands in the text, as a whole word; -1 where it does not."""
+    found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", sql, re.IGNORECASE)
+    return found.start() if found else -1
