@@ -11,7 +11,9 @@ import numpy as np
 
 from parsers.base import Source, parser
 from parsers.memory.data_pickle import NotData, read_data
-from parsers.memory.snapshot import DeviceHistory, History, memory_of
+from parsers.memory.event_runs import EventRuns
+from parsers.memory.history import History
+from parsers.memory.snapshot import DeviceHistory, memory_of
 from parsers.model import Counter, Device, Effect, Progress, Trace, TraceInput, UnknownFormat
 from parsers.model.builder import TraceBuilder
 from parsers.model.memory import BEFORE
@@ -114,7 +116,7 @@ def _decoded(source: Source, history: History, progress: Progress) -> Any:
     data = b"".join(parts)
     if _PICKLE.match(data):
         try:
-            return read_data(data, progress, history.taken)
+            return read_data(data, progress, EventRuns(history))
         except NotData as error:
             raise UnknownFormat(source.path, f"This pickle is not opened: {error}.", _HINT) from error
     try:

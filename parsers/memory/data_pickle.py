@@ -7,8 +7,8 @@ imported and nothing is called: a pickle is a list of instructions, and only tho
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from parsers.model import Progress
 
@@ -39,26 +39,52 @@ _unsigned8 = struct.Struct("<Q").unpack_from
 _double = struct.Struct(">d").unpack_from
 
 
-def read_data(
-    data: bytes, progress: Progress | None = None, made: Callable[[dict[Any, Any]], Any] = lambda whole: whole
-) -> Any:
-    """The value of a pickle. Raises ``NotData`` when it is more than data, damaged, or too large.
+class Rows(Protocol):
+    """Takes over dicts that are rows of a table, so that they need not be kept."""
 
-    ``made`` is handed every dict once it is filled, and may give something smaller to stand in its place.
-    """
+    def begin(self, data: bytes, memo: list[Any], progress: Progress) -> None:
+        """Called before anything is read; ``memo`` grows while it is."""
+
+    def made(self, whole: dict[Any, Any]) -> Any:
+        """What stands in the place of a dict that was filled: itself, or something smaller."""
+
+    def run(self, at: int) -> tuple[int, Sequence[Any]] | None:
+        """Take over several dicts at once, the first of which begins at ``at``, and fill the memo as they would.
+
+        Gives where they end and what stands in their places; None where they must be read one by one.
+        """
+
+
+class _AsTheyAre:
+    """Nothing is taken over."""
+
+    def begin(self, data: bytes, memo: list[Any], progress: Progress) -> None:
+        pass
+
+    def made(self, whole: dict[Any, Any]) -> Any:
+        return whole
+
+    def run(self, at: int) -> tuple[int, Sequence[Any]] | None:
+        return None
+
+
+def read_data(data: bytes, progress: Progress | None = None, rows: Rows | None = None) -> Any:
+    """The value of a pickle. Raises ``NotData`` when it is more than data, damaged, or too large."""
     try:
-        return _run(data, progress or Progress(), made)
+        return _run(data, progress or Progress(), rows or _AsTheyAre())
     except (IndexError, struct.error) as error:
         raise NotData("it ends in the middle") from error
     except (KeyError, TypeError) as error:
         raise NotData("it is damaged") from error
 
 
-def _run(data: bytes, progress: Progress, made: Callable[[dict[Any, Any]], Any]) -> Any:
+def _run(data: bytes, progress: Progress, rows: Rows) -> Any:
     at, containers, values, watch = 0, 0, 0, _STEPS
     stack: list[Any] = []
     below: list[list[Any]] = []  # the stacks that the open marks cover
     memo: list[Any] = []  # picklers number what they memoise from 0
+    rows.begin(data, memo, progress)
+    made = rows.made
     while True:
         watch -= 1
         if not watch:
@@ -90,6 +116,10 @@ def _run(data: bytes, progress: Progress, made: Callable[[dict[Any, Any]], Any])
             stack.append(data[at])
             at += 1
         elif code == 0x7D or code == 0x5D:  # EMPTY_DICT, EMPTY_LIST
+            if code == 0x7D and (taken := rows.run(at - 1)) is not None:
+                at, places = taken
+                stack.extend(places)
+                continue
             containers += 1
             if containers > MOST_CONTAINERS:
                 raise TooMuch(f"it holds more than {MOST_CONTAINERS:,} tables")

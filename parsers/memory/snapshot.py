@@ -7,15 +7,14 @@ their blocks, and for each device a history of ``alloc``, ``free_requested``, ``
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate, chain
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from parsers.memory.history import ALLOC, FREE, OOM, SEGMENT, UNSEGMENT, History, number
 from parsers.model.memory import (
     ACTIVE,
     AFTER,
@@ -25,7 +24,6 @@ from parsers.model.memory import (
     Allocations,
     Blocks,
     Failure,
-    Frame,
     Lives,
     Mark,
     Memory,
@@ -33,93 +31,12 @@ from parsers.model.memory import (
 
 I64 = npt.NDArray[np.int64]
 
-ALLOC, FREE, SEGMENT, UNSEGMENT, OOM, OTHER = range(6)
-_ACTIONS = {
-    "alloc": ALLOC,
-    "free_requested": FREE,  # torch counts memory as free from here on
-    "free": FREE,
-    "segment_alloc": SEGMENT,
-    "segment_map": SEGMENT,
-    "segment_free": UNSEGMENT,
-    "segment_unmap": UNSEGMENT,
-    "oom": OOM,
-}
 _STATES = {
     "active_allocated": ACTIVE,
     "active_pending_free": PENDING_FREE,
     "active_awaiting_free": PENDING_FREE,
 }
-_MOST = 1 << 62
 ROUNDING = 512  # bytes: what torch's allocator rounds to; the history states what was asked for
-
-
-@dataclass(slots=True)
-class History:
-    """Gathers the events of a snapshot as columns, while it is being read, and every stack once."""
-
-    action: array[int] = field(default_factory=lambda: array("B"))
-    address: array[int] = field(default_factory=lambda: array("q"))
-    size: array[int] = field(default_factory=lambda: array("q"))
-    time: array[int] = field(default_factory=lambda: array("q"))
-    free: array[int] = field(default_factory=lambda: array("q"))
-    stack: array[int] = field(default_factory=lambda: array("i"))
-    stacks: list[list[Any]] = field(default_factory=list)
-    _stack_numbers: dict[int, int] = field(default_factory=dict)
-
-    def taken(self, whole: dict[Any, Any]) -> Any:
-        """The row of an event in its place; any other dict as it is."""
-        if "action" not in whole or "frames" not in whole:
-            return whole
-        action = _ACTIONS.get(whole["action"], OTHER) if isinstance(whole["action"], str) else OTHER
-        self.action.append(action)
-        self.address.append(number(whole.get("addr", whole.get("address"))))
-        self.size.append(number(whole.get("size")))
-        self.time.append(number(whole.get("time_us"), -1))
-        self.free.append(number(whole.get("device_free"), -1))
-        self.stack.append(self.stack_of(whole["frames"]))
-        whole.clear()
-        return len(self.action) - 1
-
-    def stack_of(self, frames: Any) -> int:
-        """The number of a list of frames; -1 for none. A list that many events share is one stack."""
-        if not isinstance(frames, list) or not frames:
-            return -1
-        key = id(frames)  # kept alive by ``stacks``
-        found = self._stack_numbers.get(key)
-        if found is None:
-            found = self._stack_numbers[key] = len(self.stacks)
-            self.stacks.append(frames)
-        return found
-
-    def frames(self) -> tuple[tuple[Frame, ...], I64, npt.NDArray[np.int32]]:
-        """Every frame once, and the stacks as offsets and frame numbers."""
-        numbers: dict[int, int] = {}
-        known: dict[Frame, int] = {}
-
-        def numbered(stated: Any) -> int:
-            found = numbers.get(id(stated))
-            if found is None:
-                found = numbers[id(stated)] = known.setdefault(_frame(stated), len(known))
-            return found
-
-        flat = np.fromiter(map(numbered, chain.from_iterable(self.stacks)), np.int32)
-        offset = np.fromiter(accumulate(map(len, self.stacks), initial=0), np.int64)
-        return tuple(known), offset, flat
-
-
-def number(value: Any, otherwise: int = 0) -> int:
-    """A whole number as the file states it; ``otherwise`` where it is none that can be."""
-    if isinstance(value, int) and not isinstance(value, bool) and -_MOST < value < _MOST:
-        return value
-    return otherwise
-
-
-def _frame(stated: Any) -> Frame:
-    if not isinstance(stated, Mapping):
-        return Frame(str(stated)[:1000], "", 0)
-    return Frame(
-        str(stated.get("name", ""))[:1000], str(stated.get("filename", ""))[:1000], number(stated.get("line"))
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

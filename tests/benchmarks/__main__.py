@@ -10,6 +10,7 @@ from pathlib import Path
 
 SIZES = (100_000, 1_000_000, 5_000_000)
 DATABASE_SIZES = (1_000_000, 10_000_000)
+SNAPSHOT_SIZES = (100_000, 1_000_000)  # allocations
 MANY = 2_000_000  # of more events one round is enough: noise is a small part of it
 
 
@@ -29,6 +30,7 @@ def main() -> None:
         os.environ.update(HOME=name, XDG_CACHE_HOME=str(folder / "cache"))
         _measure_traces(options.events or SIZES, folder)
         _measure_databases(options.events or DATABASE_SIZES, folder)
+        _measure_snapshots(options.events or SNAPSHOT_SIZES, folder)
         _measure_windows(options.events or SIZES, options.events or DATABASE_SIZES, folder)
         if options.peers:
             from tests.benchmarks import peers
@@ -78,6 +80,23 @@ def _measure_databases(sizes: Sequence[int], folder: Path) -> None:
             flush=True,
         )
     print("floor: the same columns read with ADBC into numpy, nothing done with them\n")
+
+
+def _measure_snapshots(sizes: Sequence[int], folder: Path) -> None:
+    from tests.benchmarks.snapshots import measure
+
+    print("PyTorch memory snapshot")
+    print("allocations       size     floor     open  / floor  summary     frame")
+    for size in sizes:
+        taken = measure(size, folder)
+        print(
+            f"{size:>11,} {taken.bytes / 1e6:>7.0f} MB {taken.floor:>7.2f} s {taken.opening:>6.2f} s"
+            f" {taken.opening / taken.floor:>8.2f} {taken.summary:>6.2f} s {1000 * taken.frame:>6.2f} ms",
+            flush=True,
+        )
+    print(
+        "floor: the same file read by the standard library's pickle; frame: the stacked kinds of 1,920 columns\n"
+    )
 
 
 def _measure_windows(traces: Sequence[int], databases: Sequence[int], folder: Path) -> None:

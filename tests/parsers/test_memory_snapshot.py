@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 from parsers import open_trace
 from parsers.memory import data_pickle
 from parsers.memory.data_pickle import NotData, TooMuch, read_data
+from parsers.memory.event_runs import EventRuns
 from parsers.model import Cancelled, Progress, Trace, TraceError
 from parsers.model.memory import AFTER, BEFORE
 from parsers.stored import traces
+from tests.parsers.large_snapshots import write_snapshot
 from tests.parsers.snapshots import FORWARD, OWN, Snapshot
 
 MB = 1 << 20
@@ -133,6 +135,21 @@ def test_what_was_stored_is_read_back_whole(fixtures: Path, tmp_path: Path) -> N
     assert again.memory[0].words() == trace.memory[0].words()
     for name, column in trace.memory[0].columns().items():
         np.testing.assert_array_equal(again.memory[0].columns()[name], column, err_msg=name)
+
+
+def test_events_that_are_read_together_are_what_they_are_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_snapshot(tmp_path / "large.pickle", 1500)
+    together = open_trace([tmp_path / "large.pickle"]).memory[0]
+    runs = [0]
+    monkeypatch.setattr(EventRuns, "run", lambda self, at: runs.append(at))
+    one_by_one = open_trace([tmp_path / "large.pickle"]).memory[0]
+    assert len(runs) > 4000
+    assert len(together.allocations.start) == 1500
+    assert together.words() == one_by_one.words()
+    for name, column in one_by_one.columns().items():
+        np.testing.assert_array_equal(together.columns()[name], column, err_msg=name)
 
 
 PLAIN = st.recursive(

@@ -1,0 +1,285 @@
+"""Pickled events of a known layout, decoded many at a time: the same keys in the same order, and plain values.
+
+The instructions are those of ``data_pickle``. Whatever does not follow the layout to its last byte is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+U64 = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+
+OPENING = b"}\x94("  # EMPTY_DICT, MEMOIZE, MARK
+LONGEST_EVENT = 1 << 14  # bytes
+NUMBERS = ("addr", "address", "size", "time_us", "device_free")
+PLACEHOLDER = 0  # the object that stands in the memo for an event, to which nothing refers again
+
+_MOST_FRAMES = 1000  # of a stack
+_MEMOIZE, _MARK, _APPENDS, _APPEND, _SETITEMS = 0x94, 0x28, 0x65, 0x61, 0x75
+_GET, _LONG_GET, _LIST, _TEXT, _LONG, _INT, _BYTE, _PAIR = 0x68, 0x6A, 0x5D, 0x8C, 0x8A, 0x4A, 0x4B, 0x4D
+_WORD = 8  # bytes
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _lengths() -> I64:
+    """Bytes of a value by its instruction, where they are always the same; 0 for all others."""
+    table = np.zeros(256, np.int64)
+    for code, length in {_BYTE: 2, _PAIR: 3, _INT: 5, _GET: 2, _LONG_GET: 5, 0x47: 9}.items():
+        table[code] = length
+    table[[0x4E, 0x88, 0x89]] = 1  # None, True, False
+    return table
+
+
+_LENGTH = _lengths()
+_IS_NUMBER = np.isin(np.arange(256), (_BYTE, _PAIR, _INT, _LONG))
+_KEPT = np.array([(1 << 8 * min(max(length - 1, 0), 4)) - 1 for length in _LENGTH.tolist()], np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The keys of an event, and for each the instruction that names it."""
+
+    keys: tuple[str, ...]
+    references: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bytes:
+    """A pickle, its bytes as an array, and the little-endian word that begins at each byte."""
+
+    data: bytes
+    each: U8
+    word: U64
+
+    @staticmethod
+    def of(data: bytes) -> Bytes:
+        """Views of the same memory."""
+        words = max(len(data) - _WORD, 0)
+        return Bytes(data, np.frombuffer(data, np.uint8), np.ndarray((words,), "<u8", data, 0, (1,)))
+
+
+@dataclass(slots=True, eq=False)
+class Objects:
+    """Texts, and lists of references as they are written, each once: what events leave in the memo."""
+
+    written: list[bytes] = field(default_factory=lambda: [b""])
+    is_text: list[bool] = field(default_factory=lambda: [False])
+    _numbers: dict[tuple[bool, bytes], int] = field(default_factory=dict)
+
+    def number(self, written: bytes, is_text: bool) -> int:
+        """The number of an object."""
+        found = self._numbers.get((is_text, written))
+        if found is None:
+            found = self._numbers[is_text, written] = len(self.written)
+            self.written.append(written)
+            self.is_text.append(is_text)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """Decoded events in the order of the file.
+
+    ``number`` holds the columns of ``NUMBERS`` (-1 where a key is missing), ``action`` and ``frames`` what they refer
+    to in the memo; where frames are stated in place, ``frames`` is -1 and ``stack`` the number of the list among the
+    objects. ``memo`` has a row for each event: the objects that it memoises, in order, -1 for none.
+    """
+
+    start: I64
+    end: I64
+    number: dict[str, I64]
+    action: I64
+    frames: I64
+    stack: I64
+    memo: I64
+
+    def chosen(self, which: npt.NDArray[Any] | slice) -> Events:
+        """Some of them, in another order."""
+        return Events(
+            self.start[which],
+            self.end[which],
+            {name: column[which] for name, column in self.number.items()},
+            self.action[which],
+            self.frames[which],
+            self.stack[which],
+            self.memo[which],
+        )
+
+    @staticmethod
+    def joined(parts: list[Events]) -> Events:
+        """All of them by their places in the file."""
+        if len(parts) == 1:
+            return parts[0]
+        width = max(part.memo.shape[1] for part in parts)
+        wide = [
+            np.pad(part.memo, ((0, 0), (0, width - part.memo.shape[1])), constant_values=-1) for part in parts
+        ]
+        together = Events(
+            np.concatenate([part.start for part in parts]),
+            np.concatenate([part.end for part in parts]),
+            {name: np.concatenate([part.number[name] for part in parts]) for name in NUMBERS},
+            np.concatenate([part.action for part in parts]),
+            np.concatenate([part.frames for part in parts]),
+            np.concatenate([part.stack for part in parts]),
+            np.concatenate(wide),
+        )
+        return together.chosen(np.argsort(together.start))
+
+
+def decoded(source: Bytes, starts: I64, layout: Layout, objects: Objects) -> tuple[Events, Mask]:
+    """The events of a layout that begin at some of ``starts``, and at which of them."""
+    count = len(starts)
+    number = {name: np.full(count, -1, np.int64) for name in NUMBERS}
+    action, frames, stack = (np.full(count, -1, np.int64) for _ in range(3))
+    memo = np.full((count, 1 + len(layout.keys)), -1, np.int64)
+    memo[:, 0] = PLACEHOLDER
+    which = np.flatnonzero(starts + LONGEST_EVENT < len(source.data))
+    at = starts[which] + len(OPENING)
+    for place, (key, reference) in enumerate(zip(layout.keys, layout.references, strict=True), 1):
+        good = _begins(source.word[at], reference) & (at < starts[which] + LONGEST_EVENT // 2)
+        which, at = which[good], at[good] + len(reference)
+        value = _values(source, at, objects, key in (*NUMBERS, "action", "frames"))
+        good = value.length > 0
+        if key in NUMBERS:
+            good &= value.is_number
+            number[key][which] = value.number
+        elif key == "action":
+            good &= value.is_reference
+            action[which] = value.number
+        elif key == "frames":
+            good &= value.is_reference | value.is_list
+            frames[which] = np.where(value.is_reference, value.number, -1)
+            stack[which] = np.where(value.is_list, value.memoised, -1)
+        memo[which, place] = value.memoised
+        which, at = which[good], at[good] + value.length[good]
+    closed = source.each[at] == _SETITEMS
+    which, at = which[closed], at[closed]
+    whole = np.zeros(count, bool)
+    whole[which] = True
+    end = np.zeros(count, np.int64)
+    end[which] = at + 1
+    return Events(starts, end, number, action, frames, stack, memo).chosen(which), whole
+
+
+def openings(source: Bytes, layouts: Sequence[Layout], first: int, until: int) -> I64:
+    """Where events of these layouts may begin between two places, ascending."""
+    word = source.word[first:until]
+    found = np.zeros(len(word), bool)
+    for opening in {(OPENING + layout.references[0])[:_WORD] for layout in layouts}:
+        found |= _begins(word, opening)
+    return np.flatnonzero(found) + first
+
+
+def _begins(word: U64, wanted: bytes) -> Mask:
+    """Which words begin with at most eight bytes."""
+    kept = np.uint64((1 << 8 * len(wanted)) - 1)
+    begins: Mask = (word if len(wanted) == _WORD else word & kept) == np.uint64(
+        int.from_bytes(wanted, "little")
+    )
+    return begins
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Values:
+    """Values at some places: bytes that each takes (0: none that is known), and what it states."""
+
+    length: I64
+    is_number: Mask
+    is_reference: Mask
+    is_list: Mask
+    number: I64  # or the memo's number
+    memoised: I64  # the number of the object that goes to the memo, -1: none
+
+
+def _values(source: Bytes, at: I64, objects: Objects, wanted: bool) -> _Values:
+    """What stands at some places; numbers are told where they are ``wanted``."""
+    code = source.each[at]
+    length = _LENGTH[code]
+    long = np.flatnonzero(code == _LONG)
+    width = source.each[at[long] + 1].astype(np.int64)
+    length[long] = np.where((width > 0) & (width <= _WORD), 2 + width, 0)
+    number = _integers(source, at, code, length) if wanted else length
+    memoised = np.full(len(at), -1, np.int64)
+    texts, lists = np.flatnonzero(code == _TEXT), np.flatnonzero(code == _LIST)
+    if len(texts):
+        length[texts], memoised[texts] = _texts(source, at[texts], objects)
+    if len(lists):
+        length[lists], memoised[lists] = _lists(source, at[lists], objects)
+    return _Values(
+        length,
+        _IS_NUMBER[code] & (length > 0),
+        (code == _GET) | (code == _LONG_GET),
+        (code == _LIST) & (length > 0),
+        number,
+        memoised,
+    )
+
+
+def _integers(source: Bytes, at: I64, code: U8, length: I64) -> I64:
+    """What numbers and references of known length state."""
+    number = (source.word[at + 1] & _KEPT[code]).view(np.int64)
+    signed = np.flatnonzero(code == _INT)
+    number[signed] = number[signed] << 32 >> 32
+    long = np.flatnonzero((code == _LONG) & (length > 0))
+    unused = 64 - 8 * (length[long] - 2)
+    number[long] = source.word[at[long] + 2].view(np.int64) << unused >> unused
+    return number
+
+
+def _texts(source: Bytes, at: I64, objects: Objects) -> tuple[I64, I64]:
+    """Lengths, 0 where a text is not memoised, and the texts' numbers."""
+    size = source.each[at + 1].astype(np.int64)
+    number = np.full(len(at), -1, np.int64)
+    for each in np.unique(size).tolist():
+        mine = np.flatnonzero(size == each)
+        if each <= _WORD:
+            kept = np.uint64((1 << 8 * each) - 1)
+            _, first, place = np.unique(
+                source.word[at[mine] + 2] & kept, return_index=True, return_inverse=True
+            )
+        else:
+            first = place = np.arange(len(mine))
+        begins = at[mine[first]] + 2
+        held = [objects.number(source.data[begin : begin + each], True) for begin in begins.tolist()]
+        number[mine] = np.array(held, np.int64)[place]
+    return np.where(source.each[at + 2 + size] == _MEMOIZE, size + 3, 0), number
+
+
+def _lists(source: Bytes, at: I64, objects: Objects) -> tuple[I64, I64]:
+    """Lengths, 0 where a list is not one of references alone, and the lists' numbers."""
+    begin = at + 2
+    code = source.each[begin]
+    several = code == _MARK
+    step = np.where(several, 1, _LENGTH[code])
+    single = ((code == _GET) | (code == _LONG_GET)) & (source.each[begin + step] == _APPEND)
+    begin = begin + several
+    end, mixed = begin.copy(), np.zeros(len(at), np.uint64)
+    open_ones = np.flatnonzero(several | single)
+    for _ in range(_MOST_FRAMES):
+        code = source.each[end[open_ones]]
+        going_on = (code == _GET) | (code == _LONG_GET)
+        open_ones, code = open_ones[going_on], code[going_on]
+        if not len(open_ones):
+            break
+        word = source.word[end[open_ones] + 1]
+        reference = np.where(code == _GET, word & np.uint64(0xFF), word & np.uint64(0xFFFFFFFF))
+        before = mixed[open_ones] ^ (mixed[open_ones] >> np.uint64(29))
+        mixed[open_ones] = (before + reference + np.uint64(1)) * _PRIME
+        end[open_ones] += _LENGTH[code]
+    closed = np.where(several, source.each[end] == _APPENDS, single & (source.each[end] == _APPEND))
+    filled = several | single
+    good = (source.each[at + 1] == _MEMOIZE) & (closed | ~filled)
+    _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
+    held = [
+        objects.number(source.data[low:high], False)
+        for low, high in zip(begin[first].tolist(), end[first].tolist(), strict=True)
+    ]
+    return np.where(good, end + filled - at, 0), np.array(held, np.int64)[place]

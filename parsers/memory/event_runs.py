@@ -1,0 +1,164 @@
+"""Runs of events of a pickled history, taken over as columns: neighbours that are laid out alike are read together.
+
+Once an event was read instruction by instruction its layout is known, and others like it are found and decoded by a few
+operations on arrays. What is not exactly of a known layout is left to the reader of single instructions, so that a
+run never holds anything which that one would have refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.memory.event_layouts import Bytes, Events, Layout, Objects, decoded, openings
+from parsers.memory.history import History
+from parsers.model import Progress
+
+I64 = npt.NDArray[np.int64]
+
+_WINDOW = 1 << 20  # bytes whose events are decoded at once
+_MOST_LAYOUTS = 8
+_GET, _LONG_GET = 0x68, 0x6A
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Window:
+    """The events between two places of the file; ``runs``: where one starts, its first event and the one after it."""
+
+    first: int
+    until: int
+    events: Events
+    runs: dict[int, tuple[int, int]]
+
+
+@dataclass(slots=True, eq=False)
+class EventRuns:
+    """Takes the events of one pickle over into a history."""
+
+    history: History
+    _layouts: list[Layout] = field(default_factory=list)
+    _objects: Objects = field(default_factory=Objects)
+    _values: list[Any] = field(default_factory=list)  # of the objects; None: not looked up yet
+    _stacks: list[int] = field(default_factory=list)  # of the objects that are lists
+    _window: _Window | None = None
+    _source: Bytes = field(default_factory=lambda: Bytes.of(b""))
+    _memo: list[Any] = field(default_factory=list)
+    _progress: Progress = field(default_factory=Progress)
+
+    def begin(self, data: bytes, memo: list[Any], progress: Progress) -> None:
+        """Learn which pickle is read, and where its reader keeps what was memoised."""
+        self._source, self._memo, self._progress = Bytes.of(data), memo, progress
+
+    def made(self, whole: dict[Any, Any]) -> Any:
+        """The number of an event that was read by itself, whose layout is then known; any other dict as it is."""
+        if "action" not in whole or "frames" not in whole:
+            return whole
+        keys = tuple(whole)
+        if len(self._layouts) < _MOST_LAYOUTS and all(each.keys != keys for each in self._layouts):
+            self._learn(keys)
+        return self.history.taken(whole)
+
+    def run(self, at: int) -> tuple[int, range] | None:
+        """Where the run that begins at a place ends, and the numbers of its events; None where none begins."""
+        if not self._layouts:
+            return None
+        window = self._window
+        if window is None or not window.first <= at < window.until:
+            window = self._window = self._opened(at)
+        found = window.runs.get(at)
+        if found is None:
+            return None
+        events = window.events.chosen(slice(*found))
+        self._memoise(events.memo)
+        stack = np.full(len(events.start), -1, np.int64)
+        stated, elsewhere = events.stack >= 0, events.frames >= 0
+        stack[stated] = np.array(self._stacks, np.int64)[events.stack[stated]]
+        stack[elsewhere] = self._of_memo(events.frames[elsewhere], self.history.stack_of)
+        numbers = self.history.extend(
+            self._of_memo(events.action, self.history.action_of),
+            np.where(events.number["addr"] >= 0, events.number["addr"], events.number["address"]),
+            events.number["size"],
+            events.number["time_us"],
+            events.number["device_free"],
+            stack,
+        )
+        return int(events.end[-1]), numbers
+
+    def _memoise(self, objects: I64) -> None:
+        """What events leave in the memo; lists of references are looked up when they are first met."""
+        flat = objects.ravel()
+        flat = flat[flat >= 0]
+        for _ in range(len(self._values), len(self._objects.written)):
+            self._values.append(None)
+            self._stacks.append(-1)
+        distinct, first = np.unique(flat, return_index=True)
+        for each in distinct[np.argsort(first)].tolist():  # numbered as if they were read one by one
+            if self._values[each] is None:
+                self._look_up(each)
+        self._memo.extend([self._values[each] for each in flat.tolist()])
+
+    def _look_up(self, number: int) -> None:
+        written = self._objects.written[number]
+        if self._objects.is_text[number]:
+            self._values[number] = written.decode("utf-8", "replace")
+        elif not number:
+            self._values[number] = {}
+        else:
+            listed = [self._memo[each] for each in _references(written)]
+            self._values[number] = listed
+            self._stacks[number] = self.history.stack_of(listed)
+
+    def _of_memo(self, references: I64, judge: Callable[[Any], int]) -> I64:
+        distinct, place = np.unique(references, return_inverse=True)
+        return np.array([judge(self._memo[each]) for each in distinct.tolist()], np.int64)[place]
+
+    def _learn(self, keys: tuple[Any, ...]) -> None:
+        numbers = {id(value): number for number, value in enumerate(self._memo) if type(value) is str}
+        if all(id(key) in numbers for key in keys):
+            self._layouts.append(Layout(keys, tuple(_reference(numbers[id(key)]) for key in keys)))
+            self._window = None
+
+    def _opened(self, at: int) -> _Window:
+        data = self._source.data
+        self._progress.step(at / len(data), "reading the snapshot")
+        until = min(at + _WINDOW, len(data))
+        starts = openings(self._source, self._layouts, at, until)
+        parts = []
+        for layout in self._layouts:
+            part, whole = decoded(self._source, starts, layout, self._objects)
+            parts.append(part)
+            starts = starts[~whole]
+        events = Events.joined(parts)
+        return _Window(at, until, events, _runs(events))
+
+
+def _runs(events: Events) -> dict[int, tuple[int, int]]:
+    """Stretches of events that follow one another directly, by where they start."""
+    if not len(events.start):
+        return {}
+    begins = np.flatnonzero(np.append(True, events.end[:-1] != events.start[1:]))
+    ends = np.append(begins[1:], len(events.start))
+    return dict(
+        zip(events.start[begins].tolist(), zip(begins.tolist(), ends.tolist(), strict=True), strict=True)
+    )
+
+
+def _reference(number: int) -> bytes:
+    """The instruction that fetches what was memoised as a number."""
+    if number < 256:
+        return bytes((_GET, number))
+    return bytes((_LONG_GET,)) + number.to_bytes(4, "little")
+
+
+def _references(written: bytes) -> list[int]:
+    """The memo's numbers that a sequence of fetching instructions names."""
+    found, at = [], 0
+    while at < len(written):
+        size = 1 if written[at] == _GET else 4
+        found.append(int.from_bytes(written[at + 1 : at + 1 + size], "little"))
+        at += 1 + size
+    return found

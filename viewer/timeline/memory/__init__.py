@@ -1,0 +1,1 @@
+"""The lane that says what fills the memory of a GPU: its kinds stacked over time, and how they are painted."""

@@ -1,0 +1,134 @@
+"""What fills the memory of a GPU, stacked by kind in pixel columns: no peak is lost, however much a column holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Counter
+from rules.memory.account import DeviceMemory
+from rules.memory.kinds import KINDS, Kind
+from viewer.timeline.geometry.scale import Scale
+
+I64 = npt.NDArray[np.int64]
+
+FROM_BELOW = (
+    Kind.OLDER,
+    Kind.PARAMETERS,
+    Kind.OPTIMIZER,
+    Kind.COMMUNICATION,
+    Kind.UNKNOWN,
+    Kind.INPUTS,
+    Kind.GRADIENTS,
+    Kind.ACTIVATIONS,
+    Kind.TEMPORARIES,
+)  # what stays for long, then what comes and goes
+HIGH = 0.8  # of the peak: what rises above it again is another peak
+_TOP = 1.08  # of the most that is drawn
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackColumns:
+    """``moment`` of each column at which most was held in it (ns); bytes of each kind then, and what was reserved."""
+
+    moment: I64
+    held: I64  # kinds x columns, in the order of ``MemoryStack.kinds``
+    reserved: I64 | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryStack:
+    """One GPU: the kinds that occur from below, and for each when it changes (ns) and what it holds from then on."""
+
+    kinds: tuple[Kind, ...]
+    times: tuple[I64, ...]
+    levels: tuple[I64, ...]
+    time: I64
+    held: I64
+    reserved: tuple[I64, I64] | None
+    failures: tuple[int, ...]
+
+    @staticmethod
+    def of(account: DeviceMemory, reserved: Counter | None) -> MemoryStack:
+        """From the account of a device; ``reserved`` is what its allocator had from the driver."""
+        kinds, times, levels = [], [], []
+        for kind in FROM_BELOW:
+            mine = account.mine & (account.kind == KINDS.index(kind))
+            if mine.any():
+                time, held = account.memory.held_of(mine)
+                kinds.append(kind)
+                times.append(time)
+                levels.append(np.append(0, held))
+        drawn = None
+        if reserved is not None and len(reserved.time):
+            drawn = reserved.time, np.append(0, reserved.value).astype(np.int64)
+        failed = [each.time for each in account.memory.failures if each.device == account.device]
+        return MemoryStack(
+            tuple(kinds), tuple(times), tuple(levels), account.time, account.held, drawn, tuple(failed)
+        )
+
+    @property
+    def top(self) -> float:
+        """Bytes at the upper edge of what is drawn."""
+        most = int(self.held.max()) if len(self.held) else 0
+        return _TOP * max(most, int(self.reserved[1].max()) if self.reserved is not None else 0, 1)
+
+    def at(self, when: int) -> dict[Kind, int]:
+        """Bytes of each kind at a moment, from below."""
+        return {
+            kind: int(level[np.searchsorted(time, when, side="right")])
+            for kind, time, level in zip(self.kinds, self.times, self.levels, strict=True)
+        }
+
+    def columns(self, scale: Scale) -> StackColumns:
+        """What the pixel columns of a view show."""
+        edges = np.ceil(scale.t0 + np.arange(int(scale.width) + 1) * scale.ns_per_pixel).astype(np.int64)
+        moment = self._fullest(edges)
+        held = np.stack(
+            [
+                level[np.searchsorted(time, moment, side="right")]
+                for time, level in zip(self.times, self.levels, strict=True)
+            ]
+            or [np.zeros(len(moment), np.int64)]
+        )
+        if self.reserved is None:
+            return StackColumns(moment, held, None)
+        time, level = self.reserved
+        return StackColumns(moment, held, level[np.searchsorted(time, moment, side="right")])
+
+    def _fullest(self, edges: I64) -> I64:
+        """Of each column the moment at which most was held in it; its first one where nothing changes."""
+        until = np.searchsorted(self.time, edges, side="left")
+        moment = edges[:-1].copy()
+        busy = np.flatnonzero(until[1:] > until[:-1])
+        if not len(busy):
+            return moment
+        low, high = int(until[busy[0]]), int(until[busy[-1] + 1])
+        held = self.held[low:high]
+        bits = max(high - low, 1).bit_length()
+        fine = max(int(held.max()).bit_length() + bits - 62, 0)
+        # The largest of these is the largest level with its place behind it; equal levels give the last place.
+        ranked = held >> fine << bits | np.arange(high - low)
+        spans = np.column_stack((until[busy], np.minimum(until[busy + 1], high))).ravel() - low
+        best = np.maximum.reduceat(np.append(ranked, 0), spans)[::2] & ((1 << bits) - 1)
+        before = self.held[np.maximum(until[busy] - 1, 0)]
+        rises = (until[busy] == 0) | (self.held[best + low] >= before)
+        moment[busy] = np.where(rises, self.time[best + low], moment[busy])
+        return moment
+
+    def peaks(self) -> I64:
+        """When memory was fullest, each time that it rose above ``HIGH`` of the peak; ascending, ns."""
+        if not len(self.held):
+            return np.zeros(0, np.int64)
+        high = self.held >= HIGH * int(self.held.max())
+        begins = np.flatnonzero(high & ~np.append(False, high[:-1]))
+        ends = np.append(begins[1:], len(high))
+        return np.array(
+            [
+                self.time[low + int(self.held[low:end].argmax())]
+                for low, end in zip(begins.tolist(), ends.tolist(), strict=True)
+            ],
+            np.int64,
+        )
