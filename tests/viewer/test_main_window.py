@@ -365,9 +365,11 @@ def test_preferences_take_effect_when_accepted(window: MainWindow, qtbot: QtBot)
     qtbot.addWidget(dialog)
     dialog.theme.setCurrentIndex(dialog.theme.findData("light"))
     dialog.first_view.setCurrentIndex(dialog.first_view.findData("all"))
+    dialog.wheel.setCurrentIndex(dialog.wheel.findData("perfetto"))
     dialog.reject()
     assert Preferences().first_view == "worst"
     dialog.accept()
+    assert Preferences().wheel == "perfetto"
     assert Preferences().theme == "light"
     assert Preferences().first_view == "all"
 

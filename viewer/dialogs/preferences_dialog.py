@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from rules.thresholds import Thresholds
 from viewer.dialogs.threshold_form import ThresholdForm
-from viewer.kept.preferences import COLOR_MODES, FIRST_VIEWS, HIGHEST_PRICE, THEMES, Preferences
+from viewer.kept.preferences import COLOR_MODES, FIRST_VIEWS, HIGHEST_PRICE, THEMES, WHEELS, Preferences
 
 DIALOG_SIZE: Final = (640, 560)
 
@@ -34,6 +34,7 @@ class PreferencesDialog(QDialog):
         self.theme = _choice(THEMES, preferences.theme)
         self.color_mode = _choice(COLOR_MODES, preferences.color_mode)
         self.first_view = _choice(FIRST_VIEWS, preferences.first_view)
+        self.wheel = _choice(WHEELS, preferences.wheel)
         self.animate = QCheckBox("Fly to places instead of jumping")
         self.animate.setChecked(preferences.animate)
         self.keep_recent = QCheckBox("Remember opened files")
@@ -52,6 +53,7 @@ class PreferencesDialog(QDialog):
         form.addRow("Theme", self.theme)
         form.addRow("Colours tell", self.color_mode)
         form.addRow("After loading, show", self.first_view)
+        form.addRow("The wheel", self.wheel)
         form.addRow("Motion", self.animate)
         form.addRow("Recent files", self.keep_recent)
         form.addRow("", forget)
@@ -82,6 +84,7 @@ class PreferencesDialog(QDialog):
         chosen.theme = str(self.theme.currentData())
         chosen.color_mode = str(self.color_mode.currentData())
         chosen.first_view = str(self.first_view.currentData())
+        chosen.wheel = str(self.wheel.currentData())
         chosen.animate = self.animate.isChecked()
         chosen.keep_recent = self.keep_recent.isChecked()
         chosen.cost_per_hour = self.price.value() or None

@@ -21,7 +21,10 @@ from viewer.look.labels import Label
 TIMELINE_KEYS = (
     ("W  S", "zoom in, out at the cursor"),
     ("A  D", "move left, right"),
-    ("Wheel", "zoom at the cursor; with Shift move; over the names scroll the lanes"),
+    (
+        "Wheel",
+        "zoom at the cursor; with Shift move; over the names or with Alt scroll the lanes; preferences have other habits",
+    ),
     ("Drag", "select an area; on the ruler: measure"),
     ("Shift+drag", "move; also with the middle button"),
     (

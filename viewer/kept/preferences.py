@@ -18,6 +18,11 @@ COLOR_MODES: Final = {
     "duration": "Duration",
 }
 HIGHEST_PRICE: Final = 1e6  # of a GPU-hour; more is a slip
+WHEELS: Final = {
+    "maps": "It zooms, as on a map",
+    "perfetto": "It scrolls; Ctrl zooms, as in Perfetto and Nsight Systems",
+    "chrome": "It scrolls; Alt zooms, as in Chrome's tracing",
+}
 FIRST_VIEWS: Final = {"worst": "The worst place", "step": "One step", "all": "The whole run"}
 
 
@@ -62,6 +67,15 @@ class Preferences:
     @first_view.setter
     def first_view(self, value: str) -> None:
         self._settings.setValue("first_view", value)
+
+    @property
+    def wheel(self) -> str:
+        """The habit of the wheel on the timeline: "maps", "perfetto" or "chrome"."""
+        return self._choice("wheel", WHEELS, "maps")
+
+    @wheel.setter
+    def wheel(self, value: str) -> None:
+        self._settings.setValue("wheel", value)
 
     @property
     def animate(self) -> bool:

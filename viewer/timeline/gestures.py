@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
+
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
 
@@ -18,6 +21,38 @@ EDGE = 4
 ZOOM_NOTCH = 0.8
 PAN_NOTCH = 0.12  # of the width
 SCROLL_NOTCH = 60
+
+
+class WheelAct(Enum):
+    """What one notch of the wheel does."""
+
+    ZOOM = 0
+    MOVE = 1
+    SCROLL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class WheelHabit:
+    """What the wheel does alone and with a key held."""
+
+    alone: WheelAct
+    control: WheelAct
+    shift: WheelAct
+    alt: WheelAct
+
+    def act(self, modifiers: Qt.KeyboardModifier) -> WheelAct:
+        if modifiers & Qt.KeyboardModifier.ControlModifier:
+            return self.control
+        if modifiers & Qt.KeyboardModifier.ShiftModifier:
+            return self.shift
+        return self.alt if modifiers & Qt.KeyboardModifier.AltModifier else self.alone
+
+
+WHEEL_HABITS = {
+    "maps": WheelHabit(WheelAct.ZOOM, WheelAct.ZOOM, WheelAct.MOVE, WheelAct.SCROLL),
+    "perfetto": WheelHabit(WheelAct.SCROLL, WheelAct.ZOOM, WheelAct.MOVE, WheelAct.SCROLL),
+    "chrome": WheelHabit(WheelAct.SCROLL, WheelAct.SCROLL, WheelAct.MOVE, WheelAct.ZOOM),
+}
 
 
 class Gestures(QObject):
@@ -38,6 +73,7 @@ class Gestures(QObject):
         self._resting.setInterval(DELAY_MS)
         self._resting.timeout.connect(self._on_rest)
         self._at = QPointF()
+        self.wheel_habit = WHEEL_HABITS["maps"]
         canvas.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -175,19 +211,26 @@ class Gestures(QObject):
         at, modifiers = event.position(), event.modifiers()
         across, along = event.angleDelta().x() / 120, event.angleDelta().y() / 120
         touchpad = not event.pixelDelta().isNull()
-        if at.x() < NAMES_WIDTH or modifiers & Qt.KeyboardModifier.AltModifier:
-            self._canvas.scroll_to(self._canvas.offset - round((along or across) * SCROLL_NOTCH))
-        elif modifiers & Qt.KeyboardModifier.ShiftModifier:
-            self._pan_notches(along or across)
-        elif touchpad and not modifiers & Qt.KeyboardModifier.ControlModifier:
+        act = self.wheel_habit.act(modifiers)
+        held_alt = modifiers & Qt.KeyboardModifier.AltModifier  # then Qt calls every turn one to the side
+        to_the_side = across and not along and not held_alt
+        if at.x() < NAMES_WIDTH:
+            self._scroll_notches(along or across)
+        elif touchpad and modifiers == Qt.KeyboardModifier.NoModifier:
             self._state.pan(-event.pixelDelta().x())
             self._canvas.scroll_to(self._canvas.offset - event.pixelDelta().y())
-        elif along:
-            self._state.zoom(at.x() - NAMES_WIDTH, ZOOM_NOTCH**along, animate=abs(along) >= 1)
-        elif across:
-            self._pan_notches(across)
+        elif act is WheelAct.MOVE or to_the_side:
+            self._pan_notches(along or across)
+        elif act is WheelAct.SCROLL:
+            self._scroll_notches(along or across)
+        else:
+            notches = along or across
+            self._state.zoom(at.x() - NAMES_WIDTH, ZOOM_NOTCH**notches, animate=abs(notches) >= 1)
         event.accept()
         return True
+
+    def _scroll_notches(self, notches: float) -> None:
+        self._canvas.scroll_to(self._canvas.offset - round(notches * SCROLL_NOTCH))
 
     def _pan_notches(self, notches: float) -> None:
         self._state.pan(-round(notches * PAN_NOTCH * self._state.scale.width), animate=abs(notches) >= 1)

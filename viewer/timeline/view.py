@@ -20,7 +20,7 @@ from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, drawing_index
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.scale import Scale
-from viewer.timeline.gestures import Gestures
+from viewer.timeline.gestures import WHEEL_HABITS, Gestures
 from viewer.timeline.lane_commands import LaneCommands
 from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
@@ -204,6 +204,10 @@ class TimelineView(QWidget):
     def set_animated(self, animated: bool) -> None:
         """Whether zooming and flying take a moment."""
         self.state.animated = animated
+
+    def set_wheel(self, habit: str) -> None:
+        """What the wheel does with which key held: a key of ``WHEEL_HABITS``."""
+        self.gestures.wheel_habit = WHEEL_HABITS[habit]
 
     # Selection and marks
 

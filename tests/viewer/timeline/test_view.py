@@ -94,6 +94,32 @@ def test_the_wheel_over_the_names_scrolls_the_lanes(view: TimelineView) -> None:
     assert view.canvas.offset > 0
 
 
+@pytest.mark.parametrize(
+    ("habit", "alone", "with_control", "with_alt"),
+    [
+        ("maps", "zooms", "zooms", "scrolls"),
+        ("perfetto", "scrolls", "zooms", "scrolls"),
+        ("chrome", "scrolls", "scrolls", "zooms"),
+    ],
+)
+def test_the_wheel_follows_the_habit_one_chose(
+    view: TimelineView, habit: str, alone: str, with_control: str, with_alt: str
+) -> None:
+    view.resize(1000, 260)
+    QApplication.processEvents()
+    view.set_wheel(habit)
+    keys = (NONE, Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.AltModifier)
+    for key, does in zip(keys, (alone, with_control, with_alt), strict=True):
+        view.show_interval(10 * MS, 14 * MS)
+        view.canvas.scroll_to(0)
+        wheel(view.canvas, at(view, 12), -1, key)
+        assert (span(view) > 4.1 * MS) == (does == "zooms"), key
+        assert (view.canvas.offset > 0) == (does == "scrolls"), key
+        view.canvas.scroll_to(0)
+        wheel(view.canvas, at(view, 12), -1, SHIFT)
+        assert view.canvas.offset == 0
+
+
 def test_two_fingers_on_a_touchpad_scroll_and_pan(view: TimelineView) -> None:
     view.show_interval(10 * MS, 14 * MS)
     wheel(view.canvas, at(view, 12), 0.1, NONE, QPoint(-50, 0))
