@@ -180,10 +180,51 @@ def test_zooming_and_moving_without_a_pause_is_one_view_to_go_back_from(window: 
         wheel(timeline.canvas, at(timeline, 30), notches)
     QTest.keyClicks(timeline, "wwd")
     there = timeline.visible_interval
-    press(window, "Ctrl+Z")
+    press(window, "Alt+Left")
     assert timeline.visible_interval == before
-    press(window, "Ctrl+Shift+Z")
+    press(window, "Alt+Right")
     assert timeline.visible_interval == there
+
+
+def test_a_selection_belongs_to_the_place_one_goes_back_to(window: MainWindow) -> None:
+    timeline, trace = window.timeline, window.document.trace
+    assert trace is not None
+    timeline.fit_all()
+    QApplication.processEvents()
+    first, second = kernel(trace, 0), kernel(trace, 5)
+    timeline.select_event(first)
+    QApplication.processEvents()
+    seen = timeline.visible_interval
+    timeline.select_event(second)  # selects and flies: one step back
+    QApplication.processEvents()
+    press(window, "Alt+Left")
+    assert (timeline.state.selected, timeline.visible_interval) == (first, seen)
+    assert window.document.selected_event == first
+    press(window, "Alt+Left")
+    assert timeline.state.selected == -1
+    press(window, "Alt+Right")
+    press(window, "Alt+Right")
+    assert timeline.state.selected == second
+
+
+def test_what_was_done_to_the_lanes_is_undone(window: MainWindow) -> None:
+    timeline = window.timeline
+    lanes, names = timeline.lane_commands, [each.track.key for each in timeline.state.layout.scrolled]
+    lane = next(each for each in timeline.state.layout.scrolled if not each.track.is_heading)
+    lanes.hide(lane)
+    lanes.resize(lane, 80)
+    lanes.resize(lane, 90)
+    timeline.set_lane_filter("stream")
+    timeline.set_lane_filter("stream:7")
+    filtered = timeline.state.layout
+    for key, found in (("Ctrl+Z", ""), ("Ctrl+Shift+Z", "stream:7"), ("Ctrl+Z", "")):
+        press(window, key)
+        assert timeline.state.filter == timeline.filter_bar.field.text() == found
+    assert timeline.state.layout != filtered
+    press(window, "Ctrl+Z")
+    assert lane.track.key not in timeline.state.arrangement.heights
+    press(window, "Ctrl+Z")
+    assert [each.track.key for each in timeline.state.layout.scrolled] == names
 
 
 def test_after_a_pause_zooming_is_another_view(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ TIMELINE_KEYS = (
     ("A  D", "move left, right"),
     (
         "Wheel",
-        "zoom at the cursor; with Shift move; over the names or with Alt scroll the lanes; preferences have other habits",
+        "zoom at the cursor; with Shift move; over the names scroll the lanes; other habits: preferences",
     ),
     ("Drag", "select an area; on the ruler: measure"),
     ("Shift+drag", "move; also with the middle button"),

@@ -9,15 +9,16 @@ from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QToolButton, QWidget
 from viewer.look import theme
 from viewer.look.labels import Label
 from viewer.timeline.geometry.lane_filter import EXAMPLE
+from viewer.timeline.lane_history import LaneHistory
 from viewer.timeline.state import TimelineState
 
 
 class FilterBar(QWidget):
     """Hidden while all lanes are shown and nobody types."""
 
-    def __init__(self, state: TimelineState) -> None:
+    def __init__(self, state: TimelineState, history: LaneHistory) -> None:
         super().__init__()
-        self._state = state
+        self._state, self._history = state, history
         self.field = QLineEdit()
         self.field.setPlaceholderText(EXAMPLE)
         self.field.setAccessibleName("Filter the lanes")
@@ -58,8 +59,9 @@ class FilterBar(QWidget):
         self.hide()
 
     def _apply(self, text: str) -> None:
-        self._state.filter = text
-        self._state.relayout()
+        if text != self._state.filter:
+            with self._history.change("filter the lanes", "filter"):
+                self._state.filter = text
         self._say()
 
     def _close_if_empty(self) -> None:

@@ -73,7 +73,7 @@ class Gestures(QObject):
         self._resting.setInterval(DELAY_MS)
         self._resting.timeout.connect(self._on_rest)
         self._at = QPointF()
-        self.wheel_habit = WHEEL_HABITS["maps"]
+        self._wheel_habit = WHEEL_HABITS["maps"]
         canvas.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -140,9 +140,11 @@ class Gestures(QObject):
                 self._commands.resize(self._track, self._start_height + round(at.y() - self._pressed.y()))
             elif self._doing in ("name", "reorder"):
                 self._doing = "reorder"
-                self._canvas.setCursor(Qt.CursorShape.SizeVerCursor)
-                if self._track is not None:
-                    self._commands.move(self._track, self._canvas.track_at(at.y()))
+                target = self._canvas.track_at(at.y())
+                fits = self._track is not None and self._commands.move(self._track, target)
+                self._canvas.setCursor(
+                    Qt.CursorShape.SizeVerCursor if fits else Qt.CursorShape.ForbiddenCursor
+                )
         elif self._doing == "":
             self._hover(at)
         return True
@@ -206,12 +208,16 @@ class Gestures(QObject):
 
     # Wheel and pinch
 
+    def use_wheel(self, habit: str) -> None:
+        """Let the wheel follow a habit: a key of ``WHEEL_HABITS``."""
+        self._wheel_habit = WHEEL_HABITS[habit]
+
     def _wheel(self, event: QWheelEvent) -> bool:
         self._hide_card()
         at, modifiers = event.position(), event.modifiers()
         across, along = event.angleDelta().x() / 120, event.angleDelta().y() / 120
         touchpad = not event.pixelDelta().isNull()
-        act = self.wheel_habit.act(modifiers)
+        act = self._wheel_habit.act(modifiers)
         held_alt = modifiers & Qt.KeyboardModifier.AltModifier  # then Qt calls every turn one to the side
         to_the_side = across and not along and not held_alt
         if at.x() < NAMES_WIDTH:

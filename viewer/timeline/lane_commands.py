@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
 from viewer.timeline.geometry.layout import COLLAPSED, Placed, starting_states
 from viewer.timeline.geometry.tracks import Track
+from viewer.timeline.lane_history import LaneHistory
 from viewer.timeline.state import TimelineState
 
 TALLEST = 600
@@ -22,8 +23,8 @@ _CHOICES = (
 class LaneCommands:
     """Changes the arrangement and lays out anew."""
 
-    def __init__(self, state: TimelineState) -> None:
-        self._state = state
+    def __init__(self, state: TimelineState, history: LaneHistory) -> None:
+        self._state, self._history = state, history
 
     @property
     def _arrangement(self) -> Arrangement:
@@ -39,21 +40,21 @@ class LaneCommands:
                 track.group, GroupState.STRIP if placed.state is GroupState.FULL else GroupState.FULL
             )
         else:
-            self._arrangement.collapsed[track.key] = not placed.collapsed
-            self._state.relayout()
+            with self._history.change("fold a lane"):
+                self._arrangement.collapsed[track.key] = not placed.collapsed
 
     def set_group(self, group: str, state: GroupState) -> None:
         """How much of a rank is shown."""
-        self._leave_compact()
-        self._arrangement.groups[group] = state
-        self._state.relayout()
+        with self._history.change("fold a rank"):
+            self._leave_compact()
+            self._arrangement.groups[group] = state
 
     def set_all_groups(self, state: GroupState) -> None:
         """How much of every rank is shown."""
         if self._state.scene is not None:
-            self._arrangement.compact = False
-            self._arrangement.groups = {group.key: state for group in self._state.scene.index.groups}
-            self._state.relayout()
+            with self._history.change("fold all ranks"):
+                self._arrangement.compact = False
+                self._arrangement.groups = {group.key: state for group in self._state.scene.index.groups}
 
     def uncover(self, track: Track, depth: int) -> None:
         """Unfold whatever hides a lane or one of its levels."""
@@ -78,40 +79,45 @@ class LaneCommands:
 
     def pin(self, placed: Placed) -> None:
         """Keep a lane at the top, or let it go."""
-        key = placed.track.key
-        if key in self._arrangement.pinned:
-            self._arrangement.pinned.remove(key)
-        else:
-            self._arrangement.pinned.append(key)
-        self._state.relayout()
+        key, pinned = placed.track.key, self._arrangement.pinned
+        with self._history.change("pin a lane"):
+            if key in pinned:
+                pinned.remove(key)
+            else:
+                pinned.append(key)
 
     def hide(self, placed: Placed) -> None:
         """Take a lane off the screen."""
-        self._arrangement.hidden.add(placed.track.key)
-        self._state.relayout()
+        with self._history.change("hide a lane"):
+            self._arrangement.hidden.add(placed.track.key)
 
     def show_all(self) -> None:
         """Show the hidden lanes again."""
-        self._arrangement.hidden.clear()
-        self._state.relayout()
+        with self._history.change("show hidden lanes"):
+            self._arrangement.hidden.clear()
 
     def reset(self) -> None:
         """The arrangement a recording starts with."""
-        self._state.arrangement = Arrangement()
-        self._state.relayout()
+        with self._history.change("reset the lanes"):
+            self._state.arrangement = Arrangement()
 
     def resize(self, placed: Placed, height: int) -> None:
         """Give a lane a height in pixels; more height shows more levels."""
-        self._arrangement.heights[placed.track.key] = min(max(height, COLLAPSED), TALLEST)
-        self._state.relayout()
+        with self._history.change("resize a lane", placed.track.key):
+            self._arrangement.heights[placed.track.key] = min(max(height, COLLAPSED), TALLEST)
 
-    def move(self, placed: Placed, target: Placed | None) -> None:
-        """Put a lane where another one of its group is."""
+    def move(self, placed: Placed, target: Placed | None) -> bool:
+        """Put a lane where another one of its group is; False where a lane cannot go."""
         fixed = placed.track.is_heading or placed.track.derived
-        if target is None or target.track.is_heading or fixed:
-            return
-        if target.track.group != placed.track.group or target.track.key == placed.track.key:
-            return
+        if target is None or target.track.is_heading or fixed or target.track.group != placed.track.group:
+            return False
+        if target.track.key == placed.track.key:
+            return True
+        with self._history.change("move a lane", placed.track.key):
+            self._put_before(placed, target)
+        return True
+
+    def _put_before(self, placed: Placed, target: Placed) -> None:
         pinned = self._arrangement.pinned
         if placed.track.key in pinned and target.track.key in pinned:
             pinned.insert(pinned.index(target.track.key), pinned.pop(pinned.index(placed.track.key)))
@@ -126,7 +132,6 @@ class LaneCommands:
             keys.insert(keys.index(target.track.key), keys.pop(keys.index(placed.track.key)))
             others = [key for key in self._arrangement.order if key not in keys]
             self._arrangement.order = others + keys
-        self._state.relayout()
 
     def menu(self, placed: Placed | None, parent: QWidget) -> QMenu:
         """The menu of a lane, a heading, or of empty space."""

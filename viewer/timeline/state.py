@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from PySide6.QtCore import (
     QEasingCurve,
     QElapsedTimer,
     QObject,
+    QTimer,
     QVariantAnimation,
     Signal,
 )
@@ -42,6 +43,15 @@ class Mark(Protocol):
     def end(self) -> int: ...
     @property
     def title(self) -> str: ...
+
+
+class _Place(NamedTuple):
+    """What one can go back to: a view (ns) and what was selected in it, -1 for nothing."""
+
+    t0: float
+    t1: float
+    event: int
+    gap: int
 
 
 class TimelineState(QObject):
@@ -76,7 +86,8 @@ class TimelineState(QObject):
         self.animated = True
         self._spans = _spans(())
         self._followed: int | None = None
-        self._history = History()
+        self._history: History[_Place] = History()
+        self._left_view = self._left_selection = False  # in this turn of the event loop
         self._moving = QElapsedTimer()  # valid while one zooms and moves without a pause
         self._flight = QVariantAnimation(self)
         self._flight.setDuration(FLIGHT_MS)
@@ -144,7 +155,7 @@ class TimelineState(QObject):
     def look_at(self, scale: Scale, *, animate: bool = True, remember: bool = True) -> None:
         """Show these times; ``remember`` puts the present view into the history."""
         wanted = scale.resized(self.scale.width).within(self.end)
-        if remember and wanted != self.target:
+        if remember and wanted != self.target and not self._left_selection:
             self.remember()
         self._flight.stop()
         self._from, self._target = self.scale, wanted
@@ -180,8 +191,20 @@ class TimelineState(QObject):
 
     def remember(self) -> None:
         """Put the present view into the history, before a gesture that moves it in many small steps."""
-        self._history.record((self.target.t0, self.target.t1))
+        self._history.record(self._place)
         self._moving.invalidate()
+        self._left_view = True
+        QTimer.singleShot(0, self, self._begin_turn)
+
+    def _remember_selection(self) -> None:
+        """Put the present selection into the history; to select and to fly there is one step back."""
+        if not (self._left_view or self._left_selection):
+            self._history.record(self._place)
+            self._left_selection = True
+            QTimer.singleShot(0, self, self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._left_view = self._left_selection = False
 
     def _keep_moving(self) -> None:
         """Zooming and moving in many small steps is one change of the view, up to the next pause."""
@@ -191,16 +214,23 @@ class TimelineState(QObject):
 
     def back(self) -> None:
         """To the view before this one."""
-        self._travel(self._history.back((self.target.t0, self.target.t1)))
+        self._travel(self._history.back(self._place))
 
     def forward(self) -> None:
         """To the view one had gone back from."""
-        self._travel(self._history.forward((self.target.t0, self.target.t1)))
+        self._travel(self._history.forward(self._place))
 
-    def _travel(self, interval: tuple[float, float] | None) -> None:
+    @property
+    def _place(self) -> _Place:
+        return _Place(self.target.t0, self.target.t1, self.selected, self.gap)
+
+    def _travel(self, place: _Place | None) -> None:
         self._moving.invalidate()
-        if interval is not None:
-            self.look_at(Scale(*interval, self.scale.width), remember=False)
+        if place is None:
+            return
+        self.look_at(Scale(place.t0, place.t1, self.scale.width), remember=False)
+        self._set_selected(place.event)
+        self._set_gap(place.gap)
 
     def _may_animate(self) -> bool:
         if not self.animated:
@@ -223,6 +253,11 @@ class TimelineState(QObject):
     def select_event(self, event: int) -> None:
         """Select one event; -1 for none."""
         if event != self.selected:
+            self._remember_selection()
+            self._set_selected(event)
+
+    def _set_selected(self, event: int) -> None:
+        if event != self.selected:
             self.selected = event
             if event >= 0 and self.scene is not None:
                 self.follow_lane(int(self.scene.trace.events.lane[event]))
@@ -231,6 +266,11 @@ class TimelineState(QObject):
 
     def select_gap(self, row: int) -> None:
         """Select one row of the idle table; -1 for none."""
+        if row != self.gap:
+            self._remember_selection()
+        self._set_gap(row)
+
+    def _set_gap(self, row: int) -> None:
         self.gap = row
         if row >= 0 and self.scene is not None and self.scene.idle is not None:
             self.follow(self.scene.trace.devices[int(self.scene.idle.device[row])].rank)

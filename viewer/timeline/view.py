@@ -20,8 +20,9 @@ from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import DrawingIndex, build_index, drawing_index
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.scale import Scale
-from viewer.timeline.gestures import WHEEL_HABITS, Gestures
+from viewer.timeline.gestures import Gestures
 from viewer.timeline.lane_commands import LaneCommands
+from viewer.timeline.lane_history import LaneHistory
 from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Joined, Scene, joined
@@ -55,10 +56,11 @@ class TimelineView(QWidget):
         self._trace: Trace | None = None
         self._pending: Analysis | None = None
         self.state = TimelineState(self)
-        self.lane_commands = LaneCommands(self.state)
+        self.lane_history = LaneHistory(self.state)
+        self.lane_commands = LaneCommands(self.state, self.lane_history)
         self.overview = Overview(self.state)
         self.ruler = Ruler(self.state)
-        self.filter_bar = FilterBar(self.state)
+        self.filter_bar = FilterBar(self.state, self.lane_history)
         self.canvas = LaneCanvas(self.state)
         self._bar = QScrollBar(Qt.Orientation.Vertical)
         self.gestures = Gestures(self.canvas, self.state, self.lane_commands)
@@ -104,6 +106,7 @@ class TimelineView(QWidget):
         self._jobs.forget(INDEXING)
         self._trace, self._pending = trace, None
         self.state.set_scene(None)
+        self.lane_history.clear()
         if trace is None:
             self.canvas.message = ""
             return
@@ -137,11 +140,7 @@ class TimelineView(QWidget):
         scene = self.state.scene
         if scene is None:
             return
-        if (
-            analysis is None
-            or joined.kept(analysis)
-            or len(analysis.idle) + len(analysis.steps) <= GAPS_AT_ONCE
-        ):
+        if analysis is None or joined.kept(analysis) or _is_little(analysis):
             self._take_analysis(scene, analysis)
             return
 
@@ -205,10 +204,6 @@ class TimelineView(QWidget):
         """Whether zooming and flying take a moment."""
         self.state.animated = animated
 
-    def set_wheel(self, habit: str) -> None:
-        """What the wheel does with which key held: a key of ``WHEEL_HABITS``."""
-        self.gestures.wheel_habit = WHEEL_HABITS[habit]
-
     # Selection and marks
 
     def select_event(self, event: int, reveal: bool = True) -> None:
@@ -223,15 +218,8 @@ class TimelineView(QWidget):
     def _unfold(self, lane: int, depth: int) -> None:
         """Make a lane and one of its levels visible."""
         assert self.state.scene is not None
-        track = next(
-            (
-                track
-                for group in self.state.scene.index.groups
-                for track in group.tracks
-                if track.lane == lane
-            ),
-            None,
-        )
+        groups = self.state.scene.index.groups
+        track = next((track for group in groups for track in group.tracks if track.lane == lane), None)
         if track is not None:
             self.lane_commands.uncover(track, depth)
             self.canvas.reveal_lane(lane)
@@ -450,3 +438,7 @@ class TimelineView(QWidget):
         if event.type() in (QEvent.Type.StyleChange, QEvent.Type.DevicePixelRatioChange):
             self.canvas.invalidate()
         super().changeEvent(event)
+
+
+def _is_little(analysis: Analysis) -> bool:
+    return len(analysis.idle) + len(analysis.steps) <= GAPS_AT_ONCE

@@ -264,7 +264,7 @@ class WindowActions(QObject):
     def _apply_preferences(self) -> None:
         self.set_theme(self._parts.preferences.theme)
         self._parts.timeline.set_animated(self._parts.preferences.animate)
-        self._parts.timeline.set_wheel(self._parts.preferences.wheel)
+        self._parts.timeline.gestures.use_wheel(self._parts.preferences.wheel)
         self.set_color_mode(self._parts.preferences.color_mode)
         self._parts.verdict.set_price(self._parts.preferences.cost_per_hour)
         self._parts.document.use_thresholds(self._parts.preferences.thresholds)

@@ -62,6 +62,8 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
             ("Shift+F3",),
             needs_trace=True,
         ),
+        Command("undo", "Edit", "Undo (lanes)", t.lane_history.undo, ("Ctrl+Z",), needs_trace=True),
+        Command("redo", "Edit", "Redo (lanes)", t.lane_history.redo, ("Ctrl+Shift+Z",), needs_trace=True),
         Command(
             "filter-lanes", "Edit", "Filter lanes ...", t.filter_bar.start, ("Ctrl+L",), needs_trace=True
         ),
@@ -170,11 +172,11 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
             "Go",
             "Back to the view before",
             t.back,
-            ("Alt+Left", "Ctrl+Z"),
+            ("Alt+Left",),
             needs_trace=True,
             separated=True,
         ),
-        Command("forward", "Go", "Forward", t.forward, ("Alt+Right", "Ctrl+Shift+Z"), needs_trace=True),
+        Command("forward", "Go", "Forward", t.forward, ("Alt+Right",), needs_trace=True),
         Command(
             "measure",
             "Go",

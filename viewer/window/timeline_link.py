@@ -50,7 +50,7 @@ class TimelineLink(QObject):
         timeline.step_selected.connect(self._take_step)
         timeline.ready.connect(lambda: timeline.set_colour_mode(preferences.color_mode))
         timeline.set_animated(preferences.animate)
-        timeline.set_wheel(preferences.wheel)
+        timeline.gestures.use_wheel(preferences.wheel)
 
     def _on_trace(self, trace: Trace | None) -> None:
         visited = self._visited(trace)

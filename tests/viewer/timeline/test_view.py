@@ -107,7 +107,7 @@ def test_the_wheel_follows_the_habit_one_chose(
 ) -> None:
     view.resize(1000, 260)
     QApplication.processEvents()
-    view.set_wheel(habit)
+    view.gestures.use_wheel(habit)
     keys = (NONE, Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.AltModifier)
     for key, does in zip(keys, (alone, with_control, with_alt), strict=True):
         view.show_interval(10 * MS, 14 * MS)

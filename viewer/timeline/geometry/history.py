@@ -1,28 +1,30 @@
-"""The views one has looked at, to go back and forward like in a browser."""
+"""The places one has been at, to go back and forward like in a browser."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-Interval = tuple[float, float]
 MOST = 200
+
+Place = TypeVar("Place")
 
 
 @dataclass(slots=True)
-class History:
-    """Visited intervals; ``record`` forgets what one had gone back from."""
+class History(Generic[Place]):
+    """Visited places; ``record`` forgets what one had gone back from."""
 
-    _past: list[Interval] = field(default_factory=list)
-    _future: list[Interval] = field(default_factory=list)
+    _past: list[Place] = field(default_factory=list)
+    _future: list[Place] = field(default_factory=list)
 
-    def record(self, interval: Interval) -> None:
+    def record(self, place: Place) -> None:
         """Remember where one was before leaving it; the same place twice counts once."""
-        if not self._past or self._past[-1] != interval:
-            self._past.append(interval)
+        if not self._past or self._past[-1] != place:
+            self._past.append(place)
             del self._past[:-MOST]
         self._future.clear()
 
-    def back(self, now: Interval) -> Interval | None:
+    def back(self, now: Place) -> Place | None:
         """The place before this one; None at the beginning."""
         while self._past:
             before = self._past.pop()
@@ -31,7 +33,7 @@ class History:
                 return before
         return None
 
-    def forward(self, now: Interval) -> Interval | None:
+    def forward(self, now: Place) -> Place | None:
         """The place one had gone back from; None at the end."""
         if not self._future:
             return None
