@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from viewer.terminal.console import not_written, recording, terminal_progress
+from viewer.terminal.console import complain, not_written, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE
 
 
@@ -15,20 +15,42 @@ def declare(commands: Any) -> None:
     parser = commands.add_parser("convert", help="write the events in another format")
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--to", choices=["chrome", "parquet", "csv"], required=True)
-    parser.add_argument("out", type=Path, metavar="OUT")
+    parser.add_argument(
+        "out",
+        type=Path,
+        metavar="OUT",
+        help="of several ranks as chrome: a folder, or a .zip, with a file for each",
+    )
+    parser.add_argument(
+        "--table",
+        choices=["events", "kernels", "counters", "allocations", "results"],
+        default="",
+        help="what of it goes into CSV or Parquet (default: the first of these that it holds)",
+    )
+    parser.add_argument(
+        "--all-arguments",
+        action="store_true",
+        help="as chrome: also write what no analysis reads, fetched event by event",
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Convert; the exit code."""
-    from viewer.reports.conversion import write
+    """Convert; what is left out is said on the standard error output."""
+    from viewer.reports.conversion.chrome import write_chrome
+    from viewer.reports.conversion.tables import write_table
 
     progress = terminal_progress()
     trace = recording([options.path], progress.part(0.0, 0.8))
     try:
-        write(trace, options.to, options.out, progress.part(0.8, 1.0))
+        if options.to == "chrome":
+            left_out = write_chrome(trace, options.out, progress.part(0.8, 1.0), options.all_arguments)
+        else:
+            left_out = write_table(trace, options.table, options.to, options.out, progress.part(0.8, 1.0))
     except OSError as error:
         raise not_written(options.out, error) from error
     progress.step(1.0, "")
     print(options.out)
+    if left_out:
+        complain(f"left out: {'; '.join(left_out)}")
     return DONE

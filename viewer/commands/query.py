@@ -126,7 +126,7 @@ def _listed() -> list[str]:
 
 
 def _print(result: Result, form: str) -> None:
-    from viewer.reports.conversion import without_formulas
+    from viewer.reports.conversion.tables import without_formulas
     from viewer.reports.plain_text import safe
     from viewer.reports.tables_report import plain
 
@@ -171,7 +171,7 @@ def _cell(value: Any) -> str:
 
 def _write(frame: pd.DataFrame, out: Path, kind: str) -> None:
     from viewer.kept.storage import in_one_piece
-    from viewer.reports.conversion import without_formulas
+    from viewer.reports.conversion.tables import without_formulas
 
     try:
         with in_one_piece(out) as part:

@@ -12,6 +12,7 @@ from parsers.chrome.decode.memory_samples import CPU, MemoryColumns
 from parsers.chrome.decode.stated import whole_number
 from parsers.chrome.decode.times import INVALID
 from parsers.model import Counter
+from parsers.model.units import name_and_unit
 
 _FAR_NS = 10**12
 
@@ -49,11 +50,11 @@ def sampled_counters(series: Series, maker: LaneMaker, span: tuple[int, int] | N
             continue
         near.sort(key=lambda sample: sample[0])
         process = maker.names.processes.get(pid, "")
-        title = name if part in ("value", name, "") else f"{name} {part}"
+        title, unit = name_and_unit(name if part in ("value", name, "") else f"{name} {part}")
         device = maker.device(number) if (number := _device_of(process)) is not None else None
         yield Counter(
             title,
-            "",
+            unit,
             np.array([time for time, _ in near], np.int64),
             np.array([value for _, value in near], np.float64),
             maker.rank,

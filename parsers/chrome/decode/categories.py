@@ -35,6 +35,7 @@ OS_RUNTIME = Family(Where.THREAD, LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME)
 KERNEL = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.KERNEL)
 MEMCPY = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.MEMCPY)
 MEMSET = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.MEMSET)
+GRAPH = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.GRAPH)
 GPU_REGION = Family(Where.STREAM, LaneKind.GPU_REGION, EventKind.GPU_REGION)
 GPU_SYNC = Family(Where.STREAM, LaneKind.OTHER, EventKind.GPU_SYNC)
 BOOKKEEPING = Family(Where.NOWHERE, LaneKind.OTHER, EventKind.OTHER)
@@ -65,6 +66,7 @@ _FAMILIES = {
     "memcpy": MEMCPY,
     "gpu_memset": MEMSET,
     "memset": MEMSET,
+    "gpu_graph": GRAPH,  # our own export: a CUDA graph recorded as one operation
     "gpu_user_annotation": GPU_REGION,
     "collective_comm": GPU_REGION,
     "cuda_sync": GPU_SYNC,

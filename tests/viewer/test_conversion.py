@@ -1,0 +1,127 @@
+"""A converted recording gives the same diagnosis, with its ranks, counters and arguments; what is left out is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from parsers import open_trace
+from parsers.model import Progress, Trace, TraceError
+from rules import diagnosis_of
+from rules.analysis.analysis import Analysis
+from rules.wording.verdict import verdict
+from viewer.cli import main
+from viewer.reports.conversion.chrome import write_chrome
+
+
+def diagnosis(paths: Sequence[Path]) -> tuple[Trace, object]:
+    """A recording, and what is said of it as plain values."""
+    trace = open_trace(paths, Progress())
+    analysis = Analysis(trace)
+    found = diagnosis_of(analysis)
+    findings = [
+        (
+            each.rule,
+            each.category,
+            each.rank,
+            each.device,
+            each.severity,
+            each.title,
+            each.ceiling_ns,
+            each.advice,
+        )
+        for each in found.findings
+    ]
+    return trace, (verdict(analysis, found), analysis.window, findings, found.skipped, found.quiet)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "out"),
+    [
+        ("torch/elementwise_chain.pt.trace.json.gz", "out.json"),
+        ("torch/memory_stack.pt.trace.json.gz", "out.json.gz"),  # allocations
+        ("programs/graph.sqlite.gz", "out.json"),  # CUDA graphs, Nsight Systems
+        ("programs/recommender.sqlite.gz", "out.json"),
+        ("programs/ranks_cpu.rank*.pt.trace.json.gz", "out.zip"),
+        ("xprof/loader.xplane.pb.gz", "out.json"),
+        ("smi/dmon.txt", "out.json"),  # nothing but counters
+    ],
+)
+def test_the_diagnosis_survives_a_round_trip(fixtures: Path, tmp_path: Path, pattern: str, out: str) -> None:
+    before, said = diagnosis(sorted(fixtures.glob(pattern)))
+    write_chrome(before, tmp_path / out, Progress())
+    after, said_again = diagnosis([tmp_path / out])
+    assert said_again == said
+    assert [lane.rank for lane in after.lanes] == [lane.rank for lane in before.lanes]
+    assert {each.name for each in after.counters} == {each.name for each in before.counters}
+    assert [(each.rank, each.world_size) for each in after.ranks] == [
+        (each.rank, each.world_size) for each in before.ranks
+    ]
+
+
+def test_ranks_go_into_a_folder_and_never_into_one_file(fixtures: Path, tmp_path: Path) -> None:
+    ranks = open_trace(sorted(fixtures.glob("programs/ranks_cpu.rank*.pt.trace.json.gz")), Progress())
+    with pytest.raises(TraceError, match="It holds 2 ranks"):
+        write_chrome(ranks, tmp_path / "out.json", Progress())
+    write_chrome(ranks, tmp_path / "out", Progress())
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["rank0.json.gz", "rank1.json.gz"]
+
+
+def test_what_no_analysis_reads_is_written_when_it_is_asked_for(
+    fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = str(fixtures / "programs" / "recompile.fixed.pt.trace.json.gz"), tmp_path / "out.json"
+    assert main(["convert", path, "--to", "chrome", str(out)]) == 0
+    assert "left out: arguments that no analysis reads" in capsys.readouterr().err
+    assert main(["convert", path, "--to", "chrome", str(out), "--all-arguments"]) == 0
+    assert "left out" not in capsys.readouterr().err
+    kernels = [each for each in json.loads(out.read_text())["traceEvents"] if each.get("cat") == "kernel"]
+    assert all(
+        {"device", "stream", "correlation", "grid", "warps per SM"} <= each["args"].keys() for each in kernels
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "columns"),
+    [
+        ("ncu/kernels.live_metrics.csv", "kernels", {"name", "grid", "block", "duration_ns", "device"}),
+        ("smi/dmon.txt", "counters", {"time_ns", "counter", "value", "unit", "device"}),
+        ("results/nccl_tests.txt", "results", {"table", "row", "column", "unit", "value", "text"}),
+        ("programs/fields.pt.trace.json.gz", "events", {"start_ns", "stream", "grid_shape", "correlation"}),
+    ],
+)
+@pytest.mark.parametrize("to", ["csv", "parquet"])
+def test_every_kind_of_recording_is_a_table(
+    fixtures: Path, tmp_path: Path, name: str, table: str, columns: set[str], to: str
+) -> None:
+    out = tmp_path / f"out.{to}"
+    trace = open_trace([fixtures / name], Progress())
+    assert main(["convert", str(fixtures / name), "--to", to, str(out)]) == 0
+    written = pd.read_csv(out, low_memory=False) if to == "csv" else pd.read_parquet(out)
+    assert columns <= set(written.columns)
+    rows = {
+        "kernels": len(trace.kernels),
+        "events": len(trace.events),
+        "counters": sum(len(each.time) for each in trace.counters),
+        "results": sum(len(each.rows) * len(each.columns) for each in trace.tables),
+    }
+    assert len(written) == rows[table]
+
+
+def test_a_table_that_is_not_there_and_other_tables_are_said(
+    fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "out.csv")
+    sampled = str(fixtures / "torch" / "memory_stack.pt.trace.json.gz")
+    assert main(["convert", sampled, "--to", "csv", out]) == 0
+    assert (
+        "left out: counters (--table counters); allocations (--table allocations)" in capsys.readouterr().err
+    )
+    assert main(["convert", sampled, "--to", "csv", out, "--table", "kernels"]) == 2
+    assert "It holds events, counters, allocations" in capsys.readouterr().err
+    assert main(["convert", str(fixtures / "ncu" / "kernels.raw.csv.gz"), "--to", "chrome", out]) == 2
+    assert "no events" in capsys.readouterr().err

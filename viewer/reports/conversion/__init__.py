@@ -1,0 +1,1 @@
+"""Writes recordings in other formats: Chrome JSON, and tables as CSV or Parquet; what is left out is said."""

@@ -1,0 +1,265 @@
+"""A recording as Chrome JSON in the words of PyTorch's profiler: one file, or one a rank in a folder or an archive."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import msgspec
+import numpy as np
+
+from parsers.model import EventKind, Lane, LaneKind, Progress, Trace, TraceError
+from viewer.kept.storage import in_one_piece
+from viewer.reports.conversion.chrome_arguments import Arguments
+from viewer.reports.conversion.chrome_memory import memory_events, without_samples
+
+CHUNK = 50_000
+_CATEGORY = {
+    EventKind.CPU_OP: "cpu_op",
+    EventKind.PYTHON: "python_function",
+    EventKind.API: "cuda_runtime",
+    EventKind.REGION: "user_annotation",
+    EventKind.STEP: "user_annotation",
+    EventKind.KERNEL: "kernel",
+    EventKind.MEMCPY: "gpu_memcpy",
+    EventKind.MEMSET: "gpu_memset",
+    EventKind.GRAPH: "gpu_graph",
+    EventKind.GPU_SYNC: "cuda_sync",
+    EventKind.GPU_REGION: "gpu_user_annotation",
+    EventKind.OVERHEAD: "overhead",
+    EventKind.OS_RUNTIME: "osrt",
+}
+_ENDINGS = (
+    " regions",
+    " Python",
+    " CUDA calls",
+    " profiler overhead",
+)  # what lanes add to their thread's name
+
+
+def write_chrome(trace: Trace, out: Path, progress: Progress, all_arguments: bool = False) -> list[str]:
+    """Write in one piece or not at all; returns what is left out, as phrases. Raises TraceError and OSError.
+
+    Arguments that analyses read are always written; ``all_arguments`` fetches the others, milliseconds for each event.
+    """
+    path = trace.inputs[0].path if trace.inputs else "the recording"
+    sampled = any(not len(memory.blocks.address) for memory in trace.memory)
+    if not (len(trace.events) or without_samples(trace) or sampled):
+        raise TraceError(
+            path,
+            "There are no events in it to write.",
+            "Its tables can be written: --to csv or --to parquet.",
+        )
+    ranks = sorted({lane.rank for lane in trace.lanes if lane.rank is not None})
+    if len(ranks) < 2:
+        with in_one_piece(out) as part, _opened(part, out) as file:
+            _write(trace, _Part(ranks[0] if ranks else None, True, all_arguments), file, progress)
+    elif out.suffix == ".zip":
+        with in_one_piece(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            for number, rank in enumerate(ranks):
+                with archive.open(f"rank{rank}.json", "w", force_zip64=True) as file:
+                    _write(
+                        trace,
+                        _Part(ranks[number], not number, all_arguments),
+                        file,
+                        _share(progress, number, len(ranks)),
+                    )
+    elif not out.suffix or out.is_dir():
+        out.mkdir(parents=True, exist_ok=True)
+        for number, rank in enumerate(ranks):
+            name = out / f"rank{rank}.json.gz"
+            with in_one_piece(name) as part, _opened(part, name) as file:
+                _write(
+                    trace,
+                    _Part(ranks[number], not number, all_arguments),
+                    file,
+                    _share(progress, number, len(ranks)),
+                )
+    else:
+        raise TraceError(
+            path,
+            f"It holds {len(ranks)} ranks, and a file of this format holds one.",
+            "Name a folder or a .zip to write a file for each.",
+        )
+    return _left_out(trace, all_arguments)
+
+
+def _left_out(trace: Trace, all_arguments: bool) -> list[str]:
+    found = []
+    if trace.kernels:
+        found.append(f"{len(trace.kernels)} kernels with hardware counters (--to csv --table kernels)")
+    if trace.tables:
+        found.append("tables of results (--to csv --table results)")
+    if any(len(memory.blocks.address) for memory in trace.memory):
+        found.append("the snapshot of the memory")
+    if not all_arguments and any(source is not None for source in trace.sources):
+        found.append("arguments that no analysis reads (--all-arguments writes them, slowly)")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What goes into one file: a rank; ``everything`` also what belongs to none."""
+
+    rank: int | None
+    everything: bool
+    all_arguments: bool
+
+    def holds(self, rank: int | None) -> bool:
+        return rank == self.rank or (self.everything and rank is None)
+
+
+def _share(progress: Progress, number: int, count: int) -> Progress:
+    return progress.part(number / count, (number + 1) / count)
+
+
+@contextmanager
+def _opened(part: Path, out: Path) -> Iterator[IO[bytes]]:
+    with cast(IO[bytes], gzip.open(part, "wb")) if out.suffix == ".gz" else part.open("wb") as file:
+        yield file
+
+
+def _write(trace: Trace, part: _Part, file: IO[bytes], progress: Progress) -> None:
+    encode = msgspec.json.Encoder().encode
+    header = encode(_header(trace, part))
+    file.write(header[:-1] + b',"traceEvents":[\n')
+    file.write(
+        encode(
+            {"ph": "M", "name": "process_labels", "pid": 0, "tid": 0, "args": {"labels": "Stallscope export"}}
+        )
+    )
+    for lines in (
+        _names(trace, part),
+        _events(trace, part, progress),
+        memory_events(trace, part.holds),
+        _counters(trace, part),
+    ):
+        for line in lines:
+            file.write(b",\n" + encode(line))
+    file.write(b"\n]}\n")
+
+
+def _header(trace: Trace, part: _Part) -> dict[str, Any]:
+    """What PyTorch's profiler says outside of its events."""
+    header: dict[str, Any] = {"schemaVersion": 1, "displayTimeUnit": "ms"}
+    for name in ("with_stack", "profile_memory", "record_shapes"):
+        if (stated := getattr(trace.capture, name)) is not None:
+            header[name] = int(stated)
+    if trace.epoch_ns:
+        header["baseTimeNanoseconds"] = trace.epoch_ns
+    if part.rank is not None:
+        known = next((rank for rank in trace.ranks if rank.rank == part.rank), None)
+        header["distributedInfo"] = {"rank": part.rank}
+        if known is not None and known.world_size:
+            header["distributedInfo"]["world_size"] = known.world_size
+        if known is not None and known.host:
+            header["host_name"] = known.host
+    header["deviceProperties"] = [
+        {
+            "id": device.id,
+            "name": device.name,
+            **({"totalGlobalMem": device.memory_bytes} if device.memory_bytes else {}),
+            **({"numSms": device.sm_count} if device.sm_count else {}),
+            **(
+                dict(zip(("computeMajor", "computeMinor"), device.compute_capability, strict=True))
+                if device.compute_capability
+                else {}
+            ),
+        }
+        for device in trace.devices
+        if part.holds(device.rank)
+    ]
+    return header
+
+
+def _place(trace: Trace, lane: Lane) -> tuple[int | str, int | str]:
+    """Process and thread, or device and stream; a lane without one is told apart by its name."""
+    if lane.device is not None and lane.kind is not LaneKind.MEMORY:
+        return trace.devices[lane.device].id, lane.name if lane.stream is None else lane.stream
+    process = lane.process_name if lane.process is None else lane.process
+    if lane.kind is LaneKind.STEPS and lane.thread is None:
+        return process, process
+    return process, lane.name if lane.thread is None else lane.thread
+
+
+def _names(trace: Trace, part: _Part) -> Iterator[dict[str, Any]]:
+    processes: dict[int | str, str] = {}
+    threads: dict[tuple[int | str, int | str], str] = {}
+    for lane in sorted(trace.lanes, key=lambda each: each.kind):
+        if lane.device is None and part.holds(lane.rank):
+            place = _place(trace, lane)
+            processes.setdefault(place[0], lane.process_name)
+            name = lane.name
+            for ending in _ENDINGS:
+                name = name.removesuffix(ending)
+            if lane.kind is not LaneKind.STEPS and name:
+                threads.setdefault(place, name)
+    for process, name in processes.items():
+        if name:
+            yield {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": name}}
+    for (process, thread), name in threads.items():
+        yield {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _events(trace: Trace, part: _Part, progress: Progress) -> Iterator[dict[str, Any]]:
+    events = trace.events
+    places = [_place(trace, lane) for lane in trace.lanes]
+    on_gpu = [lane.device is not None and lane.kind is not LaneKind.MEMORY for lane in trace.lanes]
+    mine = np.array([part.holds(lane.rank) for lane in trace.lanes] or [False])
+    arguments = Arguments(trace, part.all_arguments)
+    for first in range(0, len(events), CHUNK):
+        progress.step(first / len(events), "writing")
+        chosen = np.arange(first, min(first + CHUNK, len(events)), dtype=np.int64)
+        chosen = chosen[mine[events.lane[chosen]]]
+        stated = arguments.of(chosen)
+        for index, lane, kind, name, start, end in zip(
+            chosen.tolist(),
+            events.lane[chosen].tolist(),
+            events.kind[chosen].tolist(),
+            events.name[chosen].tolist(),
+            events.start[chosen].tolist(),
+            events.end[chosen].tolist(),
+            strict=True,
+        ):
+            first_id, second_id = places[lane]
+            own = stated.get(index, {})
+            if on_gpu[lane]:
+                own = {"device": first_id, "stream": second_id} | own
+            line: dict[str, Any] = {
+                "ph": "X",
+                "cat": _CATEGORY.get(EventKind(kind), "other"),
+                "name": trace.strings[name],
+                "pid": first_id,
+                "tid": second_id,
+                "ts": start / 1000,
+                "dur": (end - start) / 1000,
+                "args": own,
+            }
+            if kind == EventKind.MARK:
+                line |= {"ph": "i", "s": "t"}
+                del line["dur"]
+            yield line
+
+
+def _counters(trace: Trace, part: _Part) -> Iterator[Mapping[str, Any]]:
+    """Counters that are no samples of the allocator; the process says which GPU they are of."""
+    for number, counter in enumerate(without_samples(trace)):
+        device = trace.devices[counter.device] if counter.device is not None else None
+        if not part.holds(counter.rank if device is None else device.rank):
+            continue
+        process = f"counter {number}" if device is None else f"GPU {device.id}"
+        yield {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": process}}
+        name = f"{counter.name} [{counter.unit}]" if counter.unit else counter.name
+        for time, value in zip(counter.time.tolist(), counter.value.tolist(), strict=True):
+            yield {
+                "ph": "C",
+                "name": name,
+                "pid": process,
+                "ts": time / 1000,
+                "args": {"value": value},
+            }
