@@ -19,7 +19,7 @@ from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError
 from parsers.signatures import ZIP
 from parsers.source import READ_ERRORS, identify, open_bytes
 
-MOST_MEMBERS = 2_000
+MOST_MEMBERS = 20_000  # files: a run of many ranks has one for each
 MOST_UNPACKED = 64 << 30
 MOST_GROWTH = 300  # times the archive's size, once it is large
 _FREE_GROWTH = 256 << 20

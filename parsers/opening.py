@@ -30,7 +30,7 @@ def open_run(paths: Sequence[Path], progress: Progress | None = None) -> Trace:
     """What ``parsers.open_trace`` promises."""
     progress = progress or Progress()
     found = [contents(Path(path), progress.part(0.0, 0.1)) for path in paths]
-    recordings = _recordings(found)
+    recordings = recordings_of(found)
     total = len(recordings)
     traces: list[Trace] = []
     skipped = [each for content in found for each in content.skipped]
@@ -48,7 +48,7 @@ def open_run(paths: Sequence[Path], progress: Progress | None = None) -> Trace:
     return _with_skipped(trace, skipped)
 
 
-def _recordings(found: Sequence[Contents]) -> list[tuple[Contents, list[Source]]]:
+def recordings_of(found: Sequence[Contents]) -> list[tuple[Contents, list[Source]]]:
     """The sources of each recording: those of one that lies in several files are together."""
     recordings: list[tuple[Contents, list[Source]]] = []
     begun: dict[tuple[str, str], list[Source]] = {}
@@ -65,6 +65,11 @@ def _recordings(found: Sequence[Contents]) -> list[tuple[Contents, list[Source]]
             else:
                 recordings.append((content, [source]))
     return recordings
+
+
+def read_one(sources: Sequence[Source], progress: Progress) -> Trace:
+    """Read one recording, which lies in these files, and leave the cache alone; raises ``TraceError``."""
+    return _read(sources, progress, lasting=False)
 
 
 def _read(sources: Sequence[Source], progress: Progress, lasting: bool) -> Trace:

@@ -22,6 +22,7 @@ from parsers.model.lanes import (
     EventKind,
     Lane,
     LaneKind,
+    ProcessGroup,
     Rank,
     TraceInput,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "Links",
     "Malformed",
     "MemoryKind",
+    "ProcessGroup",
     "Progress",
     "Quality",
     "QualityNote",

@@ -98,6 +98,15 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """Ranks that communicate with one another, as a recording states them; ``ranks`` is empty where it does not."""
+
+    name: str
+    description: str = ""  # what the program calls it, such as "TENSOR_MODEL_PARALLEL_GROUP"
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Rank:
     """One process of a distributed run."""
 
@@ -105,6 +114,7 @@ class Rank:
     world_size: int | None = None
     host: str = ""
     clock_error_ns: int | None = None  # uncertainty of this rank's clock against the first rank
+    groups: tuple[ProcessGroup, ...] = ()  # those that it belongs to
 
 
 @dataclass(frozen=True, slots=True)

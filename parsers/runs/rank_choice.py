@@ -15,6 +15,37 @@ MOST_PAUSE_NS = 3_600 * 1_000_000_000  # files of one run are not recorded furth
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """What one file says of its place in a run; ``start`` and ``end`` by wall clock (ns), None where it has none."""
+
+    path: str
+    rank: int | None
+    world_size: int | None
+    span: tuple[int, int] | None
+    of_several: bool = False  # it holds several ranks already
+
+    @staticmethod
+    def of(trace: Trace) -> Member:
+        """That of a trace with events."""
+        return Member(
+            path=trace.inputs[0].path if trace.inputs else "",
+            rank=trace.inputs[0].rank if trace.inputs else None,
+            world_size=next((rank.world_size for rank in trace.ranks), None),
+            span=None if trace.epoch_ns is None else (trace.epoch_ns, trace.epoch_ns + trace.duration),
+            of_several=len(trace.ranks) > 1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Which members belong to the run, the rank that each of these gets (None: its own), and why others do not."""
+
+    kept: tuple[int, ...]
+    rank: tuple[int | None, ...]
+    left_out: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """The traces of one run, each with a rank of its own, and the files that do not fit, with the reason."""
 
@@ -24,49 +55,54 @@ class Choice:
 
 def choose(traces: Sequence[Trace]) -> Choice:
     """Keep what fits together: one world size, one time, every rank once. Files without events always stay."""
-    timelines = [trace for trace in traces if len(trace.events)]
-    left_out: list[tuple[Trace, str]] = []
-    if len(timelines) > 1:
-        timelines = _of_one_world(timelines, left_out)
-        timelines = _of_one_time(timelines, left_out)
-        timelines = _each_rank_once(timelines, left_out)
-    if len(timelines) > 1:
-        timelines = _numbered(timelines)
-    gone = {id(trace) for trace, _ in left_out}
-    kept = iter(timelines)
+    timelines = [index for index, trace in enumerate(traces) if len(trace.events)]
+    found = members_of_one_run([Member.of(traces[index]) for index in timelines])
+    gone = {timelines[index] for index, _ in found.left_out}
+    given = {timelines[index]: rank for index, rank in zip(found.kept, found.rank, strict=True)}
     return Choice(
-        tuple(next(kept) if len(trace.events) else trace for trace in traces if id(trace) not in gone),
-        tuple((trace.inputs[0].path if trace.inputs else "", reason) for trace, reason in left_out),
+        tuple(
+            trace if (rank := given.get(index)) is None else _renumbered(trace, rank)
+            for index, trace in enumerate(traces)
+            if index not in gone
+        ),
+        tuple(
+            (traces[timelines[index]].inputs[0].path if traces[timelines[index]].inputs else "", reason)
+            for index, reason in found.left_out
+        ),
     )
 
 
-def _rank(trace: Trace) -> int | None:
-    return trace.inputs[0].rank if trace.inputs else None
+def members_of_one_run(members: Sequence[Member]) -> Membership:
+    """Which of the files fit together, and which rank each of them is."""
+    kept = list(range(len(members)))
+    left_out: list[tuple[int, str]] = []
+    if len(kept) > 1:
+        kept = _of_one_world(members, kept, left_out)
+        kept = _of_one_time(members, kept, left_out)
+        kept = _each_rank_once(members, kept, left_out)
+    ranks = _numbers([members[index] for index in kept]) if len(kept) > 1 else [None] * len(kept)
+    return Membership(tuple(kept), tuple(ranks), tuple(left_out))
 
 
-def _of_one_world(traces: list[Trace], left_out: list[tuple[Trace, str]]) -> list[Trace]:
-    sizes = [next((rank.world_size for rank in trace.ranks), None) for trace in traces]
-    tally = Tally(size for size in sizes if size is not None)
+def _of_one_world(members: Sequence[Member], kept: list[int], left_out: list[tuple[int, str]]) -> list[int]:
+    tally = Tally(size for index in kept if (size := members[index].world_size) is not None)
     if len(tally) < 2:
-        return traces
+        return kept
     size = tally.most_common(1)[0][0]
-    kept = []
-    for trace, its in zip(traces, sizes, strict=True):
-        if its in (None, size):
-            kept.append(trace)
-        else:
-            left_out.append((trace, f"recorded in a run of {its} ranks; the others in one of {size}"))
-    return kept
-
-
-def _of_one_time(traces: list[Trace], left_out: list[tuple[Trace, str]]) -> list[Trace]:
-    """The largest group of files without a long pause between them, by wall clock."""
-    spans = [
-        (trace.epoch_ns, trace.epoch_ns + trace.duration) for trace in traces if trace.epoch_ns is not None
+    left_out += [
+        (index, f"recorded in a run of {its} ranks; the others in one of {size}")
+        for index in kept
+        if (its := members[index].world_size) not in (None, size)
     ]
-    if len(spans) < len(traces):
-        return traces
-    order = sorted(range(len(traces)), key=lambda index: spans[index])
+    return [index for index in kept if members[index].world_size in (None, size)]
+
+
+def _of_one_time(members: Sequence[Member], kept: list[int], left_out: list[tuple[int, str]]) -> list[int]:
+    """The largest group of files without a long pause between them, by wall clock."""
+    spans = {index: span for index in kept if (span := members[index].span) is not None}
+    if len(spans) < len(kept):
+        return kept
+    order = sorted(kept, key=lambda index: spans[index])
     groups = [[order[0]]]
     reach = spans[order[0]][1]
     for index in order[1:]:
@@ -75,44 +111,41 @@ def _of_one_time(traces: list[Trace], left_out: list[tuple[Trace, str]]) -> list
         groups[-1].append(index)
         reach = max(reach, spans[index][1])
     main = set(max(groups, key=lambda group: len(list(group))))
-    left_out += [
-        (trace, "recorded at another time than the others")
-        for index, trace in enumerate(traces)
-        if index not in main
-    ]
-    return [trace for index, trace in enumerate(traces) if index in main]
+    left_out += [(index, "recorded at another time than the others") for index in kept if index not in main]
+    return [index for index in kept if index in main]
 
 
-def _each_rank_once(traces: list[Trace], left_out: list[tuple[Trace, str]]) -> list[Trace]:
+def _each_rank_once(members: Sequence[Member], kept: list[int], left_out: list[tuple[int, str]]) -> list[int]:
     """Of several files of one rank the first stays, unless no file tells ranks apart."""
-    stated = [_rank(trace) for trace in traces]
-    if len(set(stated) - {None}) < 2:
-        return traces
+    if len({members[index].rank for index in kept} - {None}) < 2:
+        return kept
     seen: set[int] = set()
-    kept = []
-    for trace, rank in zip(traces, stated, strict=True):
+    once = []
+    for index in kept:
+        rank = members[index].rank
         if rank is not None and rank in seen:
-            left_out.append((trace, f"another file is of rank {rank} too"))
+            left_out.append((index, f"another file is of rank {rank} too"))
             continue
         if rank is not None:
             seen.add(rank)
-        kept.append(trace)
-    return kept
+        once.append(index)
+    return once
 
 
-def _numbered(traces: list[Trace]) -> list[Trace]:
-    """Give every trace a rank of its own: the stated one, else the one in its file's name, else the next free."""
-    stated = [_rank(trace) for trace in traces]
-    if len(set(stated)) == len(traces) and None not in stated:
-        return traces
+def _numbers(members: Sequence[Member]) -> list[int | None]:
+    """A rank for each: the stated one, else the one in its file's name, else the next free; None: leave it be."""
+    stated = [member.rank for member in members]
+    if len(set(stated)) == len(members) and None not in stated:
+        return [None] * len(members)
     if len(set(stated) - {None}) < 2:
-        names = [Path(trace.inputs[0].path).name if trace.inputs else "" for trace in traces]
+        names = [Path(member.path).name for member in members]
         numbers = [int(found[1]) for found in map(_RANK_IN_NAME.search, names) if found]
-        stated = list(numbers) if len(set(numbers)) == len(traces) else [None] * len(traces)
-    free = iter(number for number in range(len(traces) * 2) if number not in stated)
+        stated = list(numbers) if len(set(numbers)) == len(members) else [None] * len(members)
+    taken = set(stated)
+    free = iter(number for number in range(len(members) * 2) if number not in taken)
     return [
-        trace if len(trace.ranks) > 1 else _renumbered(trace, next(free) if rank is None else rank)
-        for trace, rank in zip(traces, stated, strict=True)
+        None if member.of_several else next(free) if rank is None else rank
+        for member, rank in zip(members, stated, strict=True)
     ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Effect, QualityNote, Trace
+from parsers.model import Effect, Progress, QualityNote, Trace
 from parsers.model.units import duration
 
 I64 = npt.NDArray[np.int64]
@@ -102,23 +102,36 @@ class Alignment:
 
 def align(traces: Sequence[Trace], shifts: Sequence[int]) -> Alignment:
     """Compare every trace with the first one that has collectives; only a clear skew is corrected."""
-    corrections = [0] * len(traces)
-    errors: list[int | None] = [None] * len(traces)
+    numbers: dict[str, int] = {}
+    return aligned(
+        [collectives_of(trace, shift, numbers) for trace, shift in zip(traces, shifts, strict=True)],
+        [trace.inputs[0].rank if trace.inputs else index for index, trace in enumerate(traces)],
+    )
+
+
+def aligned(
+    ranks: Sequence[Collectives], labels: Sequence[int | None], progress: Progress | None = None
+) -> Alignment:
+    """The same for the collectives of each rank; ``labels`` is what to call them."""
+    progress = progress or Progress()
+    corrections = [0] * len(ranks)
+    errors: list[int | None] = [None] * len(ranks)
     notes: list[QualityNote] = []
-    reference = next((index for index, trace in enumerate(traces) if len(trace.collective_kernels)), None)
+    reference = next((index for index, rank in enumerate(ranks) if len(rank.ends)), None)
     if reference is None:
         return Alignment(tuple(corrections), tuple(errors), ())
     errors[reference] = 0
-    numbers: dict[str, int] = {}
-    first = collectives_of(traces[reference], shifts[reference], numbers)
-    for index, trace in enumerate(traces):
-        if index == reference or not len(trace.collective_kernels):
+    for index, rank in enumerate(ranks):
+        if index == reference or not len(rank.ends):
             continue
-        found = offset_between(first, collectives_of(trace, shifts[index], numbers))
+        progress.step(index / len(ranks), "comparing the clocks of the ranks")
+        found = offset_between(ranks[reference], rank)
         if found is None:
             continue
-        rank = trace.inputs[0].rank if trace.inputs else index
-        told = f"rank {rank}: {duration(found.median_ns)} by {found.pairs} collectives, +/- {duration(found.spread_ns)}"
+        told = (
+            f"rank {labels[index]}: {duration(found.median_ns)} by {found.pairs} collectives, "
+            f"+/- {duration(found.spread_ns)}"
+        )
         if found.is_clear_skew:
             corrections[index] = -found.median_ns
             errors[index] = found.spread_ns

@@ -91,10 +91,13 @@ def holds(path: Path, parser: Parser) -> bool:
     return state is not None and (folder() / _key(path, parser, state)).is_file()
 
 
-def trim(most_bytes: int = MOST_BYTES) -> None:
-    """Remove the entries used longest ago until the rest fits, and what killed writers and older versions left."""
+def trim(most_bytes: int = MOST_BYTES, entries: Path | None = None) -> None:
+    """Remove the entries used longest ago until the rest fits, and what killed writers and older versions left.
+
+    ``entries`` is the folder of entries, by default that of traces.
+    """
     try:
-        found = [(each.stat(), each) for each in folder().iterdir()]
+        found = [(each.stat(), each) for each in (entries or folder()).iterdir()]
     except OSError:
         return
     total = 0

@@ -6,6 +6,7 @@ that was cut has no directory.
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 from collections.abc import Mapping
@@ -48,16 +49,27 @@ def write(path: Path, columns: Columns, words: bytes = b"") -> None:
 
     An array that stands under several names is written once.
     """
+    with open(path, "xb", opener=_of_owner_alone) as file:
+        _write(file, columns, words)
+
+
+def encoded(columns: Columns, words: bytes = b"") -> bytes:
+    """What ``write`` would write."""
+    file = io.BytesIO()
+    _write(file, columns, words)
+    return file.getvalue()
+
+
+def _write(file: BinaryIO, columns: Columns, words: bytes) -> None:
     places: dict[int, _Place] = {}
     named: dict[str, _Place] = {}
-    with open(path, "xb", opener=_of_owner_alone) as file:
-        for name, column in columns.items():
-            if id(column) not in places:
-                places[id(column)] = _append(file, column)
-            named[name] = places[id(column)]
-        directory = msgspec.msgpack.encode(_Directory(named, words))
-        file.write(directory)
-        file.write(_END.pack(len(directory), crc32(directory), _MAGIC))
+    for name, column in columns.items():
+        if id(column) not in places:
+            places[id(column)] = _append(file, column)
+        named[name] = places[id(column)]
+    directory = msgspec.msgpack.encode(_Directory(named, words))
+    file.write(directory)
+    file.write(_END.pack(len(directory), crc32(directory), _MAGIC))
 
 
 def read(path: Path, progress: Progress | None = None) -> tuple[bytes, dict[str, npt.NDArray[Any]]]:
@@ -65,10 +77,21 @@ def read(path: Path, progress: Progress | None = None) -> tuple[bytes, dict[str,
 
     Raises ``NotAsWritten``, ``OSError`` and ``msgspec.MsgspecError``.
     """
-    progress = progress or Progress()
     if path.stat().st_size < _END.size:
         raise NotAsWritten(f"{path} is too short")
-    whole = np.memmap(path, np.uint8, "r").view(np.ndarray)
+    return _read(np.memmap(path, np.uint8, "r").view(np.ndarray), str(path), progress or Progress())
+
+
+def decoded(content: bytes) -> tuple[bytes, dict[str, npt.NDArray[Any]]]:
+    """The words and the columns of what ``encoded`` gave; raises ``NotAsWritten`` and ``msgspec.MsgspecError``."""
+    if len(content) < _END.size:
+        raise NotAsWritten("it is too short")
+    return _read(np.frombuffer(content, np.uint8), "it", Progress())
+
+
+def _read(
+    whole: npt.NDArray[np.uint8], path: str, progress: Progress
+) -> tuple[bytes, dict[str, npt.NDArray[Any]]]:
     length, checksum, magic = _END.unpack(whole[-_END.size :].tobytes())
     first = len(whole) - _END.size - length
     if magic != _MAGIC or first < 0:

@@ -78,21 +78,28 @@ def described() -> list[str]:
     """Every column, field and member of a vocabulary that a file holds."""
     lines = [f"format {FORMAT}", *(f"{name}: {dtype.__name__}" for name, dtype in COLUMNS.items())]
     for what in (Words, Allocations, Blocks, *_NUMBERED):
-        lines += _described(what)
+        lines += described_type(what)
     return lines
 
 
-def _described(what: Any) -> Iterator[str]:
+def described_type(what: Any) -> list[str]:
+    """The fields and members of one type, and of those inside it."""
+    return list(_described(what))
+
+
+def _described(what: Any, seen: frozenset[Any] = frozenset()) -> Iterator[str]:
     """Fields of data classes and named tuples, members of vocabularies, and those of the types inside."""
     if isinstance(what, type) and issubclass(what, enum.Enum):
         yield from (f"{what.__name__}.{each.name} = {each.value!r}" for each in what)
     elif isinstance(what, type) and (dataclasses.is_dataclass(what) or hasattr(what, "_fields")):
+        if what in seen:
+            return
         for name, inner in typing.get_type_hints(what).items():
             yield f"{what.__name__}.{name}: {inner}"
-            yield from _described(inner)
+            yield from _described(inner, seen | {what})
     else:
         for inner in typing.get_args(what):
-            yield from _described(inner)
+            yield from _described(inner, seen)
 
 
 def bytes_of(trace: Trace) -> int:

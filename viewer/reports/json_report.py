@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind, Quality, Trace
 from rules import Diagnosis, Evidence, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
@@ -46,7 +46,7 @@ def as_json(
             {"path": each.path, "format": each.format, "producer": each.producer, "rank": each.rank}
             for each in trace.inputs
         ],
-        "quality": _quality(trace),
+        "quality": quality_json(trace.quality),
         "completeness": _completeness(analysis),
         "window_ns": t1 - t0,
         "steps": [
@@ -103,8 +103,8 @@ def _completeness(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _quality(trace: Trace) -> dict[str, Any]:
-    quality = trace.quality
+def quality_json(quality: Quality) -> dict[str, Any]:
+    """The loss account."""
     return {
         "events_read": quality.events_read,
         "events_kept": quality.events_kept,

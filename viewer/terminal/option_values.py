@@ -1,4 +1,4 @@
-"""The values of command-line options: a price, a limit, a threshold; each raises ArgumentTypeError otherwise."""
+"""The values of command-line options, such as a price or a limit; each raises ArgumentTypeError otherwise."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ def price(text: str) -> float:
     if not 0.0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is no price of an hour, such as 2.50")
     return value
+
+
+def count(text: str) -> int:
+    """A whole number of one and more."""
+    if not text.isdecimal() or not 0 < int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes, such as 4")
+    return int(text)
 
 
 def limit(text: str) -> Limit:

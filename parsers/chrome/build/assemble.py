@@ -73,7 +73,7 @@ def assemble(
     builder.inputs.append(TraceInput(path, "chrome", XPROF if is_xprof else header.producer, header.rank))
     builder.sources.append(arguments)
     if header.rank is not None:
-        builder.ranks.append(Rank(header.rank, header.world_size, header.host))
+        builder.ranks.append(Rank(header.rank, header.world_size, header.host, groups=header.groups))
     builder.capture = replace(
         header.capture(),
         has_cpu_events=bool(np.isin(table.kind, _CPU_EVENTS).any()),

@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from parsers.model import Capture, Device
+from parsers.model import Capture, Device, ProcessGroup
 
 _KINETO_KEYS = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "distributedInfo", "trace_id")
 XPROF = "XProf"
 _EPOCH_2000_US = 946_684_800_000_000
+_MOST_GROUPS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,23 @@ class Header:
     def world_size(self) -> int | None:
         value = self._distributed.get("world_size")
         return value if isinstance(value, int) and value > 0 else None
+
+    @property
+    def groups(self) -> tuple[ProcessGroup, ...]:
+        """The process groups of the rank."""
+        listed = self._distributed.get("pg_config")
+        found = []
+        for each in listed[:_MOST_GROUPS] if isinstance(listed, list) else []:
+            if not isinstance(each, dict) or not isinstance(name := each.get("pg_name"), str):
+                continue
+            about, ranks = each.get("pg_desc"), each.get("ranks")
+            whole = isinstance(ranks, list) and all(type(rank) is int and rank >= 0 for rank in ranks)
+            found.append(
+                ProcessGroup(
+                    name, about if isinstance(about, str) else "", tuple(ranks) if whole and ranks else ()
+                )
+            )
+        return tuple(found)
 
     @property
     def host(self) -> str:

@@ -19,7 +19,7 @@ def matched(analysis: Analysis, columns: CollectiveColumns, devices: tuple[int, 
     Recorded sequence numbers decide. Else the n-th occurrence of (group, collective, size) on one device belongs to the
     n-th on every other: over the whole trace where all devices have equally many, else counted anew in each step.
     """
-    step = _step_numbers(analysis, columns)
+    step = step_numbers(analysis, columns)
     kind = _numbered_kinds(columns)
     count = len(columns.event)
     column = np.searchsorted(np.array(devices, np.int64), columns.device)
@@ -39,7 +39,7 @@ def matched(analysis: Analysis, columns: CollectiveColumns, devices: tuple[int, 
     return table[sorted_rows], step[first[sorted_rows]]
 
 
-def _step_numbers(analysis: Analysis, columns: CollectiveColumns) -> I64:
+def step_numbers(analysis: Analysis, columns: CollectiveColumns) -> I64:
     """The step in which each collective was launched, counted on its own rank; MISSING outside any."""
     trace = analysis.trace
     launch = trace.links.launch_of(columns.event)

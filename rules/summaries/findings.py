@@ -1,0 +1,333 @@
+"""The findings of a run of many ranks: about all of them together, and what single ranks show, told once each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from parsers.model.units import duration, percent, rate, size
+from rules.base import Category, Finding, severity_of
+from rules.catalog.many_small_collectives import SMALL_BYTES
+from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.summaries.balance import Imbalance
+from rules.summaries.facts import ManyRanksDiagnosis
+from rules.summaries.groups import PIPELINE
+from rules.summaries.patterns import Pattern, named
+from rules.summaries.reasons import Reason, Why, reason_of
+from rules.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline, Part
+from rules.wording.words import Words, ours
+
+NEARLY_AS_LATE = 0.5  # of the waiting for late ranks: less ends with them
+LEAST_LINK_SHARE = 0.01  # of the window
+OF_THE_WHOLE_RUN = ("late-rank", "exposed-communication")  # what one rank alone cannot judge
+SMALL_MESSAGES = "many-small-collectives"  # of which one rank alone takes waiting for transfers
+
+
+def findings_of_many(facts: ManyRanksDiagnosis) -> list[Finding]:
+    """Every finding, in no order."""
+    return [*_late(facts), *_transfers(facts), *_links(facts), *_uneven(facts), *_of_single_ranks(facts)]
+
+
+def _part(facts: ManyRanksDiagnosis, ns: float) -> Part:
+    return Part(ns / max(facts.run.window_ns, 1), facts.run.steps_in_window)
+
+
+def _a_step(facts: ManyRanksDiagnosis, ns: float) -> str:
+    steps = facts.run.steps_in_window
+    return f"{duration(ns / steps)} a step" if steps else duration(ns)
+
+
+def _of_step(facts: ManyRanksDiagnosis, ns: float) -> str:
+    """ "13.4 ms of the 33.9 ms of a step"."""
+    count = max(facts.run.steps_in_window, 1)
+    whole = f"{duration(facts.run.window_ns / count)}{' of a step' if facts.run.steps_in_window else ''}"
+    return f"{duration(ns / count)} of the {whole}"
+
+
+def when(facts: ManyRanksDiagnosis, pattern: Pattern) -> str:
+    """ "from ProfilerStep#96 on", "in every step", "every 60th step", "in 5 of 240 steps"."""
+    count, names = len(facts.run.step_numbers), facts.run.step_names
+    if pattern.is_persistent:
+        return "in every step" if pattern.since <= 1 else f"from {names[pattern.since]} on"
+    if pattern.every > 1:
+        return f"every {_ordinal(pattern.every)} step"
+    return f"in {len(pattern.steps):,} of {count:,} steps"
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"
+
+
+def why_of_late(facts: ManyRanksDiagnosis) -> tuple[Reason, str]:
+    """Why the late rows are late, and since when; of the pattern that is about them where there is one."""
+    rows = np.array(facts.late, np.int64)
+    for pattern, reason in zip(facts.patterns, facts.reasons, strict=True):
+        if np.isin(rows, pattern.rows).mean() > 0.5:
+            return reason, when(facts, pattern)
+    steps = np.arange(len(facts.run.step_numbers))
+    return reason_of(facts.lateness, rows, steps), ""
+
+
+def _late(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
+    run, late, ceiling = facts.run, facts.late, facts.late_ceiling
+    if not late or ceiling < run.thresholds[LEAST_SHARE] * run.window_ns:
+        return
+    who = named(facts.lateness, late)
+    reason, since = why_of_late(facts)
+    others = len(run.rows) - len(late)
+    text = (
+        f"{others:,} of {len(run.rows):,} ranks wait for {who} inside collectives: "
+        f"{_of_step(facts, facts.lost_to_late)}{f', {since}' if since else ''}."
+    )
+    if reason.why not in (Why.UNKNOWN, Why.TRANSFER):
+        text += f" In that time: {reason.text}, {_a_step_more(reason)}."
+    if ceiling < NEARLY_AS_LATE * facts.lost_to_late:
+        text += " The others' own work takes nearly as long: without the late ranks they would wait for the next one."
+    if facts.passes_on:
+        text += (
+            " Others that come late as well have waited for it before, in another group, and are not counted."
+        )
+    row = run.rows[late[0]]
+    yield Finding(
+        rule="late-rank",
+        category=Category.STRAGGLER,
+        severity=severity_of(ceiling, run.window_ns),
+        headline=Headline(f"The others wait for {who}", _part(facts, ceiling), names_culprit=True),
+        account=text,
+        remedies=(_remedy(who, reason), f"Open the trace of {run.name(late[0])} beside a typical one."),
+        ceiling_ns=ceiling,
+        window_ns=run.window_ns,
+        culprit=Culprit(CulpritKind.RANK, who),
+        because="" if reason.why is Why.UNKNOWN else f"{reason.text[:1].upper()}{reason.text[1:]}.",
+        rank=row.rank,
+        device=late[0],
+        unknown=(_unrecorded(facts),),
+        confidence="medium" if _unrecorded(facts) else "high",
+    )
+
+
+def _a_step_more(reason: Reason) -> str:
+    return f"{duration(reason.ns)} more than the others"
+
+
+def _unrecorded(facts: ManyRanksDiagnosis) -> str:
+    needed = max((kind.group_size for kind in facts.run.meetings.kinds), default=0)
+    world = max(
+        (
+            placed.summary.words.rank.world_size or 0
+            for placed in facts.run.members
+            if placed.summary.words.rank
+        ),
+        default=0,
+    )
+    needed, here = max(needed, world), len(facts.run.members)
+    if needed <= here:
+        return ""
+    return f"Whether a rank that is not here comes even later: the run has {needed:,} ranks, and {here:,} are here."
+
+
+def _remedy(who: str, reason: Reason) -> Words:
+    if reason.why in (Why.CLOCK, Why.SLOW):
+        return (
+            f"Look at the GPUs of {who}: "
+            + ours("$ClocksAndHeat says whether heat or a power limit slows them, and ")
+            + ours(
+                "$GpuMonitor whether another program uses them. Else leave the machine out of the next run."
+            )
+        )
+    if reason.why in (Why.MORE, Why.COMPUTES):
+        return f"Give {who} the same amount of GPU work as the others: equal batches, lengths and layers."
+    if reason.why is Why.IDLE:
+        return f"Find out what the CPU of {who} does in that time, and whether its cores are its own."
+    return f"Find out what {who} does differently: its machine, its input, its clocks."
+
+
+def _transfers(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
+    run, ceiling = facts.run, facts.transfers_alone
+    if ceiling < run.thresholds[LEAST_SHARE] * run.window_ns:
+        return
+    worst = facts.late[0] if facts.late else int(facts.lateness.exposed.argmax())
+    known = [
+        each
+        for each in run.members[run.rows[worst].member].summary.words.findings
+        if each.rule == "exposed-communication"
+    ]
+    if not known:
+        known = [
+            each
+            for placed in run.members
+            for each in placed.summary.words.findings
+            if each.rule == "exposed-communication"
+        ][:1]
+    if not known:
+        return
+    text = f"Transfers between GPUs stand alone for {_of_step(facts, ceiling)}, as the mean of the ranks."
+    if facts.late:
+        text += f" What they wait for {named(facts.lateness, facts.late)} is not counted here."
+    largest = max(facts.speeds, key=lambda each: each.transfer_ns * each.meetings, default=None)
+    if largest is not None:
+        text += (
+            f" The largest: {largest.collective} of {size(largest.bytes)} over {len(largest.rows):,} ranks, "
+            f"{duration(largest.transfer_ns)}, bus bandwidth {rate(largest.bus_bandwidth)}."
+        )
+    yield replace(
+        known[0],
+        severity=severity_of(ceiling, run.window_ns),
+        headline=Headline("Communication stands alone", _part(facts, ceiling)),
+        account=text,
+        ceiling_ns=ceiling,
+        window_ns=run.window_ns,
+        rank=run.rows[worst].rank,
+        device=worst,
+        evidence=(),
+        unknown=(_unrecorded(facts),),
+    )
+
+
+def _links(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
+    run = facts.run
+    for link in facts.slow_links[:2]:
+        speed = link.speed
+        ceiling = min(speed.lost_ns, run.window_ns)
+        if ceiling < LEAST_LINK_SHARE * run.window_ns:
+            continue
+        yield Finding(
+            rule="slow-link",
+            category=Category.EXPOSED_COMMUNICATION,
+            severity=severity_of(ceiling, run.window_ns),
+            headline=Headline(
+                f"The link {link.name} is slow",
+                f"{percent(speed.bus_bandwidth / speed.usual)} of the usual speed",
+            ),
+            account=(
+                f"{speed.collective} of {size(speed.bytes)} reaches {rate(speed.bus_bandwidth)} there, and "
+                f"{rate(speed.usual)} in the median of groups that send the same: {duration(speed.transfer_ns)} each, "
+                f"{speed.meetings:,} in the analysed time. {link.groups:,} group{'s' if link.groups > 1 else ''} "
+                "share it."
+            ),
+            remedies=(
+                ours(
+                    "See how these GPUs are connected ($Topology) and whether a link has errors ($LinkState)."
+                ),
+                "Measure the same size between these machines alone, with nccl-tests.",
+            ),
+            ceiling_ns=ceiling,
+            window_ns=run.window_ns,
+            culprit=Culprit(CulpritKind.COLLECTIVE, link.name),
+            rank=run.rows[int(link.rows[0])].rank,
+            device=int(link.rows[0]),
+            unknown=("Whether all of these transfers could hide behind computation.",),
+            confidence="medium",
+        )
+
+
+def _uneven(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
+    run = facts.run
+    for pattern, reason in zip(facts.patterns, facts.reasons, strict=True):
+        if pattern.kind != PIPELINE:
+            continue
+        ceiling = min(pattern.late_ns * run.steps_in_window, run.window_ns)
+        yield Finding(
+            rule="uneven-stages",
+            category=Category.LOAD_IMBALANCE,
+            severity=severity_of(ceiling, run.window_ns),
+            headline=Headline(f"{pattern.name.capitalize()} has more to do", _part(facts, ceiling)),
+            account=(
+                f"The {len(pattern.rows):,} ranks of {pattern.name} take {duration(pattern.late_ns)} longer for a step "
+                f"than the median stage, {when(facts, pattern)}: {reason.text}. All other stages wait for them."
+            ),
+            remedies=("Give the stages equally much work, by moving layers from this one to the others.",),
+            ceiling_ns=ceiling,
+            window_ns=run.window_ns,
+            culprit=Culprit(CulpritKind.RANK, pattern.name),
+            rank=run.rows[int(pattern.rows[0])].rank,
+            device=int(pattern.rows[0]),
+        )
+    found = facts.imbalance
+    cost = int(facts.lateness.waited.sum(axis=1).mean()) if facts.lateness.waited.size else 0
+    if found is None or facts.late or cost < run.thresholds[LEAST_SHARE] * run.window_ns:
+        return
+    yield _uneven_work(facts, found, cost)
+
+
+def _uneven_work(facts: ManyRanksDiagnosis, found: Imbalance, ceiling: int) -> Finding:
+    run = facts.run
+    who = run.name(found.row)
+    what = (
+        "Ranks get unequal work in turn"
+        if found.rotates
+        else f"{'Experts get' if found.of_experts else 'Ranks get'} unequal work"
+    )
+    return Finding(
+        rule="uneven-work",
+        category=Category.LOAD_IMBALANCE,
+        severity=severity_of(ceiling, run.window_ns),
+        headline=Headline(what, _part(facts, ceiling)),
+        account=(
+            f"The most loaded rank of a step runs {percent(found.most - 1)} more blocks of kernels than the mean of "
+            f"its like"
+            + (", another one in each step" if found.rotates else f", mostly {who}")
+            + f". The others wait for it, {_of_step(facts, ceiling)}, as the mean of the ranks."
+        ),
+        remedies=(
+            "Give all ranks equally many tokens in every step: sort or pack samples by length."
+            if found.rotates
+            else "Spread tokens evenly over the experts: a balancing loss, a capacity limit, or more experts a rank."
+            if found.of_experts
+            else f"Give {who} the same share of the work as the others.",
+        ),
+        ceiling_ns=ceiling,
+        window_ns=run.window_ns,
+        culprit=NOBODY if found.rotates else Culprit(CulpritKind.RANK, who),
+        rank=None if found.rotates else run.rows[found.row].rank,
+        device=found.row,
+    )
+
+
+def _of_single_ranks(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
+    """What ranks show by themselves: each rule once, told of the rank where it costs most, its cost the mean of all."""
+    run = facts.run
+    by_rule: dict[str, list[tuple[int, Finding]]] = {}
+    first_row: dict[int, int] = {}
+    for number, row in enumerate(run.rows):
+        first_row.setdefault(row.member, number)
+    for index, placed in enumerate(run.members):
+        for finding in placed.summary.words.findings:
+            if finding.rule not in OF_THE_WHOLE_RUN and index in first_row:
+                by_rule.setdefault(finding.rule, []).append((index, finding))
+    for found in by_rule.values():
+        index, worst = max(found, key=lambda each: each[1].share)
+        mean = sum(finding.share for _, finding in found) / len(run.members)
+        if worst.rule == SMALL_MESSAGES:
+            mean = min(mean, _small_transfers(facts) / max(run.window_ns, 1))
+            if mean < run.thresholds[LEAST_SHARE]:
+                continue
+        at = first_row[index]
+        told = f" That is {run.name(at)}"
+        told += (
+            f", where it costs most; {len(found):,} of {len(run.members):,} ranks show it."
+            if len(found) > 1
+            else "; no other rank shows it."
+        )
+        ceiling = round(mean * run.window_ns)
+        yield replace(
+            worst,
+            severity=severity_of(ceiling, run.window_ns),
+            account=worst.account + told,
+            ceiling_ns=ceiling,
+            window_ns=run.window_ns,
+            rank=run.rows[at].rank,
+            device=at,
+            evidence=(),
+        )
+
+
+def _small_transfers(facts: ManyRanksDiagnosis) -> float:
+    """Exposed time of small messages after all were there (ns), mean over the rows."""
+    meetings = facts.run.meetings
+    small = np.array([0 < kind.bytes < facts.run.thresholds[SMALL_BYTES] for kind in meetings.kinds], bool)
+    return float(meetings.transferring[small[meetings.kind]].sum()) / max(len(facts.run.rows), 1)

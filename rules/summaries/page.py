@@ -1,0 +1,101 @@
+"""What is told of a run of many ranks in one page: a sentence, patterns, ten ranks, what to look at next."""
+
+from __future__ import annotations
+
+from parsers.model.units import duration, percent, rate, size
+from rules.diagnosis import Diagnosis
+from rules.summaries.facts import ManyRanksDiagnosis
+from rules.summaries.findings import when, why_of_late
+from rules.summaries.patterns import Pattern, named
+from rules.summaries.reasons import Reason, Why
+from rules.thresholds import LEAST_SHARE
+from rules.wording.verdict import first_problem
+
+
+def sentence(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
+    """The result in one sentence with its number."""
+    run = facts.run
+    lost = facts.lost_to_late
+    if facts.late and lost >= run.thresholds[LEAST_SHARE] * run.window_ns:
+        reason, since = why_of_late(facts)
+        sound, steps = len(run.rows) - len(facts.late), max(run.steps_in_window, 1)
+        told = f"{sound:,} of {len(run.rows):,} ranks wait {duration(lost / steps)}"
+        told += " in every step" if run.steps_in_window else ""
+        told += f" for {named(facts.lateness, facts.late)}"
+        told += f", {since}" if since and since != "in every step" else ""
+        return f"{told}: {reason.text}." if reason.why is not Why.UNKNOWN else f"{told}."
+    problem = first_problem(diagnosis)
+    if problem is not None:
+        return f"{problem.title}."
+    return f"Nothing stands out in {len(run.rows):,} ranks: no check found a loss above 5 %."
+
+
+def pattern_title(facts: ManyRanksDiagnosis, pattern: Pattern) -> str:
+    """ "node 277: 8 ranks late by 13.2 ms from step 96 on"."""
+    ranks = "" if len(pattern.rows) == 1 else f"{len(pattern.rows):,} ranks "
+    return f"{pattern.name}: {ranks}late by {duration(pattern.late_ns)} {when(facts, pattern)}"
+
+
+def pattern_reason(reason: Reason) -> str:
+    """Why, beneath it."""
+    return "nothing recorded says why" if reason.why is Why.UNKNOWN else reason.text
+
+
+def links(facts: ManyRanksDiagnosis) -> list[str]:
+    """The slow links, a sentence each."""
+    return [
+        f"The link {link.name} reaches {rate(link.speed.bus_bandwidth)} for {link.speed.collective} of "
+        f"{size(link.speed.bytes)}; usual is {rate(link.speed.usual)}."
+        for link in facts.slow_links
+    ]
+
+
+def balance(facts: ManyRanksDiagnosis) -> list[str]:
+    """How even the work is, and what more ranks cost."""
+    lines = []
+    if (found := facts.imbalance) is not None:
+        who = "another one in each step" if found.rotates else f"mostly {facts.run.name(found.row)}"
+        what = "Experts are loaded unevenly" if found.of_experts else "Work is uneven"
+        lines.append(f"{what}: the most loaded rank has {percent(found.most - 1)} more than the mean, {who}.")
+    if len(facts.scaling) > 1:
+        first, *more = facts.scaling
+        parts = [
+            f"{percent(each.step_ns / max(first.step_ns, 1) - 1)} more with {each.ranks:,}" for each in more
+        ]
+        lines.append(
+            f"The slowest rank of a step takes {duration(first.step_ns)} where {first.ranks:,} ranks meet, "
+            f"{', '.join(parts)}: the more ranks, the likelier one of them is slow."
+        )
+    return lines
+
+
+def groups(facts: ManyRanksDiagnosis) -> list[tuple[str, str, int]]:
+    """(kind, the latest part, its mean lateness in ns a step) of each way the ranks are put together."""
+    late = facts.lateness.late
+    found = []
+    for dimension in facts.lateness.dimensions:
+        if not late.shape[1]:
+            continue
+        means = [float(late[dimension.members(label)].mean()) for label in range(len(dimension.names))]
+        worst = max(range(len(means)), key=lambda label: means[label])
+        found.append((dimension.kind, dimension.names[worst], max(int(means[worst]), 0)))
+    return found
+
+
+def next_steps(facts: ManyRanksDiagnosis) -> list[str]:
+    """What to look at next: three things at most."""
+    run, lines = facts.run, []
+    if facts.slowest >= 0 and facts.typical >= 0:
+        slow, usual = (run.members[run.rows[row].member] for row in (facts.slowest, facts.typical))
+        lines.append(
+            f"Open {run.name(facts.slowest)} ({slow.summary.words.input.path}) beside {run.name(facts.typical)} "
+            f"({usual.summary.words.input.path}), a typical one."
+        )
+    nodes = {run.rows[row].node for row in facts.late} - {""}
+    if len(nodes) == 1:
+        lines.append(
+            f"Log the clocks and power of {nodes.pop()} while it runs, and of any other node beside it."
+        )
+    if facts.slow_links:
+        lines.append(f"Measure the link {facts.slow_links[0].name} alone, with nccl-tests.")
+    return lines[:3]

@@ -1,0 +1,145 @@
+"""Which ranks are late together, and when: a rank, a node, a stage, a rail; in every step, from one on, every n-th."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rules.summaries.groups import NODE, PIPELINE, RANK, Dimension
+from rules.summaries.lateness import Lateness, above_noise
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+MOST_PATTERNS = 4
+LEAST_SHARE = 0.01  # of a step: what is less late than that is no pattern
+TOGETHER = 0.25  # of the members may be on time
+LOUD = 0.3  # of the latest step: the others are steps in which they are on time
+ALWAYS = 0.8  # of the steps from the first late one
+RHYTHM = 3  # late steps, at least, at equal distances
+EVEN_STEPS = 1  # by how much such distances may differ
+NEVER = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """``rows`` are late by ``late_ns`` (median over their late steps) in the ``steps`` (indices) listed.
+
+    ``kind`` and ``name`` say what they are: a rank, or all ranks of a node, stage or other group. ``since`` is the
+    first late step where they are late from then on, ``every`` the distance of late steps where these are even; else
+    NEVER.
+    """
+
+    kind: str
+    name: str
+    rows: I64
+    steps: I64
+    late_ns: int
+    since: int
+    every: int
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether they are late in nearly every step from one on."""
+        return self.since != NEVER
+
+
+def patterns_of(lateness: Lateness) -> tuple[Pattern, ...]:
+    """At most ``MOST_PATTERNS``, the one that covers most lateness first."""
+    run = lateness.run
+    if not len(run.step_numbers):
+        return ()
+    left = above_noise(lateness.late, lateness.stage)
+    usual = float(np.median(run.by_step.sum(axis=2)))
+    left[left < LEAST_SHARE * usual] = 0.0
+    found: list[Pattern] = []
+    stages = _late_stages(lateness, usual)
+    while len(found) < MOST_PATTERNS - len(stages):
+        best = _largest(lateness, left)
+        if best is None:
+            break
+        found.append(best)
+        left[np.ix_(best.rows, best.steps)] = 0.0
+        if best.is_persistent:
+            left[best.rows] = 0.0
+    joined = [*stages, *found]
+    return tuple(sorted(joined, key=lambda each: -each.late_ns * len(each.steps) * len(each.rows)))
+
+
+def _largest(lateness: Lateness, left: F64) -> Pattern | None:
+    """The group, or the single rank, whose common lateness covers most."""
+    covered = left.sum(axis=1)
+    row = int(covered.argmax()) if len(covered) else 0
+    if not len(covered) or covered[row] <= 0:
+        return None
+    best: tuple[float, str, str, I64, F64] = (
+        float(covered[row]), RANK, lateness.run.name(row), np.array([row]), left[row]
+    )  # fmt: skip
+    for dimension in lateness.dimensions:
+        for label in range(len(dimension.names)):
+            members = dimension.members(label)
+            if len(members) < 2:
+                continue
+            common = np.quantile(left[members], TOGETHER, axis=0)
+            score = float(common.sum()) * len(members)
+            if score > best[0]:
+                best = score, dimension.kind, dimension.names[label], members, common
+    _, kind, name, rows, series = best
+    steps = np.flatnonzero(series > LOUD * series.max())
+    return _pattern(kind, name, rows, steps, int(np.median(left[np.ix_(rows, steps)])), left.shape[1])
+
+
+def _late_stages(lateness: Lateness, usual: float) -> list[Pattern]:
+    """A pipeline stage that takes longer than the median stage in nearly every step."""
+    pipeline = next((each for each in lateness.dimensions if each.kind == PIPELINE), None)
+    if pipeline is None:
+        return []
+    own = np.array(
+        [np.median(lateness.own[pipeline.members(label)], axis=0) for label in range(len(pipeline.names))]
+    )
+    beyond = own - np.quantile(own, 0.5, axis=0, method="lower")
+    label = int(beyond.sum(axis=1).argmax())
+    steps = np.flatnonzero(beyond[label] >= LEAST_SHARE * usual)
+    if len(steps) < ALWAYS * own.shape[1] or np.median(beyond[label]) < NOTEWORTHY_STAGE * usual:
+        return []
+    late = int(np.median(beyond[label][steps]))
+    return [_pattern(PIPELINE, pipeline.names[label], pipeline.members(label), steps, late, own.shape[1])]
+
+
+NOTEWORTHY_STAGE = 0.05  # of a step: the last stage has the loss, which is nothing to mend
+
+
+def _pattern(kind: str, name: str, rows: I64, steps: I64, late: int, count: int) -> Pattern:
+    since = int(steps[0]) if len(steps) >= ALWAYS * (count - steps[0]) else NEVER
+    apart = np.diff(steps)
+    even = since == NEVER and len(steps) >= RHYTHM and apart.min() > 1 and np.ptp(apart) <= EVEN_STEPS
+    return Pattern(kind, name, rows, steps, late, since, round(float(apart.mean())) if even else NEVER)
+
+
+def named(lateness: Lateness, rows: tuple[int, ...]) -> str:
+    """What some late rows are called together: their node or group where they are most of it, else by rank."""
+    chosen = np.array(rows, np.int64)
+    for dimension in sorted(lateness.dimensions, key=_as_told):
+        labels = dimension.label[chosen]
+        for label in np.unique(labels[labels >= 0]).tolist():
+            members = dimension.members(label)
+            if len(members) > 1 and _alike(members, chosen):
+                return f"{dimension.names[label]} ({len(members)} ranks)"
+    names = [lateness.run.name(row) for row in rows[:MOST_NAMED]]
+    if len(rows) > MOST_NAMED:
+        return f"{', '.join(names)} and {len(rows) - MOST_NAMED} more ranks"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+MOST_NAMED = 3
+
+
+def _alike(members: I64, chosen: I64) -> bool:
+    both = len(np.intersect1d(members, chosen))
+    return both >= (1 - TOGETHER) * max(len(members), len(chosen))
+
+
+def _as_told(dimension: Dimension) -> bool:
+    return dimension.kind != NODE

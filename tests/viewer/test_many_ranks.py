@@ -1,0 +1,216 @@
+"""A run of many ranks is judged by a summary of each: as a full reading would, with what only many of them show."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import resources
+from parsers import open_trace
+from parsers.model import Cancelled, Progress, TraceError
+from rules.analysis.analysis import Analysis
+from rules.analysis.ranks.waiting import ranks_of
+from rules.summaries.diagnosis import diagnosis_of_many
+from rules.summaries.facts import ManyRanksDiagnosis
+from rules.summaries.patterns import Pattern
+from rules.summaries.run import ManyRanks
+from tests.rank_runs import Run
+from viewer.cli import main
+from viewer.loading.ranks import pool, summaries
+from viewer.loading.ranks.joining import joined
+from viewer.loading.ranks.opening import Workers, files_of_many, open_many
+from viewer.loading.ranks.reducing import reduce_rank
+from viewer.loading.ranks.wanted import Wanted
+from viewer.reports.many_ranks_report import as_json, as_text
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+SMALL = {"ranks": 18, "steps": 4, "operators": 3, "tensor": 3, "stages": 2, "kernel_ns": 120_000}
+FAULTY = Run(**SMALL, straggler=7, since=2, slow_group=1, slow_link=6.0, slow_stage=1, slow_layers=1.2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The faulty run, a file that is cut off, and one that is no recording."""
+    folder = tmp_path_factory.mktemp("run")
+    FAULTY.write(folder)
+    (folder / "rank17.pt.trace.json").write_text('{"schemaVersion": 1, "traceEvents": [')
+    (folder / "notes.txt").write_text("nothing of a profiler")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def facts(folder: Path) -> ManyRanksDiagnosis:
+    return diagnosis_of_many(_opened(folder, Workers(1)))[0]
+
+
+def _opened(folder: Path, workers: Workers) -> ManyRanks:
+    files = files_of_many([folder])
+    assert files is not None
+    return open_many(files, workers=workers)
+
+
+def _run_of(simulated: Run) -> ManyRanksDiagnosis:
+    found = []
+    for rank in range(simulated.ranks):
+        text = simulated.text(rank)
+        path = Path(os.environ["HOME"]) / f"rank{rank}.json"
+        path.write_text(text)
+        found.append(summaries.summary_of_bytes(reduce_rank(Wanted((str(path),), path.name)).content))
+        path.unlink()
+    return diagnosis_of_many(joined(found))[0]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [FIXTURES / "ddp", resources.path("samples") / "straggler_four_ranks"],
+    ids=lambda each: each.name,
+)
+def test_summaries_give_what_a_full_reading_of_all_ranks_gives(where: Path) -> None:
+    files = sorted(where.glob("*.gz"))
+    full = Analysis(open_trace(files))
+    ranks = ranks_of(full)
+    made = [
+        summaries.summary_of_bytes(reduce_rank(Wanted((str(file),), file.name)).content) for file in files
+    ]
+    found, diagnosis = diagnosis_of_many(joined(made))
+
+    assert found.run.window == full.window
+    assert (
+        found.run.meetings.by_row(found.run.meetings.waiting).tolist() == ranks.waiting.sum(axis=0).tolist()
+    )
+    assert found.run.meetings.by_row(found.run.meetings.blamed) == pytest.approx(ranks.blamed.sum(axis=0))
+    assert (found.late, found.lost_to_late) == (ranks.late_together, ranks.lost_to_late)
+    assert found.transfers_alone == ranks.transfers_alone
+    for row, device in enumerate(ranks.devices):
+        ours, theirs = found.run.budget(row), full.budgets(device)
+        assert (ours.compute_ns, ours.idle_ns) == (theirs.compute_ns, theirs.idle_ns)
+    assert max(each.bytes for each in made) < 300_000
+    assert ("late-rank" in {each.rule for each in diagnosis.findings}) == bool(ranks.late_together)
+
+
+def test_straggler_slow_link_and_uneven_stage_are_named(facts: ManyRanksDiagnosis) -> None:
+    assert [facts.run.name(row) for row in facts.late] == ["rank 7"]
+    assert [each.name for each in facts.slow_links] == ["among the 3 ranks from rank 1 to rank 7"]
+    by_name = {each.name: each for each in facts.patterns}
+    assert set(by_name) == {"rank 7", "pipeline stage 1"}
+    assert by_name["rank 7"].since == 2
+    assert by_name["pipeline stage 1"].since == 0
+    reasons = dict(zip((each.name for each in facts.patterns), facts.reasons, strict=True))
+    assert reasons["pipeline stage 1"].text == "20% more work"
+    assert reasons["rank 7"].text == "slower at the same work"
+
+
+def test_who_waits_in_another_group_before_is_not_blamed_for_what_it_passes_on(
+    facts: ManyRanksDiagnosis,
+) -> None:
+    # Rank 6 shares its tensor group with rank 7, waits for it there, and is late to its data group for that reason.
+    direct = facts.run.meetings.by_row(facts.run.meetings.blamed)
+    assert direct[6] > 0.1 * direct[7]
+    assert facts.lateness.started[6] < 0.01 * facts.lateness.started[7]
+
+
+def test_a_page_names_what_was_left_out_and_stays_a_page(facts: ManyRanksDiagnosis) -> None:
+    run, diagnosis = facts.run, diagnosis_of_many(facts.run)[1]
+    text = as_text(facts, diagnosis)
+    assert text.startswith("16 of 17 ranks wait ")
+    assert "rank 7, from ProfilerStep#2 on: slower at the same work." in " ".join(text.split())
+    assert "Left out: rank17.pt.trace.json: " in text
+    assert "notes.txt" in text
+    assert text.count("\n") < 80
+    assert [each["rank"] for each in as_json(facts, diagnosis)["devices"]] == list(range(17))
+    assert [name for name, _ in run.unread] == ["notes.txt", "rank17.pt.trace.json"]
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "when"),
+    [
+        ({"straggler": 4, "every": 3, "steps": 9}, "rank", lambda each: each.every == 3),
+        ({"straggler": 4, "since": 4, "steps": 9}, "rank", lambda each: each.since == 4),
+        ({"straggler": 4, "slow_compute": 1.004}, None, None),
+    ],
+    ids=["every third step", "from a step on", "no more than noise"],
+)
+def test_when_a_rank_is_late_is_told(
+    more: dict[str, Any], kind: str | None, when: Callable[[Pattern], bool]
+) -> None:
+    found = _run_of(Run(**{**SMALL, "ranks": 6, "stages": 1, "operators": 2} | more)).patterns
+    assert [each.kind for each in found] == ([kind] if kind else [])
+    assert all(when(each) for each in found)
+
+
+def test_work_that_is_uneven_in_turn_accuses_no_rank() -> None:
+    facts = _run_of(Run(**{**SMALL, "ranks": 6, "stages": 1, "operators": 2, "steps": 8}, rotating=True))
+    assert facts.late == ()
+    assert facts.imbalance is not None
+    assert facts.imbalance.rotates
+
+
+def test_one_process_several_and_a_cluster_give_the_same_answer_and_a_killed_worker_costs_a_retry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from distributed import Client, LocalCluster
+
+    Run(**SMALL | {"ranks": 6, "stages": 1, "steps": 2}, straggler=4).write(tmp_path)
+    (tmp_path / "rank3.pt.trace.json").write_text('{"schemaVersion": 1, "traceEvents": [')
+    monkeypatch.setattr(summaries, "kept", lambda _: None)
+
+    def told(*how: str) -> dict[str, Any]:
+        assert main(["diagnose", "--json", *how, str(tmp_path)]) == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    alone = told("--workers", "1")
+    assert [each["path"] for each in alone["ranks"]["left_out"]] == ["rank3.pt.trace.json"]
+    assert told("--workers", "2") == alone
+    cluster = LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+    )
+    with cluster, Client(cluster) as client:
+        victims = list(client.run(os.getpid).values())[:1]
+
+        def answered(*_: object) -> None:
+            while victims:
+                os.kill(victims.pop(), signal.SIGKILL)
+
+        monkeypatch.setattr(summaries, "keep", answered)  # after the first answer, with others in work
+        assert told("--scheduler", cluster.scheduler_address) == alone
+    assert not victims
+
+
+def test_what_was_reduced_once_is_not_read_again(
+    folder: Path, facts: ManyRanksDiagnosis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _opened(folder, Workers(1))
+    read = []
+    monkeypatch.setattr(
+        pool, "reduce_rank", lambda wanted, progress: read.append(wanted.shown) or reduce_rank(wanted)
+    )
+    again = _opened(folder, Workers(1))
+    assert read == ["rank17.pt.trace.json"]  # the broken one may have been repaired
+    assert np.array_equal(again.parts, facts.run.parts)
+
+
+def test_reading_many_ranks_can_be_stopped(folder: Path) -> None:
+    files = files_of_many([folder])
+    progress = Progress(lambda fraction, _: progress.cancel() if fraction > 0.2 else None)
+    assert files is not None
+    with pytest.raises(Cancelled):
+        open_many(files, progress, workers=Workers(1))
+
+
+def test_few_ranks_are_read_in_full_and_nothing_but_broken_files_is_refused(tmp_path: Path) -> None:
+    for rank in range(16):
+        (tmp_path / f"rank{rank}.json").write_text('{"schemaVersion": 1, "traceEvents": [')
+    assert files_of_many([tmp_path]) is None
+    (tmp_path / "rank16.json").write_text('{"schemaVersion": 1, "traceEvents": [')
+    files = files_of_many([tmp_path])
+    assert files is not None
+    with pytest.raises(TraceError, match="No rank could be read"):
+        open_many(files, workers=Workers(1))

@@ -1,0 +1,159 @@
+"""Opens a run of many ranks: finds its files, has them reduced, keeps the summaries, and joins them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from parsers.base import Reopenable, Source, parser_of
+from parsers.containers import Contents, contents
+from parsers.model import Malformed, Progress, TraceError
+from parsers.opening import recordings_of
+from parsers.signatures import USUAL_GROWTH
+from rules.summaries.rank_summary import RankSummary
+from rules.summaries.run import ManyRanks
+from rules.thresholds import DEFAULTS, Thresholds
+from viewer.loading.ranks import summaries
+from viewer.loading.ranks.joining import joined
+from viewer.loading.ranks.pool import processes, reduce_here
+from viewer.loading.ranks.wanted import Reduced, Wanted
+
+FULL_RANKS = 16  # of more ranks only summaries are read; up to so many everything is
+FULL_BYTES = 6 << 30  # of several ranks together, unpacked
+FEWEST_RANKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Who reduces: ``count`` processes of this machine (0: as many as it has cores), or a Dask cluster.
+
+    ``scheduler`` is the address of one, or "local" for one of ``count`` workers that is started here.
+    """
+
+    count: int = 0
+    scheduler: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesOfRun:
+    """The recordings of a run of many ranks; ``folders`` keeps what was unpacked while this lives."""
+
+    wanted: tuple[Wanted, ...]
+    skipped: tuple[tuple[str, str], ...]
+    contents: tuple[Contents, ...] = ()
+
+
+def files_of_many(
+    paths: Sequence[Path], progress: Progress | None = None, always: bool = False
+) -> FilesOfRun | None:
+    """The files of a run of many ranks; None where these are few and small enough to be read in full.
+
+    ``always`` for whom summaries are enough of any run.
+    """
+    progress = progress or Progress()
+    if not always and not _may_be_many(paths):
+        return None
+    found = [contents(Path(path), progress) for path in paths]
+    recordings = [sources for _, sources in recordings_of(found)]
+    timelines: list[list[Source]] = []
+    others: list[list[Source]] = []
+    for sources in recordings:
+        progress.stop_if_wanted()
+        (timelines if isinstance(parser_of(sources[0]), Reopenable) else others).append(sources)
+    size = sum(_unpacked_bytes(each) for sources in timelines for each in sources)
+    many = len(timelines) > FULL_RANKS or (len(timelines) >= FEWEST_RANKS and size > FULL_BYTES)
+    if not timelines or not (many or always):
+        return None
+    skipped = [each for content in found for each in content.skipped]
+    skipped += [(sources[0].name, "It is no timeline of a rank.") for sources in others]
+    return FilesOfRun(
+        tuple(
+            Wanted(tuple(str(each.path) for each in sources), sources[0].shown or str(sources[0].path))
+            for sources in timelines
+        ),
+        tuple(skipped),
+        tuple(found),
+    )
+
+
+def _may_be_many(paths: Sequence[Path]) -> bool:
+    """Whether there is anything to look into: several files, a folder, or a zip archive of so many members."""
+    return len(paths) >= FEWEST_RANKS or any(path.is_dir() or _members(path) > FULL_RANKS for path in paths)
+
+
+def _members(path: Path) -> int:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return len(archive.namelist())
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return 0
+
+
+def _unpacked_bytes(source: Source) -> int:
+    try:
+        size = source.path.stat().st_size
+    except OSError:
+        return 0
+    return size * USUAL_GROWTH if source.compression else size
+
+
+def open_many(
+    files: FilesOfRun,
+    progress: Progress | None = None,
+    thresholds: Thresholds = DEFAULTS,
+    workers: Workers | None = None,
+) -> ManyRanks:
+    """The run of these files; a rank that cannot be read is named in ``ManyRanks.unread``. Raises ``TraceError``."""
+    progress = progress or Progress()
+    workers = workers or Workers()
+    chosen = tuple(sorted(thresholds.chosen.items()))
+    wanted = [Wanted(each.files, each.shown, chosen, each.remote) for each in files.wanted]
+    keys = [_key(each) for each in wanted]
+    found: dict[int, RankSummary] = {
+        number: known for number, key in enumerate(keys) if (known := summaries.kept(key)) is not None
+    }
+    missing = [number for number in range(len(wanted)) if number not in found]
+    unread = list(files.skipped)
+
+    def answer(place: int, reduced: Reduced) -> None:
+        number = missing[place]
+        if reduced.problem:
+            unread.append((wanted[number].shown, reduced.problem))
+            return
+        found[number] = summaries.summary_of_bytes(reduced.content)
+        summaries.keep(keys[number], reduced.content)
+
+    if missing:
+        asked = [wanted[number] for number in missing]
+        part = progress.part(0.0, 0.9)
+        if workers.scheduler:
+            from viewer.loading.ranks.cluster import reduce_on_cluster
+
+            reduce_on_cluster(asked, workers.scheduler, workers.count, answer, part)
+        else:
+            reduce_here(asked, workers.count or processes(), answer, part)
+        summaries.trim()
+    if not found:
+        name, problem = unread[0] if unread else ("", "there is no file")
+        raise Malformed(
+            Path(wanted[0].files[0]) if wanted else Path(),
+            f"No rank could be read ({name}: {problem.rstrip('.')}).",
+            "Open the recordings themselves.",
+        )
+    unread.sort()
+    run = joined([found[number] for number in sorted(found)], unread, thresholds, progress.part(0.9, 1.0))
+    if not run.rows:
+        raise TraceError(
+            Path(wanted[0].files[0]),
+            f"None of the {len(found):,} ranks holds GPU work.",
+            "Record the GPU as well, and open the recordings again.",
+        )
+    return run
+
+
+def _key(wanted: Wanted) -> str | None:
+    if wanted.remote or len(wanted.files) != 1:
+        return None
+    return summaries.key_of(Path(wanted.files[0]), dict(wanted.thresholds))

@@ -1,0 +1,103 @@
+"""Reduces the files of many ranks on this machine: in this process, or in as many as there are cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+
+from parsers.model import Progress
+from viewer.loading.ranks.reducing import reduce_rank
+from viewer.loading.ranks.wanted import Reduced, Wanted
+
+_LOOK_EVERY_S = 0.1
+_AHEAD = 2  # recordings asked for, for each process: so many answers at most wait to be taken
+FEW = 4  # recordings that are reduced sooner than another process has started
+
+Answer = Callable[[int, Reduced], None]
+
+
+def processes() -> int:
+    """How many processes this machine has cores for."""
+    return max(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 1)
+
+
+def reduce_here(wanted: Sequence[Wanted], workers: int, answer: Answer, progress: Progress) -> None:
+    """Reduce every recording; ``answer`` gets the number of each and what became of it, in any order.
+
+    A recording whose process dies is tried once more alone, and is then said to be unreadable. Raises ``Cancelled``.
+    """
+    if workers < 2 or len(wanted) < FEW:
+        for number, each in enumerate(wanted):
+            progress.step(number / len(wanted), _said(number, len(wanted)))
+            part = progress.part(number / len(wanted), (number + 1) / len(wanted))
+            answer(number, reduce_rank(each, part))
+        return
+    suspects = _reduce_in_pool(wanted, range(len(wanted)), workers, answer, progress)
+    for number in suspects:  # each alone, so that only the guilty one is blamed
+        for _ in _reduce_in_pool(wanted, [number], 1, answer, progress):
+            answer(
+                number,
+                Reduced(
+                    problem="The process that read it was ended from outside, perhaps for lack of memory."
+                ),
+            )
+
+
+_ENDED = "The process that read it was ended from outside, perhaps for lack of memory."
+
+
+def _said(done: int, count: int) -> str:
+    return f"reading rank {done + 1:,} of {count:,}"
+
+
+def _reduce_in_pool(
+    wanted: Sequence[Wanted], numbers: Sequence[int], workers: int, answer: Answer, progress: Progress
+) -> list[int]:
+    """Reduce these in a pool of processes; those that were in work when one of them died are given back."""
+    left: Iterator[int] = iter(numbers)
+    running: dict[Future[Reduced], int] = {}
+    lost: list[int] = []
+    done = 0
+    pool = _pool(workers)
+    try:
+        while True:
+            while len(running) < _AHEAD * workers and (number := next(left, None)) is not None:
+                try:
+                    running[pool.submit(reduce_rank, wanted[number])] = number
+                except BrokenProcessPool:
+                    lost.append(number)
+                    break
+            if not running:
+                if lost and (rest := list(left)):
+                    _end(pool)
+                    pool, left = _pool(workers), iter(rest)
+                    continue
+                return lost
+            progress.step(done / len(numbers), _said(done, len(numbers)))
+            for future in wait(running, _LOOK_EVERY_S, FIRST_COMPLETED).done:
+                number = running.pop(future)
+                try:
+                    answer(number, future.result())
+                    done += 1
+                except BrokenProcessPool:
+                    lost.append(number)
+    finally:
+        _end(pool)
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    # Not a copy of this process, whose threads and windows no copy could use.
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """End the processes at once, whatever they are reading."""
+    running = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in running:
+        process.kill()
+    for process in running:
+        process.join()

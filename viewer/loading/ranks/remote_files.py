@@ -1,0 +1,74 @@
+"""Recordings that lie elsewhere: addresses that fsspec opens, such as s3://, gs://, hdfs:// and ssh://."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from parsers.containers import PrivateFolder
+from parsers.model import Malformed, TraceError
+from viewer.loading.ranks.wanted import Wanted
+
+_COPY_BYTES = 4 << 20
+
+
+def is_address(name: str) -> bool:
+    """Whether this is an address and no path."""
+    return "://" in name
+
+
+def listed(address: str) -> tuple[Wanted, ...]:
+    """The files under an address, in order of their names; raises ``TraceError``."""
+    url_to_fs = _fsspec(address).core.url_to_fs
+    try:
+        system, root = url_to_fs(address)
+        files = [root] if system.isfile(root) else sorted(system.find(root))
+        found = [
+            Wanted((system.unstrip_protocol(file),), str(file).removeprefix(f"{root}/"), remote=True)
+            for file in files
+            if not PurePosixPath(file).name.startswith(".")
+        ]
+    except Exception as error:  # whatever the library of that file system raises
+        raise _unreachable(address, error) from error
+    if not found:
+        raise Malformed(Path(address), "There is no file under this address.", "Check the address.")
+    return tuple(found)
+
+
+@contextmanager
+def fetched(wanted: Wanted) -> Iterator[Wanted]:
+    """The same recording as files of this machine, which are gone afterwards."""
+    folder = PrivateFolder()
+    files = []
+    for number, address in enumerate(wanted.files):
+        target = folder.path / f"{number}"
+        try:
+            with _fsspec(address).open(address, "rb") as source, target.open("xb") as copy:
+                shutil.copyfileobj(source, copy, _COPY_BYTES)
+        except Exception as error:  # whatever the library of that file system raises
+            raise _unreachable(address, error) from error
+        files.append(str(target))
+    yield Wanted(tuple(files), wanted.shown, wanted.thresholds)
+
+
+def _fsspec(address: str) -> Any:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise TraceError(
+            Path(address),
+            "Files elsewhere need fsspec, which is not installed.",
+            "Install Stallscope with its extra: pip install 'stallscope[cluster]'.",
+        ) from error
+    return fsspec
+
+
+def _unreachable(address: str, error: Exception) -> TraceError:
+    if isinstance(error, TraceError):
+        return error
+    return TraceError(
+        Path(address), f"It cannot be read ({error}).", "Check the address, and what gives access to it."
+    )

@@ -1,0 +1,111 @@
+"""Summaries of ranks as bytes, which travel between processes and machines, and in the cache."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+
+from parsers.stored import cache as stored_cache
+from parsers.stored import columns as stored_columns
+from parsers.stored.columns import NotAsWritten
+from parsers.stored.traces import described_type
+from rules.summaries.rank_summary import RankSummary, SummaryWords
+
+MOST_BYTES = 1_000_000_000
+_FORMAT = 1
+_LOG = logging.getLogger(__name__)
+
+
+def as_bytes(summary: RankSummary) -> bytes:
+    """A summary in the stored form of columns."""
+    words = _meaning().encode() + msgspec.msgpack.encode(summary.words)
+    return stored_columns.encoded(summary.columns, words)
+
+
+def summary_of_bytes(content: bytes) -> RankSummary:
+    """What ``as_bytes`` was given; raises ``ValueError`` and ``msgspec.MsgspecError`` for anything else."""
+    words, columns = stored_columns.decoded(content)
+    if not words.startswith(_meaning().encode()):
+        raise NotAsWritten("its numbers had other meanings when it was written")
+    return RankSummary(msgspec.msgpack.decode(words[len(_meaning()) :], type=SummaryWords), columns)
+
+
+def folder() -> Path:
+    """Where summaries are kept."""
+    return stored_cache.folder().with_name("summaries")
+
+
+def key_of(path: Path, thresholds: Mapping[str, float]) -> str | None:
+    """What a file's summary is called as the file is now; None when the file cannot be asked."""
+    state = stored_cache.state_of(path)
+    if state is None:
+        return None
+    chosen = ",".join(f"{name}={value}" for name, value in sorted(thresholds.items()))
+    text = f"{_meaning()}\0{chosen}\0{path.resolve()}\0{state[0]}\0{state[1]}"
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def kept(key: str | None) -> RankSummary | None:
+    """The summary of that name; None where there is none, or where it is damaged."""
+    if key is None:
+        return None
+    entry = folder() / key
+    try:
+        summary = summary_of_bytes(entry.read_bytes())
+        os.utime(entry)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, msgspec.MsgspecError):
+        _LOG.info("a kept summary could not be used", exc_info=True)
+        return None
+    return summary
+
+
+def keep(key: str | None, content: bytes) -> None:
+    """Keep a summary under that name; where there is no room it is not kept."""
+    if key is None:
+        return
+    entry = folder() / key
+    part = entry.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part.write_bytes(content)
+        part.chmod(0o600)
+        part.replace(entry)
+    except OSError:
+        _LOG.info("a summary could not be kept", exc_info=True)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def trim(most_bytes: int = MOST_BYTES) -> None:
+    """Remove the summaries used longest ago until the rest fits."""
+    stored_cache.trim(most_bytes, folder())
+
+
+@cache
+def _meaning() -> str:
+    """What the numbers stand for, and which program made them: another version may judge otherwise."""
+    try:
+        program = version("stallscope")
+    except PackageNotFoundError:
+        program = "from source"
+    parsers = _parser_versions()
+    text = "\n".join([f"format {_FORMAT}", program, parsers, *described_type(SummaryWords)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _parser_versions() -> str:
+    from parsers.base import parsers
+
+    return " ".join(f"{each.format}={each.version}" for each in parsers())

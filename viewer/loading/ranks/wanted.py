@@ -1,0 +1,23 @@
+"""What a process of the pool or a worker of a cluster is asked, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One recording: the paths or addresses of its files, what to call it, and the thresholds that were chosen."""
+
+    files: tuple[str, ...]
+    shown: str
+    thresholds: tuple[tuple[str, float], ...] = ()
+    remote: bool = False  # its files are addresses that fsspec opens
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """The summary as bytes, or why there is none, in one sentence."""
+
+    content: bytes = b""
+    problem: str = ""

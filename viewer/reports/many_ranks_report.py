@@ -1,0 +1,276 @@
+"""The diagnosis of a run of many ranks: a page of text, and the JSON object of ``stallscope diagnose --json``."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from parsers.model.units import duration
+from rules import Diagnosis, Finding
+from rules.analysis.idle.causes import Cause
+from rules.summaries import page
+from rules.summaries.facts import ManyRanksDiagnosis
+from rules.summaries.findings import when
+from rules.summaries.run import ManyRanks
+from rules.summaries.states import COMMUNICATION, COMPUTE, COPIES, FIRST_IDLE
+from rules.wording.verdict import share_of
+from viewer.reports.json_report import SCHEMA, quality_json
+from viewer.reports.plain_text import safe
+
+WIDTH = 96
+MOST_FINDINGS = 6
+MOST_UNREAD = 5
+NO_REPLAY = "a run of many ranks is judged by summaries; open a few of its ranks to see what fixes would give"
+
+
+def as_text(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
+    """One page: the sentence, the budget, patterns, ten ranks, links, findings, what to look at next."""
+    run = facts.run
+    lines = [*textwrap.wrap(page.sentence(facts, diagnosis), WIDTH), ""]
+    lines += _about(run)
+    lines += _budget(run)
+    lines += _patterns(facts)
+    lines += _costly(facts)
+    for told in (*page.links(facts), *page.balance(facts)):
+        lines += textwrap.wrap(told, WIDTH, subsequent_indent="  ")
+    lines += [""]
+    for number, finding in enumerate(diagnosis.findings[:MOST_FINDINGS], 1):
+        lines += _finding(number, finding)
+    if len(diagnosis.findings) > MOST_FINDINGS:
+        lines += [f"and {len(diagnosis.findings) - MOST_FINDINGS} smaller findings (see --json)", ""]
+    following = page.next_steps(facts)
+    lines += ["Look at next:"] if following else []
+    for told in following:
+        lines += textwrap.wrap(told, WIDTH, initial_indent="  -> ", subsequent_indent="     ")
+    return "\n".join(safe(line) for line in lines).rstrip() + "\n"
+
+
+def _about(run: ManyRanks) -> list[str]:
+    nodes = len({row.node for row in run.rows} - {""})
+    where = f" on {nodes:,} nodes" if nodes > 1 else ""
+    quality = run.quality
+    steps = f", {run.steps_in_window} steady steps" if run.steps_in_window else ""
+    lines = [
+        f"{len(run.members):,} ranks{where}, {quality.events_read:,} events, read as summaries",
+        f"analysed: {duration(run.window_ns)}{steps}",
+    ]
+    for path, reason in run.unread[:MOST_UNREAD]:
+        lines.append(f"Left out: {path}: {reason}")
+    if len(run.unread) > MOST_UNREAD:
+        lines.append(f"          and {len(run.unread) - MOST_UNREAD:,} more files (see --json)")
+    return [*lines, ""]
+
+
+def _budget(run: ManyRanks) -> list[str]:
+    """Where the time goes, as the mean of the ranks, with the least and the most of them."""
+    parts, window = run.parts, max(run.window_ns, 1)
+    named = [("compute", COMPUTE), ("exposed communication", COMMUNICATION), ("exposed copies", COPIES)]
+    named += [(cause.label, FIRST_IDLE + cause) for cause in Cause]
+    lines = [f"Where the time goes: {'mean':>17}{'least':>9}{'most':>9}"]
+    for label, part in named:
+        mean = float(parts[:, part].mean())
+        if mean < window / 1000:
+            continue
+        least, most = int(parts[:, part].min()), int(parts[:, part].max())
+        lines.append(
+            f"  {label:<30}{share_of(round(mean), window):>6}{share_of(least, window):>9}{share_of(most, window):>9}"
+        )
+    return [*lines, ""]
+
+
+def _patterns(facts: ManyRanksDiagnosis) -> list[str]:
+    lines = ["Who is late:"] if facts.patterns else []
+    for pattern, reason in zip(facts.patterns, facts.reasons, strict=True):
+        lines.append(f"  {page.pattern_title(facts, pattern)}")
+        lines.append(f"    {page.pattern_reason(reason)}")
+    return [*lines, ""] if lines else []
+
+
+def _costly(facts: ManyRanksDiagnosis) -> list[str]:
+    if not facts.costly:
+        return []
+    lines = [f"{'Cost the most':<18}{'node':<12}{'others wait':>12}{'late by':>11}{'latest in':>12}  why"]
+    for each in facts.costly:
+        node = facts.run.rows[each.row].node
+        lines.append(
+            f"  {facts.run.name(each.row):<16}{node[:11]:<12}{duration(each.cost_ns):>12}{duration(each.late_ns):>11}"
+            f"{each.latest_in:>6} steps  {each.reason.text[:40]}"
+        )
+    return [*lines, ""]
+
+
+def _finding(number: int, finding: Finding) -> list[str]:
+    lines = [f"{number}. {finding.title}  [{finding.severity}]"]
+    lines += textwrap.wrap(finding.explanation, WIDTH, initial_indent="   ", subsequent_indent="   ")
+    for advice in finding.advice[:1]:
+        lines += textwrap.wrap(advice, WIDTH, initial_indent="   -> ", subsequent_indent="      ")
+    return [*lines, ""]
+
+
+def as_json(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
+    """The same object as of a full reading, with ``ranks`` for what only many of them show. Times are integer ns."""
+    run = facts.run
+    words = [placed.summary.words for placed in run.members]
+    return {
+        "schema": SCHEMA,
+        "inputs": [
+            {
+                "path": each.input.path,
+                "format": each.input.format,
+                "producer": each.input.producer,
+                "rank": placed.rank,
+            }
+            for placed, each in zip(run.members, words, strict=True)
+        ],
+        "quality": quality_json(run.quality),
+        "completeness": {
+            "launches": sum(each.launches for each in words),
+            "launches_without_operation": sum(each.launches_without_operation for each in words),
+        },
+        "window_ns": run.window_ns,
+        "steps": [step for member in range(len(words)) for step in _steps(run, member)],
+        "devices": [_device(run, row) for row in range(len(run.rows))],
+        "memory": [],
+        "kernels": [],
+        "tables": [],
+        "findings": [_finding_json(run, finding) for finding in diagnosis.findings],
+        "fixes": [],
+        "replay": {"error": None, "recorder_share": None, "steps": 0, "reason": NO_REPLAY},
+        "critical_path": {},
+        "ranks": _ranks(facts, diagnosis),
+        "skipped": dict(sorted(diagnosis.skipped.items())),
+        "crashed": dict(sorted(diagnosis.crashed.items())),
+        "quiet": list(diagnosis.quiet),
+        "thresholds": dict(sorted(diagnosis.thresholds.chosen.items())),
+    }
+
+
+def _steps(run: ManyRanks, member: int) -> list[dict[str, Any]]:
+    words = run.members[member].summary.words
+    start, end, steady = run.steps_of_member[member]
+    return [
+        {
+            "name": name,
+            "rank": run.members[member].rank,
+            "start_ns": first,
+            "end_ns": last,
+            "steady": bool(is_steady),
+            "found_by": words.found_by,
+        }
+        for name, first, last, is_steady in zip(
+            words.step_names, start.tolist(), end.tolist(), steady.tolist(), strict=True
+        )
+    ]
+
+
+def _device(run: ManyRanks, row: int) -> dict[str, Any]:
+    found = run.rows[row]
+    words = run.members[found.member].summary.words
+    device, budget = words.devices[found.device], run.budget(row)
+    first, last = words.span[found.device]
+    operations, kernels = words.operations[found.device]
+    return {
+        "rank": found.rank,
+        "device": device.id,
+        "name": device.name,
+        "node": found.node or None,
+        "gpu_events": operations,
+        "kernels": kernels,
+        "span_ns": last - first,
+        "busy_ns": run.busy_ns(row),
+        "budget": {
+            "compute_ns": budget.compute_ns,
+            "exposed_communication_ns": budget.exposed_communication_ns,
+            "exposed_copy_ns": budget.exposed_copy_ns,
+            "other_ns": budget.other_ns,
+            "idle_ns": {cause.key: budget.idle_ns[cause] for cause in Cause},
+            "residual_ns": budget.residual_ns,
+        },
+        "energy_j": None,
+    }
+
+
+def _finding_json(run: ManyRanks, finding: Finding) -> dict[str, Any]:
+    device = None
+    if finding.device is not None:
+        row = run.rows[finding.device]
+        device = run.members[row.member].summary.words.devices[row.device].id
+    return {
+        "rule": finding.rule,
+        "category": finding.category.value,
+        "severity": finding.severity.value,
+        "title": finding.title,
+        "explanation": finding.explanation,
+        "advice": list(finding.advice),
+        "code": finding.code,
+        "culprit": finding.culprit.text,
+        "rank": finding.rank,
+        "device": device,
+        "kernel": finding.kernel,
+        "ceiling_ns": int(finding.ceiling_ns),
+        "speedup_at_most": round(finding.speedup_at_most, 3),
+        "of_recording": finding.of_recording,
+        "confidence": finding.confidence,
+        "cannot_tell": finding.cannot_tell,
+        "evidence": [],
+    }
+
+
+def _ranks(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
+    """What only many ranks show."""
+    run, meetings = facts.run, facts.run.meetings
+    waited, blamed = meetings.by_row(meetings.waiting), facts.lateness.started
+    return {
+        "sentence": page.sentence(facts, diagnosis),
+        "read_as_summaries": len(run.members),
+        "left_out": [{"path": path, "reason": reason} for path, reason in run.unread],
+        "late": [run.name(row) for row in facts.late],
+        "lost_to_late_ns": facts.lost_to_late,
+        "by_rank": [
+            {
+                "rank": row.rank,
+                "node": row.node or None,
+                "waits_ns": int(waits),
+                "makes_wait_ns": round(caused),
+            }
+            for row, waits, caused in zip(run.rows, waited, blamed, strict=True)
+        ],
+        "costly": [
+            {
+                "rank": run.rows[each.row].rank,
+                "makes_wait_ns_per_step": each.cost_ns,
+                "late_by_ns": each.late_ns,
+                "latest_in_steps": each.latest_in,
+                "why": each.reason.text,
+            }
+            for each in facts.costly
+        ],
+        "patterns": [
+            {
+                "kind": pattern.kind,
+                "name": pattern.name,
+                "ranks": [run.rows[row].rank for row in pattern.rows.tolist()],
+                "late_by_ns": pattern.late_ns,
+                "when": when(facts, pattern),
+                "why": page.pattern_reason(reason),
+            }
+            for pattern, reason in zip(facts.patterns, facts.reasons, strict=True)
+        ],
+        "slow_links": [
+            {
+                "name": link.name,
+                "ranks": [run.rows[row].rank for row in link.rows.tolist()],
+                "collective": link.speed.collective,
+                "bytes": link.speed.bytes,
+                "bus_bandwidth": round(link.speed.bus_bandwidth),
+                "usual_bus_bandwidth": round(link.speed.usual),
+            }
+            for link in facts.slow_links
+        ],
+        "groups": [
+            {"kind": kind, "latest": name, "late_by_ns": late} for kind, name, late in page.groups(facts)
+        ],
+        "scaling": [{"ranks": each.ranks, "slowest_ns": each.step_ns} for each in facts.scaling],
+        "typical": None if facts.typical < 0 else run.rows[facts.typical].rank,
+        "next": page.next_steps(facts),
+    }
