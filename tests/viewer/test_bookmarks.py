@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from parsers.model import Trace
@@ -27,6 +27,22 @@ def kept(window: MainWindow, qtbot: QtBot, tmp_path: Path, trace: Trace) -> Main
     window.document.select_event(3)
     press(window, "Ctrl+B")
     return window
+
+
+def test_a_bookmark_asks_for_its_note_at_once_and_letters_are_text(kept: MainWindow) -> None:
+    view, gaps = kept.timeline.state.target, kept.timeline.state.gaps_visible
+    kept.panels.update_tabs()  # another panel has its answer while the note is typed
+    kept.bookmarks.invalidate()  # and the analysis arrives
+    assert isinstance(QApplication.focusWidget(), QLineEdit)
+    for letter in ("w", "d", "g", "n", "Space", "0", "."):
+        press(kept, letter)
+    press(kept, "Return")
+    (mark,) = kept.bookmarks.bookmarks
+    assert mark.note == "wdgn 0."
+    assert kept.timeline.state.target == view
+    assert kept.timeline.state.gaps_visible is gaps
+    press(kept, "d")
+    assert kept.timeline.state.target != view
 
 
 def test_escape_leaves_the_note_as_it_was(kept: MainWindow) -> None:

@@ -179,8 +179,11 @@ class TableModel(QAbstractTableModel):
 
     def set_filter(self, text: str) -> None:
         """Keep rows in which a text column contains ``text``, in any case."""
+        wanted = text.strip().lower()
+        if wanted == self._filter:  # a reset would take the selection, and what is being typed into a row
+            return
         self.beginResetModel()
-        self._filter = text.strip().lower()
+        self._filter = wanted
         self._arrange()
         self.endResetModel()
 

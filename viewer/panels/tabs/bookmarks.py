@@ -47,6 +47,7 @@ class BookmarksPanel(Panel):
         super().__init__(document, parent)
         self.session: Session | None = None
         self.bookmarks: list[Bookmark] = []
+        self._shown: list[Bookmark] | None = None
         self._new = -1
         self.table = TableView(COLUMNS, "Bookmarks")
         self.tables = (self.table,)
@@ -114,8 +115,12 @@ class BookmarksPanel(Panel):
         self.invalidate()
 
     def refresh(self) -> None:
+        """Fill the table, unless it shows these bookmarks: a note may be being typed into it."""
+        if self.bookmarks == self._shown:
+            return
         import pandas as pd
 
+        self._shown = list(self.bookmarks)
         rows = [
             (mark.title, f"{mark.start / 1e6:,.3f}", mark.end - mark.start, mark.note)
             for mark in self.bookmarks
