@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -101,12 +102,17 @@ def parser(cls: type[P]) -> type[P]:
     return cls
 
 
-def parsers() -> list[Parser]:
-    """Every parser of ``parsers.formats``, in the order in which they are asked."""
+@cache
+def _discover() -> None:
     import parsers.formats as package
 
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def parsers() -> list[Parser]:
+    """Every parser of ``parsers.formats``, in the order in which they are asked."""
+    _discover()
     return sorted(_PARSERS.values(), key=lambda each: (each.priority, each.format))
 
 

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, Protocol, TypeVar
 
 from rules.analysis.analysis import Analysis
@@ -64,10 +65,15 @@ def fix(cls: F) -> F:
     return cls
 
 
-def fixes() -> list[Fix]:
-    """Every fix of ``rules.fixes.catalog``, by id."""
+@cache
+def _discover() -> None:
     import rules.fixes.catalog as package
 
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
+
+
+def fixes() -> list[Fix]:
+    """Every fix of ``rules.fixes.catalog``, by id."""
+    _discover()
     return [_FIXES[name] for name in sorted(_FIXES)]

@@ -285,8 +285,10 @@ def _follow_system(app: QApplication) -> None:
 def _switch(app: QApplication, theme: Theme) -> Theme:
     global _current
     _current = theme
-    app.setPalette(qt_palette(theme))
-    app.setStyleSheet(stylesheet(_sheet_colors(theme)))
+    sheet = stylesheet(_sheet_colors(theme))
+    if app.styleSheet() != sheet:  # giving it again would style every widget anew
+        app.setPalette(qt_palette(theme))
+        app.setStyleSheet(sheet)
     changed.emit(theme)
     return theme
 

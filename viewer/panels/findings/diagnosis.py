@@ -130,7 +130,7 @@ class DiagnosisPanel(QWidget):
                 card.passed.connect(self._pass)
                 self.cards.append(card)
                 layout.addWidget(card)
-            self._fill_rest(diagnosis, layout)
+            self._fill_rest(diagnosis, layout, explanations)
             self._told = _summary(diagnosis, len(self.cards))
         self._say_count()
         layout.addStretch(1)
@@ -153,13 +153,14 @@ class DiagnosisPanel(QWidget):
             return "The analysis was stopped or failed; the timeline is complete."
         return "Looking for what the GPU waits for ..."
 
-    def _fill_rest(self, diagnosis: Diagnosis, layout: QVBoxLayout) -> None:
+    def _fill_rest(
+        self, diagnosis: Diagnosis, layout: QVBoxLayout, explanations: dict[str, dict[str, str]]
+    ) -> None:
         if not diagnosis.findings:
             layout.addWidget(Label(_nothing_found(diagnosis), wrap=True))
         changed = diagnosis.thresholds.changed()
         if changed:
             self._note(layout, "With changed thresholds", "\n".join(changed))
-        explanations = _explanations(diagnosis.thresholds)
         if diagnosis.quiet:
             title = f"{counted_checks(len(diagnosis.quiet))} found nothing"
             layout.addWidget(CheckList(title, {"": diagnosis.quiet}, explanations))
