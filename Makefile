@@ -15,7 +15,7 @@ setup: ## Only set up: system libraries, .venv, and the program in it
 
 test: ## Set up with the test tools, then run the tests (ARGS="-k name" is passed on to pytest)
 	@$(SETUP) test
-	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: ## Set up with the developer tools, then check style, types and the direction of imports
 	@$(SETUP) dev

@@ -36,6 +36,10 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile("repeatable")
 
+# Dozens of tests start the program anew; where Python may not keep its bytecode, each would compile all of it again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Before anything imports Qt or reads a settings folder, also while tests are collected.
 _session_home = tempfile.TemporaryDirectory(prefix="stallscope-tests-", ignore_cleanup_errors=True)
 os.environ.update(_home_environment(Path(_session_home.name)))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from parsers import open_trace
 from parsers.model import EventKind
 from parsers.model.names.kernels import base_name
+from tests.opened import opened
 from viewer.capture.next_recording import kernel_recording
 from viewer.cli import main
 
@@ -40,22 +40,20 @@ FOUND = {TIMELINES[0]: (4, 5, 6), TIMELINES[1]: (5, 6, 7)}
 def test_both_timelines_ran_the_same_kernels() -> None:
     counts = []
     for name in TIMELINES:
-        trace = open_trace([FIXTURES / name])
+        trace = opened(FIXTURES / name)
         counts.append(sum(1 for event in trace.events.name if "layer_norm_kernel" in trace.strings[event]))
     assert counts[0] == counts[1] > 0
 
 
 def test_the_profiled_kernels_are_named_as_on_the_timeline() -> None:
-    profiled = {
-        base_name(kernel.name) for kernel in open_trace([FIXTURES / "h200_train.ncu.raw.csv.gz"]).kernels
-    }
-    timeline = {base_name(text) for text in open_trace([FIXTURES / TIMELINES[0]]).strings}
+    profiled = {base_name(kernel.name) for kernel in opened(FIXTURES / "h200_train.ncu.raw.csv.gz").kernels}
+    timeline = {base_name(text) for text in opened(FIXTURES / TIMELINES[0]).strings}
     assert len(profiled) > 3
     assert profiled <= timeline
 
 
 def test_a_kernel_is_profiled_by_its_place_in_the_step_whichever_step_it_was_picked_in() -> None:
-    trace = open_trace([FIXTURES / TIMELINES[0]])
+    trace = opened(FIXTURES / TIMELINES[0])
     kernels = trace.events.of_kind(EventKind.KERNEL)
     named = [int(event) for event in kernels if "layer_norm_kernel" in trace.name(int(event))]
     requests = [kernel_recording(trace, event) for event in named]
@@ -65,7 +63,7 @@ def test_a_kernel_is_profiled_by_its_place_in_the_step_whichever_step_it_was_pic
 
 
 def test_every_instance_of_a_template_counts_because_ncu_compares_the_functions_name() -> None:
-    trace = open_trace([FIXTURES / TIMELINES[0]])
+    trace = opened(FIXTURES / TIMELINES[0])
     kernels = trace.events.of_kind(EventKind.KERNEL)
     picked = [
         int(each) for each in kernels if base_name(trace.name(int(each))) == "vectorized_elementwise_kernel"

@@ -37,12 +37,13 @@ def cost(path: Path) -> float:
 
 @pytest.mark.parametrize(("name", "count"), COUNTS.items())
 def test_four_times_as_much_takes_about_four_times_as_long(tmp_path: Path, name: str, count: int) -> None:
-    costs = []
-    for number in (count, count * TIMES):
-        path = tmp_path / f"{number}"
-        path.write_bytes(MAKERS[name](number))
-        costs.append(min(cost(path) for _ in range(2)))
-    assert costs[1] < max(costs[0], LEAST_S) * MOST_GROWTH
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(MAKERS[name](count))
+    large.write_bytes(MAKERS[name](count * TIMES))
+    once = cost(small), cost(large)
+    if once[1] >= max(once[0], LEAST_S) * MOST_GROWTH:  # once more, for the machine may have been busy
+        once = min(once[0], cost(small)), min(once[1], cost(large))
+    assert once[1] < max(once[0], LEAST_S) * MOST_GROWTH
 
 
 @pytest.mark.parametrize(

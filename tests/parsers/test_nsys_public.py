@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers import open_trace
 from parsers.model import Attribute, EventKind, LaneKind, Trace
+from tests.opened import opened
 
 
-def opened(shared_data: Path, name: str) -> Trace:
-    return open_trace([next((shared_data / "public" / "nsys").glob(f"*{name}*.sqlite"))])
+def published(shared_data: Path, name: str) -> Trace:
+    return opened(next((shared_data / "public" / "nsys").glob(f"*{name}*.sqlite")))
 
 
 def kinds(trace: Trace) -> Count[str]:
@@ -32,14 +32,14 @@ def kernel_ms(trace: Trace) -> float:
 def test_kernel_time_and_collectives_of_a_two_gpu_run(
     shared_data: Path, name: str, milliseconds: float, collectives: int
 ) -> None:
-    trace = opened(shared_data, name)
+    trace = published(shared_data, name)
     assert kernel_ms(trace) == pytest.approx(milliseconds, abs=1e-6)
     assert len(trace.collective_kernels) == collectives
     assert [device.rank for device in trace.devices] == [0, 1]
 
 
 def test_operators_of_emit_nvtx_lose_their_numbers_and_keep_their_sequence(shared_data: Path) -> None:
-    trace = opened(shared_data, "mfu_2gpu_before")
+    trace = published(shared_data, "mfu_2gpu_before")
     operators = trace.events.of_kind(EventKind.CPU_OP)
     assert len(operators) == 18656 - 132, "ranges such as nccl:all_to_all stay regions"
     names = {trace.name(event) for event in operators}
@@ -52,7 +52,7 @@ def test_operators_of_emit_nvtx_lose_their_numbers_and_keep_their_sequence(share
 
 
 def test_kernels_launched_before_the_recording_have_no_launch(shared_data: Path) -> None:
-    trace = opened(shared_data, "h100_2gpu_1s")
+    trace = published(shared_data, "h100_2gpu_1s")
     kernels = trace.events.of_kind(EventKind.KERNEL)
     launches = trace.links.launch_of(kernels)
     assert (len(kernels), int((launches < 0).sum())) == (3442, 1810)
@@ -60,7 +60,7 @@ def test_kernels_launched_before_the_recording_have_no_launch(shared_data: Path)
 
 
 def test_an_export_of_2021_without_a_version_opens(shared_data: Path) -> None:
-    trace = opened(shared_data, "Mordred")
+    trace = published(shared_data, "Mordred")
     count = kinds(trace)
     assert (count["KERNEL"], count["MEMCPY"], count["MEMSET"]) == (12, 48, 12)
     assert count["SAMPLE"] == 69
@@ -70,7 +70,7 @@ def test_an_export_of_2021_without_a_version_opens(shared_data: Path) -> None:
 
 
 def test_exports_of_2022_and_2024_open(shared_data: Path) -> None:
-    saxpy, cloverleaf = opened(shared_data, "saxpy"), opened(shared_data, "cloverleaf")
+    saxpy, cloverleaf = published(shared_data, "saxpy"), published(shared_data, "cloverleaf")
     assert kinds(saxpy)["KERNEL"] == 5
     assert kinds(cloverleaf)["KERNEL"] == 1312
     assert saxpy.inputs[0].producer == "Nsight Systems 2022.2.1"
@@ -82,7 +82,7 @@ def test_exports_of_2022_and_2024_open(shared_data: Path) -> None:
 
 
 def test_a_sample_has_the_innermost_function_and_its_call_chain(shared_data: Path) -> None:
-    trace = opened(shared_data, "saxpy")
+    trace = published(shared_data, "saxpy")
     sample = next(
         int(each)
         for each in trace.events.of_kind(EventKind.SAMPLE)
@@ -93,27 +93,27 @@ def test_a_sample_has_the_innermost_function_and_its_call_chain(shared_data: Pat
 
 
 def test_an_export_without_any_gpu_work_says_so(shared_data: Path) -> None:
-    trace = opened(shared_data, "JACC")
+    trace = published(shared_data, "JACC")
     assert len(trace.gpu_operations) == 0
     assert any(note.kind == "no GPU work" for note in trace.quality.notes)
 
 
 def test_an_export_without_nvtx_opens(shared_data: Path) -> None:
-    count = kinds(opened(shared_data, "mock"))
+    count = kinds(published(shared_data, "mock"))
     assert count["KERNEL"] == 2
     assert count["REGION"] == 0
 
 
 def test_kernels_without_process_numbers_belong_to_the_only_process(shared_data: Path) -> None:
-    trace = opened(shared_data, "healthy_judged")
+    trace = published(shared_data, "healthy_judged")
     assert len(trace.links.operation) == 20
     assert {lane.process for lane in trace.lanes} == {0}
 
 
 @pytest.mark.parametrize("name", ["fp32_gemm", "sync_item", "resnet50_single", "launch_bound"])
 def test_two_recorders_of_one_program_agree_on_its_kernels(shared_data: Path, name: str) -> None:
-    ours = open_trace([shared_data / "nsys" / f"{name}.sqlite"])
-    theirs = open_trace([shared_data / "torch" / f"{name}.pt.trace.json.gz"])
+    ours = opened(shared_data / "nsys" / f"{name}.sqlite")
+    theirs = opened(shared_data / "torch" / f"{name}.pt.trace.json.gz")
     a, b = (
         Count(trace.name(event).split("<")[0] for event in trace.events.of_kind(EventKind.KERNEL))
         for trace in (ours, theirs)

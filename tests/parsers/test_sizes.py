@@ -21,6 +21,7 @@ from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 
 MILLION = 1_000_000
+NAMES = 200_000
 
 
 def training(names: str = "") -> list[Event]:
@@ -50,22 +51,22 @@ def reports(trace: Trace) -> tuple[str, str, str]:
     )
 
 
-def test_a_hundred_thousand_lanes(tmp_path: Path) -> None:
+def test_tens_of_thousands_of_lanes(tmp_path: Path) -> None:
     events = training()
-    events += [complete("op", number % 2000, 5, tid=1000 + number) for number in range(50_000)]
-    events += [kernel("k", number % 2000, 5, stream=1000 + number) for number in range(50_000)]
+    events += [complete("op", number % 2000, 5, tid=1000 + number) for number in range(10_000)]
+    events += [kernel("k", number % 2000, 5, stream=1000 + number) for number in range(10_000)]
     trace = trace_of(tmp_path, events)
-    assert len(trace.lanes) > 100_000
+    assert len(trace.lanes) > 20_000
     assert len(trace.events) == len(events)
     assert all(len(report) < 100_000 for report in reports(trace))
 
 
-def test_a_million_different_names(tmp_path: Path) -> None:
+def test_hundreds_of_thousands_of_different_names(tmp_path: Path) -> None:
     path = tmp_path / "names.json"
     head = text_of(training())[:-2].encode()
     with path.open("wb") as file:
         file.write(head)
-        for first in range(0, MILLION, 100_000):
+        for first in range(0, NAMES, 100_000):
             file.write(
                 b"".join(
                     b',{"ph":"X","cat":"cpu_op","name":"op %d","pid":1,"tid":1,"ts":%d.5,"dur":0.2}'
@@ -75,7 +76,7 @@ def test_a_million_different_names(tmp_path: Path) -> None:
             )
         file.write(b"]}")
     trace = open_trace([path])
-    assert len(trace.strings) > MILLION
+    assert len(trace.strings) > NAMES
     assert balanced(trace)
     assert all(len(report) < 100_000 for report in reports(trace))
 
@@ -96,13 +97,13 @@ def test_long_names_that_are_no_names_of_events_stay_whole(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("category", ["cpu_op", "python_function", "user_annotation", "gpu_user_annotation"])
-def test_ten_thousand_levels_are_diagnosed(tmp_path: Path, category: str) -> None:
+def test_thousands_of_levels_are_diagnosed(tmp_path: Path, category: str) -> None:
     nested = [
         complete("f", number * 0.01, 2900 - 0.02 * number, category, args={"device": 0, "stream": 9})
-        for number in range(10_000)
+        for number in range(4_000)
     ]
     trace = trace_of(tmp_path, training() + nested)
-    assert trace.events.depth.max() >= 9_999
+    assert trace.events.depth.max() >= 3_999
     assert all(len(report) < 100_000 for report in reports(trace))
 
 

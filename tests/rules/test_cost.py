@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from parsers import open_trace
 from parsers.model import Trace
-from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.cost import idle_cost, money
+from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace
 from viewer.cli import main
 
@@ -70,12 +69,11 @@ def test_a_price_that_is_none_is_refused(price: str, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize("log", ["power.query.csv", "power.dmon.txt"])
 def test_a_real_gpu_at_its_power_limit_is_told_first(shared_data: Path, log: str) -> None:
     folder = shared_data / "real"
-    trace = open_trace([folder / "power.pt.trace.json.gz", folder / log])
-    first = diagnose(trace).findings[0]
+    first = diagnosed(folder / "power.pt.trace.json.gz", folder / log).findings[0]
     assert first.rule == "throttling"
     assert "of 1980 MHz because of its power limit" in first.explanation
 
 
 def test_the_same_recording_without_a_log_says_that_clocks_are_missing(shared_data: Path) -> None:
-    diagnosis = diagnose(open_trace([shared_data / "real" / "power.pt.trace.json.gz"]))
+    diagnosis = diagnosed(shared_data / "real" / "power.pt.trace.json.gz")
     assert "no clocks were logged" in diagnosis.skipped["throttling"]

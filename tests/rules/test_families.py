@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from parsers import open_trace
-from parsers.model import Progress, TraceError
+from parsers.model import TraceError
 from rules.analysis.names.families import Family, classify
+from tests.opened import opened
 
 NAMES = [
     ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", Family.GEMM, True, "bf16"),
@@ -264,7 +264,7 @@ def public_names(shared_data: Path) -> set[str]:
         if path.suffix not in (".gz", ".sqlite", ".rpd"):
             continue
         try:
-            trace = open_trace([path], Progress())
+            trace = opened(path)
         except TraceError:
             continue
         names |= {trace.strings[name] for name in set(trace.events.name[trace.gpu_operations].tolist())}

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers import open_trace
 from parsers.model import Cancelled, Progress
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle import pieces as idle_pieces
-from rules.analysis.idle.causes import IdleTable
+from tests.opened import opened
 
 COLUMNS = ("start", "end", "device", "cause", "culprit", "event", "next_operation")
 RECORDINGS = (
@@ -22,29 +21,25 @@ RECORDINGS = (
 )
 
 
-def idle(path: Path) -> IdleTable:
-    return Analysis(open_trace([path])).idle
-
-
-@pytest.mark.parametrize("name", RECORDINGS)
+@pytest.mark.parametrize(("name", "pieces"), [(RECORDINGS[2], 1), *((name, 300) for name in RECORDINGS)])
 def test_idle_time_has_the_same_causes_and_culprits_however_many_gaps_are_looked_at_at_once(
-    fixtures: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    fixtures: Path, name: str, pieces: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = idle(fixtures / name)
+    trace = opened(fixtures / name)
+    whole = Analysis(trace).idle
     assert len(whole) > 100
-    for pieces in (1, 300):
-        monkeypatch.setattr(idle_pieces, "PIECES_AT_ONCE", pieces)
-        sliced = idle(fixtures / name)
-        assert sliced.culprits == whole.culprits
-        for column in COLUMNS:
-            assert np.array_equal(getattr(sliced, column), getattr(whole, column)), column
+    monkeypatch.setattr(idle_pieces, "PIECES_AT_ONCE", pieces)
+    sliced = Analysis(trace).idle
+    assert sliced.culprits == whole.culprits
+    for column in COLUMNS:
+        assert np.array_equal(getattr(sliced, column), getattr(whole, column)), column
 
 
 def test_a_diagnosis_can_be_stopped_between_any_two_slices(
     fixtures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idle_pieces, "PIECES_AT_ONCE", 300)
-    trace = open_trace([fixtures / RECORDINGS[0]])
+    trace = opened(fixtures / RECORDINGS[0])
     said: list[float] = []
     progress = Progress(lambda fraction, _: said.append(fraction) if fraction < 0.7 else progress.cancel())
     with pytest.raises(Cancelled):

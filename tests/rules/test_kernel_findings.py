@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from parsers import open_trace
 from parsers.model import KernelProfile, Trace
 from parsers.model.kernels import MetricValue
 from rules.base import EXPLANATION_HEADINGS, Category, Finding, Need, Severity, rules
@@ -15,6 +14,7 @@ from rules.kernels.checks.occupancy import Advice, occupancy_verdict
 from rules.kernels.checks.stalls import stalls
 from rules.kernels.explanations import SECTIONS, STALLS, explain_metric
 from rules.kernels.launch_groups import kernel_groups
+from tests.opened import opened
 from tests.rules.kernel_profiles import (
     ACHIEVED,
     COMPUTE,
@@ -76,7 +76,7 @@ def categories(*kernels: KernelProfile) -> set[Category]:
 
 @pytest.fixture(scope="module", params=["kernels.raw.csv.gz", "kernels.details.csv.gz"])
 def planted(request: pytest.FixtureRequest, fixtures: Path) -> Trace:
-    return open_trace([fixtures / "ncu" / str(request.param)])
+    return opened(fixtures / "ncu" / str(request.param))
 
 
 def test_every_planted_fault_is_named_for_a_launch_after_the_warm_up(planted: Trace) -> None:
@@ -95,7 +95,7 @@ def test_every_planted_fault_is_named_for_a_launch_after_the_warm_up(planted: Tr
 
 
 def test_library_kernels_near_their_limits_are_not_accused(fixtures: Path) -> None:
-    for finding in found(open_trace([fixtures / "ncu" / "library.raw.csv.gz"])):
+    for finding in found(opened(fixtures / "ncu" / "library.raw.csv.gz")):
         assert finding.category not in {
             Category.UNCOALESCED_ACCESS,
             Category.BANK_CONFLICTS,
@@ -110,7 +110,7 @@ def test_library_kernels_near_their_limits_are_not_accused(fixtures: Path) -> No
 
 
 def test_other_faults_are_named_and_sound_kernels_get_only_their_verdict(fixtures: Path) -> None:
-    trace = open_trace([fixtures / "ncu" / "faults.raw.csv.gz"])
+    trace = opened(fixtures / "ncu" / "faults.raw.csv.gz")
     names = {each.id: each.name.partition("(")[0] for each in trace.kernels}
     named: dict[str, set[str]] = {}
     for finding in found(trace):
@@ -298,9 +298,9 @@ def test_kernel_rules_state_their_needs_and_explain_themselves() -> None:
 
 
 def test_every_stall_and_section_of_a_real_report_is_explained(fixtures: Path) -> None:
-    trace = open_trace([fixtures / "ncu" / "kernels.raw.csv.gz"])
+    trace = opened(fixtures / "ncu" / "kernels.raw.csv.gz")
     assert {each.reason for each in stalls(trace.kernels[0])} <= STALLS.keys()
-    details = open_trace([fixtures / "ncu" / "kernels.details.csv.gz"])
+    details = opened(fixtures / "ncu" / "kernels.details.csv.gz")
     sections = {result.section for each in details.kernels for result in each.rule_results}
     assert sections <= SECTIONS.keys()
     for explanation in [*STALLS.values(), *SECTIONS.values()]:

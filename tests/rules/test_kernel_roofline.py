@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from parsers import open_trace
 from parsers.model import Attribute, KernelProfile, Trace
 from rules.kernels.gpu_peaks import known_gpus, peaks_of
 from rules.kernels.roofline import (
@@ -21,12 +20,13 @@ from rules.kernels.roofline import (
     roofline,
 )
 from rules.kernels.roofline_shapes import estimated_roofline, work_of
+from tests.opened import opened
 from tests.rules.kernel_profiles import kernel
 
 
 @pytest.fixture(scope="module")
 def library(fixtures: Path) -> list[KernelProfile]:
-    return list(open_trace([fixtures / "ncu" / "library.raw.csv.gz"]).kernels)
+    return list(opened(fixtures / "ncu" / "library.raw.csv.gz").kernels)
 
 
 def test_the_bf16_matrix_product_is_near_the_tensor_roof(library: list[KernelProfile]) -> None:
@@ -46,7 +46,7 @@ def test_elementwise_kernels_are_near_the_dram_roof(library: list[KernelProfile]
 
 
 def test_no_kernel_is_above_its_roofs(fixtures: Path, library: list[KernelProfile]) -> None:
-    planted = open_trace([fixtures / "ncu" / "kernels.raw.csv.gz"]).kernels
+    planted = opened(fixtures / "ncu" / "kernels.raw.csv.gz").kernels
     for each in [*library, *planted]:
         drawn = roofline(each)
         for point in drawn.points:
@@ -169,7 +169,7 @@ def test_operations_of_operators(
 
 
 def test_estimates_of_a_real_training_run(shared_data: Path) -> None:
-    drawn = estimated_roofline(open_trace([shared_data / "torch" / "fp32_gemm_fixed.pt.trace.json.gz"]))
+    drawn = estimated_roofline(opened(shared_data / "torch" / "fp32_gemm_fixed.pt.trace.json.gz"))
     assert all(point.estimate for point in drawn.points)
     largest = drawn.points[0]
     assert (largest.precision, largest.level) == ("BF16 tensor", "DRAM")
@@ -181,7 +181,7 @@ def test_estimates_of_a_real_training_run(shared_data: Path) -> None:
 def test_inputs_that_lie_in_the_file_are_fetched_once_for_each_shape(
     shared_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trace = open_trace([shared_data / "torch" / "resnet50_single.pt.trace.json.gz"])
+    trace = opened(shared_data / "torch" / "resnet50_single.pt.trace.json.gz")
     fetched: list[tuple[str, str]] = []
     original = Trace.arguments
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from parsers import open_trace
-from parsers.model import Trace
-from rules import Diagnosis, Severity, diagnose
+from rules import Diagnosis, Severity
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.base import Category
+from tests.opened import analysed, diagnosed
 
 LOUD = (Severity.HIGH, Severity.MEDIUM)
 ASIDE = (Category.GPU_BOUND, Category.RECORDING_OVERHEAD)
@@ -66,7 +65,7 @@ def said(diagnosis: Diagnosis, categories: set[str]) -> str:
 def test_the_planted_problem_comes_first_and_is_named(
     repository: Path, name: str, expected: tuple[str, str]
 ) -> None:
-    diagnosis = diagnose(open_trace(files(repository / name)))
+    diagnosis = diagnosed(*files(repository / name))
     assert diagnosis.crashed == {}
     category, text = expected
     assert first(diagnosis) == category
@@ -75,20 +74,20 @@ def test_the_planted_problem_comes_first_and_is_named(
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_run_is_accused_of_nothing_but_unfused_kernels(repository: Path, name: str) -> None:
-    diagnosis = diagnose(open_trace(files(repository / name)))
+    diagnosis = diagnosed(*files(repository / name))
     loud = {each.category for each in diagnosis.findings if each.severity in LOUD}
     assert loud <= {Category.MEMORY_BOUND_KERNELS, *ASIDE}
 
 
 def test_the_late_rank_of_real_recordings_is_named(repository: Path) -> None:
-    diagnosis = diagnose(open_trace(files(repository / "resources/samples/straggler_four_ranks")))
+    diagnosis = diagnosed(*files(repository / "resources/samples/straggler_four_ranks"))
     late = next(each for each in diagnosis.findings if each.category is Category.STRAGGLER)
     assert late.rank == 2
     assert "computing" in late.explanation
 
 
 def test_one_reduction_after_the_backward_pass_is_exposed_communication(fixtures: Path) -> None:
-    diagnosis = diagnose(open_trace(sorted((fixtures / "ddp").glob("no_overlap.*"))))
+    diagnosis = diagnosed(*sorted((fixtures / "ddp").glob("no_overlap.*")))
     found = next(each for each in diagnosis.findings if each.category is Category.EXPOSED_COMMUNICATION)
     assert found.severity in LOUD
     assert "bucket" in f"{found.explanation} {found.advice}"
@@ -102,7 +101,7 @@ class Judged:
     section: str
     name: str
     facts: dict[str, Any]
-    trace: Trace
+    analysis: Analysis
     diagnosis: Diagnosis
 
 
@@ -116,8 +115,8 @@ def judged(shared_data: Path) -> list[Judged]:
         ("nsys", "nsys/{}.sqlite"),
     ):
         for name, facts in truth[section].items():
-            trace = open_trace(sorted(shared_data.glob(pattern.format(name))))
-            found.append(Judged(section, name, facts, trace, diagnose(trace)))
+            paths = sorted(shared_data.glob(pattern.format(name)))
+            found.append(Judged(section, name, facts, analysed(*paths), diagnosed(*paths)))
     return found
 
 
@@ -147,9 +146,10 @@ def test_every_recording_is_diagnosed_and_its_budget_adds_up(shared_data: Path, 
         path for folder in ("chrome", "nsys") for path in sorted((shared_data / "public" / folder).iterdir())
     ]
     checked = 0
-    for trace in [*(each.trace for each in judged), *(open_trace([path]) for path in public)]:
-        analysis = Analysis(trace)
-        assert diagnose(trace).crashed == {}, trace.inputs
+    own = [(each.analysis, each.diagnosis) for each in judged]
+    for analysis, diagnosis in [*own, *((analysed(path), diagnosed(path)) for path in public)]:
+        trace = analysis.trace
+        assert diagnosis.crashed == {}, trace.inputs
         for device in range(len(trace.devices)):
             budget = analysis.budgets(device)
             parts = (
@@ -167,7 +167,7 @@ def test_every_recording_is_diagnosed_and_its_budget_adds_up(shared_data: Path, 
 
 def test_no_finding_claims_more_than_the_time_it_rests_on(judged: list[Judged]) -> None:
     for each in judged:
-        analysis = Analysis(each.trace)
+        analysis = each.analysis
         budgets = [analysis.budgets(device) for device in analysis.active_devices]
         idle = {cause.key: max(budget.idle_ns[cause] for budget in budgets) for cause in Cause}
         copies = max(budget.exposed_copy_ns for budget in budgets)
@@ -206,12 +206,12 @@ def test_two_recorders_of_one_program_agree_on_what_comes_first(judged: list[Jud
 
 def test_a_judged_healthy_recording_of_others_is_not_accused(shared_data: Path) -> None:
     path = shared_data / "public" / "nsys" / "GindaChen_nsys-ai__healthy_judged_1pct.sqlite"
-    assert first(diagnose(open_trace([path]))) is None
+    assert first(diagnosed(path)) is None
 
 
 def test_kernels_without_launch_rows_are_not_blamed_on_the_host(shared_data: Path) -> None:
     path = shared_data / "public" / "nsys" / "GindaChen_nsys-ai__d50f345_h100_2gpu_1s.sqlite"
-    diagnosis = diagnose(open_trace([path]))
+    diagnosis = diagnosed(path)
     assert not [
         each for each in diagnosis.findings if each.category is Category.HOST_BOUND and each.severity in LOUD
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle  # noqa: TID251 - to write snapshots, which are read as data
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from rules.analysis.analysis import Analysis
 from rules.memory.growth import growth
 from rules.memory.kinds import Kind
 from rules.memory.summary import memory_of
+from tests.opened import opened
 from tests.parsers.snapshots import FORWARD, OPTIMIZER, OWN, PLACED, Snapshot
 from viewer.cli import main
 
@@ -25,10 +25,10 @@ MB = 1 << 20
 
 
 def fixture(fixtures: Path, name: str) -> Trace:
-    return open_trace([fixtures / "memory" / f"{name}.snapshot.pickle.gz"])
+    return opened(fixtures / "memory" / f"{name}.snapshot.pickle.gz")
 
 
-def opened(folder: Path, snapshot: Snapshot) -> Trace:
+def written(folder: Path, snapshot: Snapshot) -> Trace:
     (folder / "snapshot.pickle").write_bytes(pickle.dumps(snapshot.content()))
     return open_trace([folder / "snapshot.pickle"])
 
@@ -63,11 +63,9 @@ def opened_of(shared_data: Path) -> Callable[[str, str], Trace]:
     """A recording by its name, and what of it: its trace, its snapshot, or both together."""
     folder, parts = shared_data / "real", {"trace": "pt.trace.json.gz", "snapshot": "snapshot.pickle.gz"}
 
-    @cache
     def open_part(name: str, what: str) -> Trace:
-        return open_trace(
-            [folder / f"memory_{name}.{parts[each]}" for each in (parts if what == "both" else [what])]
-        )
+        chosen = parts if what == "both" else [what]
+        return opened(*(folder / f"memory_{name}.{parts[each]}" for each in chosen))
 
     return open_part
 
@@ -155,7 +153,7 @@ def snapshot_that_fails(asked: int, hole: int, free: int) -> Snapshot:
 def test_why_memory_ran_out_is_told_on_both_sides(
     tmp_path: Path, asked: int, hole: int, free: int, says: str
 ) -> None:
-    (found,) = diagnose(opened(tmp_path, snapshot_that_fails(asked, hole, free))).findings
+    (found,) = diagnose(written(tmp_path, snapshot_that_fails(asked, hole, free))).findings
     assert says in found.explanation
     assert any("expandable_segments" in each for each in found.advice) is (says == "fragmented")
 
@@ -174,7 +172,7 @@ def test_kinds_are_told_by_the_stack_and_by_what_stays(tmp_path: Path) -> None:
         snapshot.event("alloc", address, size, 10, frames)
     snapshot.event("free_requested", 8 * MB, 4 * MB, 90)
     snapshot.segment(0, (1 * MB, True), (1 * MB, False), (2 * MB, True), (3 * MB, True))
-    (summary,) = memory_of(Analysis(opened(tmp_path, snapshot)))
+    (summary,) = memory_of(Analysis(written(tmp_path, snapshot)))
     assert summary.account is not None
     assert summary.account.by_kind(summary.account.peak_at) == {
         Kind.TEMPORARIES: 9 * MB,

@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from parsers import open_trace
 from parsers.model import EventKind
-from rules import diagnose
-from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.base import Severity
 from rules.category import Category
 from rules.fixes.plan import Plan, Promise, make_plan
+from tests.opened import analysed, diagnosed
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "fixtures" / "programs"
 TRUTH: dict[str, dict[str, Any]] = json.loads((PROGRAMS / "truth.json").read_text())
@@ -42,7 +40,7 @@ RECORDINGS = {
 
 @cache
 def plan(recording: str) -> Plan:
-    return make_plan(Analysis(open_trace(RECORDINGS[recording])))
+    return make_plan(analysed(*RECORDINGS[recording]))
 
 
 def truth(recording: str) -> dict[str, Any]:
@@ -84,7 +82,7 @@ def test_enough_faults_are_kept_from_fitting() -> None:
 def test_nsight_systems_recordings_without_marks_have_the_steps_that_ran() -> None:
     recordings = [each for each in RECORDINGS if each.endswith(" nsys")]
     assert len(recordings) == 7
-    found = {each: len(Analysis(open_trace(RECORDINGS[each])).steps) for each in recordings}
+    found = {each: len(analysed(*RECORDINGS[each]).steps) for each in recordings}
     assert found == {each: truth(each)["steps_nsys"][0] for each in recordings}
 
 
@@ -130,7 +128,7 @@ def test_no_rank_is_accused_where_all_are_equally_fast(program: str) -> None:
 def test_a_launch_bound_program_with_ten_synchronisations_is_not_called_host_bound(recording: str) -> None:
     loud = [
         each
-        for each in diagnose(open_trace(RECORDINGS[recording])).findings
+        for each in diagnosed(*RECORDINGS[recording]).findings
         if each.severity in LOUDLY and each.category is not Category.GPU_BOUND
     ]
     assert loud[0].category is Category.LAUNCH_BOUND
@@ -139,21 +137,21 @@ def test_a_launch_bound_program_with_ten_synchronisations_is_not_called_host_bou
 
 @pytest.mark.parametrize("program", ["ranks_sound", "ranks_cpu", "ranks_accumulate", "ranks_small"])
 def test_waiting_for_the_latest_of_equal_ranks_is_never_the_first_finding(program: str) -> None:
-    diagnosis = diagnose(plan(program).replay.analysis.trace)
+    diagnosis = diagnosed(*RECORDINGS[program])
     assert diagnosis.findings[0].category is not Category.STRAGGLER
     accused = [each for each in diagnosis.findings if each.category is Category.STRAGGLER]
     assert all(each.ceiling_ns < 0.25 * each.window_ns for each in accused)
 
 
 def test_a_sound_run_of_four_ranks_accuses_none() -> None:
-    diagnosis = diagnose(plan("ranks_sound").replay.analysis.trace)
+    diagnosis = diagnosed(*RECORDINGS["ranks_sound"])
     (late,) = [each for each in diagnosis.findings if each.category is Category.STRAGGLER]
     assert late.severity is Severity.LOW
     assert "nearly as long" in late.explanation
 
 
 def test_ranks_whose_work_differs_are_still_waited_for() -> None:
-    assert diagnose(plan("ranks_lengths").replay.analysis.trace).findings[0].category is Category.STRAGGLER
+    assert diagnosed(*RECORDINGS["ranks_lengths"]).findings[0].category is Category.STRAGGLER
 
 
 def promise_about(recording: str, fault: dict[str, Any]) -> Promise | None:
@@ -186,7 +184,7 @@ def test_promises_hold_on_programs_that_nothing_was_fitted_on() -> None:
 
 
 def test_what_is_said_to_users_of_jax_names_nothing_of_pytorch() -> None:
-    diagnosis = diagnose(plan("jax_eager").replay.analysis.trace)
+    diagnosis = diagnosed(*RECORDINGS["jax_eager"])
     said = [*diagnosis.findings[0].advice, diagnosis.findings[0].code]
     assert any("jax.jit" in each for each in said)
     for finding in diagnosis.findings:
@@ -194,7 +192,8 @@ def test_what_is_said_to_users_of_jax_names_nothing_of_pytorch() -> None:
 
 
 def test_both_forms_of_one_recording_of_jax_hold_the_same_kernels() -> None:
-    written = [open_trace([PROGRAMS / f"jax_eager.{each}"]) for each in ("trace.json.gz", "xplane.pb.gz")]
+    forms = [analysed(PROGRAMS / f"jax_eager.{each}") for each in ("trace.json.gz", "xplane.pb.gz")]
+    written = [each.trace for each in forms]
     kernels = [trace.events.kind == EventKind.KERNEL for trace in written]
     assert kernels[0].sum() == kernels[1].sum() > 200
     busy = [
@@ -202,15 +201,15 @@ def test_both_forms_of_one_recording_of_jax_hold_the_same_kernels() -> None:
         for trace, found in zip(written, kernels, strict=True)
     ]
     assert busy[0] == pytest.approx(busy[1], rel=0.01)
-    for trace in written:
-        budget = Analysis(trace).budgets(0)
+    for analysis in forms:
+        budget = analysis.budgets(0)
         known = sum(ns for cause, ns in budget.idle_ns.items() if cause is not Cause.UNKNOWN)
         assert known >= 0.9 * sum(budget.idle_ns.values())
 
 
 def test_a_fragmented_memory_is_told_from_a_full_one() -> None:
     told = json.loads((PROGRAMS / "memory_fragmented.truth.json").read_text())
-    diagnosis = diagnose(open_trace([PROGRAMS / "memory_fragmented.snapshot.pickle.gz"]))
+    diagnosis = diagnosed(PROGRAMS / "memory_fragmented.snapshot.pickle.gz")
     assert "what is free lies in pieces" in diagnosis.findings[0].title
     assert told["largest_free"] < told["asked"] < told["reserved"] - told["allocated"]
     assert "expandable_segments" in " ".join(diagnosis.findings[0].advice)

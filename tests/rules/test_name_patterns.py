@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parsers import open_trace
 from parsers.model.names import collectives
 from rules.analysis.names import families
 from rules.analysis.names.patterns import NamePatterns, alternatives, needed_text
+from tests.opened import opened
 
 PATTERNS = [
     *((pattern, re.IGNORECASE) for _, pattern in families._FAMILIES),
@@ -74,7 +74,7 @@ def test_a_digit_more_before_or_after_a_number_that_patterns_speak_of_is_noticed
 def test_recorded_names_are_found_to_hold_what_searching_them_whole_finds(
     fixtures: Path, recording: str
 ) -> None:
-    strings = open_trace([fixtures / recording]).strings
+    strings = opened(fixtures / recording).strings
     assert len(strings) > 20
     assert all(same(name) for name in strings)
 

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from parsers import open_trace
 from parsers.model import Trace
 from parsers.runs.merge import merge
-from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.stages import stages_of
 from rules.base import Category, Severity
 from rules.catalog.pipeline_bubble import empty_slots
+from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace
 
 
@@ -64,7 +63,7 @@ def test_a_recorded_pipeline_is_named_and_python_is_not_accused(shared_data: Pat
     paths = sorted((shared_data / "real").glob("pipeline.rank*.pt.trace.json.gz"))
     if not paths:
         pytest.skip("the recorded pipeline is not on this machine")
-    found = diagnose(open_trace(paths)).findings
+    found = diagnosed(*paths).findings
     assert found[0].category is Category.PIPELINE_BUBBLE
     loud = {each.category for each in found if each.severity in (Severity.HIGH, Severity.MEDIUM)}
     assert Category.HOST_BOUND not in loud

@@ -14,6 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import IdleTime
 from rules.analysis.idle.plan_building import PlanBuilding, plan_building
+from tests.opened import diagnosed, opened
 from tests.rules.builder import TinyTrace
 
 PROGRAMS = Path(__file__).parents[1] / "fixtures" / "programs"
@@ -68,7 +69,7 @@ def test_plans_for_each_length_are_named_first_with_padding_as_the_remedy(
 
 
 def test_an_attention_that_needs_no_plan_is_not_accused() -> None:
-    assert plans_of(open_trace([PROGRAMS / "plans.fixed.pt.trace.json.gz"])) is None
+    assert plans_of(opened(PROGRAMS / "plans.fixed.pt.trace.json.gz")) is None
 
 
 @pytest.mark.parametrize("recording", ["engine.pt.trace.json.gz", "engine.sqlite"])
@@ -76,7 +77,7 @@ def test_a_serving_engine_is_told_to_pad_its_prompts(recording: str, shared_data
     file = shared_data / "serve" / recording
     if not file.is_file():
         pytest.skip("the recordings of the serving engine are not on this machine")
-    first = diagnose(open_trace([file])).findings[0]
+    first = diagnosed(file).findings[0]
     assert "builds a new plan for each new shape" in first.title
     assert first.advice[0].startswith("Pad to a few lengths")
     assert "hooks" not in " ".join(first.advice)

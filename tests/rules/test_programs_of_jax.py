@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from parsers import open_trace
 from parsers.model import Trace
 from rules import Category, Finding, diagnose
 from rules.analysis.facts.host_language import Audience, program_of
+from tests.opened import diagnosed, opened
 from tests.rules.builder import TinyTrace
 
 JAX, TORCH = "PjitFunction(add)", "aten::mm"
@@ -102,6 +102,6 @@ def test_a_program_is_known_by_the_names_of_what_it_runs(
 
 @pytest.mark.parametrize("name", ["jax_eager.trace.json.gz", "jax_eager.xplane.pb.gz"])
 def test_a_recording_of_jax_is_recognised(fixtures: Path, name: str) -> None:
-    trace = open_trace([fixtures / "programs" / name])
-    assert program_of(trace) is Audience.JAX
-    assert not any("torch." in advice for each in diagnose(trace).findings for advice in each.advice)
+    path = fixtures / "programs" / name
+    assert program_of(opened(path)) is Audience.JAX
+    assert not any("torch." in advice for each in diagnosed(path).findings for advice in each.advice)

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers import open_trace
 from rules.analysis.analysis import Analysis
 from rules.replay.critical_path import critical_path_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import LARGEST_ERROR, Replay, replay_of
 from rules.replay.slack import slack_of
+from tests.opened import analysed
 from tests.rules.builder import TinyTrace, steps
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
@@ -31,7 +31,7 @@ RECORDINGS = {
 
 @cache
 def replay(name: str) -> Replay:
-    return replay_of(Analysis(open_trace([FIXTURES / each for each in RECORDINGS[name]])))
+    return replay_of(analysed(*(FIXTURES / each for each in RECORDINGS[name])))
 
 
 @pytest.fixture(params=sorted(RECORDINGS))

@@ -13,6 +13,7 @@ from parsers.model import Malformed, Trace
 from rules.analysis.inference.engine_steps import StepKind, plain_step, sglang_step, vllm_step
 from rules.analysis.inference.requests import RequestSource
 from rules.analysis.inference.serving import Percentiles, Serving, serving_of
+from tests.opened import opened
 from tests.rules.builder import TinyTrace
 from viewer.cli import main
 from viewer.reports.serving_report import serving_text
@@ -48,7 +49,7 @@ def test_figures_are_those_that_the_engine_counted_itself(
     if not folder.is_dir():
         pytest.skip("the recordings of the serving engine are not on this machine")
     truth = json.loads((folder / "truth.json").read_text())[recording]["recorded"]
-    serving = served(open_trace([folder / f"engine.{recording}", *([folder / log] if log else [])]))
+    serving = served(opened(folder / f"engine.{recording}", *([folder / log] if log else [])))
     assert serving.steps is not None
     assert serving.source is source
     assert serving.steps[StepKind.PREFILL] == truth["prefill_steps"]

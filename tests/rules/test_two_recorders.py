@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers import open_trace
-from parsers.model import EventKind, Trace
-from rules import diagnose
+from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
 from rules.base import Category, Severity
+from tests.opened import analysed, diagnosed
 
 PROGRAMS = {
     "alloc_empty": Category.LAYOUT_CONVERSION,
@@ -37,14 +36,14 @@ FORMATS = ("pt.trace.json.gz", "sqlite.gz")
 
 
 @pytest.fixture(params=sorted(PROGRAMS))
-def pair(request: pytest.FixtureRequest, fixtures: Path) -> tuple[str, list[Trace]]:
-    return request.param, [open_trace([fixtures / "pairs" / f"{request.param}.{each}"]) for each in FORMATS]
+def pair(request: pytest.FixtureRequest, fixtures: Path) -> tuple[str, list[Path]]:
+    return request.param, [fixtures / "pairs" / f"{request.param}.{each}" for each in FORMATS]
 
 
-def test_what_comes_first_does_not_depend_on_the_recorder(pair: tuple[str, list[Trace]]) -> None:
-    program, traces = pair
-    for trace in traces:
-        diagnosis = diagnose(trace)
+def test_what_comes_first_does_not_depend_on_the_recorder(pair: tuple[str, list[Path]]) -> None:
+    program, paths = pair
+    for path in paths:
+        diagnosis = diagnosed(path)
         assert diagnosis.findings[0].category is PROGRAMS[program]
         assert diagnosis.findings[0].severity is Severity.HIGH
         assert not diagnosis.crashed
@@ -57,30 +56,29 @@ def test_what_is_called_the_bottleneck_does_not_depend_on_the_recorder(
     ranks = sorted((shared_data / "ddp").glob(f"{program.removeprefix('ddp_')}.rank*.gz"))
     recorded = [ranks or [shared_data / "torch" / f"{program}.pt.trace.json.gz"]]
     for paths in (*recorded, [shared_data / "nsys" / f"{program}.sqlite"]):
-        found = diagnose(open_trace(paths)).findings
+        found = diagnosed(*paths).findings
         loud = [each.category for each in found if each.severity in (Severity.HIGH, Severity.MEDIUM)]
         assert next((each for each in loud if each not in ASIDE), None) is RECORDED_TWICE[program]
 
 
 def test_an_allocating_program_is_told_so_by_both(fixtures: Path) -> None:
     for each in FORMATS:
-        found = diagnose(open_trace([fixtures / "pairs" / f"alloc_empty.{each}"])).findings
+        found = diagnosed(fixtures / "pairs" / f"alloc_empty.{each}").findings
         (allocation,) = (finding for finding in found if finding.category is Category.ALLOCATOR)
         assert allocation.severity is Severity.MEDIUM
         assert "empty_cache" in " ".join(allocation.advice)
 
 
-def test_both_recorders_saw_the_same_kernels_in_a_step(pair: tuple[str, list[Trace]]) -> None:
-    _, traces = pair
-    first, second = (_kernels_of_a_step(trace) for trace in traces)
+def test_both_recorders_saw_the_same_kernels_in_a_step(pair: tuple[str, list[Path]]) -> None:
+    first, second = (_kernels_of_a_step(analysed(path)) for path in pair[1])
     assert first == pytest.approx(
         second, abs=1
     )  # a step of one recorder begins a call earlier than one of the other
 
 
-def _kernels_of_a_step(trace: Trace) -> float:
+def _kernels_of_a_step(analysis: Analysis) -> float:
     """Kernels that were launched inside a steady step, the median over the steps."""
-    steps = Analysis(trace).steps
+    trace, steps = analysis.trace, analysis.steps
     kernels = trace.events.kind[trace.links.operation] == EventKind.KERNEL
     launched = trace.events.start[trace.links.launch[kernels]]
     return float(np.median([np.sum((launched >= step.start) & (launched < step.end)) for step in steps]))

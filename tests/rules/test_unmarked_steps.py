@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from parsers import open_trace
-from parsers.model import EventKind, Progress, Trace
+from parsers.model import EventKind, Trace
 from rules.analysis.steps.marks import mark_of
 from rules.analysis.steps.repetition import repetitions
 from rules.analysis.steps.steps import find_steps, launched_operations
+from tests.opened import opened
 from tests.rules.builder import TinyTrace, ns
 
 OPTIMIZER = "void at::native::multi_tensor_apply_kernel<FusedAdam>"
@@ -269,7 +269,7 @@ def _recordings() -> list[str]:
 
 @pytest.mark.parametrize("file", _recordings() or [""])
 def test_the_marks_of_a_recording_are_found_again_without_them(file: str, shared_data: Path) -> None:
-    trace = open_trace([shared_data / file], Progress())
+    trace = opened(shared_data / file)
     name = file.split(".pt.")[0].removesuffix(".sqlite").removesuffix(".rank0")
     found = [count for count in unmarked(trace) if count]
     if name in NOTHING_MARKS and not file.endswith(".sqlite"):
@@ -290,7 +290,7 @@ def test_the_marks_of_a_recording_are_found_again_without_them(file: str, shared
 def test_nsight_systems_recordings_without_marks_have_the_steps_that_were_run(
     name: str, count: int, shared_data: Path
 ) -> None:
-    trace = open_trace([shared_data / "real" / f"{name}.sqlite"], Progress())
+    trace = opened(shared_data / "real" / f"{name}.sqlite")
     assert len(find_steps(trace)) == count
 
 
@@ -316,4 +316,4 @@ def test_what_repeats_in_other_people_s_recordings_is_a_step_or_nothing(
     pattern: str, counts: set[int], shared_data: Path
 ) -> None:
     for path in sorted((shared_data / "public").glob(pattern)):
-        assert set(unmarked(open_trace([path], Progress()))) == counts, path.name
+        assert set(unmarked(opened(path))) == counts, path.name

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from parsers import open_trace
-from rules import diagnose
 from rules.base import Category, Severity
+from tests.opened import diagnosed
 
 ASIDE = (Category.GPU_BOUND, Category.RECORDING_OVERHEAD)
 LOUD = (Severity.HIGH, Severity.MEDIUM)
@@ -36,7 +35,7 @@ def recording(fixtures: Path, stem: str) -> list[Path]:
 
 @pytest.mark.parametrize(("stem", "expected"), PLANTED.items())
 def test_the_planted_problem_comes_first(fixtures: Path, stem: str, expected: tuple[str | None, str]) -> None:
-    diagnosis = diagnose(open_trace(recording(fixtures, stem)))
+    diagnosis = diagnosed(*recording(fixtures, stem))
     assert diagnosis.crashed == {}
     loud = [each for each in diagnosis.findings if each.severity in LOUD and each.category not in ASIDE]
     category, text = expected
@@ -53,14 +52,14 @@ def test_synchronisations_that_cost_little_are_a_minor_finding(fixtures: Path) -
         ("sync_nonzero_gpu", "aten::nonzero"),
         ("sync_device_gpu", "cudaDeviceSynchronize"),
     ):
-        findings = diagnose(open_trace(recording(fixtures, stem))).findings
+        findings = diagnosed(*recording(fixtures, stem)).findings
         found = next(each for each in findings if each.category is Category.SYNCHRONIZATION)
         assert found.severity is Severity.LOW
         assert culprit in found.culprit.text
 
 
 def test_allocation_in_steps_is_told_beside_the_launch_overhead(fixtures: Path) -> None:
-    findings = diagnose(open_trace(recording(fixtures, "alloc_conv"))).findings
+    findings = diagnosed(*recording(fixtures, "alloc_conv")).findings
     found = next(each for each in findings if each.category is Category.ALLOCATOR)
     assert found.severity is Severity.HIGH
     assert "cudaFree" in found.explanation
@@ -73,7 +72,7 @@ def test_allocation_in_steps_is_told_beside_the_launch_overhead(fixtures: Path) 
 def test_a_rank_that_is_late_on_the_cpu_is_named_before_its_cause(
     fixtures: Path, stem: str, rank: int, reason: str
 ) -> None:
-    findings = diagnose(open_trace(recording(fixtures, stem))).findings
+    findings = diagnosed(*recording(fixtures, stem)).findings
     assert findings[0].category is Category.STRAGGLER
     assert findings[0].rank == rank
     assert reason in findings[0].explanation

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parsers import open_trace
-from rules import diagnose
-from rules.analysis.analysis import Analysis
+from tests.opened import analysed, diagnosed
 from viewer.reports.text_report import as_text
 
 
@@ -193,8 +191,8 @@ def test_the_report_is_one_that_an_expert_would_sign(expected: Expected, shared_
     if not found:
         pytest.skip(f"{expected.file} is not among the recordings on this machine")
     for path in found:
-        trace = open_trace([path])
-        report = as_text(trace, diagnose(trace), Analysis(trace))
+        analysis = analysed(path)
+        report = as_text(analysis.trace, diagnosed(path), analysis)
         lower = " ".join(report.lower().split())
         assert expected.verdict.lower() in report.splitlines()[0].lower()
         assert [text for text in expected.says if text.lower() not in lower] == []

@@ -15,7 +15,7 @@ from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready
 
-LANES = 50_000
+LANES = 10_000
 
 
 def many_lanes() -> list[Event]:
@@ -26,7 +26,7 @@ def many_lanes() -> list[Event]:
 def many_levels() -> list[Event]:
     return [
         complete(f"f{number}", number * 0.01, 2900 - 0.02 * number, category, tid=2)
-        for number in range(10_000)
+        for number in range(3_000)
         for category in ("cpu_op", "python_function", "user_annotation")
     ]
 

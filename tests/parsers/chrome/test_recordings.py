@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers import open_trace
 from parsers.model import Attribute, EventKind, Trace
+from tests.opened import opened
 from tests.parsers.chrome.traces import balanced
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -51,19 +51,19 @@ def busy_and_total(trace: Trace) -> tuple[float, float]:
 def test_busy_and_total_time_are_those_of_another_tool(
     shared_data: Path, name: str, total: float, busy: float
 ) -> None:
-    trace = open_trace([shared_data / "public" / "chrome" / f"{name}.json.gz"])
+    trace = opened(shared_data / "public" / "chrome" / f"{name}.json.gz")
     assert busy_and_total(trace) == (pytest.approx(busy, abs=0.011), pytest.approx(total, abs=0.01))
 
 
 def test_all_gpu_events_of_overlapping_streams_are_kept(shared_data: Path) -> None:
-    trace = open_trace([shared_data / "public" / "chrome" / "tracelens__traces__b200__eager_trace.json.gz"])
+    trace = opened(shared_data / "public" / "chrome" / "tracelens__traces__b200__eager_trace.json.gz")
     assert len(trace.gpu_operations) == 929
     assert busy_and_total(trace)[0] == pytest.approx(11.596479, abs=0.001)
     assert trace.quality.quarantined == trace.quality.repaired == 0
 
 
 def test_collectives_of_a_two_rank_run(shared_data: Path) -> None:
-    trace = open_trace([shared_data / "public" / "chrome" / "hta__nccl_parser_config__nccl_data.json.gz"])
+    trace = opened(shared_data / "public" / "chrome" / "hta__nccl_parser_config__nccl_data.json.gz")
     kernels = trace.collective_kernels
     assert len(kernels) == 21
     longest = kernels[np.argmax(trace.events.duration[kernels])]
@@ -75,14 +75,14 @@ def test_collectives_of_a_two_rank_run(shared_data: Path) -> None:
 
 def test_counts_of_a_trace_with_nanoseconds(shared_data: Path) -> None:
     name = "hta__ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"
-    trace = open_trace([shared_data / "public" / "chrome" / name])
+    trace = opened(shared_data / "public" / "chrome" / name)
     assert len(trace.events.of_kind(EventKind.KERNEL)) == 4350
     assert len(trace.gpu_operations) == 6095
     assert trace.ranks[0].rank == 0
 
 
 def test_queues_of_a_rocprof_trace_are_gpu_lanes(shared_data: Path) -> None:
-    trace = open_trace([shared_data / "public" / "rocm" / "matmul_result.json"])
+    trace = opened(shared_data / "public" / "rocm" / "matmul_result.json")
     assert len(trace.gpu_operations) == 85
     assert len(trace.counters) > 0
 
@@ -91,7 +91,7 @@ def test_every_public_trace_opens_without_a_loss(shared_data: Path) -> None:
     files = sorted((shared_data / "public" / "chrome").glob("*.json.gz"))
     assert len(files) > 15
     for file in files:
-        trace = open_trace([file])
+        trace = opened(file)
         assert len(trace.events) > 0, file.name
         assert balanced(trace), file.name
         assert trace.quality.quarantined == 0, file.name
@@ -115,14 +115,14 @@ def summary(trace: Trace) -> dict[str, object]:
 
 @pytest.mark.parametrize("name", sorted(json.loads(GOLDEN.read_text())))
 def test_our_recordings_read_as_they_always_did(fixtures: Path, name: str) -> None:
-    assert summary(open_trace([fixtures / name])) == json.loads(GOLDEN.read_text())[name]
+    assert summary(opened(fixtures / name)) == json.loads(GOLDEN.read_text())[name]
 
 
 @pytest.mark.parametrize("name", sorted(json.loads(GOLDEN.read_text())))
 def test_every_complete_event_is_there_with_its_exact_times(fixtures: Path, name: str) -> None:
     with gzip.open(fixtures / name) as file:
         told = json.load(file, parse_float=Decimal)["traceEvents"]
-    trace = open_trace([fixtures / name])
+    trace = opened(fixtures / name)
     zero = min(_ns(each["ts"]) for each in told if each["ph"] == "X" and each["cat"] != "Trace")
     expected = Tally(
         (each["name"], _ns(each["ts"]) - zero, _ns(each["dur"]))
