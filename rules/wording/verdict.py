@@ -72,7 +72,8 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     if trace.tables and not len(trace.events) and not trace.counters:
         return f"Results, and no recording: {trace.tables[0].title}"
     if not len(trace.gpu_operations):
-        return log_summary(trace) or _without_operations(trace)
+        of_the_cpu = of_the_cpu_alone(diagnosis)
+        return log_summary(trace) or (of_the_cpu.title if of_the_cpu else _without_operations(trace))
     told = {finding.category: finding for finding in reversed(diagnosis.findings)}
     if shows_no_run(analysis, diagnosis):
         return told[Category.WHAT_WAS_RECORDED].title
@@ -86,6 +87,11 @@ def shows_no_run(analysis: Analysis, diagnosis: Diagnosis) -> bool:
     """Whether what was recorded is a capture, first use or hardly anything: shares of its time would mislead."""
     found = any(finding.category is Category.WHAT_WAS_RECORDED for finding in diagnosis.findings)
     return found and analysis.analysed.set_aside is None
+
+
+def of_the_cpu_alone(diagnosis: Diagnosis) -> Finding | None:
+    """What is said of a recording of a CPU alone: most checks have nothing to judge then, and lack nothing."""
+    return next((finding for finding in diagnosis.findings if finding.rule == "cpu-recording"), None)
 
 
 def gpus_that_ran(trace: Trace) -> list[int]:

@@ -17,7 +17,14 @@ from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
 from rules.wording.memory import memory_lines
 from rules.wording.promises import first_step, gain
-from rules.wording.verdict import budget_parts, gpus_that_ran, share_of, shows_no_run, verdict
+from rules.wording.verdict import (
+    budget_parts,
+    gpus_that_ran,
+    of_the_cpu_alone,
+    share_of,
+    shows_no_run,
+    verdict,
+)
 from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import safe
 from viewer.reports.result_tables import table_text
@@ -212,6 +219,9 @@ def _rest(diagnosis: Diagnosis) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for rule, reason in sorted(diagnosis.skipped.items()):
         reasons.setdefault(reason, []).append(rule)
-    lines += [f"Not checked, because {reason}: {', '.join(names)}" for reason, names in reasons.items()]
+    if of_the_cpu_alone(diagnosis):
+        lines.append(f"{len(diagnosis.skipped)} checks judge what a GPU does, and none was recorded")
+    else:
+        lines += [f"Not checked, because {reason}: {', '.join(names)}" for reason, names in reasons.items()]
     lines += [f"This check failed: {name}" for name in sorted(diagnosis.crashed)]
     return [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="  ")]

@@ -18,6 +18,7 @@ from rules.wording.verdict import (
     first_problem,
     first_problem_of_the_run,
     larger_problem,
+    of_the_cpu_alone,
     verdict,
 )
 from viewer.document import Document, Stage
@@ -114,6 +115,8 @@ class VerdictStrip(QWidget):
             length = duration(window[1] - window[0])
             if trace.kernels and not len(trace.events):
                 return "Here is what limits each of them."
+            if diagnosis is not None and (of_the_cpu := of_the_cpu_alone(diagnosis)) is not None:
+                return of_the_cpu.explanation
             if not len(trace.gpu_operations):
                 return f"{length} of other things. Without GPU work nobody can say what the GPU waits for."
             return f"{length} analysed. Here is what the GPU does with its time."

@@ -9,6 +9,7 @@ from PySide6.QtGui import QAction, QFont, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
 from rules import Diagnosis, Finding, Severity
+from rules.wording.verdict import of_the_cpu_alone
 from viewer.document import Document, Stage
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label
@@ -169,7 +170,12 @@ class DiagnosisPanel(QWidget):
         by_reason: dict[str, list[str]] = {}
         for name, reason in diagnosis.skipped.items():
             by_reason.setdefault(reason, []).append(name)
-        if by_reason:
+        if of_the_cpu_alone(diagnosis):
+            skipped = counted_checks(len(diagnosis.skipped))
+            layout.addWidget(
+                CheckList(f"{skipped} judge what a GPU does", {"": list(diagnosis.skipped)}, explanations)
+            )
+        elif by_reason:
             title = f"{counted_checks(len(diagnosis.skipped))} could not be made, because"
             layout.addWidget(CheckList(title, by_reason, explanations))
 
