@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 folder=${1:-build/package/stallscope}
 [ $# -gt 0 ] || ./packaging/freeze.sh
-most_mb=250
+most_mb=300
 
 place=$(mktemp -d)
 running=
@@ -40,6 +40,7 @@ for sample in resources/samples/*; do
     samples=$((samples + 1))
 done
 sample=$(ls -d resources/samples/*.sqlite | head -n 1)
+diff <(source_tree query "$sample" cuda_gpu_kern_sum) <(frozen query "$sample" cuda_gpu_kern_sum) || fail "it answers a question in another way"
 frozen convert "$sample" --to parquet "$place/events.parquet" >/dev/null || fail "it does not write Parquet"
 
 # What other interpreters run must be there as source text.

@@ -23,10 +23,9 @@ from typing import IO
 FROZEN_WORD = (
     "--helper-process"  # the frozen program has no interpreter to run: it starts itself with this word
 )
-CODE = """import sys
+CODE = """import importlib, sys
 sys.path.insert(0, sys.argv[1])
-from parsers.helper_process import serve
-serve(sys.argv[2])
+importlib.import_module(sys.argv[3]).serve(sys.argv[2])
 """
 _FIRST_TO_END_WITHOUT_MEMORY = "800"  # of 1000: rather a helper than whom it helps
 
@@ -104,7 +103,8 @@ def _command(module: str) -> list[str]:
         return [sys.executable, FROZEN_WORD, module]
     if not sys.executable:
         raise OSError(errno.ENOENT, "there is no interpreter to start")
-    return [sys.executable, "-I", "-c", CODE, str(Path(__file__).resolve().parents[1]), module]
+    ours = str(Path(__file__).resolve().parents[__name__.count(".")])
+    return [sys.executable, "-I", "-c", CODE, ours, module, __name__]
 
 
 def _listen(

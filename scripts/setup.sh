@@ -181,7 +181,7 @@ fi
 say "installing the program and its libraries into $venv (some minutes the first time)"
 quiet=--quiet
 [ ! -t 2 ] || quiet=--progress-bar=on
-"$venv/bin/python" -m pip install "$quiet" --disable-pip-version-check --editable ".${extra:+[$extra]}" ||
+"$venv/bin/python" -m pip install "$quiet" --disable-pip-version-check --editable ".[sql${extra:+,$extra}]" ||
     fail "pip could not install the libraries (its own message is above). Check the connection to the package index, then run it again."
 if ! "$venv/bin/python" -c 'from PySide6 import QtWidgets' 2>"$venv/.qt-error"; then
     # No stamp: the next call looks again.

@@ -11,8 +11,8 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-import viewer.commands
 from parsers.model import SYSTEM_ERRORS, Cancelled, TraceError, refused_by_system
+from viewer import commands
 from viewer.terminal.console import complain, program_version
 from viewer.terminal.exit_codes import BAD_INPUT, BROKEN, DONE, INTERRUPTED
 
@@ -65,8 +65,8 @@ def _give_up_output() -> None:
 
 def command_names() -> dict[str, str]:
     """Command -> the name of its module."""
-    found = [each.name for each in pkgutil.iter_modules(viewer.commands.__path__)]
-    return {name.replace("_", "-"): f"{viewer.commands.__name__}.{name}" for name in found}
+    found = [each.name for each in pkgutil.iter_modules(commands.__path__)]
+    return {name.replace("_", "-"): f"{commands.__name__}.{name}" for name in found}
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grimp
 
-PACKAGES = ("viewer", "rules", "parsers", "resources")
+PACKAGES = ("stallscope", "viewer", "rules", "parsers", "resources")
 MOST_MODULES = 20
 CATALOGUES = ("rules/catalog", "rules/fixes/catalog")
 

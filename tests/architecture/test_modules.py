@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-PACKAGES = ("viewer", "parsers", "rules", "resources")
+PACKAGES = ("stallscope", "viewer", "parsers", "rules", "resources")
 LONGEST_MODULE_LINES = 450
 
 

@@ -136,12 +136,11 @@ def load_ahead() -> None:
     import numpy.ma  # noqa: F401  numpy itself loads it late
     import pandas  # noqa: F401
 
-    import viewer.capture.next_recording
-    import viewer.panels.findings.finding_card
-    import viewer.statistics.kernels
-    import viewer.statistics.operators  # noqa: F401
     from parsers.model import LaneKind
     from rules.base import rules
+    from viewer.capture import next_recording  # noqa: F401
+    from viewer.panels.findings import finding_card  # noqa: F401
+    from viewer.statistics import kernels, operators  # noqa: F401
     from viewer.timeline.kinds.base import style_of
 
     rules()

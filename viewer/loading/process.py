@@ -68,7 +68,7 @@ class LoadingProcess:
             handed,
         )
         try:
-            self._helper = HelperProcess("viewer.loading.serve", line_of(wanted), own_group=True)
+            self._helper = HelperProcess(f"{__package__}.serve", line_of(wanted), own_group=True)
         except (OSError, ValueError) as error:
             raise CannotLoadThere(str(error)) from error
 

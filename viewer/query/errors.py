@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 
 from viewer.query.views import VIEWS
-from viewer.tables.table import described, row_tables, summaries
 
 
 class QueryError(Exception):
@@ -70,6 +69,8 @@ def explained(message: str, sql: str, tables: Sequence[str]) -> QueryError:
 
 def _columns_near(sql: str) -> list[str]:
     """The columns of the tables that a question names."""
+    from viewer.tables.table import described, row_tables, summaries
+
     words = set(re.findall(r"[a-z_]\w*", sql.lower()))
     known = [name for name in (*row_tables(), *summaries()) if name in words]
     found = [column.name for name in known for column in described(name)]

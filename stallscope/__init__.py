@@ -1,0 +1,46 @@
+"""Opens GPU profiler recordings in Python: tables as pandas frames, the diagnosis, questions in SQL, comparisons.
+
+    import stallscope
+
+    run = stallscope.open("trace.json.gz")
+    run.kernels.groupby("family", observed=True)["duration_ns"].sum()
+
+What is named here, and what ``docs/library.md`` shows, stays; everything below ``stallscope.viewer``, ``.rules`` and
+``.parsers`` may change with any version.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+from parsers.model import TraceError as RecordingError
+from viewer.query.errors import QueryError
+
+if TYPE_CHECKING:
+    from stallscope.comparison import Comparison
+    from stallscope.run import Run
+
+Path: TypeAlias = "str | os.PathLike[str]"
+__all__ = ["QueryError", "RecordingError", "compare", "open"]
+
+
+def open(paths: Path | Iterable[Path]) -> Run:
+    """Read a recording: a file, a folder of ranks, or several files of one run.
+
+    Raises ``RecordingError`` (one sentence and a hint) where it cannot be read.
+    """
+    from stallscope.run import Run
+
+    return Run.of(paths)
+
+
+def compare(before: Run | Path | Iterable[Path], after: Run | Path | Iterable[Path]) -> Comparison:
+    """What changed between two runs: the step, its parts, kernels and findings.
+
+    Raises ``RecordingError`` where they cannot be set against each other.
+    """
+    from stallscope.comparison import Comparison
+
+    return Comparison.of(before, after)
