@@ -97,6 +97,7 @@ class Finding:
         Words, ...
     ] = ()  # what this trace does not say, and which capture would; the first that fits
     confidence: str = "high"  # "high", "medium" or "low"
+    divided: bool = False  # several pieces of code share it, and none has half of it
     of_recording: bool = False  # the recording would be shorter without this time, the run itself no faster
     reader: Reader = ANYBODY
 

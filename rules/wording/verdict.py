@@ -9,6 +9,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.budget import Budget
 from rules.analysis.facts.device_log import log_summary
+from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.base import Category, Finding, Severity
 from rules.diagnosis import Diagnosis
@@ -17,6 +18,8 @@ from rules.ranking import weight
 from rules.wording.memory import peak_sentence
 
 NOTEWORTHY_IDLE = 0.15  # of the window
+MOSTLY_COMPUTING = 0.8  # of the window, and less than half of the rest is what one finding can give:
+SMALL_BESIDE_THE_LIMIT = 0.1  # then that the GPU computes is told first
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -27,21 +30,53 @@ BUDGET_LABELS = {
 
 
 def first_problem(diagnosis: Diagnosis) -> Finding | None:
-    """The finding the verdict speaks of: the first that accuses something and is not negligible."""
-    return next(_problems(diagnosis), None)
+    """The finding the verdict speaks of: the first that accuses something and is not negligible.
 
-
-def first_problem_of_the_run(diagnosis: Diagnosis) -> Finding | None:
-    """As ``first_problem``, of what costs time without a recorder too."""
-    return next((finding for finding in _problems(diagnosis) if not finding.of_recording), None)
+    One of the run itself before those that cost time only while it is recorded, such as warm-up.
+    """
+    problems = list(_problems(diagnosis))
+    return next((each for each in problems if not each.of_recording), problems[0] if problems else None)
 
 
 def larger_problem(diagnosis: Diagnosis) -> Finding | None:
-    """What is told after the first problem although it costs more: it has no single cause."""
+    """What is told after the first problem although it costs more (see ``rules.ranking``)."""
     first = first_problem(diagnosis)
     return next(
-        (each for each in _problems(diagnosis) if first is not None and each.share > first.share), None
+        (
+            each
+            for each in _problems(diagnosis)
+            if first is not None and not each.of_recording and each.share > first.share
+        ),
+        None,
     )
+
+
+def _is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:
+    small = problem.share < SMALL_BESIDE_THE_LIMIT and not problem.of_recording
+    return small and problem.kernel is None and _computing(analysis) >= MOSTLY_COMPUTING
+
+
+def _computing(analysis: Analysis) -> float:
+    """The part of the window in which the GPU that computes least computes."""
+    if analysis.window_ns <= 0 or not len(analysis.trace.gpu_operations):
+        return 0.0
+    budgets = [analysis.budgets(device) for device in analysis.active_devices]
+    return min((each.compute_ns for each in budgets), default=0) / analysis.window_ns
+
+
+def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
+    """What the verdict leaves out: a small problem, a larger one, or one of the recording; empty without any."""
+    first, larger = first_problem(diagnosis), larger_problem(diagnosis)
+    if first is not None and _is_small_beside_computing(analysis, first):
+        return f"What costs most besides: {first.headline.inside_a_sentence(first.reader)}."
+    if larger is not None:
+        launches = larger.category is Category.LAUNCH_BOUND
+        why = "with no single cause" if launches else "of little use while the GPU waits for the CPU"
+        return f"Larger, but {why}: {larger.headline.inside_a_sentence(larger.reader)}."
+    besides = next(_problems(diagnosis), None)
+    if besides is None or besides is first:
+        return ""
+    return f"Besides, {besides.headline.inside_a_sentence(besides.reader)}."
 
 
 def _problems(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -63,6 +98,13 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         NOTEWORTHY_IDLE, problem.share if problem else 0.0
     ):
         return unexplained.title
+    bound = next((each for each in diagnosis.findings if each.category is Category.GPU_BOUND), None)
+    if problem is not None and _is_small_beside_computing(analysis, problem):
+        return (
+            bound.title
+            if bound is not None
+            else f"The GPU computes {percent(_computing(analysis))} of the time"
+        )
     if problem is not None:
         return problem.title
     if trace.kernels and not len(trace.gpu_operations):
@@ -77,8 +119,8 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     told = {finding.category: finding for finding in reversed(diagnosis.findings)}
     if shows_no_run(analysis, diagnosis):
         return told[Category.WHAT_WAS_RECORDED].title
-    if Category.GPU_BOUND in told:
-        return told[Category.GPU_BOUND].title
+    if bound is not None:
+        return bound.title
     unaccused = _largest_idle(analysis) or _communication_alone(analysis)
     return unaccused or "Nothing stands out: no check found a loss above 5 %"
 
@@ -86,7 +128,7 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
 def shows_no_run(analysis: Analysis, diagnosis: Diagnosis) -> bool:
     """Whether what was recorded is a capture, first use or hardly anything: shares of its time would mislead."""
     found = any(finding.category is Category.WHAT_WAS_RECORDED for finding in diagnosis.findings)
-    return found and analysis.analysed.set_aside is None
+    return found and subject_of(analysis) is not None
 
 
 def of_the_cpu_alone(diagnosis: Diagnosis) -> Finding | None:

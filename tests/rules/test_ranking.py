@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -50,27 +52,45 @@ def test_kernels_and_lesser_severities_do_not_come_before_it() -> None:
 def test_everything_else_is_told_by_size() -> None:
     told = order(
         finding(Category.ALLOCATOR, 100),
-        finding(Category.MEMORY_BOUND_KERNELS, 300),
+        finding(Category.EXPOSED_COMMUNICATION, 300),
         finding(Category.SYNCHRONIZATION, 500),
         finding(Category.INPUT_BOUND, 510),
     )
     assert [ceiling for _, ceiling in told] == [510, 500, 300, 100]
 
 
-JUDGING = [each for each in Category if each is not Category.WHAT_WAS_RECORDED]  # which is always first
+OF_KERNELS = ("no-tensor-cores", "memory-bound-kernels", "layout-conversion", "gemm-shape", "fp64")
+JUDGING = [
+    each
+    for each in Category
+    if each is not Category.WHAT_WAS_RECORDED and each.value not in OF_KERNELS  # the first is always first
+]
 FINDINGS = st.builds(finding, st.sampled_from(JUDGING), st.integers(0, WINDOW))
 
 
 def test_a_named_cause_passes_launch_overhead_and_nothing_else() -> None:
     told = order(
-        finding(LAUNCH, 300), finding(Category.MEMORY_BOUND_KERNELS, 290), finding(Category.INPUT_BOUND, 160)
+        finding(LAUNCH, 300), finding(Category.EXPOSED_COMMUNICATION, 290), finding(Category.INPUT_BOUND, 160)
     )
     assert [ceiling for _, ceiling in told] == [290, 160, 300]
 
 
-@example(
-    [finding(Category.INPUT_BOUND, 150), finding(LAUNCH, 151), finding(Category.MEMORY_BOUND_KERNELS, 151)]
-)
+def test_a_cause_that_is_divided_among_many_does_not_come_before_launch_overhead() -> None:
+    divided = replace(finding(Category.HOST_BOUND, 260), divided=True)
+    assert order(finding(LAUNCH, 400), divided)[0] == (LAUNCH, 400)
+    assert order(finding(LAUNCH, 400), finding(Category.HOST_BOUND, 260))[0] == (Category.HOST_BOUND, 260)
+
+
+@pytest.mark.parametrize("wait", [Category.INPUT_BOUND, Category.HOST_BOUND, LAUNCH])
+def test_faster_kernels_come_after_waits_for_the_cpu_a_third_as_large(wait: Category) -> None:
+    kernels = Category.NO_TENSOR_CORES
+    assert order(finding(kernels, 480), finding(wait, 160)) == [(wait, 160), (kernels, 480)]
+    assert order(finding(kernels, 481), finding(wait, 160)) == [(kernels, 481), (wait, 160)]
+    assert order(finding(kernels, 160), finding(wait, 149)) == [(kernels, 160), (wait, 149)]
+    assert order(finding(kernels, 140), finding(wait, 100)) == [(kernels, 140), (wait, 100)]
+
+
+@example([finding(Category.INPUT_BOUND, 150), finding(LAUNCH, 151), finding(Category.COPY_H2D, 151)])
 @given(st.lists(FINDINGS, max_size=12))
 def test_no_finding_is_lost_and_none_passes_a_larger_one_but_launch_overhead(findings: list[Finding]) -> None:
     told = ranked(findings)

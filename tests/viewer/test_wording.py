@@ -11,10 +11,11 @@ from parsers.model.quality import Effect
 from rules import Diagnosis, diagnose
 from rules.analysis.analysis import Analysis
 from rules.base import Category, Evidence, Finding, severity_of
+from rules.diagnosis import diagnosis_of
 from rules.ranking import ranked
 from rules.wording.headline import Headline
-from rules.wording.verdict import first_problem, larger_problem, verdict
-from tests.rules.builder import TinyTrace
+from rules.wording.verdict import beside_the_verdict, first_problem, larger_problem, verdict
+from tests.rules.builder import TinyTrace, steps
 from viewer.reports.html_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
@@ -101,6 +102,34 @@ def told(**ceilings: int) -> Diagnosis:
             )
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("computes", "idles", "sentence", "besides"),
+    [
+        (
+            850,
+            90,
+            "The GPU computes 85 % of the time",
+            "What costs most besides: the GPU waits for Python: 9.0 %",
+        ),
+        (850, 110, "The GPU waits for Python: 11 % of every step", ""),
+        (780, 90, "Copies to the GPU stand alone: 13 % of every step", ""),
+    ],
+)
+def test_where_the_gpu_computes_nearly_all_the_time_that_is_said_before_a_small_loss(
+    computes: int, idles: int, sentence: str, besides: str
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.region(0, 10 * idles, "tokenize")
+        trace.operation(10 * idles, 10 * idles + 10 * computes, "gemm", 10 * idles - 5)
+        trace.copy(10 * idles + 10 * computes, 10_000, "HtoD", 10 * idles + 10)
+
+    analysis = Analysis(steps(4, 10_000, body).build())
+    diagnosis = diagnosis_of(analysis)
+    assert verdict(analysis, diagnosis) == sentence
+    assert beside_the_verdict(analysis, diagnosis).startswith(besides)
+    assert bool(besides) is bool(beside_the_verdict(analysis, diagnosis))
 
 
 def test_what_costs_more_but_has_no_single_cause_is_not_kept_back() -> None:

@@ -18,6 +18,7 @@ from rules.memory.summary import memory_of
 from rules.wording.memory import memory_lines
 from rules.wording.promises import first_step, gain
 from rules.wording.verdict import (
+    beside_the_verdict,
     budget_parts,
     gpus_that_ran,
     of_the_cpu_alone,
@@ -49,6 +50,7 @@ def as_text(
     """The whole diagnosis: verdict, budget, what idle GPUs cost at a price, findings, tables, what was not checked."""
     plan = plan_of(analysis)
     lines = [verdict(analysis, diagnosis)]
+    lines += textwrap.wrap(beside_the_verdict(analysis, diagnosis), WIDTH)
     lines += [*textwrap.wrap(first_step(plan, diagnosis), WIDTH), ""]
     lines += _about(trace, analysis)
     if not len(trace.gpu_operations):
@@ -127,8 +129,12 @@ def _without_gpu(trace: Trace) -> list[str]:
             "profiling interface. Record fewer steps, and nothing else that profiles at the same time."
         )
     else:
-        text = _RECORD_THE_GPU
+        text = _RECORD_WITH_NSYS if _is_of_nsys(trace) else _RECORD_THE_GPU
     return [*textwrap.wrap(text, WIDTH), ""]
+
+
+def _is_of_nsys(trace: Trace) -> bool:
+    return any("Nsight Systems" in each.producer for each in trace.inputs)
 
 
 _RECORD_WITHOUT_COUNTERS = (
@@ -139,6 +145,10 @@ _RECORD_THE_GPU = (
     "Record the GPU as well: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), or "
     "nsys profile --trace=cuda,nvtx. If it was recorded, the profiled part ran nothing on it, or another program "
     "held the GPU's profiling interface."
+)
+_RECORD_WITH_NSYS = (
+    "Record the GPU as well: nsys profile --trace=cuda,nvtx. If it was recorded, the profiled part ran nothing on it, "
+    "another program held the GPU's profiling interface, or the report ended before the program had initialised CUDA."
 )
 
 

@@ -14,10 +14,9 @@ from rules.analysis.facts.cost import idle_cost
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.wording.promises import first_step, gain
 from rules.wording.verdict import (
+    beside_the_verdict,
     budget_parts,
     first_problem,
-    first_problem_of_the_run,
-    larger_problem,
     of_the_cpu_alone,
     verdict,
 )
@@ -132,12 +131,9 @@ class VerdictStrip(QWidget):
             parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
         elif plan is not None and (step := first_step(plan, diagnosis)):
             parts.append(step)
-        if problem.of_recording and (rest := first_problem_of_the_run(diagnosis)) is not None:
-            parts.append(f"Apart from that, {rest.headline.inside_a_sentence(rest.reader)}.")
-        elif (larger := larger_problem(diagnosis)) is not None:
-            parts.append(
-                f"Larger, but with no single cause: {larger.headline.inside_a_sentence(larger.reader)}."
-            )
+        analysis = self._document.analysis
+        if analysis is not None and (besides := beside_the_verdict(analysis, diagnosis)):
+            parts.append(besides)
         return " ".join(parts)
 
     def _show_problem(self) -> None:

@@ -8,6 +8,8 @@ from rules.base import Category, Finding, Rule, severity_of
 from rules.wording.headline import Headline
 from rules.wording.words import Words
 
+MOST_OF_IT = 0.5
+
 
 def idle_finding(
     rule: Rule,
@@ -37,4 +39,5 @@ def idle_finding(
         intervals=pairs(waiting.intervals),
         example=example,
         unknown=unknown,
+        divided=rule.category is Category.HOST_BOUND and waiting.blames[0].ns < MOST_OF_IT * waiting.worst_ns,
     )
