@@ -63,7 +63,8 @@ Why it costs time
 
 How it decides
     From the throughput of compute and memory in percent of the GPU's peak. Both below 60 %: it waits, or its grid is
-    too small when more than a quarter of the SMs get no block. Otherwise the larger one is the limit, or both are when
+    too small when more than a quarter of the SMs get no block, or when all blocks fit on the SMs at once and
+    leave room, unless the report says what the warps wait for. Otherwise the larger one is the limit, or both are when
     they differ by less than 10 points. 80 % counts as reached: the ceiling is what running at 80 % would save. Where
     another finding explains at least half of that, it carries the ceiling.
 

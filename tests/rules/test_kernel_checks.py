@@ -104,7 +104,8 @@ def fired(profile: KernelProfile, rule: str) -> bool:
         (79.9, 20.0, 5.0, True, Category.COMPUTE_BOUND),
         (80.0, 20.0, 5.0, False, Category.COMPUTE_BOUND),
         (20.0, 80.0, 5.0, False, Category.MEMORY_BOUND),
-        (20.0, 20.0, 0.9, True, Category.LATENCY_BOUND),
+        (20.0, 20.0, 0.9, True, Category.SMALL_GRID),
+        (20.0, 20.0, 1.0, True, Category.LATENCY_BOUND),
     ],
 )
 def test_speed_of_light(compute: float, memory: float, waves: float, fires: bool, bound: Category) -> None:

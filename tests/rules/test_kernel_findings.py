@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from parsers.model import KernelProfile, Trace
-from parsers.model.kernels import MetricValue
+from parsers.model.kernels import MetricValue, RuleResult
 from rules.base import EXPLANATION_HEADINGS, Category, Finding, Need, Severity, rules
 from rules.diagnosis import diagnose
 from rules.kernels.checks.occupancy import Advice, occupancy_verdict
+from rules.kernels.checks.speed_of_light import waves_of
 from rules.kernels.checks.stalls import stalls
 from rules.kernels.explanations import SECTIONS, STALLS, explain_metric
 from rules.kernels.launch_groups import kernel_groups
@@ -239,17 +241,36 @@ def test_each_fault_on_both_sides_of_its_threshold(category: Category, quiet: Me
 
 
 def test_a_small_grid() -> None:
-    slow: Metrics = {**WAITING, "launch__waves_per_multiprocessor": 0.2}
+    slow: Metrics = {**WAITING, **stall("long_scoreboard", 0.8), "launch__waves_per_multiprocessor": 0.2}
     assert Category.LATENCY_BOUND not in categories(kernel(slow, grid=(98, 1, 1)))
     assert Category.SMALL_GRID in categories(kernel(slow, grid=(98, 1, 1)))
     assert Category.LATENCY_BOUND in categories(kernel(slow, grid=(99, 1, 1)))
+
+
+def test_of_a_grid_that_fits_on_the_gpu_at_once_more_room_for_warps_is_not_asked_for() -> None:
+    few: Metrics = {**WAITING, **LOW, "launch__waves_per_multiprocessor": 0.9}
+    assert categories(kernel(few, grid=(200, 1, 1))) & {Category.SMALL_GRID, Category.LOW_OCCUPANCY} == {
+        Category.SMALL_GRID
+    }
+    full: Metrics = {**few, "launch__waves_per_multiprocessor": 1.0}
+    assert Category.LOW_OCCUPANCY in categories(kernel(full, grid=(200, 1, 1)))
+
+
+def test_the_profilers_own_words_say_how_many_waves_there_were() -> None:
+    told = RuleResult(
+        "SOLBottleneck", "SpeedOfLight", "optimization", "... resulting in only 0.7 full waves ..."
+    )
+    bare = replace(kernel({**WAITING, **LOW}, grid=(200, 1, 1)), rule_results=(told,))
+    metrics = {name: value for name, value in bare.metrics.items() if "waves" not in name}
+    assert waves_of(replace(bare, metrics=metrics)) == 0.7
+    assert waves_of(replace(bare, metrics=metrics, rule_results=())) is None
 
 
 def test_some_idle_sms() -> None:
     def titles(blocks: int, changes: Metrics) -> str:
         return " ".join(each.title for each in found(trace_of(kernel(changes, grid=(blocks, 1, 1)))))
 
-    slow: Metrics = {**WAITING, "launch__waves_per_multiprocessor": 0.2}
+    slow: Metrics = {**WAITING, **stall("long_scoreboard", 0.8), "launch__waves_per_multiprocessor": 0.2}
     assert "SMs without a block" in titles(118, slow)
     assert "SMs without a block" not in titles(119, slow)
     assert "SMs without a block" not in titles(118, {**slow, MEMORY: 60.0})

@@ -32,6 +32,7 @@ _CARRIED = re.compile(
     r"(?P<before>[A-Za-z]\w*?)(?:Functor(?:OnSelf)?_?|_functor|Ops\b)(?P<after>\w*)|(?P<kernel>[A-Za-z]\w*?)_kernel\b|"
     r"(?P<cutlass>cutlass\w*+)(?!::|$)"
 )
+_OF_PARAMETERS = re.compile(r"\b([A-Za-z]\w*?[a-z])(?:Kernel)?Param(?:eter)?s\w*")
 _HOLLOW = frozenset(
     {"AUnary", "BUnary", "Binary", "CUDA", "Reduce", "func", "gpu", "legacy_kernel_impl", "gpu_kernel"}
 )
@@ -65,6 +66,8 @@ def kernel_name(name: str) -> str:
     own = base_name(text)
     if own == "kernel":
         own = "::".join(_qualified(text).split("::")[-2:]).rpartition(" ")[2]
+    if own == "kernel" and (carried := _OF_PARAMETERS.search(text)):
+        return f"{carried[1]} · {own}"
     if _WRAPPER.fullmatch(own):
         templates = text[text.find("<") :]
         carried = _carried(templates)

@@ -10,7 +10,13 @@ from enum import StrEnum
 from parsers.model import KernelProfile
 from rules.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
-from rules.kernels.checks.speed_of_light import LOW_PERCENT, WAVES, fills_the_gpu, speed_of_light
+from rules.kernels.checks.speed_of_light import (
+    LOW_PERCENT,
+    fills_the_gpu,
+    holds_all_blocks,
+    speed_of_light,
+    waves_of,
+)
 from rules.kernels.checks.stalls import ISSUE_ACTIVE, LOW_ISSUE, Stall, capped, label_of, stalls
 
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
@@ -143,6 +149,12 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
     if not fills_the_gpu(kernel):
         text = "Many SMs get no block at all: a larger grid helps more than anything inside the kernel."
         return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
+    if holds_all_blocks(kernel):
+        text = (
+            f"{held}: the grid is only {100 * (waves_of(kernel) or 0.0):.0f} % of what the SMs can hold at once, so "
+            "that room for more warps would stay empty. A larger grid helps more than anything inside the kernel."
+        )
+        return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy)
     waiting = "" if worst is None else _waiting(worst)
     if occupancy < LOW_OCCUPANCY_PERCENT and is_warp_specialised(kernel):
         text = f"{held} is what kernels with asynchronous tensor-core instructions are built for."
@@ -196,7 +208,7 @@ def _waiting(stall: Stall) -> str:
 
 
 def _why_not_full(kernel: KernelProfile) -> str:
-    waves = kernel.number(WAVES)
+    waves = waves_of(kernel)
     if waves is not None and waves < 1:
         return f"the grid is only {100 * waves:.0f} % of what the SMs can hold at once"
     if waves is not None and waves >= MANY_WAVES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -55,6 +56,7 @@ _UNITS = {
     "lts": "the L2 cache",
     "ltc": "the L2 cache",
 }
+_FULL_WAVES = re.compile(r"only ([\d.]+) full waves")
 MANY_SMS_BUSY = 0.75
 VERDICTS = {
     Category.MEMORY_BOUND: "limited by memory",
@@ -116,6 +118,29 @@ def fills_the_gpu(kernel: KernelProfile) -> bool:
     return sms is None or blocks_of(kernel) == 0 or blocks_of(kernel) >= MANY_SMS_BUSY * sms
 
 
+def waves_of(kernel: KernelProfile) -> float | None:
+    """How often the blocks of the launch would fill all SMs, in the profiler's own words where it is no metric."""
+    if (waves := kernel.number(WAVES)) is not None:
+        return waves
+    told = (_FULL_WAVES.search(each.text) for each in kernel.rule_results if each.rule == "SOLBottleneck")
+    return next((float(found[1]) for found in told if found), None)
+
+
+def holds_all_blocks(kernel: KernelProfile) -> bool:
+    """Whether the SMs hold every block at once: then more room on them holds no more warps.
+
+    False where the report says what the warps wait for: that tells more than how many there are.
+    """
+    waves = waves_of(kernel)
+    return waves is not None and waves < 1 and not _says_why_warps_wait(kernel)
+
+
+def _says_why_warps_wait(kernel: KernelProfile) -> bool:
+    return any("issue_stalled" in name for name in kernel.metrics) or any(
+        each.rule == "CPIStall" for each in kernel.rule_results
+    )
+
+
 def busiest_memory_unit(kernel: KernelProfile) -> str:
     """DRAM, the L2 cache or the L1 cache: whichever is closest to its own peak."""
     listed = kernel.metrics.get(_BREAKDOWN)
@@ -139,9 +164,10 @@ def speed_of_light(kernel: KernelProfile) -> SpeedOfLight | None:
     compute, memory = kernel.number(COMPUTE), memory_percent(kernel)
     if compute is None or memory is None:
         return None
-    waves = kernel.number(WAVES)
+    waves = waves_of(kernel)
     if max(compute, memory) < LOW_PERCENT:
-        bound = Category.LATENCY_BOUND if fills_the_gpu(kernel) else Category.SMALL_GRID
+        fills = fills_the_gpu(kernel) and not holds_all_blocks(kernel)
+        bound = Category.LATENCY_BOUND if fills else Category.SMALL_GRID
         limiter = "latency" if bound is Category.LATENCY_BOUND else "the number of blocks"
     elif abs(compute - memory) < BALANCE_PERCENT:
         bound, limiter = Category.BALANCED, "compute and memory alike"
@@ -169,7 +195,7 @@ def bottleneck(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
             if fired
             else f"{used}: both are used about equally, so that neither alone is the bottleneck."
         )
-    elif (sol.waves is not None and sol.waves < 1) or sol.bound is Category.SMALL_GRID:
+    elif sol.bound is Category.SMALL_GRID:
         fired = True
         filled = "" if sol.waves is None else f" ({100 * sol.waves:.0f} % of one full wave)"
         text = f"{used}: the launch has too few blocks to fill the GPU{filled}."
