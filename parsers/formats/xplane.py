@@ -33,7 +33,7 @@ class XPlane:
     files: ClassVar[str] = "planes (.xplane.pb), and the JSON that is written beside them"
     suffixes: ClassVar[tuple[str, ...]] = (".xplane.pb",)
     priority: ClassVar[int] = 35
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         return _SPACE.match(source.head) is not None

@@ -1,7 +1,8 @@
 """What the events of XProf's host threads are: Python frames, calls, the runtime's own work, or the program's ranges.
 
-XProf gives host events no category. Python frames begin with "$"; calls of CUDA or HIP carry a correlation number and
-the name of the kernel that they launch; the rest are trace annotations, of which the runtime of XLA writes very many.
+XProf gives host events no category. Python frames begin with "$", and one of them is a call that waits; calls of CUDA
+or HIP carry a correlation number and the name of the kernel that they launch; the rest are trace annotations, of which
+the runtime of XLA writes very many.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ PLACES = {
 }
 _CALL = re.compile(
     r"(cu|cuda|hip)[A-Z]\w+( \(CudaGraph:\d+\))?$|np\.(asarray|array)\(jax\.Array\)$|(.*::)?Await(Block|Ready)?\w*$|"
-    r".*Block(Host)?Until(Done|Ready)\w*$|block_until_ready$"
+    r".*Block(Host)?Until(Done|Ready)\w*$|block_until_ready$|\w*Allocator::(Alloc|Dealloc)\w*$|"
+    r"Build buffer allocations$"
 )
+_WAITING_FRAME = re.compile(r"\$.*:\d+ block_until_ready$")
+_COMPILED_KERNEL = ".kd"  # what AMD's compiler appends to a kernel's name
 _OPERATOR = re.compile(r"PjitFunction\(|(batched_)?[Dd]evice_?[Pp]ut\w*$|TfOp")
 _RUNTIME = re.compile(
     r".*::|.*(?i:pjrt|pjit|xla|thunk|tsl|tensorflow)|jit_\w+:|\[\d+\] |(command_buffer|fusion|copy|while|conditional|"
@@ -46,21 +50,23 @@ _RUNTIME = re.compile(
     r"(Handle|Resolve|Build|Wait for|Copy|Create|Compute|Get|Initialize|Destroy|Start|Stop|Transfer|Linearize|Schedule|"
     r"Prepare|Release|Acquire|Run|Execute|Launch|Enqueue)[A-Z ][\w ]*(\[.*\])?$|"
     r"shard_args$|Then[A-Z]\w+|Allocate\w*$|[a-z][a-z0-9_-]*\.\d+$|custom-call|BufferFromHost|Transpose|ToLiteral|PythonRefManager|"
-    r"(backend_)?compile\w*$|(trace|lower)_\w+$"
+    r"(backend_)?compile\w*$|(trace|lower)_\w+$|RecordUsage$|MakeOutputBuffers$|\w+_fusion(_\d+)?$|Executor[A-Z]\w+$|"
+    r"RemoteCall\w*(:.*)?$|FunctionRun$|_(Host)?(Send|Recv|send_.*)$|_(Arg|Retval)$|Prefetch(Produce|Consume)$"
 )
 
 
 def host_events(names: Sequence[str], operations: Collection[str]) -> U8:
     """``HostEvent`` for each name; ``operations`` are names of GPU operations, which the runtime's work bears too."""
     found = np.zeros(len(names), np.uint8)
+    kernels = {name.removesuffix(_COMPILED_KERNEL) for name in operations}
     for place, name in enumerate(names):
         if name.startswith("$"):
-            found[place] = HostEvent.FRAME
+            found[place] = HostEvent.CALL if _WAITING_FRAME.match(name) else HostEvent.FRAME
         elif _CALL.match(name):
             found[place] = HostEvent.CALL
         elif _OPERATOR.match(name):
             found[place] = HostEvent.OPERATOR
-        elif name in operations or _RUNTIME.match(name):
+        elif name in kernels or _RUNTIME.match(name):
             found[place] = HostEvent.RUNTIME
     return found
 

@@ -71,7 +71,7 @@ def _move(columns: Columns, table: Table, events: np.ndarray, lane: LaneKind, ki
 
 
 def _rename_frames(strings: list[str], table: Table) -> None:
-    frames = np.flatnonzero(table.kind == EventKind.PYTHON)
+    frames = np.flatnonzero(np.isin(table.kind, (EventKind.PYTHON, EventKind.API)))
     distinct, which = np.unique(table.name[frames], return_inverse=True)
     table.name[frames] = _added(strings, [frame_name(strings[name]) for name in distinct.tolist()])[which]
 

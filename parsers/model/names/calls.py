@@ -39,7 +39,8 @@ _PATTERNS = (
         Call.SYNCHRONIZE,
         r"(cuda|hip)(Device|Stream|Event|Thread)Synchronize|cu(Ctx|Stream|Event)Synchronize|hipCtxSynchronize|"
         r"urEventWait|urQueueFinish|ze(Event|Fence)HostSynchronize|zeCommandQueueSynchronize|"
-        r"np\.(asarray|array)\(jax\.Array\)|(.*::)?Await\w*|.*Block(Host)?Until(Done|Ready)\w*|block_until_ready",
+        r"np\.(asarray|array)\(jax\.Array\)|(.*::)?Await\w*|.*Block(Host)?Until(Done|Ready)\w*|"
+        r"(.*(\): |:\d+ ))?block_until_ready",
     ),
     (
         Call.ALLOCATE,
@@ -49,7 +50,8 @@ _PATTERNS = (
         r"cuMem(Alloc|Free|AllocHost|FreeHost|HostAlloc|HostRegister|HostUnregister|AllocManaged|AllocPitch|AllocAsync|"
         r"FreeAsync|PoolTrimTo|Create|Release|Map|Unmap|SetAccess|AddressReserve|AddressFree|AllocFromPoolAsync)|"
         r"hipMem(Create|Release|Map|Unmap|SetAccess|AddressReserve|AddressFree)|"
-        r"urUSM((Host|Device|Shared)Alloc|Free)|zeMem(Alloc(Host|Device|Shared)|Free)",
+        r"urUSM((Host|Device|Shared)Alloc|Free)|zeMem(Alloc(Host|Device|Shared)|Free)|"
+        r"\w*Allocator::(Alloc|Dealloc)\w*|Build buffer allocations",
     ),
     (Call.GRAPH_LAUNCH, r"(cuda|cu|hip)GraphLaunch"),
     (Call.GRAPH_BUILD, r"(cuda|cu|hip)(Graph(Instantiate\w*|ExecUpdate|Upload)|StreamEndCapture)"),

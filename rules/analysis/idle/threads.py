@@ -226,7 +226,7 @@ class Threads:
         rank, process, _ = self.keys[drivers[0]]
         same = [index for index, key in enumerate(self.keys) if key[:2] == (rank, process)]
 
-        def weight(thread: int) -> tuple[int, int, int, int]:
+        def weight(thread: int) -> tuple[int, int, int, int, int]:
             events = self._events[thread]
             kind = self.trace.events.kind[events]
             duration = durations(self.trace, events)
@@ -235,6 +235,7 @@ class Threads:
                 int(duration[kind == EventKind.STEP].sum()),
                 int(duration[(kind == EventKind.REGION) & np.isin(roles, _OF_THE_PROGRAM)].sum()),
                 int(self.keys[thread][2] == process),
+                int(duration[kind == EventKind.PYTHON].sum()),
                 int(np.count_nonzero(kind == EventKind.API)),
             )
 
