@@ -70,14 +70,14 @@ class Analysis:
             return "first to last GPU operation" if len(self.trace.gpu_operations) else "whole recording"
         count, first = self.steps_in_window, self.steady_steps[0]
         text = f"{count} steady step{'s' if count != 1 else ''}, found by {_FOUND_BY[first.found_by]}"
-        outside = self._work_outside_steps
+        outside = self.work_outside_steps
         each = (1 - outside) * len({step.rank for step in self.steps}) / len(self.steps)
         if outside < max(OUTSIDE, STEPS_OUTSIDE * each):
             return text
         return f"{text}; {percent(outside)} of the GPU's work lies outside of them"
 
     @derived
-    def _work_outside_steps(self) -> float:
+    def work_outside_steps(self) -> float:
         """The part of the active GPUs' busy time before the first and after the last step, steady or not."""
         t0, t1 = min(step.start for step in self.steps), max(step.end for step in self.steps)
         times = [self.time(device) for device in self.active_devices]

@@ -20,7 +20,7 @@ from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.phrases import counted, share
-from rules.wording.words import for_native, for_python, ours, with_native
+from rules.wording.words import for_jax, for_native, for_python, for_pytorch, ours, with_native
 
 LEAST_SHARE = threshold(
     "allocation",
@@ -33,7 +33,7 @@ LEAST_SHARE = threshold(
 )
 
 MANY_CALLS = 50  # in a step that ask for memory: one for each tensor
-AS_MANY = 0.1  # by which the calls that give back may differ
+AS_MANY = 0.25  # by which the calls that give back may differ
 
 _CODE = """# 1. No torch.cuda.empty_cache() in the loop: it hands memory back that the next step asks for again.
 # 2. If shapes change from step to step, let blocks grow instead of being freed (set before CUDA starts):
@@ -46,6 +46,11 @@ with torch.no_grad():
 _NATIVE_ADVICE = (
     "Allocate once, before the loop, and use the memory again.",
     ours("Or use $cudaMallocAsync with a pool that keeps its memory ($cudaMemPoolAttrReleaseThreshold)."),
+)
+_JAX_ADVICE = (
+    "The first call of a compiled function asks for its buffers: run it once before measuring.",
+    "Where it comes again, give arrays that are not needed any more to the call (donate_argnums), and keep "
+    "XLA_PYTHON_CLIENT_PREALLOCATE on.",
 )
 _ADVICE = (
     "Remove torch.cuda.empty_cache() (and del followed by it) from the training loop.",
@@ -111,10 +116,12 @@ When it is wrong
             account=_explanation(analysis, waiting) + (_CACHE_IS_OFF if uncached else ""),
             remedies=with_native(
                 _NATIVE_ADVICE,
-                _CACHE_ADVICE if uncached else _PINNED_ADVICE if pinned else map(for_python, _ADVICE),
+                _CACHE_ADVICE if uncached else _PINNED_ADVICE if pinned else map(for_pytorch, _ADVICE),
+                _JAX_ADVICE,
             ),
-            example=for_python(_PINNED_CODE if pinned else _CODE),
+            example=for_pytorch(_PINNED_CODE if pinned else _CODE),
             unknown=(
+                for_jax("Which arrays: take a memory profile (jax.profiler.save_device_memory_profile)."),
                 for_native(ours("Which line allocates: record backtraces ($RecordBacktraces).")),
                 _cannot_tell(trace, pinned),
             ),

@@ -54,7 +54,8 @@ How it decides
     A gap is unexplained when the operation after it has no launch record: no CUDA calls were recorded, they were
     cut off at the start of the recording, or the operation ran inside an opaque CUDA graph. The same holds for an
     operation that had been launched long before and waited while nothing recorded ran. It speaks up from
-    {unexplained-idle} of the step on.
+    {unexplained-idle} of the step on. Where only communication was recorded it says nothing: the computation was left
+    out, and the GPU did not idle.
 
 What to try
     Record CPU and GPU activity together, and start the recording one step earlier.
@@ -64,6 +65,10 @@ When it is wrong
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
+        if not any(analysis.budgets(device).compute_ns for device in analysis.active_devices) and len(
+            analysis.trace.collective_kernels
+        ):
+            return
         yield from self._without_launch(analysis)
         yield from self._queued(analysis)
 

@@ -10,6 +10,7 @@ import numpy as np
 from parsers.model import Counter, Trace
 from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.software import fills_memory_on_purpose
 from rules.analysis.idle.lost_time import any_stream
 from rules.base import Category, Evidence, Finding, Need, Severity, rule
 from rules.culprit import Culprit, CulpritKind
@@ -27,6 +28,7 @@ NEARLY_FULL = threshold(
 )
 FRAGMENTED = 0.3  # of the most that is reserved: more than tensors ever use at once
 LEAST_UNUSED_BYTES = 1_000_000_000
+LEAST_RESERVED = 0.5  # of the device's memory: of one that is mostly empty nothing is lost
 
 _CODE = """torch.cuda.memory._record_memory_history()
 train_step(batch)
@@ -51,7 +53,8 @@ Why it costs time
 
 How it decides
     From the recorded counters: the peak of reserved memory above {memory-full} of the device's, or at least 1 GB
-    and 30 % more reserved than tensors ever use at once.
+    and 30 % more reserved than tensors ever use at once, where half of the device's memory is reserved. Serving engines
+    take nearly all of it on purpose, for the KV cache: of them nothing is said.
 
 What to try
     Smaller batches with gradient accumulation, activation checkpointing, 16-bit types, sharding (FSDP). Against
@@ -64,6 +67,8 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
+        if fills_memory_on_purpose(trace):
+            return
         for counter in trace.counters:
             name = counter.name.lower()
             if "reserved" not in name or "cpu" in name or not len(counter.value):
@@ -84,6 +89,7 @@ When it is wrong
         used = float(allocated.value.max()) if allocated is not None and len(allocated.value) else None
         unused = peak - used if used is not None else 0.0
         fragmented = unused >= LEAST_UNUSED_BYTES and unused > FRAGMENTED * peak
+        fragmented &= not memory or peak >= LEAST_RESERVED * memory
         if not full and not fragmented:
             return None
         text = f"At its peak the program has reserved {size(peak)}"

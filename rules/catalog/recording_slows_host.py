@@ -18,7 +18,7 @@ from rules.culprit import reason
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share
-from rules.wording.words import ours
+from rules.wording.words import for_jax, for_native, for_pytorch, ours
 
 NOTABLE_SHARE = threshold(
     "recording-overhead",
@@ -32,6 +32,9 @@ NOTABLE_SHARE = threshold(
 LEAST_IDLE_SHARE = 0.05  # stacks and memory only matter where the GPU waits for the CPU
 _HOST_CAUSES = (Cause.LAUNCH, Cause.HOST, Cause.INPUT)
 
+_WITHOUT_EXTRAS = (
+    "Record again without stacks, memory and shapes for the times, and keep this one to see where."
+)
 _CODE = """with torch.profiler.profile(with_stack=False, profile_memory=False, record_shapes=False) as prof:
     train_step(batch)      # times from this run; stacks and memory from another"""
 
@@ -109,7 +112,12 @@ When it is wrong
             ),
             account=text.strip(),
             remedies=(
-                "Record again without stacks, memory and shapes for the times, and keep this one to see where.",
+                for_pytorch(_WITHOUT_EXTRAS),
+                for_native(_WITHOUT_EXTRAS),
+                for_jax(
+                    "Record again without Python's frames for the times (ProfileOptions.python_tracer_level = 0), and "
+                    "keep this one to see where."
+                ),
             ),
             ceiling_ns=length(own),
             window_ns=analysis.window_ns,
@@ -123,7 +131,7 @@ When it is wrong
             device=device,
             evidence=event_evidence(trace, trace.events.of_kind(EventKind.OVERHEAD), 10),
             intervals=pairs(own),
-            example=_CODE,
+            example=for_pytorch(_CODE),
             unknown=(ours("How long the step takes without the profiler: time it with $CUDA events."),),
             confidence="medium",
             of_recording=True,

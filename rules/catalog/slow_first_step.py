@@ -12,7 +12,7 @@ from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
-from rules.wording.words import Words, listed_words, ours
+from rules.wording.words import Words, for_pytorch, listed_words, ours
 
 _CODE = """schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # warmup: recorded, then thrown away"""
 
@@ -74,7 +74,7 @@ When it is wrong
             rank=slowest.rank,
             evidence=step_evidence(analysis, found.warm),
             intervals=tuple((step.start, step.end) for step in found.warm),
-            example=_CODE + ours("$StartTheRecorder"),
+            example=for_pytorch(_CODE + ours("$StartTheRecorder")),
             unknown=("What the step did besides: record with stacks.",),
             confidence="medium",
             of_recording=True,

@@ -19,9 +19,9 @@ from rules.analysis.idle.plan_building import plan_building
 from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
-from rules.wording.host_work import advice_by_name, is_compilation
+from rules.wording.host_work import advice_by_name, is_compilation, is_pass
 from rules.wording.phrases import share, shares
-from rules.wording.words import Words, for_native, for_python, ours, with_native
+from rules.wording.words import Words, for_native, for_python, for_pytorch, ours, with_native
 
 MOSTLY_COMPILING = 0.5  # of the waiting
 MOST_OF_IT = 0.8  # of the waiting: then one culprit is all that needs saying
@@ -164,14 +164,17 @@ def _advice(culprit: Culprit, launches: int, compiled: bool) -> tuple[Words, ...
             ),
             *(() if compiled else (_COMPILE_AROUND,)),
         )
-    if launches:
+    if launches or is_pass(culprit):
         return (
-            f"Find what {culprit.text} does between its launches: hooks, bookkeeping, graph breaks, conversions on the "
-            "CPU.",
+            for_pytorch(
+                f"Find what {culprit.text} does between its launches: hooks, bookkeeping, graph breaks, conversions on "
+                "the CPU."
+            ),
             *(() if compiled else (_COMPILE,)),
         )
     return (
-        f"Run {culprit.text} in a worker process or a thread that prepares the next step, off the critical path.",
+        f"Take {culprit.text} off the critical path: do it once and keep the result, or in a worker process or a "
+        "thread that prepares the next step.",
         for_python("Or launch the next forward pass first, and do this work while the GPU computes."),
     )
 

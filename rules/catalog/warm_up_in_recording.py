@@ -12,7 +12,8 @@ from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
-from rules.wording.words import Words, listed_words
+from rules.wording.phrases import RECORD_LATER_STEPS
+from rules.wording.words import Words, for_jax, for_pytorch, listed_words
 
 _CODE = """schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # skip compilation and first allocations
 write = torch.profiler.tensorboard_trace_handler("trace")
@@ -69,10 +70,14 @@ When it is wrong
             ),
             account=_explanation(found),
             remedies=(
-                "Record later steps: torch.profiler.schedule(wait=5, warmup=2, active=5).",
-                "If start-up itself is too slow, keep compiled code between runs "
-                "(TORCHINDUCTOR_FX_GRAPH_CACHE=1) and avoid "
-                "recompilation.",
+                *RECORD_LATER_STEPS,
+                for_pytorch(
+                    "If start-up itself is too slow, keep compiled code between runs "
+                    "(TORCHINDUCTOR_FX_GRAPH_CACHE=1) and avoid recompilation."
+                ),
+                for_jax(
+                    "If start-up itself is too slow, keep compiled code between runs (jax_compilation_cache_dir)."
+                ),
             ),
             ceiling_ns=found.extra_ns,
             window_ns=found.recorded_ns,
@@ -80,7 +85,7 @@ When it is wrong
             rank=slowest.rank,
             evidence=step_evidence(analysis, found.warm),
             intervals=tuple((step.start, step.end) for step in found.warm),
-            example=_CODE,
+            example=for_pytorch(_CODE),
             unknown=(
                 "Whether later steps would be slow again, for instance by recompiling for new shapes: record "
                 "a longer run.",

@@ -14,8 +14,8 @@ from rules.analysis.idle.lost_time import any_stream, evidence_of
 from rules.base import Category, Evidence, Finding, Need, Severity, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
-from rules.wording.phrases import listed
-from rules.wording.words import Words, for_native, for_python, ours
+from rules.wording.phrases import RECORD_LATER_STEPS, listed
+from rules.wording.words import Words, for_pytorch, ours
 
 MOST_NAMED = 3
 NOTEWORTHY_WAIT = 0.05  # of the analysed time
@@ -25,11 +25,6 @@ with torch.profiler.profile(schedule=schedule, on_trace_ready=write) as prof:
     for batch in loader:
         run(batch)
         prof.step()"""
-
-_LATER = (
-    for_python("Record later steps: torch.profiler.schedule(wait=5, warmup=2, active=5)."),
-    for_native("Start recording after start-up, and record the same work several times."),
-)
 
 
 @rule
@@ -49,10 +44,11 @@ Why it costs time
 
 How it decides
     Missing records: of at least 100 launches made while the GPU was recorded, fewer than 70 % have an operation.
-    A capture: at least half of the time lies between the calls that begin and end it, or in a region that says so.
+    A capture: at least half of the time lies between the calls that begin and end it, or in a region that says so; a
+    fifth of it, where a fifth of all launches are noted down in it.
     First use: at least half of the time the GPU idles in calls that are made for the first time and take more than
     1 ms, or that load code. Too little: fewer than 20 operations on the GPU, and nothing repeats. A long wait: where
-    nothing repeats, one call waits for at least half of the time, and hardly any work lies before it.
+    nothing repeats, the CPU waits in calls for at least a fifth of the time, and hardly any work lies before it.
 
 What to try
     Record several steps or requests after start-up.
@@ -85,7 +81,7 @@ When it is wrong
             culprit=NOBODY,
             evidence=evidence_of(trace, subject.events[:5]),
             intervals=pairs(subject.intervals),
-            example=for_python(_CODE),
+            example=for_pytorch(_CODE),
             of_recording=True,
         )
 
@@ -95,7 +91,7 @@ When it is wrong
         took = duration(waited.end - waited.start)
         call = trace.name(waited.call) if waited.call >= 0 else ""
         what: Words = (
-            f"The CPU is in one call of {call} all the while"
+            f"The CPU is in calls that take long, {call} above all"
             if call
             else "The first operation had been launched long before: the GPU was busy with older work"
         )
@@ -108,14 +104,14 @@ When it is wrong
             + f". These {took} are left out; the {duration(analysis.window_ns)} after them are what is judged.",
             remedies=(
                 "If the wait comes in every batch, record several of them: then it counts.",
-                *_LATER,
+                *RECORD_LATER_STEPS,
             ),
             ceiling_ns=0,
             window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.CALL, call) if call else NOBODY,
             device=device,
             evidence=(Evidence(any_stream(trace, device), waited.start, waited.end, call or "older work"),),
-            example=for_python(_CODE),
+            example=for_pytorch(_CODE),
             of_recording=True,
         )
 
@@ -127,7 +123,7 @@ def _too_little(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, 
         Headline("Too little was recorded to judge", ran),
         f"The recording holds {ran}, and nothing repeats: shares of its {duration(analysis.window_ns)} would say "
         "nothing about the program.",
-        ("Record several steps or requests, after the first ones.", *_LATER),
+        ("Record several steps or requests, after the first ones.", *RECORD_LATER_STEPS),
     )
 
 
@@ -161,7 +157,7 @@ def _first_use(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, t
         Headline("Only first use was recorded", f"{percent(subject.share)} of the time"),
         f"{len(subject.events):,} calls take long because they are made for the first time: they create a context, "
         f"load kernels or ask for memory. The longest: {calls}. They come once, and the GPU idles in and around them.",
-        ("Run a few warm-up steps before the recording begins.", *_LATER),
+        ("Run a few warm-up steps before the recording begins.", *RECORD_LATER_STEPS),
     )
 
 

@@ -84,7 +84,10 @@ def _counter(trace: Trace, device: int, what: str) -> Counter | None:
         (
             each
             for each in trace.counters
-            if each.device == device and each.name.endswith(f"{what} memory") and len(each.value)
+            if each.device == device
+            and each.name.endswith(f"{what} memory")
+            and len(each.value)
+            and each.value.any()
         ),
         None,
     )

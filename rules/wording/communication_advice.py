@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.software import names_that_ran
 from rules.analysis.facts.training import is_training
 from rules.analysis.ranks.collectives import CollectiveColumns
 from rules.wording.words import Words, for_python, ours
@@ -78,6 +79,20 @@ _OF_SMALL_MESSAGES = Remedy(
     ),
     _DDP_CODE,
 )
+_TABLES_CODE = """pipeline = torchrec.distributed.TrainPipelineSparseDist(model, optimizer, device)
+for _ in range(steps):
+    pipeline.progress(batches)     # sends the next batch's embeddings while this batch computes"""
+
+_OF_TABLES = Remedy(
+    (
+        for_python(
+            "Exchange the embeddings of the next batch while this one computes: TorchRec's TrainPipelineSparseDist."
+        ),
+        "Spread the embedding tables evenly over the ranks: everybody waits for the one that has most to look up.",
+        "Send less: embeddings and their gradients in 16 or 8 bits.",
+    ),
+    _TABLES_CODE,
+)
 _OF_ACTIVATIONS = Remedy(
     (
         for_python(
@@ -115,7 +130,8 @@ _OF_NEIGHBOURS = Remedy(
     _RING_CODE,
 )
 
-_TOKENS = re.compile(r"all_?to_?all", re.IGNORECASE)
+_TOKENS = re.compile(r"all_?(to|2)_?all", re.IGNORECASE)
+_TABLES = re.compile(r"All2All_Pooled|all2all_data|alltoall_fwd_single|torchrec|\bKJT|kjt ", re.IGNORECASE)
 _SHARDS = re.compile(r"_?(all_?gather|reduce_?scatter)", re.IGNORECASE)
 _NEIGHBOURS = re.compile(r"send|recv", re.IGNORECASE)
 
@@ -129,10 +145,13 @@ def communication_remedy(analysis: Analysis, columns: CollectiveColumns, device:
         kind = columns.collective[row]
         time[kind] = time.get(kind, 0) + int(columns.end[row] - columns.start[row])
     longest = max(sorted(time), key=lambda kind: time[kind], default="")
-    if _TOKENS.search(longest):
-        return _OF_EXPERTS
-    if _NEIGHBOURS.search(longest):
-        return _OF_NEIGHBOURS
+    if _TOKENS.search(longest) or _NEIGHBOURS.search(longest):
+        names = names_that_ran(analysis.trace)
+        if any(map(_TABLES.search, names)):
+            return _OF_TABLES
+        # NCCL runs an all-to-all as sends and receives: only its callers say which it is.
+        everybody = _TOKENS.search(longest) or any(map(_TOKENS.search, names))
+        return _OF_EXPERTS if everybody else _OF_NEIGHBOURS
     sizes = columns.bytes[columns.bytes > 0]
     if len(sizes) and float(np.median(sizes)) < SMALL_BYTES:
         return _OF_SMALL_MESSAGES

@@ -26,6 +26,13 @@ _LOGGING = re.compile(
     re.IGNORECASE,
 )
 
+# What the framework says of its own work: "evaluate_function" evaluates no model.
+_MACHINERY = re.compile(r"^(autograd::|aten::|c10d?::|torch::|PjitFunction)")
+_PASS = re.compile(
+    r"(?<![a-z])(forward|backward|__call__|fwd|bwd|pass|model|loss|train_?(ing_?)?step|training)(?![a-z])|PjitFunction",
+    re.IGNORECASE,
+)
+
 _ADVICE: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
     (
         _COMPILING,
@@ -76,7 +83,13 @@ _ADVICE: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
 
 def advice_by_name(culprit: Culprit) -> tuple[Words, ...]:
     """What usually helps against work of the names that a culprit has; nothing where they say nothing."""
-    return next((advice for pattern, advice in _ADVICE if any(map(pattern.search, culprit.names))), ())
+    names = [name for name in culprit.names if not _MACHINERY.match(name)]
+    return next((advice for pattern, advice in _ADVICE if any(map(pattern.search, names))), ())
+
+
+def is_pass(culprit: Culprit) -> bool:
+    """Whether a culprit is the model's own work, which nobody can move to another process."""
+    return _MACHINERY.match(culprit.name) is not None or _PASS.search(culprit.name) is not None
 
 
 def is_compilation(culprit: Culprit) -> bool:

@@ -285,3 +285,22 @@ def test_attention_is_mentioned_from_a_twentieth_of_the_moved_time(scores: float
 
     text = found(steps(4, 1000, body).build(), Category.MEMORY_BOUND_KERNELS).explanation
     assert ("lies between the matrix products of attention" in text) is told
+
+
+@pytest.mark.parametrize(
+    ("region", "said", "never"),
+    [
+        ("## backward ##", "does between its launches", "in a worker process"),
+        (
+            "autograd::engine::evaluate_function: MulBackward0",
+            "does between its launches",
+            "Evaluate less often",
+        ),
+        ("evaluate_model", "Evaluate less often", "in a worker process"),
+        ("tokenize_next", "in a worker process", "does between its launches"),
+    ],
+)
+def test_the_models_own_passes_are_not_to_be_moved_to_a_worker(region: str, said: str, never: str) -> None:
+    advice = " ".join(found(waiting(region), Category.HOST_BOUND).advice)
+    assert said in advice
+    assert never not in advice

@@ -14,7 +14,13 @@ KERNEL = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 
 
 def exposed(
-    collective: str, *, count: int = 4, size: int = 8_000_000, trains: bool = True, kernel: str = KERNEL
+    collective: str,
+    *,
+    count: int = 4,
+    size: int = 8_000_000,
+    trains: bool = True,
+    kernel: str = KERNEL,
+    caller: str = "",
 ) -> Finding:
     """Four steps in which messages stand alone between computations."""
 
@@ -34,6 +40,8 @@ def exposed(
                 group_size=4,
                 **more,
             )
+        if caller:
+            trace.op(52, 60, caller)
         if trains:
             trace.op(1, 50, "autograd::engine::evaluate_function: MmBackward0")
 
@@ -164,3 +172,19 @@ def test_a_gpu_that_is_slow_is_told_from_one_that_has_more_to_do(late: dict[str,
     assert found.rank == 2
     assert ("the same kernels take 35 % longer on its GPU" in found.explanation) is slow
     assert found.advice[0].startswith("Look at rank 2's GPU") is slow
+
+
+@pytest.mark.parametrize(
+    ("caller", "advised"),
+    [
+        ("nccl:all_to_all", "busiest expert"),
+        ("c10d::alltoall_base_", "busiest expert"),
+        ("All2All_Pooled_Wait", "TrainPipelineSparseDist"),
+        ("## all2all_data:kjt splits ##", "TrainPipelineSparseDist"),
+        ("nccl:send", "micro-batches"),
+    ],
+)
+def test_who_asks_for_sends_and_receives_says_whether_they_are_an_all_to_all(
+    caller: str, advised: str
+) -> None:
+    assert advised in " ".join(exposed("", caller=caller).advice)

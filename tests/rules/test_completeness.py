@@ -49,6 +49,17 @@ def test_a_recording_that_lacks_some_operations_is_judged_from_seven_of_ten_on(
     assert completeness_of(recorded(tmp_path, kept)).has_lost_records is lost
 
 
+def test_what_only_hands_over_the_shape_of_a_launch_is_no_launch(tmp_path: Path) -> None:
+    events = []
+    for number in range(2 * LEAST_LAUNCHES):
+        at = number * 50.0
+        handed = launch(at, 10**6 + number) | {"name": "__hipPushCallConfiguration"}
+        events += [handed, launch(at + 5.0, number + 1), kernel("gemm", at + 10.0, number + 1)]
+    path = tmp_path / "run.json"
+    path.write_bytes(trace(events, schemaVersion=1))
+    assert not completeness_of(open_trace([path])).has_lost_records
+
+
 def test_a_few_launches_without_operation_are_no_loss(tmp_path: Path) -> None:
     assert not completeness_of(recorded(tmp_path, 0.5, LEAST_LAUNCHES // 2)).has_lost_records
 

@@ -111,7 +111,7 @@ def told(**ceilings: int) -> Diagnosis:
             850,
             90,
             "The GPU computes 85 % of the time",
-            "What costs most besides: the GPU waits for Python: 9.0 %",
+            "What costs most besides: the GPU waits for Python: 8.9 %",
         ),
         (850, 110, "The GPU waits for Python: 11 % of every step", ""),
         (780, 90, "Copies to the GPU stand alone: 13 % of every step", ""),

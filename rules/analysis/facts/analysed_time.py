@@ -9,13 +9,16 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from parsers.model.names.calls import Call, calls_of
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import clip, length, union
 from rules.analysis.steps.steps import Step
 
 I64 = npt.NDArray[np.int64]
 
-LONG_WAIT = 0.5  # of the time
+LONG_WAIT = 0.2  # of the time
 LITTLE_WORK = 0.05  # of the GPU's, before such a wait
-BLOCKED = 0.8  # of such a wait, in one call
+BLOCKED = 0.8  # of such a wait, in calls
+LONG_CALL_NS = 1_000_000  # a call that takes longer creates, loads, copies or waits
 QUEUED_NS = 1_000_000  # from a launch to the first operation; longer: the GPU worked on something older
 _WAITING = (Call.SYNCHRONIZE, Call.COPY, Call.BLOCKING_COPY)
 
@@ -27,6 +30,10 @@ class SetAside:
     start: int
     end: int
     call: int
+
+    @property
+    def took(self) -> int:
+        return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +69,25 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
     inside = operations[(trace.events.end[operations] > start) & (trace.events.start[operations] < end)]
     inside = inside[np.argsort(trace.events.start[inside], kind="stable")]
     start, queued = _behind_older_work(trace, inside, start)
-    waited = _long_wait(trace, inside, start, end)
+    waited = _long_waits(trace, inside, start, end)
     if waited is not None:
         return AnalysedTime(waited.end, end, waited)
     return AnalysedTime(start, end, queued)
+
+
+def _long_waits(trace: Trace, operations: I64, start: int, end: int) -> SetAside | None:
+    """The long wait before the recorded work, and those that follow on it before any work that matters."""
+    found: SetAside | None = None
+    while (waited := _long_wait(trace, operations, start, end)) is not None:
+        longer = found is not None and found.took >= waited.took
+        found = SetAside(
+            found.start if found is not None else waited.start,
+            waited.end,
+            found.call if found is not None and longer else waited.call,
+        )
+        operations = operations[trace.events.start[operations] >= waited.end]
+        start = waited.end
+    return found
 
 
 def _behind_older_work(trace: Trace, operations: I64, start: int) -> tuple[int, SetAside | None]:
@@ -78,7 +100,7 @@ def _behind_older_work(trace: Trace, operations: I64, start: int) -> tuple[int, 
 
 
 def _long_wait(trace: Trace, operations: I64, start: int, end: int) -> SetAside | None:
-    """The wait that takes most of [start, end), spent in one call, with hardly any work before it."""
+    """The longest wait of [start, end), where it is spent in calls that take long, with hardly any work before it."""
     if len(operations) < 2:
         return None
     starts = trace.events.start[operations]
@@ -91,8 +113,12 @@ def _long_wait(trace: Trace, operations: I64, start: int, end: int) -> SetAside 
     if finish - begin < LONG_WAIT * (end - start) or before > LITTLE_WORK * worked:
         return None
     calls = trace.events.of_kind(EventKind.API)
-    calls = calls[np.isin(calls_of(trace)[trace.events.name[calls]], _WAITING)]
-    shared = np.minimum(trace.events.end[calls], finish) - np.maximum(trace.events.start[calls], begin)
-    if not len(calls) or shared.max() < BLOCKED * (finish - begin):
+    waits = np.isin(calls_of(trace)[trace.events.name[calls]], _WAITING) | (
+        durations(trace, calls) >= LONG_CALL_NS
+    )
+    calls = calls[waits]
+    spent = clip(union(trace.events.start[calls], trace.events.end[calls]), begin, finish)
+    if length(spent) < BLOCKED * (finish - begin):
         return None
+    shared = np.minimum(trace.events.end[calls], finish) - np.maximum(trace.events.start[calls], begin)
     return SetAside(begin, finish, int(calls[shared.argmax()]))

@@ -13,7 +13,8 @@ from parsers.model.names.per_name import named
 
 I64 = npt.NDArray[np.int64]
 
-_ON_THE_HOST = "LaunchHostFunc"  # runs on a processor once the GPU gets there
+# The first runs on a processor once the GPU gets there, the second only hands over what a launch after it is made with.
+_NO_KERNEL = ("LaunchHostFunc", "CallConfiguration")
 LEAST_LAUNCHES = 100  # fewer may all belong to work that the recording began or ended in
 LEAST_SHARE = 0.7  # recordings that lost nothing have an operation for more than nine of ten such launches
 MOST_ORPHANS = (
@@ -48,7 +49,7 @@ def completeness_of(trace: Trace) -> Completeness:
     """
     calls = trace.events.of_kind(EventKind.API)
     launches = calls[calls_of(trace)[trace.events.name[calls]] == Call.LAUNCH]
-    launches = launches[~named(trace, launches, lambda name: _ON_THE_HOST in name)]
+    launches = launches[~named(trace, launches, lambda name: any(each in name for each in _NO_KERNEL))]
     operations = trace.gpu_operations
     if not len(operations):
         return Completeness(len(launches), launches)

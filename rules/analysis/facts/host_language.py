@@ -13,7 +13,7 @@ _PYTORCH_KERNEL = re.compile(r"at::native|triton_|c10::")
 _PYTORCH = re.compile(r"at::native|c10::|aten::|torch")
 _JAX = re.compile(r"PjitFunction\(|jax\.Array|hlo_module=jit|jax/_src/")
 
-_OF_ARRAYS = frozenset(("CuPy", "RAPIDS"))
+_OF_ARRAYS = frozenset(("CuPy", "RAPIDS", "TensorFlow"))
 
 
 class Audience(StrEnum):
@@ -21,7 +21,7 @@ class Audience(StrEnum):
 
     PYTORCH = "PyTorch"
     JAX = "JAX"
-    ARRAYS = "arrays"  # CuPy and RAPIDS: Python that calls CUDA's libraries
+    ARRAYS = "arrays"  # CuPy, RAPIDS, TensorFlow: Python that is told nothing of PyTorch
     OTHER_PYTHON = "Python"
     NATIVE = "native"
 

@@ -23,17 +23,18 @@ _SIGNS = (
     ("FSDP", r"^FSDP::|FullyShardedDataParallel|fsdp[/\\]_fully_shard"),
     ("DistributedDataParallel", r"^DistributedDataParallel\."),
     ("JAX", r"\bjax[/\\]|^jit\(|^PjitFunction|pjrt_|^jit_\w+\("),
-    ("TensorFlow", r"\btensorflow[/\\]|^tf\.|TfrtCpu"),
+    ("TensorFlow", r"\btensorflow(::|[/\\])|^tf\.|TfrtCpu|^ExecutorState::Process"),
     ("CuPy", r"^cupy_|cupy_backends"),
     ("RAPIDS", r"\b(cudf|cuml|cugraph|rmm)(::|[/\\])"),
     ("PyTorch", r"^aten::|\bat::native::|^torch[/\\]|^autograd::engine"),
     ("OpenMP offloading", r"^__omp_offloading"),
-    ("OpenACC", r"^acc_|_gpu__\d+_gpu$"),
+    ("OpenACC", r"^acc_|_\d+_gpu$|^__pgi_uacc"),
     ("Kokkos", r"\bKokkos::"),
     ("MPI", r"^MPI_[A-Z]"),
 )
 _ANY = re.compile("|".join(f"(?P<s{number}>{pattern})" for number, (_, pattern) in enumerate(_SIGNS)))
 _CUDA, _HIP = re.compile(r"cu(da)?[A-Z]\w+\Z"), re.compile(r"hip[A-Z]\w+\Z")
+_ENGINES = frozenset({"SGLang", "vLLM", "TensorRT-LLM"})
 _FRAMEWORKS = frozenset(name for name, _ in _SIGNS) - {"MPI"}
 _COMPILED = re.compile(
     r"CompiledFxGraph|Torch-Compiled Region|^triton_(poi|red|per)_fused|inductor[/\\]|^jit_"
@@ -45,7 +46,7 @@ def software_of(trace: Trace) -> tuple[str, ...]:
     """The names of what is recognised; "CUDA" or "HIP" alone where a program uses nothing else that is known."""
     found: set[int] = set()
     calls = {"CUDA": False, "HIP": False}
-    for text in _names_that_ran(trace):
+    for text in names_that_ran(trace):
         match = _ANY.search(text)
         if match and match.lastgroup:
             found.add(int(match.lastgroup[1:]))
@@ -54,17 +55,25 @@ def software_of(trace: Trace) -> tuple[str, ...]:
         elif _HIP.match(text):
             calls["HIP"] = True
     names = [name for number, (name, _) in enumerate(_SIGNS) if number in found]
+    if names[:1] == ["SGLang"]:
+        names = [name for name in names if name != "vLLM"]  # whose kernels it runs
     if not _FRAMEWORKS & set(names):
         names = [*(name for name, made in calls.items() if made), *names]
     return tuple(names)
 
 
+def fills_memory_on_purpose(trace: Trace) -> bool:
+    """Whether a serving engine ran, which takes nearly all of the GPU's memory for its KV cache when it starts."""
+    return bool(_ENGINES & set(software_of(trace)))
+
+
 @derived
 def is_compiled(trace: Trace) -> bool:
     """Whether the program runs code that torch.compile or XLA made: then nobody needs to be told to compile it."""
-    return any(map(_COMPILED.search, _names_that_ran(trace)))
+    return any(map(_COMPILED.search, names_that_ran(trace)))
 
 
-def _names_that_ran(trace: Trace) -> list[str]:
+@derived
+def names_that_ran(trace: Trace) -> tuple[str, ...]:
     """The names of events: a table of strings also holds what was only mentioned."""
-    return [trace.strings[name] for name in distinct(trace.events.name).tolist()]
+    return tuple(trace.strings[name] for name in distinct(trace.events.name).tolist())

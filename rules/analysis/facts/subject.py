@@ -9,7 +9,7 @@ from enum import Enum, auto
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind, Trace, derived
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
@@ -28,6 +28,7 @@ from rules.analysis.facts.completeness import completeness_of
 I64 = npt.NDArray[np.int64]
 
 MOST_OF_IT = 0.5  # of the analysed time
+PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much is what was recorded
 LEAST_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not repeat, is chance
 FEWEST_OPERATIONS = 5  # that fill the time
 LONG_CALL_NS = 1_000_000  # a call that takes longer the first time creates, loads or compiles something
@@ -63,6 +64,7 @@ class Subject:
     events: I64
 
 
+@derived
 def subject_of(analysis: Analysis) -> Subject | None:
     """What was recorded instead of a run; None for a run, and for recordings without GPU work."""
     trace = analysis.trace
@@ -70,8 +72,10 @@ def subject_of(analysis: Analysis) -> Subject | None:
     if not len(operations) or analysis.window_ns <= 0:
         return None
     found = _capture(analysis) or _lost_records(analysis)
+    if found is None:
+        found = _too_little(analysis)
     if found is None and analysis.steps_in_window < 2:
-        found = _too_little(analysis) or _first_use(analysis)
+        found = _first_use(analysis)
     return found
 
 
@@ -81,6 +85,8 @@ def _too_little(analysis: Analysis) -> Subject | None:
     busy = length(union(trace.events.start[operations], trace.events.end[operations]))
     fills = busy >= MOST_OF_IT * analysis.window_ns
     if len(operations) >= (FEWEST_OPERATIONS if fills else LEAST_OPERATIONS):
+        return None
+    if analysis.steps_in_window >= 2 and analysis.work_outside_steps <= MOST_OF_IT:
         return None
     return Subject(SubjectKind.TOO_LITTLE, 1.0, len(operations), 0, (none, none), none)
 
@@ -117,14 +123,17 @@ def _capture(analysis: Analysis) -> Subject | None:
         np.concatenate((finishes, trace.events.end[ranges])),
     )
     part = length(clip(where, *analysis.window)) / analysis.window_ns
-    if part < MOST_OF_IT:
+    if part < PART_OF_IT:
         return None
     launches = calls[np.isin(calls_of(trace)[trace.events.name[calls]], (Call.LAUNCH, Call.GRAPH_LAUNCH))]
+    made = len(launches)
     launches = launches[~np.isin(launches, trace.links.launch)]
     noted = sum(
         int(((trace.events.start[launches] >= start) & (trace.events.end[launches] <= end)).sum())
         for start, end in zip(*(each.tolist() for each in where), strict=True)
     )
+    if part < MOST_OF_IT and noted < PART_OF_IT * made:
+        return None
     events = np.concatenate((begins, ranges))
     events = events[np.argsort(-durations(trace, events), kind="stable")]
     return Subject(SubjectKind.GRAPH_CAPTURE, part, len(trace.gpu_operations), noted, where, events)

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
+from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.training import is_training
 from rules.category import Category
@@ -66,7 +68,10 @@ What makes it more or less
 
 
 def _alike(analysis: Analysis, replay: Replay) -> int:
-    """How many threads launch the same kernels about equally often."""
+    """How many threads launch the same kernels about equally often on GPUs that they share.
+
+    A thread for each GPU serves no request of its own: it does one part of the same work.
+    """
     trace, device = analysis.trace, replay.device
     owner = analysis.threads.of_events(replay.host.event[device.launch])
     found, counts = np.unique(owner[owner >= 0], return_counts=True)
@@ -76,8 +81,15 @@ def _alike(analysis: Analysis, replay: Replay) -> int:
     ]
     if len(kernels) < 2:
         return len(kernels)
+    gpus = [_gpus(trace, device.event[owner == each]) for each in busy.tolist()]
+    if sum(map(len, gpus)) == len(set.union(*gpus)):
+        return 1
     shared = set.intersection(*kernels)
     return len(kernels) if len(shared) >= ALIKE * max(map(len, kernels)) else 1
+
+
+def _gpus(trace: Trace, operations: npt.NDArray[np.int64]) -> set[int | None]:
+    return {trace.lanes[lane].device for lane in np.unique(trace.events.lane[operations]).tolist()}
 
 
 def _divided(times: float) -> Change:

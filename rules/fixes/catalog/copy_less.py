@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind
 from parsers.model.names.calls import WORK_CALLS
-from parsers.model.units import size
+from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
@@ -86,7 +86,7 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
     return Proposal(
         fix=CopyLess.id,
         key=kind.name,
-        title=f"Copy less {direction}: {size(int(each))} take {milliseconds:.3g} ms {replay.in_step}",
+        title=f"Copy less {direction}: {size(int(each))} take {duration(milliseconds * 1e6)} {replay.in_step}",
         categories=(Category.COPY_D2H if kind is CopyKind.D2H else Category.COPY_H2D,),
         culprit=analysis.trace.name(int(replay.device.event[np.flatnonzero(large)[0]])),
         advice=_ADVICE[kind],

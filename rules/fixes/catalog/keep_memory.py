@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model.names.calls import Call
+from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
@@ -43,7 +44,8 @@ What makes it more or less
         yield Proposal(
             fix=self.id,
             key="",
-            title=f"Keep the memory: {often:,.3g} calls {replay.in_step} allocate or free it, {milliseconds:.3g} ms",
+            title=f"Keep the memory: {three_digits(often)} calls {replay.in_step} allocate or free it, "
+            f"{duration(milliseconds * 1e6)}",
             categories=(Category.ALLOCATOR,),
             culprit=analysis.trace.name(int(replay.host.event[np.flatnonzero(nodes)[0]])),
             advice=(

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
@@ -46,7 +47,7 @@ What makes it more or less
         yield Proposal(
             fix=self.id,
             key="",
-            title=f"Load the data in other processes: {milliseconds:.3g} ms {replay.in_step} load a batch",
+            title=f"Load the data in other processes: {duration(milliseconds * 1e6)} {replay.in_step} load a batch",
             categories=(Category.INPUT_BOUND,),
             culprit="data loader",
             advice=(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind
 from parsers.model.names.calls import WORK_CALLS
+from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import IdleTime
@@ -170,10 +171,10 @@ def _proposal(
         fix=MoveHostPhase.id,
         key=name,
         title=(
-            f"Pad to a few lengths: {name or plans.who} builds a plan for each new one, {milliseconds:.3g} ms of CPU "
-            f"work {replay.in_step}"
+            f"Pad to a few lengths: {name or plans.who} builds a plan for each new one, "
+            f"{duration(milliseconds * 1e6)} of CPU work {replay.in_step}"
             if plans
-            else f"Take {what} off the path: {milliseconds:.3g} ms of CPU work {replay.in_step}"
+            else f"Take {what} off the path: {duration(milliseconds * 1e6)} of CPU work {replay.in_step}"
         ),
         categories=tuple(categories),
         culprit=name or f"{analysis.idle.host} outside any region",

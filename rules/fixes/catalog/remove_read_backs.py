@@ -11,6 +11,7 @@ import numpy.typing as npt
 from parsers.model import Attribute, CopyKind
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
+from parsers.model.units import three_digits
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
@@ -132,7 +133,8 @@ def _by_place(around: Surroundings, nodes: BOOL, counting: BOOL) -> dict[str, BO
 
 
 def _title(name: str, counts: bool, reads: bool, often: float, in_step: str) -> str:
-    times = f"{often:.3g} times {in_step}" if often >= 1 else "now and then"
+    count = three_digits(often)
+    times = f"{count} time{'' if count == '1' else 's'} {in_step}" if often >= 1 else "now and then"
     if counts:
         return f"Pick rows without counting them: {name} makes the CPU wait for the GPU {times}"
     if reads:
