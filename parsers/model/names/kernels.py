@@ -66,8 +66,8 @@ def kernel_name(name: str) -> str:
     own = base_name(text)
     if own == "kernel":
         own = "::".join(_qualified(text).split("::")[-2:]).rpartition(" ")[2]
-    if own == "kernel" and (carried := _OF_PARAMETERS.search(text)):
-        return f"{carried[1]} · {own}"
+    if own == "kernel" and (told := _OF_PARAMETERS.search(text)):
+        return f"{told[1]} · {own}"
     if _WRAPPER.fullmatch(own):
         templates = text[text.find("<") :]
         carried = _carried(templates)
