@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from PySide6.QtCore import QCoreApplication, Qt, QTimer
 from PySide6.QtGui import QIcon
@@ -142,3 +145,13 @@ def run(paths: Sequence[Path], at: int | None = None, separate: bool = False) ->
     waker.start(500)
     waker.timeout.connect(lambda: None)
     return app.exec()
+
+
+def local_path(word: str) -> Path:
+    """The file that ``word`` names: a path as it stands, or the path of a URL of a file on this machine."""
+    if not word.lower().startswith("file:/") or Path(word).exists():
+        return Path(word)
+    url = urlsplit(word)
+    if url.hostname not in (None, "localhost", socket.gethostname().lower()):
+        return Path(word)
+    return Path(url2pathname(url.path))

@@ -119,8 +119,7 @@ def _open_window(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return BAD_INPUT
-    from viewer.app import run
-    from viewer.desktop.file_names import local_path
+    from viewer.app import local_path, run
 
     at = None
     if options.at:

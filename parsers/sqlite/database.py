@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Malformed, Progress, QualityRecorder
-from parsers.sqlite.driver import connect
+from parsers.model import Malformed, Progress, QualityRecorder, TraceError
 from parsers.sqlite.guarded import BELIEVE_DAMAGED, LONGEST_QUERY_S, GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
 
@@ -394,3 +393,32 @@ class Batch:
     def text(self, name: str) -> Any:
         """An Arrow string array."""
         return self.columns[name]
+
+
+def connect(path: Path, uri: str) -> Any:
+    """A connection to the database at ``uri``; raises ``TraceError`` about ``path`` when there is no driver.
+
+    Raises the driver's own errors when it works and the database is the problem.
+    """
+    try:
+        from adbc_driver_manager import Error
+        from adbc_driver_sqlite import dbapi
+    except (ImportError, OSError) as error:
+        raise _without_driver(path, error) from error
+    try:
+        return dbapi.connect(uri, autocommit=True)
+    except (Error, OSError) as error:
+        try:
+            dbapi.connect(":memory:").close()
+        except (Error, OSError):
+            raise _without_driver(path, error) from error
+        raise
+
+
+def _without_driver(path: Path, error: Exception) -> TraceError:
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return TraceError(
+        path,
+        f"This installation cannot read SQLite files, because its driver does not load ({reason}).",
+        "The file is fine. Install Stallscope again; from source: pip install --force-reinstall adbc-driver-sqlite.",
+    )

@@ -44,6 +44,15 @@ def state_of(path: Path) -> tuple[int, int] | None:
     return found.st_size, found.st_mtime_ns
 
 
+def changed_files(trace: Trace) -> list[str]:
+    """Names of the input files that were replaced, written to or removed since the trace was read."""
+    return [
+        Path(each.file).name
+        for each in trace.inputs
+        if each.state is not None and state_of(Path(each.file)) != each.state
+    ]
+
+
 def load(
     path: Path, parser: Parser, arguments: Callable[[], ArgumentSource], progress: Progress | None = None
 ) -> Trace | None:

@@ -6,11 +6,17 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from parsers.model import CopyKind
-from parsers.model.units import rate, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
-from rules.analysis.facts.copies import Copies, copies_of
-from rules.analysis.facts.host_link import BESIDE, PINNED_AND_BESIDE, link_advice, link_sentence, link_use
+from rules.analysis.facts.copies import Copies, worst_copies
+from rules.analysis.facts.host_link import (
+    BESIDE,
+    PINNED_AND_BESIDE,
+    copies_sentence,
+    link_advice,
+    link_sentence,
+    link_use,
+)
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Category, Finding, Need, rule, severity_of
@@ -75,8 +81,7 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
-        every = [copies_of(analysis, device, CopyKind.D2H) for device in analysis.active_devices]
-        worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
+        worst = worst_copies(analysis, CopyKind.D2H)
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
         pageable, use = worst.from_pageable, link_use(trace, worst)
@@ -91,7 +96,7 @@ When it is wrong
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
             headline=Headline("Copies from the GPU stand alone", found_in.share(worst.exposed_ns)),
-            account=_explanation(analysis, worst, found_in) + link_sentence(use, pageable),
+            account=_explanation(worst, found_in) + link_sentence(use, pageable),
             remedies=with_native(
                 (BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _REDUCE_FIRST),
                 (*(advice_by_name(where) or _of_results(worst)), *link_advice(use, pageable)),
@@ -112,13 +117,8 @@ def _of_results(copies: Copies) -> tuple[Words, ...]:
     return (_COPY_WHAT_IS_NEEDED, _ON_ITS_OWN_STREAM if copies.from_pinned else _INTO_PINNED)
 
 
-def _explanation(analysis: Analysis, copies: Copies, found_in: Extent) -> str:
-    text = found_in.counted(len(copies.events), "copy from GPU to host", "copies from GPU to host")
-    if copies.bytes:
-        text += f", {size(found_in.each(copies.bytes))} in all at {rate(copies.bandwidth)}"
-    text += f": nothing else runs on the GPU for {found_in.part(copies.exposed_ns)}."
-    if copies.regions:
-        text += f" The code that asks for them: {copies.regions[0]}."
+def _explanation(copies: Copies, found_in: Extent) -> str:
+    text = copies_sentence(copies, found_in, "from GPU to host")
     if copies.from_pageable:
         text += (
             " They go to pageable memory, so the CPU waits for each and the driver copies everything twice."

@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from parsers.model import CopyKind, Trace
-from parsers.model.units import percent, rate, size
+from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import pairs
-from rules.analysis.facts.copies import Copies, copies_of
+from rules.analysis.facts.copies import Copies, worst_copies
 from rules.analysis.facts.host_link import (
     BESIDE,
     PINNED_AND_BESIDE,
     LinkUse,
+    copies_sentence,
     link_advice,
     link_sentence,
     link_use,
@@ -95,8 +96,7 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
-        every = [copies_of(analysis, device, CopyKind.H2D) for device in analysis.active_devices]
-        worst = max(every, key=lambda copies: copies.exposed_ns, default=None)
+        worst = worst_copies(analysis, CopyKind.H2D)
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
         pageable, use = worst.from_pageable, link_use(trace, worst)
@@ -106,7 +106,7 @@ When it is wrong
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
             headline=Headline("Copies to the GPU stand alone", found_in.share(worst.exposed_ns)),
-            account=_explanation(analysis, worst, use, found_in) + link_sentence(use, pageable),
+            account=_explanation(worst, use, found_in) + link_sentence(use, pageable),
             remedies=with_native(
                 (BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _KEEP_ON_GPU),
                 (
@@ -143,13 +143,8 @@ def _culprit(trace: Trace, copies: Copies) -> Culprit:
     return Culprit(CulpritKind.COPY, name, region, note)
 
 
-def _explanation(analysis: Analysis, copies: Copies, use: LinkUse | None, found_in: Extent) -> str:
-    text = found_in.counted(len(copies.events), "copy from host to GPU", "copies from host to GPU")
-    if copies.bytes:
-        text += f", {size(found_in.each(copies.bytes))} in all at {rate(copies.bandwidth)}"
-    text += f": nothing else runs on the GPU for {found_in.part(copies.exposed_ns)}."
-    if copies.regions:
-        text += f" The code that asks for them: {copies.regions[0]}."
+def _explanation(copies: Copies, use: LinkUse | None, found_in: Extent) -> str:
+    text = copies_sentence(copies, found_in, "from host to GPU")
     if copies.from_pageable:
         part = copies.pageable_ns / max(copies.time_ns, 1)
         slower = (

@@ -18,8 +18,7 @@ from viewer.capture import advice, commands, storage
 from viewer.capture.gpu_use import gpu_use
 from viewer.capture.interpreters import found_interpreters, probe
 from viewer.capture.output_stream import Event, OutputStream
-from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, Window
-from viewer.capture.retry import retry_after
+from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, Window, retry_after
 from viewer.capture.storage import History, Presets
 
 MESSAGE = '\x1eSTALLSCOPE {"phase": "recording", "rank": 0, "step": 3, "of": 5}\n'

@@ -18,7 +18,7 @@ from rules.comparison.compare import compare
 from rules.comparison.kernels import compare_kernels, compare_reports
 from rules.diagnosis import diagnose
 from rules.kernels.citation import measured_sentence
-from rules.kernels.join import Certainty, kernel_join, next_kernels_to_profile
+from rules.kernels.join import Certainty, kernel_join
 from tests.rules.kernel_profiles import DRAM, ISSUED, MEMORY, kernel, stall, trace_of
 from viewer.reports.comparison_report import as_json, as_text
 from viewer.reports.html_report import comparison_as_html
@@ -145,18 +145,6 @@ def test_kernels_that_cannot_be_told_apart_are_marked() -> None:
     assert match is not None
     assert match[1] is Certainty.AMBIGUOUS
     assert "several" in match[1].text
-
-
-def test_the_next_kernel_to_profile_is_the_largest_that_is_still_unknown() -> None:
-    trace = timeline(
-        (kernel(name="known"),),
-        [("known", "2640,1,1", 500), ("void ns::big<4>(int)", "1,1,1", 300), ("small", "1,1,1", 100),
-         ("ncclDevKernel_AllReduce_Sum_f32", "1,1,1", 100)],
-    )  # fmt: skip
-    suggestions = next_kernels_to_profile(trace)
-    assert [each.name for each in suggestions] == ["void ns::big<4>(int)", "small"]
-    assert suggestions[0].share == pytest.approx(0.3)
-    assert "-k regex:big " in suggestions[0].command
 
 
 def test_beside_a_timeline_findings_are_weighed_by_the_timeline() -> None:

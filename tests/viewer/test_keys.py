@@ -214,8 +214,8 @@ def test_what_was_done_to_the_lanes_is_undone(window: MainWindow) -> None:
     lanes.hide(lane)
     lanes.resize(lane, 80)
     lanes.resize(lane, 90)
-    timeline.set_lane_filter("stream")
-    timeline.set_lane_filter("stream:7")
+    timeline.filter_bar.set_text("stream")
+    timeline.filter_bar.set_text("stream:7")
     filtered = timeline.state.layout
     for key, found in (("Ctrl+Z", ""), ("Ctrl+Shift+Z", "stream:7"), ("Ctrl+Z", "")):
         press(window, key)

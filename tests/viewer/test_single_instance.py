@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 
 import resources
 import viewer.app
-from viewer.desktop.file_names import local_path
+from viewer.app import local_path
 from viewer.desktop.single_instance import Request, SingleInstance, runtime_folder, session_key
 from viewer.dialogs.second_recording import SecondRecordingOffer
 from viewer.document import Stage

@@ -20,8 +20,7 @@ from viewer.capture.failures import CaptureProblem, explain, explain_ending
 from viewer.capture.output_stream import Event, OutputStream
 from viewer.capture.places import Place, place_for
 from viewer.capture.plan import SUFFIXES, Plan
-from viewer.capture.request import CaptureRequest, Tool
-from viewer.capture.retry import REASONS, retry_after
+from viewer.capture.request import FOUND_NOTHING, CaptureRequest, Tool, retry_after
 from viewer.capture.storage import LAST_USED, History, Presets, Run
 
 _LOG = logging.getLogger(__name__)
@@ -279,7 +278,7 @@ class Recording:
         if self._killed.is_set():
             return "The recording was killed: nothing is kept.", ""
         output = "".join(self._tail)
-        if self._problem.get("reason") in REASONS and not self._traceback:
+        if self._problem.get("reason") in FOUND_NOTHING and not self._traceback:
             sentence, _, rest = str(self._problem.get("text", "")).partition(". ")
             return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}.", rest
         if self._traceback:

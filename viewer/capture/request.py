@@ -184,3 +184,27 @@ def _build(kind: type[Any], values: Mapping[str, Any]) -> Any:
         elif type(value) is type(usual):
             taken[one.name] = value
     return kind(**taken)
+
+
+FOUND_NOTHING = frozenset({"no-torch", "no-steps", "too-few-steps", "too-late"})
+"""Why the runner says that it recorded nothing."""
+
+
+def retry_after(request: CaptureRequest, problem: Mapping[str, Any]) -> CaptureRequest | None:
+    """The same recording with another window; ``None`` where another window would not help."""
+    reason, steps = problem.get("reason"), problem.get("steps")
+    window = request.window
+    if reason == "too-late":
+        return dataclasses.replace(request, window=dataclasses.replace(window, delay_s=0.0))
+    if reason == "too-few-steps" and isinstance(steps, int) and steps >= 3:
+        fewer = dataclasses.replace(
+            window, skip_first=1, wait=0, warmup=1, active=min(window.active, max(1, steps - 3)), repeat=1
+        )
+        return dataclasses.replace(request, window=fewer)
+    if reason not in ("no-steps", "too-few-steps"):
+        return None
+    if request.tool is Tool.TORCH:
+        return dataclasses.replace(request, window=dataclasses.replace(window, steps="whole"))
+    if request.tool is Tool.NSYS:
+        return dataclasses.replace(request, nsys=dataclasses.replace(request.nsys, range="time"))
+    return dataclasses.replace(request, ncu=dataclasses.replace(request.ncu, range="whole"))

@@ -12,8 +12,7 @@ from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.look.theme import Theme
 from viewer.timeline.event_colors import rgb
-from viewer.timeline.geometry.columns import Columns, Grid
-from viewer.timeline.geometry.counters import counter_columns
+from viewer.timeline.geometry.columns import Columns, Grid, counter_columns
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.layout import FOOT, Placed
 from viewer.timeline.geometry.raster import (

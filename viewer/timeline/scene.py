@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from PySide6.QtGui import QColor
 
 from parsers.model import Trace, derived
 from rules.analysis.analysis import Analysis
@@ -73,13 +72,6 @@ class Scene:
     def forget_colors(self) -> None:
         """After a change of theme, mode or analysis."""
         self.colors = EventColors(self.trace, self.index, self.color_mode, self.culprits)
-
-    def color_of(self, event: int) -> QColor:
-        """The colour of one event."""
-        lane, depth = int(self.trace.events.lane[event]), int(self.trace.events.depth[event])
-        row = self.index.rows[lane][depth]
-        kind = int(self.colors.classes(lane, row, np.array([event - row.first]))[0])
-        return self.colors.palette(lane, depth)[kind]
 
     def shown_name(self, lane: int, name: int) -> str:
         """What is written into a box of an event with this name."""

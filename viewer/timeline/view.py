@@ -305,10 +305,6 @@ class TimelineView(QWidget):
 
     # Lanes and colours
 
-    def set_lane_filter(self, text: str) -> None:
-        """Show only the lanes that a ``LaneFilter`` keeps."""
-        self.filter_bar.set_text(text)
-
     def set_colour_mode(self, mode: str) -> None:
         """What colours tell: "family", "category", "name", "stream" or "duration"."""
         if self.state.scene is not None:

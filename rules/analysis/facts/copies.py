@@ -60,6 +60,12 @@ class Copies:
         return self.bytes / self.time_ns * 1e9 if self.time_ns else 0.0
 
 
+def worst_copies(analysis: Analysis, direction: CopyKind) -> Copies | None:
+    """Those of the device on which this direction stands alone longest; None where no GPU worked."""
+    every = [copies_of(analysis, device, direction) for device in analysis.active_devices]
+    return max(every, key=lambda copies: copies.exposed_ns, default=None)
+
+
 def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
     """The copies of one direction.
 

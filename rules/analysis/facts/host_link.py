@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from parsers.model import Attribute, Trace
-from parsers.model.units import percent, rate
+from parsers.model.units import percent, rate, size
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.copies import Copies
+from rules.analysis.steps.concentration import Extent
 from rules.kernels.gpu_peaks import peaks_of
 from rules.wording.words import Words, ours
 
@@ -42,6 +43,15 @@ def link_use(trace: Trace, copies: Copies) -> LinkUse | None:
     if peaks is None or not peaks.link_bandwidth or not time:
         return None
     return LinkUse(peaks.link, int(sizes[large].sum()) / time * 1e9, peaks.link_bandwidth)
+
+
+def copies_sentence(copies: Copies, found_in: Extent, way: str) -> str:
+    """How many copies go a ``way`` such as "from host to GPU", how fast, what they cost, and who asks for them."""
+    text = found_in.counted(len(copies.events), f"copy {way}", f"copies {way}")
+    if copies.bytes:
+        text += f", {size(found_in.each(copies.bytes))} in all at {rate(copies.bandwidth)}"
+    text += f": nothing else runs on the GPU for {found_in.part(copies.exposed_ns)}."
+    return text + (f" The code that asks for them: {copies.regions[0]}." if copies.regions else "")
 
 
 def link_sentence(use: LinkUse | None, pageable: bool) -> str:

@@ -87,27 +87,20 @@ class Ranks:
         return there
 
     @cached_property
-    def clock_offset(self) -> I64:
-        """How far each device's clock is ahead of the first one's, from the ends of common collectives (ns)."""
-        return self._offsets[0]
-
-    @cached_property
     def clock_error(self) -> I64:
-        """Uncertainty of each offset: half the middle spread of the differences (ns)."""
-        return self._offsets[1]
+        """How well each device's clock is known against the first one's, from the ends of common collectives (ns).
 
-    @cached_property
-    def _offsets(self) -> tuple[I64, I64]:
-        offset = np.zeros(len(self.devices), np.int64)
+        Half the middle spread of the differences.
+        """
         error = np.zeros(len(self.devices), np.int64)
         for column in range(1, len(self.devices)):
             both = self.present[:, 0] & self.present[:, column]
             if not both.any():
                 continue
             ends = self.columns.end[self.row[both, column]] - self.columns.end[self.row[both, 0]]
-            low, middle, high = np.percentile(ends, (25, 50, 75))
-            offset[column], error[column] = int(middle), int((high - low) / 2)
-        return offset, error
+            low, high = np.percentile(ends, (25, 75))
+            error[column] = int((high - low) / 2)
+        return error
 
     @cached_property
     def duration(self) -> I64:

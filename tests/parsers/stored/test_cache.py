@@ -24,7 +24,6 @@ from parsers.model.builder import TraceBuilder
 from parsers.stored import cache, columns, traces
 from tests.parsers.traces import assert_same
 from viewer.cli import main
-from viewer.kept.changed_files import changed_files
 
 
 @pytest.fixture(autouse=True)
@@ -285,9 +284,9 @@ def test_the_files_of_a_folder_are_not_taken_for_changed(fixtures: Path, tmp_pat
     folder = tmp_path / "run"
     shutil.copytree(fixtures / "ddp", folder)
     trace = open_trace([folder])
-    assert changed_files(trace) == []
+    assert cache.changed_files(trace) == []
     os.utime(folder / "no_overlap.rank1.pt.trace.json.gz", ns=(1, 1))
-    assert changed_files(trace) == ["no_overlap.rank1.pt.trace.json.gz"]
+    assert cache.changed_files(trace) == ["no_overlap.rank1.pt.trace.json.gz"]
 
 
 def test_a_cache_that_cannot_be_used_is_no_news_for_the_terminal(repository: Path, tmp_path: Path) -> None:

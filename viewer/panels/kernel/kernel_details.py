@@ -100,13 +100,7 @@ class KernelDetails(QWidget):
         right.addWidget(_heading("Launch", "LaunchStats"))
         right.addLayout(self._launch)
         right.addStretch(1)
-        body = QWidget()
-        row = QHBoxLayout(body)
-        row.setContentsMargins(14, 10, 14, 10)
-        row.setSpacing(28)
-        row.addLayout(left, 3)
-        row.addLayout(right, 2)
-        return _scrolled(body)
+        return _beside(left, 3, right, 2)
 
     def _waits(self) -> QWidget:
         self.stalls = BarChart("Stall reasons", selectable=True)
@@ -125,13 +119,7 @@ class KernelDetails(QWidget):
         right.addWidget(self._stall_name)
         right.addLayout(self._stall_text)
         right.addStretch(1)
-        body = QWidget()
-        row = QHBoxLayout(body)
-        row.setContentsMargins(14, 10, 14, 10)
-        row.setSpacing(28)
-        row.addLayout(left, 1)
-        row.addLayout(right, 1)
-        return _scrolled(body)
+        return _beside(left, 1, right, 1)
 
     def _metrics(self) -> QWidget:
         self.metrics = TableView(METRIC_COLUMNS, "Metrics")
@@ -357,6 +345,17 @@ def _heading(text: str, section: str) -> Label:
         label.setToolTip(f"{explanation.meaning} {explanation.cost}")
     label.setContentsMargins(0, 4, 0, 0)
     return label
+
+
+def _beside(left: QVBoxLayout, width: int, right: QVBoxLayout, other: int) -> QScrollArea:
+    """Two columns that share the room in proportion to these widths."""
+    body = QWidget()
+    row = QHBoxLayout(body)
+    row.setContentsMargins(14, 10, 14, 10)
+    row.setSpacing(28)
+    row.addLayout(left, width)
+    row.addLayout(right, other)
+    return _scrolled(body)
 
 
 def _scrolled(body: QWidget) -> QScrollArea:

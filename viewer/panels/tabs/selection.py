@@ -21,8 +21,8 @@ from PySide6.QtWidgets import (
 from parsers.model import EventKind, Progress
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
+from parsers.stored.cache import changed_files
 from viewer.document import Area, Document
-from viewer.kept.changed_files import changed_files
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.histogram import Histogram
 from viewer.panels.panel import Panel, tab

@@ -1,4 +1,4 @@
-"""What a row of events looks like in pixel columns, at a cost that follows the columns and not the events.
+"""What events of a row and sampled counters look like in pixel columns, at a cost that follows the columns.
 
 The columns of a zoom lie on a fixed lattice in time, and what one of them shows depends on nothing but the row and its
 place there. So what was worked out for one view holds for every view that was moved by whole pixels.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from parsers.model import Counter
 from viewer.timeline.geometry.row_index import BLOCK, FINEST, Clock, Row
 from viewer.timeline.geometry.scale import Scale
 
@@ -233,3 +234,24 @@ def _busy_before(row: Row, count: I64) -> I64:
         event = np.minimum(block * BLOCK + offset, bound)
         spent = spent + np.where(offset < rest, row.end[event] - row.start[event], 0)
     return spent
+
+
+def counter_columns(counter: Counter, scale: Scale) -> tuple[F64, F64] | None:
+    """(value at its end, largest value in it) for each column; None where the counter has no samples.
+
+    NaN before the first sample.
+    """
+    if not len(counter.time):
+        return None
+    edges = np.ceil(scale.t0 + np.arange(int(scale.width) + 1) * scale.ns_per_pixel).astype(np.int64)
+    until = np.searchsorted(counter.time, edges, side="left")
+    last = until[1:] - 1
+    value = np.where(last >= 0, counter.value[np.maximum(last, 0)], np.nan)
+    peak = value.copy()
+    several = np.flatnonzero(until[1:] - until[:-1] > 1)
+    if len(several):
+        stop = int(until[several[-1] + 1])
+        spans = np.column_stack((until[several], until[several + 1])).ravel()
+        padded = np.append(counter.value[:stop], counter.value[stop - 1])
+        peak[several] = np.maximum.reduceat(padded, spans)[::2]
+    return value, np.fmax(value, peak)
