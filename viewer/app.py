@@ -85,7 +85,7 @@ def answer(request: Request) -> MainWindow:
 
 def _offer_both(window: MainWindow, earlier: MainWindow) -> None:
     """Let ``window`` offer to join what it opens with the recording of another window, or to compare the two."""
-    from viewer.dialogs.comparing import compare_with
+    from viewer.comparison.window import compare_with
     from viewer.dialogs.second_recording import SecondRecordingOffer
 
     about = earlier.document.paths

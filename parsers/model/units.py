@@ -27,6 +27,11 @@ _BYTES = {f"{prefix}B": _DECIMAL[prefix] for prefix in ("", "K", "M", "G", "T")}
 _OPERATIONS = {f"{prefix}flop/s": _DECIMAL[prefix] for prefix in ("", "M", "G", "T", "P")}
 
 
+def average_count(value: float) -> str:
+    """A number of things, or the mean of such numbers: "12", "1,531", "2.5"."""
+    return f"{value:,.0f}" if abs(value - round(value)) < 0.005 else three_digits(value)
+
+
 def three_digits(value: float) -> str:
     """``value`` with three significant digits and no exponent: 1.24, 26.5, 132."""
     magnitude = abs(value)

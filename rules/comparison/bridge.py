@@ -112,8 +112,8 @@ def _kinds(side: Side) -> Shares:
         label = classify(side.trace.strings[name]).family.label
         found[label, label] = found.get((label, label), 0.0) + float(by_name[name])
     busy = side.share("busy")
-    found["dependency", "no operation running"] = sum(side.share(cause.name) for cause in Cause)
-    found["other", "at the same time as others"] = busy - sum(
+    found["dependency", "nothing runs"] = sum(side.share(cause.name) for cause in Cause)
+    found["other", "overlap, counted once"] = busy - sum(
         share for key, share in found.items() if key[0] != "dependency"
     )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from rules.analysis.steps.steps import Step, launched_operations
 I64 = npt.NDArray[np.int64]
 
 NONE = -1
+MAIN = 2  # tensors whose shapes tell how much an operator has to do
 BACKWARD = "autograd::engine"  # what runs inside is the backward pass, also where nobody annotated it
 OPTIMIZER = "Optimizer.step#"
 _NO_EVENTS = np.empty(0, np.int64)
@@ -90,12 +92,23 @@ def calls_of(analysis: Analysis, step: Step | None, codes: Codes) -> Calls:
         family=codes.mapped(trace, names, lambda name: classify(name).family.label),
         operator=codes.mapped(trace, text),
         outer=codes.mapped(trace, outermost),
-        dims=codes.mapped(trace, dims),
+        dims=codes.mapped(trace, dims, main_shapes),
         region=_regions(analysis, operations, outermost, codes),
         ns=trace.events.duration[operations],
         kernel=(trace.events.kind[operations] == EventKind.KERNEL)
         & ~np.isin(operations, trace.collective_kernels),
     )
+
+
+def main_shapes(dims: str) -> str:
+    """The shapes of an operator's first two tensors, of a JSON list: compilers hand over more of them."""
+    try:
+        shapes = json.loads(dims)
+    except ValueError:
+        return dims
+    if not isinstance(shapes, list):
+        return dims
+    return json.dumps([shape for shape in shapes if isinstance(shape, list) and shape][:MAIN])
 
 
 def _operators(trace: Trace, operations: I64) -> tuple[I64, I64]:

@@ -78,6 +78,7 @@ class Comparison:
     findings: tuple[FindingChange, ...]
     cautions: tuple[str, ...]
     judgement: Judgement
+    headline: str = ""  # how the verdict begins, without its reasons
     profiles: tuple[KernelComparison, ...] = ()  # launches that kernel reports on both sides hold
     families: tuple[KernelChange, ...] = ()
     by_step: bool = True
@@ -152,20 +153,23 @@ def compare(
         other_size=times_as_long(*works) if first.gpus == second.gpus else None,
     )
     scaled = scaling(first, second)
+    because: list[str] = []
     if twins and not any(repeats):
-        verdict = "The same recording twice: nothing differs"
+        headline = "The same recording twice: nothing differs"
     elif by_step or abs(measures[0].change) <= SAME_AMOUNT:
-        what = "a step takes" if by_step else "all of it takes"
-        verdict = verdict_on(step, what, findings, second.diagnosis, judgement)
+        headline = headline_on(step, "a step takes" if by_step else "all of it takes", judgement)
+        because = _because(step, findings, second.diagnosis, judgement)
         if look_like_different_programs(*works):
-            verdict = f"These look like two different programs. If not, {verdict[:1].lower()}{verdict[1:]}"
+            headline = f"These look like two different programs. If not, {headline[:1].lower()}{headline[1:]}"
         elif judgement.outcome is Outcome.NOT_COMPARABLE and by_step:
-            verdict = f"Not comparable: {judgement.reason}. As recorded: {verdict[:1].lower()}{verdict[1:]}"
+            headline = (
+                f"Not comparable: {judgement.reason}. As recorded: {headline[:1].lower()}{headline[1:]}"
+            )
     elif abs(step.change) < NOISE_SHARE and work.answer is not Answer.NO:
-        verdict = verdict_on(step, "all of it takes", findings, second.diagnosis, judgement)
-        verdict += f", with {_more_or_fewer(measures[0])} kernels"
+        headline = headline_on(step, "all of it takes", judgement)
+        headline += f", with {_more_or_fewer(measures[0])} kernels"
     else:
-        verdict = (
+        headline = (
             "The two hold different amounts of work, so their times say little: "
             f"{three_digits(measures[0].before)} kernels in {duration(step.before)}, "
             f"then {three_digits(measures[0].after)} in {duration(step.after)}"
@@ -173,7 +177,8 @@ def compare(
     return Comparison(
         before=_label(before),
         after=_label(after),
-        verdict=verdict,
+        verdict=". ".join([headline, *because]),
+        headline=headline,
         step=step,
         measures=tuple(measures),
         kernels=tuple(_noticeable(matched.rows.rows)[:KERNEL_ROWS]),
@@ -256,6 +261,11 @@ def verdict_on(
     step: Measure, what: str, findings: list[FindingChange], after: Diagnosis, judgement: Judgement
 ) -> str:
     """How much faster or slower, the largest reason, and what is first now."""
+    return ". ".join([headline_on(step, what, judgement), *_because(step, findings, after, judgement)])
+
+
+def headline_on(step: Measure, what: str, judgement: Judgement) -> str:
+    """How much faster or slower, with its interval."""
     before, now = duration(step.before), duration(step.after)
     ratio = judgement.ratio
     if judgement.outcome is Outcome.NO_DIFFERENCE_SEEN and ratio is not None:
@@ -271,19 +281,30 @@ def verdict_on(
     if ratio is not None:
         bounds = (1 / ratio.high, 1 / ratio.low) if faster else (ratio.low, ratio.high)
         text += f" (between {three_digits(bounds[0])}x and {three_digits(bounds[1])}x{_unrecorded(ratio)})"
+    return text
+
+
+def _because(
+    step: Measure, findings: list[FindingChange], after: Diagnosis, judgement: Judgement
+) -> list[str]:
+    """The largest reason, and what is first now; nothing where no difference is seen."""
+    alike = judgement.ratio is None and abs(step.change) < NOISE_SHARE
+    if alike or judgement.outcome is Outcome.NO_DIFFERENCE_SEEN:
+        return []
+    faster, said = step.change < 0, []
     gone = [each for each in findings if each.change in (Change.GONE, Change.NEARLY_GONE)]
     new = [each.after for each in findings if each.is_new and each.after is not None]
     if faster and gone:
-        text += f". {gone[0].change.value.capitalize()}: {gone[0].finding.title}"
+        said.append(f"{gone[0].change.value.capitalize()}: {gone[0].finding.title}")
     elif not faster and new:
-        text += f". New: {new[0].title}"
+        said.append(f"New: {new[0].title}")
     elif not faster and (more := [each for each in findings if each.change is Change.MORE]):
         worst = max(more, key=lambda each: each.after_ns - each.before_ns)
-        text += f". More than before: {worst.finding.title}"
+        said.append(f"More than before: {worst.finding.title}")
     first = next((each for each in after.findings if each.severity in LOUD and not each.of_recording), None)
     if faster and first is not None:
-        text += f". Now first: {first.title}"
-    return text
+        said.append(f"Now first: {first.title}")
+    return said
 
 
 def _unrecorded(ratio: StepRatio) -> str:

@@ -8,7 +8,7 @@ from enum import Enum
 
 import numpy as np
 
-from parsers.model.units import percent, three_digits
+from parsers.model.units import average_count, percent, three_digits
 from rules.analysis.names.families import classify
 from rules.comparison.calls import Calls
 from rules.comparison.kernel_rows import KernelChange, Match
@@ -160,7 +160,7 @@ def _short(dims: str) -> str:
 
 
 def _joined(row: KernelChange) -> str:
-    counts = three_digits(row.calls_before), three_digits(row.calls_after)
+    counts = average_count(row.calls_before), average_count(row.calls_after)
     return f"{counts[0]} kernels a step became {counts[1]} ({row.family})"
 
 
@@ -177,7 +177,7 @@ def _counts(rows: Sequence[KernelChange]) -> str:
     counts = [sum(row.calls_before for row in rows), sum(row.calls_after for row in rows)]
     if abs(counts[1] - counts[0]) <= SAME_CALLS * max(counts):
         return ""
-    return f"{three_digits(counts[0])} operations a step became {three_digits(counts[1])}"
+    return f"{average_count(counts[0])} operations a step became {average_count(counts[1])}"
 
 
 def _other_counts(rows: Sequence[KernelChange], totals: list[float]) -> str:

@@ -76,10 +76,13 @@ class Side:
     @property
     def typical(self) -> Step | None:
         """The steady step of median length of the first rank; None without steps."""
-        steady = [step for step in self.analysis.steps if step.steady] if self.found_by else []
-        mine = sorted(
-            (step for step in steady if step.rank == steady[0].rank), key=lambda step: step.duration
-        )
+        steady = self.analysis.steady_steps
+        return self.typical_of(steady[0].rank) if steady else None
+
+    def typical_of(self, rank: int | None) -> Step | None:
+        """The steady step of median length of a rank; None where it has none."""
+        steady = self.analysis.steady_steps if self.found_by else ()
+        mine = sorted((step for step in steady if step.rank == rank), key=lambda step: step.duration)
         return mine[(len(mine) - 1) // 2] if mine else None
 
     def work(self, *kinds: EventKind) -> dict[str, tuple[str, Work]]:

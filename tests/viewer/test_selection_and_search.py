@@ -12,7 +12,6 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model import Trace
 from rules.base import Evidence
-from viewer.dialogs.comparing import ComparisonDialog, compare_with
 from viewer.document import Area
 from viewer.look.labels import breakable, unbroken
 from viewer.panels.charts.roofline import NOT_MEASURED
@@ -173,7 +172,9 @@ def test_no_two_commands_have_the_same_key(window: MainWindow) -> None:
     assert keys_text(window.commands["open"])
 
 
-def test_a_kernel_report_takes_the_place_of_the_timeline(empty_window: MainWindow, qtbot: QtBot) -> None:
+def test_a_kernel_report_takes_the_place_of_the_timeline_and_sets_two_kernels_side_by_side(
+    empty_window: MainWindow, qtbot: QtBot
+) -> None:
     empty_window.open([resources.path("samples/kernels.raw.csv.gz")])
     wait_until_ready(qtbot, empty_window)
     report = empty_window.kernel_report
@@ -187,6 +188,15 @@ def test_a_kernel_report_takes_the_place_of_the_timeline(empty_window: MainWindo
     assert report.details.stalls.bars
     report.details.stalls.choose("barrier")
     assert report.details._stall_name.text() == "Barrier"
+    table = report.table
+    for row, keys in ((0, Qt.KeyboardModifier.NoModifier), (2, Qt.KeyboardModifier.ControlModifier)):
+        where = table.visualRect(table.rows.index(row, 0)).center()
+        qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, keys, where)
+    assert report.pair.isVisible()
+    assert report.pair.why.text()
+    assert len(report.pair.roofline.points) == 2
+    table.selectRow(1)
+    assert not report.pair.isVisible()
 
 
 def test_a_printed_summary_shows_what_it_holds_and_how_to_get_the_rest(
@@ -223,58 +233,6 @@ def test_evidence_outside_any_lane_is_no_problem(window: MainWindow) -> None:
     window.document.show_evidence([Evidence(-1, 5 * MS, 6 * MS, "somewhere")])
     t0, t1 = window.timeline.visible_interval
     assert t0 <= 5 * MS < 6 * MS <= t1
-
-
-def test_two_recordings_are_compared_in_a_window_of_their_own(window: MainWindow, qtbot: QtBot) -> None:
-    compare_with(window.document, [resources.path("samples/elementwise_chain.pt.trace.json.gz")], window)
-    qtbot.waitUntil(lambda: not window.jobs.busy, timeout=20_000)
-    dialog = next(iter(window.findChildren(ComparisonDialog)))
-    assert [dialog.tabs.tabText(index) for index in range(dialog.tabs.count())] == [
-        "Time",
-        "Findings",
-        "Kinds of kernel",
-        "Kernels",
-    ]
-    times = dialog.tabs.widget(0)
-    assert times.rows.rowCount() >= 1
-    dialog.close()
-
-
-def test_before_and_after_can_be_swapped(window: MainWindow, qtbot: QtBot) -> None:
-    compare_with(window.document, [resources.path("samples/elementwise_chain.pt.trace.json.gz")], window)
-    qtbot.waitUntil(lambda: bool(window.findChildren(ComparisonDialog)), timeout=20_000)
-    (dialog,) = window.findChildren(ComparisonDialog)
-    before = dialog.result_shown
-    dialog.swap_wanted.emit()
-
-    def swapped() -> bool:
-        return any(
-            each.result_shown.files == before.files[::-1] for each in window.findChildren(ComparisonDialog)
-        )
-
-    qtbot.waitUntil(swapped, timeout=20_000)
-    qtbot.waitUntil(lambda: len(window.findChildren(ComparisonDialog)) == 1)
-    (after,) = window.findChildren(ComparisonDialog)
-    assert (after.result_shown.step.before, after.result_shown.step.after) == (
-        before.step.after,
-        before.step.before,
-    )
-    after.close()
-
-
-def test_recordings_that_have_nothing_in_common_give_a_banner(window: MainWindow, qtbot: QtBot) -> None:
-    compare_with(window.document, [resources.path("samples/kernels.raw.csv.gz")], window)
-    qtbot.waitUntil(window.banner.isVisible, timeout=20_000)
-    assert "cannot be compared" in window.banner.problem.text()
-    assert not window.findChildren(ComparisonDialog)
-
-
-def test_a_recording_that_cannot_be_compared_gives_a_banner(
-    window: MainWindow, qtbot: QtBot, tmp_path: Path
-) -> None:
-    compare_with(window.document, [tmp_path / "absent.json"], window)
-    qtbot.waitUntil(window.banner.isVisible)
-    assert window.banner.problem.text()
 
 
 def test_counters_are_shown_for_a_kernel_that_was_profiled_too(

@@ -284,7 +284,7 @@ def test_the_offer_compares_in_the_earlier_window(
 ) -> None:
     compared: list[tuple[object, tuple[Path, ...]]] = []
     monkeypatch.setattr(
-        "viewer.dialogs.comparing.compare_with",
+        "viewer.comparison.window.compare_with",
         lambda document, paths, parent: compared.append((parent, tuple(paths))),
     )
     viewer.app.answer(Request((ONE,)))

@@ -19,6 +19,8 @@ from viewer.timeline.state import TimelineState
 
 MOST_MARKS = 400
 MOST_ARROWS = 40
+PALE = 165  # of 255
+ENDS = "the recording ends"
 AREA_LABEL = 24  # pixels high
 WIDE_MARK = 24  # pixels: a wider mark is an outline only, so that the colours under it stay true
 
@@ -39,6 +41,7 @@ class Overlays:
             return
         by_lane = {each.placed.track.lane: each for each in shown if each.placed.track.lane >= 0}
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        self._draw_outside(painter, height)
         self._draw_bookmarks(painter, height)
         painter.save()
         self._keep_clear(painter, labels, height)
@@ -56,6 +59,21 @@ class Overlays:
         if area is not None:
             self._draw_area_label(painter, scene, area, height, labels)
         self._draw_cursor(painter, height)
+
+    def _draw_outside(self, painter: QPainter, height: int) -> None:
+        """What is out of focus is pale, and where the recording ends within the view, it says so."""
+        state, colors = self._state, theme.current()
+        left, right = (state.scale.x(when) for when in state.focus or (0.0, state.end))
+        pale = QColor(colors.window)
+        pale.setAlpha(PALE if state.focus is not None else 0)
+        painter.fillRect(QRectF(0, 0, min(max(left, 0.0), state.scale.width), height), pale)
+        begin = min(max(right, 0.0), state.scale.width)
+        painter.fillRect(QRectF(begin, 0, state.scale.width - begin, height), pale)
+        end = state.scale.x(state.end)
+        if state.limits is not None and end + self._small.width(ENDS) + 16 < state.scale.width:
+            painter.setPen(colors.text_secondary)
+            painter.setFont(self._small.font)
+            self._small.draw(painter, ENDS, max(end, 0.0) + 8, (height - self._small.height) / 2, 400)
 
     def _keep_clear(self, painter: QPainter, labels: Sequence[QRectF], height: int) -> None:
         if labels and (self._state.evidence or self._state.gap >= 0 or self._state.area is not None):

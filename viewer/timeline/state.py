@@ -71,6 +71,8 @@ class TimelineState(QObject):
         super().__init__(parent)
         self.scene: Scene | None = None
         self.end = 1.0  # of the recording, ns
+        self.limits: tuple[float, float] | None = None  # ns: how far one may look, where not to both ends
+        self.focus: tuple[float, float] | None = None  # ns: outside of it lanes are pale
         self.scale = Scale(0.0, 1.0, 1.0)
         self.origin = 0.0  # ns: what the ruler counts from
         self.arrangement = Arrangement()
@@ -112,6 +114,7 @@ class TimelineState(QObject):
         self.selected, self.gap, self.area, self.evidence, self.cursor = -1, -1, None, (), None
         self._spans = _spans(())
         self.origin, self.filter, self._followed = 0.0, "", None
+        self.limits = self.focus = None
         self.arrangement = Arrangement()
         self.end = float(max(scene.trace.duration, 1)) if scene is not None else 1.0
         whole = fitted(0.0, self.end, self.scale.width, 0.01)
@@ -154,7 +157,7 @@ class TimelineState(QObject):
 
     def look_at(self, scale: Scale, *, animate: bool = True, remember: bool = True) -> None:
         """Show these times; ``remember`` puts the present view into the history."""
-        wanted = scale.resized(self.scale.width).within(self.end)
+        wanted = self._within(scale.resized(self.scale.width))
         if remember and wanted != self.target and not self._left_selection:
             self.remember()
         self._flight.stop()
@@ -164,6 +167,20 @@ class TimelineState(QObject):
         else:
             self.scale = wanted
             self.view_changed.emit()
+
+    def _within(self, scale: Scale) -> Scale:
+        low, high = self.limits or (0.0, self.end)
+        moved = Scale(scale.t0 - low, scale.t1 - low, scale.width).within(high - low)
+        return Scale(moved.t0 + low, moved.t1 + low, scale.width)
+
+    def set_limits(self, low: float, high: float) -> None:
+        """Let one look from ``low`` to ``high`` (ns), also outside of the recording, until another is shown."""
+        self.limits = low, high
+
+    def set_focus(self, span: tuple[float, float] | None) -> None:
+        """Paint everything outside of these times (ns) pale; None for nothing."""
+        self.focus = span
+        self.overlay_changed.emit()
 
     def show_interval(self, t0: float, t1: float, *, animate: bool = True, air: float = 0.08) -> None:
         """Show [t0, t1] with a little air around it."""

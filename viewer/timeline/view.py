@@ -62,7 +62,7 @@ class TimelineView(QWidget):
         self.ruler = Ruler(self.state)
         self.filter_bar = FilterBar(self.state, self.lane_history)
         self.canvas = LaneCanvas(self.state)
-        self._bar = QScrollBar(Qt.Orientation.Vertical)
+        self.bar = QScrollBar(Qt.Orientation.Vertical)
         self.gestures = Gestures(self.canvas, self.state, self.lane_commands)
         self._put_together()
         self._connect()
@@ -78,13 +78,13 @@ class TimelineView(QWidget):
         below = QHBoxLayout()
         below.setSpacing(0)
         below.addWidget(self.canvas, 1)
-        below.addWidget(self._bar)
+        below.addWidget(self.bar)
         layout.addLayout(below, 1)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         for child in (self.canvas, self.ruler, self.overview):
             child.setFocusProxy(self)
         self.setAccessibleName("Timeline")
-        self._bar.setVisible(False)
+        self.bar.setVisible(False)
 
     def _connect(self) -> None:
         state = self.state
@@ -96,7 +96,7 @@ class TimelineView(QWidget):
         state.step_selected.connect(self.step_selected)
         state.rank_followed.connect(self.rank_followed)
         self.canvas.scrolled.connect(self._sync_bar)
-        self._bar.valueChanged.connect(self.canvas.scroll_to)
+        self.bar.valueChanged.connect(self.canvas.scroll_to)
         theme.changed.connect(self._on_theme)
 
     # The recording
@@ -417,13 +417,13 @@ class TimelineView(QWidget):
 
     def _sync_bar(self) -> None:
         most = self.canvas.most_offset
-        self._bar.blockSignals(True)
-        self._bar.setRange(0, most)
-        self._bar.setPageStep(max(self.canvas.room, 1))
-        self._bar.setSingleStep(30)
-        self._bar.setValue(self.canvas.offset)
-        self._bar.blockSignals(False)
-        self._bar.setVisible(most > 0)
+        self.bar.blockSignals(True)
+        self.bar.setRange(0, most)
+        self.bar.setPageStep(max(self.canvas.room, 1))
+        self.bar.setSingleStep(30)
+        self.bar.setValue(self.canvas.offset)
+        self.bar.blockSignals(False)
+        self.bar.setVisible(most > 0)
 
     def _on_theme(self) -> None:
         if self.state.scene is not None:

@@ -114,7 +114,7 @@ class WindowActions(QObject):
 
     def compare(self) -> None:
         """Ask for another recording and say what changed."""
-        from viewer.dialogs.comparing import compare_with
+        from viewer.comparison.window import compare_with
 
         names, _ = QFileDialog.getOpenFileNames(
             self._parts.window, "Compare with", self._folder(), file_filter()

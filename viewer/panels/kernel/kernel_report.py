@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from parsers.model import Trace
 from rules import Finding
 from viewer.document import Document
 from viewer.panels.kernel.kernel_details import KernelDetails
+from viewer.panels.kernel.kernel_pair import KernelPair
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 
@@ -42,7 +43,11 @@ class KernelReport(QWidget):
         self._upper.setChildrenCollapsible(False)
         split = QSplitter(Qt.Orientation.Vertical)
         split.addWidget(self._upper)
-        split.addWidget(self.details)
+        self.pair = KernelPair()
+        self._lower = QStackedWidget()
+        self._lower.addWidget(self.details)
+        self._lower.addWidget(self.pair)
+        split.addWidget(self._lower)
         split.setStretchFactor(0, 2)
         split.setStretchFactor(1, 3)
         split.setSizes([320, 420])
@@ -51,6 +56,7 @@ class KernelReport(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(split)
         self.table.chosen.connect(self._on_row)
+        self.table.selectionModel().selectionChanged.connect(lambda *_: self._show_pair())
         document.trace_changed.connect(self._on_trace)
         document.finding_changed.connect(self._on_finding)
         document.diagnosis_changed.connect(lambda diagnosis: self._show_first(diagnosis.findings))
@@ -107,6 +113,16 @@ class KernelReport(QWidget):
         """Show launch number ``index`` of the report."""
         self.table.select_frame_row(index)
         self._on_row(index)
+
+    def _show_pair(self) -> None:
+        """Two selected rows stand side by side; else the details of one."""
+        trace = self._document.trace
+        rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
+        two = trace is not None and len(rows) == 2 and not len(trace.events)
+        self._lower.setCurrentWidget(self.pair if two else self.details)
+        if two and trace is not None:
+            first, second = (trace.kernels[self.table.rows.frame_row(row)] for row in rows)
+            self.pair.show_pair(first, second)
 
     def _on_row(self, index: int) -> None:
         trace = self._document.trace

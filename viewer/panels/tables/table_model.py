@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtGui import QBrush, QColor
 
 from parsers.model import units
 from viewer.look import theme
@@ -59,6 +60,7 @@ class Column:
     short: str = ""  # the title where there is not room for all of it
     sparse: bool = False  # hidden while no row says anything in it
     editable: bool = False  # typed into where it stands
+    tone: str = ""  # key of a column of numbers: below 0 the text is green, above 0 red, else grey
 
 
 def written(value: Any, show: Show) -> str:
@@ -240,6 +242,8 @@ class TableModel(QAbstractTableModel):
             return str(self._whole[index.column()][self._rows[index.row()]])
         if role == Qt.ItemDataRole.FontRole and column.show not in LEFT:
             return theme.font(tabular=True)
+        if role == Qt.ItemDataRole.ForegroundRole and column.tone:
+            return QBrush(self._tone(index.row(), column.tone))
         if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole, RAW_ROLE):
             return None
         if role == Qt.ItemDataRole.ToolTipRole:
@@ -249,6 +253,10 @@ class TableModel(QAbstractTableModel):
         if role == RAW_ROLE:
             return value
         return self._written(index.column(), value)
+
+    def _tone(self, row: int, key: str) -> QColor:
+        value, colors = float(self.value(row, key)), theme.current()
+        return colors.good if value < 0 else colors.error if value > 0 else colors.text_secondary
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         editable = index.isValid() and self.columns[index.column()].editable

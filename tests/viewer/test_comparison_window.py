@@ -1,0 +1,267 @@
+"""Two recordings in one window: linked timelines, counterparts, the bridge, and what happens while one is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+import resources
+from parsers import open_trace
+from rules.base import Evidence
+from rules.thresholds import DEFAULTS
+from tests.viewer.conftest import training_run
+from viewer.comparison.alignment import Alignment
+from viewer.comparison.bridge_chart import rows_of
+from viewer.comparison.step_dots import DotAxis
+from viewer.comparison.window import ComparisonWindow, compare_with
+from viewer.look import theme
+from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.names_column import NAMES_WIDTH
+from viewer.window.main_window import MainWindow
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "fixtures" / "programs"
+BEFORE, AFTER = PROGRAMS / "moderate.pt.trace.json.gz", PROGRAMS / "moderate.fixed.pt.trace.json.gz"
+WAIT_MS, PAUSE_MS = 30_000, 5
+
+
+def until(done: Callable[[], bool]) -> None:
+    """Let the application work until something is true."""
+    waited = 0
+    while not done() and waited < WAIT_MS:
+        QTest.qWait(PAUSE_MS)
+        waited += PAUSE_MS
+    assert done()
+
+
+def opened(before: Path) -> ComparisonWindow:
+    window = ComparisonWindow(open_trace([before]), DEFAULTS)
+    window.resize(1366, 768)
+    for view in window.twins.views:
+        view.set_animated(False)
+    window.show()
+    window.activateWindow()
+    return window
+
+
+@pytest.fixture(scope="module")
+def shared(qapp: QApplication) -> Iterator[ComparisonWindow]:
+    theme.apply(qapp, "light")
+    window = opened(BEFORE)
+    window.read([AFTER])
+    until(lambda: window.steps is not None)
+    yield window
+    window.close()
+
+
+@pytest.fixture
+def window(shared: ComparisonWindow, qtbot: QtBot) -> Iterator[ComparisonWindow]:
+    """The window as it was after reading."""
+    until(lambda: not shared.jobs.busy)
+    shared.twins.fit()
+    yield shared
+    shared.bar.link.setChecked(True)
+    shared.bar.scale.setChecked(True)
+    shared.twins.clear()
+
+
+def views(window: ComparisonWindow) -> tuple[Scale, Scale]:
+    before, after = (view.state.scale for view in window.twins.views)
+    return before, after
+
+
+def are_aligned(window: ComparisonWindow) -> bool:
+    before, after = views(window)
+    wanted = window.twins.alignment.below(before)
+    return np.allclose((after.t0, after.t1), (wanted.t0, wanted.t1), rtol=0, atol=0.01 * before.span)
+
+
+def at_middle(window: ComparisonWindow, side: int, event: int) -> QPoint:
+    """Where an event is drawn on its canvas."""
+    view = window.twins.views[side]
+    trace, canvas = window.traces[side], view.canvas
+    assert trace is not None
+    placed = next(each for each in canvas.shown() if each.placed.track.lane == int(trace.events.lane[event]))
+    row = next(row for row in placed.placed.rows if row.depth == int(trace.events.depth[event]))
+    middle = (float(trace.events.start[event]) + float(trace.events.end[event])) / 2
+    return QPoint(round(NAMES_WIDTH + view.state.scale.x(middle)), placed.top + row.top + row.height // 2)
+
+
+def test_an_alignment_lays_its_moments_above_each_other_and_stretches_around_them() -> None:
+    plain, stretched = Alignment(100, 40), Alignment(100, 40, 0.5)
+    assert plain.to_after(130) == 70
+    assert stretched.to_after(130) == 55
+    assert stretched.to_before(stretched.to_after(77.5)) == 77.5
+    assert plain.below(Scale(100, 200, 10)) == Scale(40, 140, 10)
+    assert plain.limits(300, 500) == (0, 560)
+
+
+def test_both_timelines_begin_with_the_same_step_and_the_verdict_is_told(window: ComparisonWindow) -> None:
+    assert are_aligned(window)
+    assert "faster: a step takes" in window.head.sentence.text()
+    assert window.head.badge.startswith("same work: ")
+    assert [view.state.focus is not None for view in window.twins.views] == [True, True]
+    lanes = [[p.height for p in v.state.layout.scrolled if p.track.is_gpu_lane] for v in window.twins.views]
+    assert set(lanes[0]) == set(lanes[1])
+    assert "▼" in window.details.measures.rows.value(0, "told")
+
+
+def test_the_wheel_and_the_cursor_of_one_go_to_the_other_until_the_link_is_cut(
+    window: ComparisonWindow, qtbot: QtBot
+) -> None:
+    before, after = window.twins.views
+    canvas = after.canvas
+    spans = [scale.span for scale in views(window)]
+    after.state.zoom(300, 0.5, animate=False)
+    assert views(window)[0].span == pytest.approx(spans[0] / 2)
+    assert are_aligned(window)
+    qtbot.mouseMove(canvas, QPoint(NAMES_WIDTH + 200, 20))
+    assert before.state.cursor == pytest.approx(window.twins.alignment.to_before(after.state.cursor or 0.0))
+    told = window.twins.ribbons.read_out()
+    assert told is None or "into the step" in told[0]
+    before.setFocus()
+    qtbot.keyClick(before, Qt.Key.Key_L, Qt.KeyboardModifier.ShiftModifier)
+    assert not window.twins.linked
+    kept = views(window)[1]
+    qtbot.keyClick(before, Qt.Key.Key_D)
+    assert views(window)[1] == kept
+    qtbot.keyClick(before, Qt.Key.Key_L, Qt.KeyboardModifier.ShiftModifier)
+    assert are_aligned(window)
+
+
+def test_steps_drawn_equally_long_are_said_to_be_stretched(window: ComparisonWindow, qtbot: QtBot) -> None:
+    qtbot.keyClick(window.twins.views[0], Qt.Key.Key_T)
+    (b0, b1), (a0, a1) = window.twins.spans()
+    before, after = views(window)
+    assert (b1 - b0) / before.ns_per_pixel == pytest.approx((a1 - a0) / after.ns_per_pixel, rel=1e-3)
+    assert "times longer" in window.twins.headers[1].figure.text()
+    qtbot.keyClick(window.twins.views[0], Qt.Key.Key_T)
+    assert "times longer" not in window.twins.headers[1].figure.text()
+
+
+def test_a_click_on_a_kernel_selects_its_counterpart(window: ComparisonWindow, qtbot: QtBot) -> None:
+    assert window.steps is not None
+    pairs, calls = window.steps.pairs.counterpart, window.steps.calls
+    longest = pairs[calls[0].ns[pairs[:, 0]].argmax()]
+    event, other = int(calls[0].event[longest[0]]), int(calls[1].event[longest[1]])
+    where = at_middle(window, 0, event)
+    qtbot.mouseClick(window.twins.views[0].canvas, Qt.MouseButton.LeftButton, pos=where)
+    assert [view.state.selected for view in window.twins.views] == [event, other]
+    assert "after: " in window.foot.text()
+    qtbot.keyClick(window.twins.views[0], Qt.Key.Key_Escape)
+    assert [view.state.selected for view in window.twins.views] == [-1, -1]
+
+
+def test_a_bar_of_the_bridge_and_a_row_of_kernels_mark_their_kernels_on_both_sides(
+    window: ComparisonWindow, qtbot: QtBot
+) -> None:
+    chart = window.bridge.chart
+    place = next(i for i, row in enumerate(chart.rows) if row.label == "matrix product")
+    qtbot.mouseClick(chart, Qt.MouseButton.LeftButton, pos=chart.box(place).center().toPoint())
+    marked = [view.state.evidence for view in window.twins.views]
+    assert all(marked)
+    names = {each.name for side in marked for each in side}
+    assert all(any(word in name.lower() for word in ("gemm", "nvjet", "cutlass", "splitk")) for name in names)
+    window.details.kernels.selectRow(0)
+    frame = window.details.kernels.rows.frame
+    assert frame is not None
+    first = set(frame["names_before"].iloc[0].split("\n"))
+    assert {each.name for each in window.twins.views[0].state.evidence} <= first
+
+
+def test_every_bar_adds_up_and_small_ones_are_enlarged(window: ComparisonWindow) -> None:
+    assert window.result is not None
+    for bridge in window.result.bridges:
+        rows = rows_of(bridge)
+        changes = sum(row.change or 0.0 for row in rows)
+        assert bridge.before + changes == pytest.approx(bridge.after, abs=0.002 * bridge.before)
+        assert (rows[0].label, rows[-1].label) == ("before", "after")
+
+
+def test_another_step_and_another_moment_can_be_laid_above_each_other(window: ComparisonWindow) -> None:
+    assert window.steps is not None
+    window.bar.steps[0].setCurrentIndex(0)
+    window.bar.steps[0].activated.emit(0)
+    until(lambda: not window.jobs.busy)
+    assert window.result is not None
+    assert window.result.sides is not None
+    assert window.steps.steps[0] is window.result.sides[0].analysis.steady_steps[0]
+    assert window.twins.anchors[-1] == "first common kernel"
+    window.twins.align("first common kernel")
+    assert are_aligned(window)
+    window.twins.align("start of step")
+
+
+def test_the_page_is_written_and_the_text_is_copied(window: ComparisonWindow, tmp_path: Path) -> None:
+    window.buttons.export_to(tmp_path / "page.html")
+    assert "Where the time went" in (tmp_path / "page.html").read_text("utf-8")
+    window.buttons.copy.click()
+    assert "same work:" in QGuiApplication.clipboard().text()
+    window.buttons.export_to(tmp_path / "absent" / "page.html")
+    assert "could not be written" in window.foot.text()
+
+
+def test_the_first_recording_can_be_looked_at_while_the_second_is_read_and_both_can_be_swapped(
+    qtbot: QtBot, qapp: QApplication
+) -> None:
+    window = ComparisonWindow(training_run(), DEFAULTS)
+    qtbot.addWidget(window)
+    window.show()
+    data = QMimeData()
+    sample = resources.path("samples/elementwise_chain.pt.trace.json.gz")
+    data.setUrls([QUrl.fromLocalFile(str(sample))])
+    drop = QDropEvent(
+        QPointF(9, 9),
+        Qt.DropAction.CopyAction,
+        data,
+        Qt.MouseButton.LeftButton,
+        Qt.KeyboardModifier.NoModifier,
+    )
+    window.dropEvent(drop)
+    assert window.twins.views[0].state.scene is not None
+    assert window.twins.views[1].state.scene is None
+    assert "Reading" in window.twins.views[1].canvas.message
+    window.twins.views[0].show_interval(0, 1000, animate=False)
+    assert window.twins.views[0].visible_interval[1] <= 1100
+    qtbot.waitUntil(lambda: window.steps is not None, timeout=WAIT_MS)
+    first = window.result
+    assert first is not None
+    qtbot.keyClick(window.twins.views[0], Qt.Key.Key_X)
+    qtbot.waitUntil(lambda: window.result is not first, timeout=WAIT_MS)
+    assert window.result is not None
+    assert window.result.files == first.files[::-1]
+    assert (window.result.step.before, window.result.step.after) == (first.step.after, first.step.before)
+    window.close()
+
+
+def test_what_cannot_be_compared_gives_a_banner_and_no_window(
+    make_window: Callable[..., MainWindow], qtbot: QtBot, fixtures: Path, tmp_path: Path
+) -> None:
+    main = make_window()
+    main.document.show(training_run())
+    for paths in ([tmp_path / "absent.json"], [fixtures / "smi" / "amd_smi_monitor.csv"]):
+        main.banner.hide()
+        shown = compare_with(main.document, paths, main)
+        assert shown is not None
+        qtbot.waitUntil(main.banner.isVisible, timeout=WAIT_MS)
+        assert not main.findChildren(ComparisonWindow) or not shown.isVisible()
+
+
+def test_dots_of_times_far_apart_lie_on_an_axis_of_ratios() -> None:
+    near, far = DotAxis(10e6, 12e6, 100), DotAxis(10e6, 1000e6, 100)
+    assert near.x(np.array([11e6])) == pytest.approx([50])
+    assert far.x(np.array([100e6])) == pytest.approx([50])
+    assert all(10e6 <= tick <= 12e6 for tick in near.ticks())
+    assert len(near.ticks()) >= 3
+
+
+def test_places_outside_of_any_lane_are_no_problem(window: ComparisonWindow) -> None:
+    window.twins.highlight(([Evidence(-1, 0, 1, "somewhere")], []))
+    assert window.twins.views[0].state.evidence

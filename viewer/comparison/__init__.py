@@ -1,0 +1,1 @@
+"""Two recordings side by side: timelines on one axis, where the time went, and tables of what changed."""

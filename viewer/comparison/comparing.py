@@ -1,0 +1,42 @@
+"""What is worked out of two recordings before the window shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from parsers.model import Trace
+
+if TYPE_CHECKING:
+    from rules.comparison.compare import Comparison
+    from rules.comparison.kernel_rows import KernelChange
+    from rules.comparison.matched_steps import MatchedSteps
+    from rules.thresholds import Thresholds
+    from viewer.comparison.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a job hands over: the result, and the steps that are shown first."""
+
+    result: Comparison
+    steps: MatchedSteps | None
+    rows: Sequence[KernelChange]
+    tables: Tables
+
+
+def compared(before: Trace, after: Trace, thresholds: Thresholds) -> Compared:
+    """Compare, match a step of the rank that got slowest, and work out what the tables hold."""
+    from rules.comparison.compare import compare
+    from rules.comparison.matched_steps import matched_steps
+    from viewer.comparison.rank_pairs import rank_pairs
+    from viewer.comparison.tables import tables_of
+
+    result = compare(before, after, thresholds)
+    if result.sides is None:
+        return Compared(result, None, result.kernels, tables_of(result, result.kernels))
+    pairs = rank_pairs(*result.sides)
+    steps = [side.typical_of(pairs[0][0]) if pairs else side.typical for side in result.sides]
+    matched = matched_steps(result.sides, (steps[0], steps[1]))
+    return Compared(result, matched, matched.rows.rows, tables_of(result, matched.rows.rows))

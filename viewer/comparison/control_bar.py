@@ -1,0 +1,111 @@
+"""The line above the timelines: where they are aligned, which steps, how wide, and what is linked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QButtonGroup, QComboBox, QHBoxLayout, QSizePolicy, QToolButton, QWidget
+
+from viewer.look.labels import Label, tooltip
+
+SAME_SCALE, SAME_LENGTH = "same scale", "same length"
+
+
+class ControlBar(QWidget):
+    """Emits what somebody chooses; setting something here tells nobody."""
+
+    anchor_chosen = Signal(str)
+    steps_chosen = Signal(int, int)  # place among the steps of either side
+    rank_chosen = Signal(int)  # place among the offered ranks
+    length_chosen = Signal(bool)  # True: same length
+    linked = Signal(bool)
+    all_lanes = Signal(bool)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.anchor, self.rank = QComboBox(), QComboBox()
+        self.steps = QComboBox(), QComboBox()
+        for box, name in (
+            (self.anchor, "Aligned at"),
+            (self.rank, "Rank"),
+            (self.steps[0], "Step before"),
+            (self.steps[1], "Step after"),
+        ):
+            box.setAccessibleName(name)
+            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+            box.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.scale, self.length = _toggle(SAME_SCALE), _toggle(SAME_LENGTH)
+        self.length.setToolTip(tooltip("Draw both steps equally long, which stretches one of them (T)"))
+        self.scale.setToolTip(tooltip("One pixel is as much time on both sides (T)"))
+        group = QButtonGroup(self)
+        for button in (self.scale, self.length):
+            group.addButton(button)
+        self.scale.setChecked(True)
+        self.lanes = _toggle("all lanes")
+        self.lanes.setToolTip(tooltip("Lanes of the CPU and counters, too"))
+        self.link = _toggle("linked")
+        self.link.setChecked(True)
+        self.link.setToolTip(tooltip("Zoom, position and cursor of one go to the other (Shift+L)"))
+        self._rank_label = Label("Rank", "secondary", pixels=12)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(14, 5, 12, 5)
+        layout.setSpacing(6)
+        layout.addWidget(Label("Aligned at", "secondary", pixels=12))
+        layout.addWidget(self.anchor)
+        layout.addSpacing(6)
+        layout.addWidget(self._rank_label)
+        layout.addWidget(self.rank)
+        layout.addWidget(Label("Step", "secondary", pixels=12))
+        layout.addWidget(self.steps[0])
+        layout.addWidget(self.steps[1])
+        layout.addSpacing(6)
+        layout.addWidget(self.scale)
+        layout.addWidget(self.length)
+        layout.addWidget(self.lanes)
+        layout.addStretch(1)
+        layout.addWidget(self.link)
+        self.anchor.activated.connect(lambda _: self.anchor_chosen.emit(self.anchor.currentText()))
+        self.rank.activated.connect(self.rank_chosen)
+        for box in self.steps:
+            box.activated.connect(
+                lambda _: self.steps_chosen.emit(self.steps[0].currentIndex(), self.steps[1].currentIndex())
+            )
+        self.length.toggled.connect(self.length_chosen)
+        self.link.toggled.connect(self.linked)
+        self.lanes.toggled.connect(self.all_lanes)
+        self.offer_ranks(())
+
+    def offer_anchors(self, anchors: Sequence[str], chosen: str) -> None:
+        """What the timelines can be aligned at."""
+        _fill(self.anchor, anchors, chosen)
+
+    def offer_steps(self, side: int, names: Sequence[str], chosen: str) -> None:
+        """The steps of one side."""
+        _fill(self.steps[side], names, chosen)
+        self.steps[side].setEnabled(len(names) > 1)
+
+    def offer_ranks(self, names: Sequence[str]) -> None:
+        """The ranks of both, the worst first; nothing to choose among fewer than two."""
+        _fill(self.rank, names, names[0] if names else "")
+        for widget in (self.rank, self._rank_label):
+            widget.setVisible(len(names) > 1)
+
+    def toggle_length(self) -> None:
+        """From the same scale to the same length, or back."""
+        (self.scale if self.length.isChecked() else self.length).setChecked(True)
+
+
+def _toggle(text: str) -> QToolButton:
+    button = QToolButton()
+    button.setText(text)
+    button.setCheckable(True)
+    return button
+
+
+def _fill(box: QComboBox, names: Sequence[str], chosen: str) -> None:
+    box.blockSignals(True)
+    box.clear()
+    box.addItems(list(names))
+    box.setCurrentIndex(max(list(names).index(chosen), 0) if chosen in names else 0)
+    box.blockSignals(False)

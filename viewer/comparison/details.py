@@ -1,0 +1,135 @@
+"""The tabs below the timelines: steps, kernels and findings side by side, then one table each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QTabWidget, QVBoxLayout, QWidget
+
+from viewer.comparison import tables
+from viewer.comparison.finding_list import FindingList
+from viewer.comparison.step_dots import StepDots
+from viewer.look.labels import ElidedLabel, Label
+from viewer.panels.tables.table_view import TableView
+
+LEAST_NAME = 84  # pixels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rules.comparison.compare import Comparison
+    from rules.comparison.kernel_rows import KernelChange
+
+
+class PairTable(TableView):
+    """A table whose two columns of names share the room that figures leave."""
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share()
+
+    def set_frame(self, frame: pd.DataFrame) -> None:
+        super().set_frame(frame)
+        self._share()
+
+    def _share(self) -> None:
+        header = self.horizontalHeader()
+        keys = [column.key for column in self.rows.columns]
+        names = [keys.index(key) for key in ("short_before", "short_after")]
+        others = sum(
+            header.sectionSize(place)
+            for place in range(len(keys))
+            if place not in names and not header.isSectionHidden(place)
+        )
+        room = max((self.viewport().width() - others) // 2, LEAST_NAME)
+        for place in names:
+            header.resizeSection(place, room)
+
+
+class Details(QTabWidget):
+    """``row_chosen`` gets the place of a row of kernels, ``finding_chosen`` a FindingChange."""
+
+    row_chosen = Signal(int)
+    finding_chosen = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setDocumentMode(True)
+        self.tabBar().setAccessibleName("What changed")
+        self.measures = TableView(tables.MEASURES, "Steps")
+        self.dots = StepDots()
+        self.kernels = PairTable(tables.KERNELS, "Kernels")
+        self.findings = FindingList()
+        self.kernels.chosen.connect(self.row_chosen)
+        self.findings.chosen.connect(self.finding_chosen)
+        self._about_steps = ElidedLabel("", "secondary", pixels=12)
+        self._about_findings = ElidedLabel("", "secondary", pixels=12)
+        self._further: list[QWidget] = []
+        self.addTab(self._side_by_side(), "Side by side")
+
+    def _side_by_side(self) -> QWidget:
+        split = QSplitter(Qt.Orientation.Horizontal)
+        steps = self._titled("Steps", self._about_steps, self.measures, self.dots)
+        said = ElidedLabel("by name, else by operator, shapes and place in the step", "secondary", pixels=12)
+        middle = self._titled("Kernels matched across", said, self.kernels)
+        findings = self._titled("Findings", self._about_findings, self.findings)
+        for place, (widget, width) in enumerate(((steps, 430), (middle, 640), (findings, 310))):
+            split.addWidget(widget)
+            widget.setMinimumWidth(width * 3 // 4)
+            split.setStretchFactor(place, 3 if widget is middle else 1)
+        split.setSizes([430, 640, 310])
+        split.setChildrenCollapsible(False)
+        return split
+
+    @staticmethod
+    def _titled(title: str, about: QWidget, *widgets: QWidget) -> QWidget:
+        box = QWidget()
+        column = QVBoxLayout(box)
+        column.setContentsMargins(0, 6, 0, 0)
+        column.setSpacing(4)
+        line = QHBoxLayout()
+        line.setContentsMargins(12, 0, 10, 0)
+        line.setSpacing(10)
+        line.addWidget(Label(title, pixels=13, weight=QFont.Weight.DemiBold))
+        line.addWidget(about, 1)
+        column.addLayout(line)
+        for widget in widgets:
+            column.addWidget(widget, 1 if widget is widgets[0] else 0)
+        return box
+
+    def show_result(self, result: Comparison, rows: Sequence[KernelChange], prepared: tables.Tables) -> None:
+        """Fill everything anew."""
+        self._fill_measures(result, prepared)
+        self.show_kernels(rows)
+        self.findings.show_findings(result.findings, tables.finding_costs(result), result.cautions)
+        self._about_findings.setText(_counted([each.change.value for each in result.findings]))
+        for widget in self._further:
+            self.removeTab(self.indexOf(widget))
+            widget.deleteLater()
+        self._further = []
+        for title, columns, frame in prepared.further:
+            table = TableView(columns, title)
+            table.set_frame(frame)
+            self.addTab(table, title)
+            self._further.append(table)
+
+    def show_kernels(self, rows: Sequence[KernelChange]) -> None:
+        """The matched kernels of the steps that are shown."""
+        self.kernels.set_frame(tables.kernels(rows))
+
+    def _fill_measures(self, result: Comparison, prepared: tables.Tables) -> None:
+        self.measures.set_frame(prepared.measures)
+        ratio = result.judgement.ratio
+        self.dots.setVisible(ratio is not None)
+        if ratio is not None:
+            self.dots.show_times(ratio.before, ratio.after)
+            self._about_steps.setText("each step a dot, the mean a line; 95 % intervals")
+        else:
+            self._about_steps.setText(result.judgement.reason)
+
+
+def _counted(words: Sequence[str]) -> str:
+    return ", ".join(f"{words.count(each)} {each}" for each in dict.fromkeys(words)) or "none that matters"

@@ -1,0 +1,66 @@
+"""The buttons that take a comparison elsewhere, as a page or as text, and the one that swaps its sides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QWidget
+
+from viewer.kept.storage import write_text
+
+if TYPE_CHECKING:
+    from rules.comparison.compare import Comparison
+
+
+class PageButtons(QWidget):
+    """Grey until there is a result; ``told`` says what became of a page."""
+
+    told = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._result: Comparison | None = None
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 3, 10, 3)
+        row.setSpacing(8)
+        self.export = QPushButton("Export page")
+        self.copy = QPushButton("Copy as text")
+        self.swap = QPushButton("Swap before and after")
+        self.swap.setToolTip("X")
+        self.export.clicked.connect(self._export)
+        self.copy.clicked.connect(self._copy)
+        for button in (self.export, self.copy, self.swap):
+            button.setEnabled(False)
+            row.addWidget(button)
+
+    def show_result(self, result: Comparison) -> None:
+        """What is taken elsewhere from now on."""
+        self._result = result
+        for button in (self.export, self.copy, self.swap):
+            button.setEnabled(True)
+
+    def _copy(self) -> None:
+        from viewer.reports.comparison_report import as_text
+
+        if self._result is not None:
+            QGuiApplication.clipboard().setText(as_text(self._result))
+
+    def _export(self) -> None:
+        name, _ = QFileDialog.getSaveFileName(self, "Export page", "comparison.html", "HTML (*.html)")
+        if name:
+            self.export_to(Path(name))
+
+    def export_to(self, path: Path) -> None:
+        """Write the page; says what the system refuses."""
+        from viewer.reports.html_report import comparison_as_html
+
+        assert self._result is not None
+        try:
+            write_text(path, comparison_as_html(self._result))
+        except OSError as error:
+            self.told.emit(f"{path.name} could not be written: {error.strerror or error}")
+        else:
+            self.told.emit(f"{path.name} was written")

@@ -1,0 +1,126 @@
+"""Every step of both recordings as a dot on one axis, with the mean as a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from parsers.model.units import duration
+from rules.comparison.step_times import StepTimes
+from viewer.look import theme
+
+F64 = npt.NDArray[np.float64]
+
+ROW, AXIS = 25, 18
+LABEL = 64
+DOT = 6.0
+MOST_DOTS = 400
+LOGARITHMIC_FROM = 3.0  # slowest over fastest
+
+
+@dataclass(frozen=True, slots=True)
+class DotAxis:
+    """Times from ``low`` to ``high`` (ns) over ``width`` pixels, by ratios where they differ much."""
+
+    low: float
+    high: float
+    width: float
+
+    def x(self, ns: F64) -> F64:
+        """The pixel of each time."""
+        if self.high / max(self.low, 1.0) >= LOGARITHMIC_FROM:
+            share = np.log(ns / self.low) / np.log(self.high / self.low)
+        else:
+            share = (ns - self.low) / max(self.high - self.low, 1.0)
+        return np.asarray(share * self.width)
+
+    def ticks(self) -> list[float]:
+        """Round times inside it, ns."""
+        span = self.high - self.low
+        if self.high / max(self.low, 1.0) >= LOGARITHMIC_FROM:
+            powers = 10.0 ** np.arange(np.floor(np.log10(self.low)), np.ceil(np.log10(self.high)) + 1)
+            found = np.sort(np.outer(powers, (1, 2, 5)).ravel())
+        else:
+            rough = 10 ** np.floor(np.log10(max(span / 3, 1e-9)))
+            step = rough * next(times for times in (1, 2, 5, 10) if rough * times >= span / 4)
+            found = np.arange(np.ceil(self.low / step), np.floor(self.high / step) + 1) * step
+        return [float(each) for each in found if self.low <= each <= self.high]
+
+
+class StepDots(QWidget):
+    """Two rows of dots."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._times: tuple[StepTimes, StepTimes] | None = None
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(2 * ROW + AXIS)
+        self.setAccessibleName("Step times before and after")
+
+    def sizeHint(self) -> QSize:
+        return QSize(300, 2 * ROW + AXIS)
+
+    def show_times(self, before: StepTimes, after: StepTimes) -> None:
+        """Show the steady steps of two recordings; nothing where one has none."""
+        self._times = (before, after) if len(before.ns) and len(after.ns) else None
+        self.setVisible(self._times is not None)
+        if self._times is not None:
+            self.setAccessibleDescription(
+                f"before {len(before.ns)} steps of {duration(before.mean)} on average, "
+                f"after {len(after.ns)} of {duration(after.mean)}"
+            )
+        self.update()
+
+    def axis(self, width: float) -> DotAxis:
+        """One axis for both."""
+        assert self._times is not None
+        every = np.concatenate([each.ns for each in self._times])
+        low, high = float(every.min()), float(every.max())
+        air = (high / low) ** 0.06 if low else 1.0
+        return DotAxis(low / max(air, 1.01), high * max(air, 1.01), width)
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        if self._times is None:
+            return
+        painter, colors = QPainter(self), theme.current()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        axis = self.axis(self.width() - LABEL - 24)
+        painter.setFont(theme.font(theme.SECONDARY_PX, tabular=True))
+        ticks, free = axis.ticks(), -20.0
+        for tick, x in zip(ticks, axis.x(np.array(ticks)).tolist(), strict=True):
+            painter.setPen(QPen(colors.line, 1))
+            painter.drawLine(QPointF(LABEL + x, 2), QPointF(LABEL + x, 2 * ROW))
+            if x - 24 > free:
+                painter.setPen(colors.text_secondary)
+                where = QRectF(LABEL + x - 30, 2 * ROW + 2, 60, AXIS - 4)
+                painter.drawText(where, Qt.AlignmentFlag.AlignCenter, duration(tick))
+                free = x + 28
+        inks = colors.grey, colors.accent
+        for number, (name, times, ink) in enumerate(zip(("before", "after"), self._times, inks, strict=True)):
+            top = number * ROW
+            painter.setPen(colors.text_secondary)
+            painter.drawText(QRectF(12, top, LABEL - 16, ROW), Qt.AlignmentFlag.AlignVCenter, name)
+            shown = times.ns[:: max(len(times.ns) // MOST_DOTS, 1)]
+            painter.setPen(QPen(colors.window, 0.7))
+            painter.setBrush(ink)
+            for x, level in _stacked(axis.x(shown)):
+                y = top + ROW / 2 + (level % 2 * 2 - 1) * ((level + 1) // 2) * 4
+                painter.drawEllipse(QPointF(LABEL + x, min(max(y, top + 5), top + ROW - 5)), DOT / 2, DOT / 2)
+            mean = LABEL + float(axis.x(np.array([times.mean]))[0])
+            painter.setPen(QPen(colors.text, 2))
+            painter.drawLine(QPointF(mean, top + 5), QPointF(mean, top + ROW - 5))
+
+
+def _stacked(x: F64) -> list[tuple[float, int]]:
+    """Each place with how many dots lie under it already."""
+    order = np.sort(x)
+    cells = np.floor(order / DOT).astype(np.int64)
+    first = np.concatenate(([True], cells[1:] != cells[:-1]))
+    begins = np.flatnonzero(first)
+    level = np.arange(len(order)) - np.repeat(begins, np.diff(np.append(begins, len(order))))
+    return list(zip(order.tolist(), level.tolist(), strict=True))

@@ -1,0 +1,71 @@
+"""The head of a comparison: the verdict with its interval, whether the work is the same, and why."""
+
+from __future__ import annotations
+
+from PySide6.QtGui import QColor, QFont
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from rules.comparison.compare import Comparison
+from rules.comparison.same_work import Answer
+from viewer.comparison.finding_list import Badge
+from viewer.look import theme
+from viewer.look.labels import ElidedLabel, Label
+
+UNITED = "; "
+
+
+class VerdictHead(QWidget):
+    """Two lines at the top of the window."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.sentence = Label(
+            "", pixels=theme.VERDICT_PX + 1, weight=QFont.Weight.DemiBold, wrap=True, selectable=True
+        )
+        self.reason = ElidedLabel("", "secondary", pixels=theme.BODY_PX)
+        self._badge: Badge | None = None
+        self._below = QHBoxLayout()
+        self._below.setSpacing(10)
+        self._below.addWidget(self.reason, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(14, 8, 14, 7)
+        layout.setSpacing(5)
+        layout.addWidget(self.sentence)
+        layout.addLayout(self._below)
+
+    @property
+    def badge(self) -> str:
+        """What the badge says."""
+        return self._badge.text if self._badge is not None else ""
+
+    def wait(self, text: str) -> None:
+        """Say what is being done; there is no verdict yet."""
+        self._say(text, "", "", theme.current().text_secondary)
+
+    def show_result(self, result: Comparison) -> None:
+        """The verdict of a comparison."""
+        colors, work = theme.current(), result.work
+        if work is None:
+            self._say(result.headline or result.verdict, "", "", colors.text_secondary)
+            return
+        color = {Answer.YES: colors.good, Answer.NEARLY: colors.accent, Answer.NO: colors.warning}
+        because = [work.reason, *(each for each in work.differences if each != work.reason)]
+        if result.scaling is not None:
+            because.insert(0, result.scaling.told())
+        self._say(
+            result.headline or result.verdict,
+            f"same work: {work.answer.value}",
+            UNITED.join(because),
+            color[work.answer],
+        )
+
+    def _say(self, sentence: str, badge: str, reason: str, color: QColor) -> None:
+        self.sentence.setText(sentence)
+        self.reason.setText(reason)
+        if self._badge is not None:
+            self._below.removeWidget(self._badge)
+            self._badge.deleteLater()
+            self._badge = None
+        if badge:
+            self._badge = Badge(badge, color)
+            self._below.insertWidget(0, self._badge)
