@@ -11,9 +11,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
+from viewer.panels.charts.budget_bar import PartButton
 from viewer.panels.findings.finding_card import FindingCard
 from viewer.panels.tables.table_view import TableView
-from viewer.window.budget_bar import PartButton
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab

@@ -360,7 +360,7 @@ def test_the_totals_of_an_area_are_copied_as_text_and_as_csv(window: MainWindow,
     timeline.show_interval(0, 20 * MS, animate=False)
     drag(timeline.canvas, at(timeline, 0.1), at(timeline, 3))
     wait_until_ready(qtbot, window)
-    table = window.panels.tabs.currentWidget().area_table
+    table = window.panels.tabs.currentWidget().area.table
     table.setFocus()
     QTest.keyClick(table, Qt.Key.Key_A, CONTROL)
     QTest.keyClick(table, Qt.Key.Key_C, CONTROL)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -43,11 +44,18 @@ def test_an_area_shows_its_totals(window: MainWindow, qtbot: QtBot) -> None:
     window.document.select_area(Area(400 * US, 2400 * US))
     wait_until_ready(qtbot, window)
     panel = window.panels.tabs.currentWidget()
-    assert "2.00 ms selected" in panel._area_text.text()
-    assert set(panel.area_table.rows.frame["group"]) >= {"softmax_warp", "ampere_sgemm_128x64"}
-    panel.grouping.setCurrentText("by lane")
+    assert "2.00 ms selected" in panel.area.text.text()
+    assert set(panel.area.table.rows.frame["group"]) >= {"softmax_warp", "ampere_sgemm_128x64"}
+    (gpu,) = panel.area.devices
+    assert sum(ns for _, _, ns in gpu.parts) == 2 * MS
+    assert panel.area.busy.text() == "GPU 0 busy 100 %"
+    panel.area.copy.click()
+    copied = QGuiApplication.clipboard().text()
+    assert gpu.text in copied
+    assert "softmax_warp\t" in copied
+    panel.area.grouping.setCurrentText("by lane")
     wait_until_ready(qtbot, window)
-    assert "GPU 0 stream 7" in set(panel.area_table.rows.frame["group"])
+    assert "GPU 0 stream 7" in set(panel.area.table.rows.frame["group"])
 
 
 def test_a_gap_shows_its_culprit(window: MainWindow) -> None:
@@ -296,6 +304,11 @@ def test_a_click_in_the_flame_graph_widens_a_call_and_backspace_goes_back(
     )
     assert window.document.trace is not None
     assert window.document.trace.name(window.document.selected_event) == "tokenize"
+    stream = next(index for index, lane in enumerate(window.document.trace.lanes) if lane.is_gpu)
+    window.document.select_area(Area(0, 20 * MS, (stream,)))
+    show_tab(window, qtbot, "Flame")
+    wait_until_ready(qtbot, window)
+    assert "on the selected lanes" in panel._text.text()
 
 
 def test_the_arguments_of_an_event_are_read_from_the_file(empty_window: MainWindow, qtbot: QtBot) -> None:

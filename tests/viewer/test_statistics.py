@@ -12,7 +12,7 @@ from parsers.model.builder import TraceBuilder
 from parsers.runs.merge import merge
 from rules.analysis.analysis import Analysis
 from tests.rules.builder import TinyTrace, steps
-from viewer.statistics.area import area_table, events_in, instances
+from viewer.statistics.area import area_table, devices_in, events_in, instances
 from viewer.statistics.call_tree import call_tree
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap, stack_at
 from viewer.statistics.grouping import clipped, grouped
@@ -225,6 +225,41 @@ def test_an_area_clips_durations_and_keeps_to_its_lanes(trace: Trace) -> None:
     assert by_lane.loc["GPU 0 stream 7", "total"] == t1 - t0
     by_family = area_table(trace, Analysis(trace), everything, t0, t1, "family")
     assert by_family["total"].sum() == t1 - t0
+
+
+def test_nested_time_of_an_area_is_never_added_twice() -> None:
+    builder = TraceBuilder()
+    main = {"process": 1, "thread": 1}
+    operators = builder.lane(Lane(LaneKind.CPU_THREAD, "Main thread", **main))
+    regions = builder.lane(Lane(LaneKind.REGION, "Main thread regions", **main))
+    stream = builder.lane(Lane(LaneKind.GPU_STREAM, "stream 7", device=builder.device(Device(0)), stream=7))
+
+    def add(name: str, lane: int, kind: EventKind, *spans: tuple[int, int]) -> None:
+        start, end = (np.array(side) * US for side in zip(*spans, strict=True))
+        builder.add(start, end, builder.string(name), lane, kind)
+
+    add("aten::linear", operators, EventKind.CPU_OP, (0, 100))
+    add("aten::mm", operators, EventKind.CPU_OP, (10, 40), (50, 90))
+    add("aten::mm", operators, EventKind.CPU_OP, (55, 60))  # inside one of its own name
+    add("forward", regions, EventKind.REGION, (0, 100))
+    add("gemm", stream, EventKind.KERNEL, (20, 80))
+    add("copy", stream, EventKind.KERNEL, (30, 40))  # at the same time on the same stream
+    trace = builder.build()
+    analysis = Analysis(trace)
+    t0, t1 = 20 * US, 80 * US
+    table = area_table(trace, analysis, events_in(trace, t0, t1), t0, t1).set_index("group")
+    assert table["own"].to_dict() == {
+        "forward": 60 * US, "gemm": 60 * US, "copy": 10 * US, "aten::mm": 50 * US, "aten::linear": 10 * US
+    }  # fmt: skip
+    assert table.loc["aten::mm", "total"] == 50 * US
+    assert table.loc["aten::linear", "total"] == 60 * US
+    assert table.groupby("where")["share"].sum().tolist() == pytest.approx([1, 1, 1])
+    by_lane = area_table(trace, analysis, events_in(trace, t0, t1), t0, t1, "lane").set_index("group")
+    assert by_lane.loc["Main thread", "own"] == t1 - t0
+    (gpu,) = devices_in(analysis, t0, t1)
+    assert (gpu.busy_ns, gpu.window_ns) == (60 * US, 60 * US)
+    assert sum(ns for _, _, ns in gpu.parts) == t1 - t0
+    assert devices_in(analysis, 0, t1, [operators])[0].busy_ns == 60 * US
 
 
 def test_an_empty_area_gives_an_empty_table(trace: Trace) -> None:

@@ -60,7 +60,7 @@ def call_tree(trace: Trace, lanes: Sequence[int], t0: int, t1: int) -> CallTree:
         found = np.concatenate([np.arange(part.start, part.stop, dtype=np.int64) for part in windows])
         if not len(found):
             break
-        parent = _parents(trace, found, above_event, above_node)
+        parent = enclosing(trace, found, above_event, above_node)
         names = len(trace.strings)
         distinct, node = np.unique((parent - ROOT) * names + events.name[found], return_inverse=True)
         time = clipped(events.start[found], events.end[found], t0, t1)
@@ -75,8 +75,11 @@ def call_tree(trace: Trace, lanes: Sequence[int], t0: int, t1: int) -> CallTree:
     return _placed(levels)
 
 
-def _parents(trace: Trace, found: I64, above_event: I64, above_node: I64) -> I64:
-    """The node of the call around each event; ROOT where there is none."""
+def enclosing(trace: Trace, found: I64, above_event: I64, above_node: I64) -> I64:
+    """What ``above_node`` says of the event around each of ``found``, out of ``above_event``; ROOT where there is none.
+
+    Events of ``above_event`` that share a lane lie on one depth.
+    """
     if not len(above_event):
         return np.full(len(found), ROOT, np.int64)
     events = trace.events

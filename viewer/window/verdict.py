@@ -23,7 +23,7 @@ from rules.wording.verdict import (
 from viewer.document import Document, Stage
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label
-from viewer.window.budget_bar import BudgetBar, Part
+from viewer.panels.charts.budget_bar import BudgetBar, Part
 
 MOST_ROWS_SHOWN = 4
 

@@ -19,7 +19,7 @@ from viewer.timeline.kinds.base import nested_styles
 
 @tab
 class FlamePanel(Panel):
-    """Follows the selected area, else the selected step; every CPU thread counts."""
+    """Follows the selected area and its lanes, else the selected step; every CPU thread counts."""
 
     title: ClassVar[str] = "Flame"
     order: ClassVar[int] = 40
@@ -56,8 +56,7 @@ class FlamePanel(Panel):
             [] if trace is None else [index for index, lane in enumerate(trace.lanes) if lane.kind is kind]
         )
         area = self.document.area
-        chosen = [lane for lane in lanes if area is None or not area.lanes or lane in area.lanes]
-        return chosen or lanes
+        return [lane for lane in lanes if area is None or not area.lanes or lane in area.lanes]
 
     def _choices(self) -> dict[str, list[int]]:
         """The lanes with calls inside calls, by how they are spoken of."""
@@ -65,7 +64,9 @@ class FlamePanel(Panel):
         return {name: lanes for name, lanes in found.items() if lanes}
 
     def has_data(self) -> bool:
-        return bool(self._choices())
+        trace = self.document.trace
+        nested = {style.kind for style, _ in nested_styles()}
+        return trace is not None and any(lane.kind in nested for lane in trace.lanes)
 
     def refresh(self) -> None:
         trace, area = self.document.trace, self.document.area
@@ -88,7 +89,11 @@ class FlamePanel(Panel):
     def _say(self, node: int) -> None:
         tree = self.view.tree
         if tree is None or not len(tree):
-            self._text.setText("Nothing ran here.")
+            area = self.document.area
+            on_lanes = area is not None and bool(area.lanes) and not self._choices()
+            self._text.setText(
+                "No calls lie inside one another on the selected lanes." if on_lanes else "Nothing ran here."
+            )
         elif node == ROOT:
             self._text.setText(
                 f"{duration(tree.whole)} in all. Click a call to widen it, Ctrl-click to see its longest."

@@ -9,7 +9,6 @@ import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import (
-    QComboBox,
     QHBoxLayout,
     QPushButton,
     QSplitter,
@@ -26,8 +25,9 @@ from viewer.document import Area, Document
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.histogram import Histogram
 from viewer.panels.panel import Panel, tab
+from viewer.panels.selected_area import SelectedArea
 from viewer.panels.tables.facts import FactList
-from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_model import Column
 from viewer.panels.tables.table_view import TableView
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap
 from viewer.statistics.event_search import Walk
@@ -36,22 +36,12 @@ from viewer.timeline.geometry.naming import plain_name, python_name
 if TYPE_CHECKING:
     import pandas as pd
 
-    from viewer.statistics.area import By
+    from viewer.statistics.area import DeviceArea
 
 ARGUMENT_COLUMNS = (
     Column("name", "Argument", width=140),
     Column("value", "Value", stretch=True, whole="whole"),
 )
-AREA_COLUMNS = (
-    Column("group", "Name"),
-    Column("count", "Count", Show.COUNT),
-    Column("total", "Total", Show.TIME, "Only the part inside the selected area counts"),
-    Column("mean", "Mean", Show.TIME),
-    Column("least", "Shortest", Show.TIME, minor=True),
-    Column("most", "Longest", Show.TIME),
-    Column("share", "Share", Show.SHARE, "Of the time of all events in the area, on all its lanes together"),
-)
-GROUPINGS: dict[str, By] = {"by name": "name", "by family": "family", "by lane": "lane"}
 LONGEST_VALUE = 4000
 NARROW = 760  # pixels: less has no room for facts, arguments and histogram side by side
 
@@ -117,25 +107,10 @@ class SelectionPanel(Panel):
         return self._single
 
     def _build_area(self) -> QWidget:
-        self.area_table = TableView(AREA_COLUMNS, "Selected area")
-        self.area_table.chosen.connect(self._select_row)
-        self._area_text = Label("", "secondary")
-        self.grouping = QComboBox()
-        self.grouping.addItems(list(GROUPINGS))
-        self.grouping.setAccessibleName("Group")
-        self.grouping.currentIndexChanged.connect(lambda _: self._fill_area())
-        top = QHBoxLayout()
-        top.setContentsMargins(14, 6, 10, 4)
-        top.addWidget(self._area_text, 1)
-        top.addWidget(self.grouping)
-        page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(top)
-        column.addWidget(self.area_table, 1)
-        self.tables = (self.area_table, self.arguments)
-        return page
+        self.area = SelectedArea(self.document)
+        self.area.wanted.connect(self._fill_area)
+        self.tables = (self.area.table, self.arguments)
+        return self.area
 
     def _profile(self) -> None:
         from viewer.capture.next_recording import kernel_recording
@@ -261,7 +236,7 @@ class SelectionPanel(Panel):
             if self._stack.currentIndex() == 2:
                 self._stack.setCurrentIndex(1 if self.document.selected_event >= 0 else 0)
             return
-        self._area_text.setText(f"{duration(area.end - area.start)} selected")
+        self.area.begin(area)
         self._stack.setCurrentIndex(2)
         self._fill_area()
 
@@ -269,26 +244,17 @@ class SelectionPanel(Panel):
         trace, analysis, area = self.document.trace, self.document.analysis, self._area
         if trace is None or area is None:
             return
-        by = GROUPINGS[self.grouping.currentText()]
+        by = self.area.by
 
-        def work() -> tuple[Area, int, pd.DataFrame]:
-            from viewer.statistics.area import area_table, events_in
+        def work() -> tuple[Area, int, tuple[DeviceArea, ...], pd.DataFrame]:
+            from viewer.statistics.area import area_table, devices_in, events_in
 
             events = events_in(trace, area.start, area.end, area.lanes)
-            return area, len(events), area_table(trace, analysis, events, area.start, area.end, by)
+            devices = devices_in(analysis, area.start, area.end, area.lanes) if analysis is not None else ()
+            frame = area_table(trace, analysis, events, area.start, area.end, by)
+            return area, len(events), devices, frame
 
-        self.compute(work, self._show_area_table)
-
-    def _show_area_table(self, result: tuple[Area, int, pd.DataFrame]) -> None:
-        area, count, frame = result
-        lanes = f" on {len(area.lanes)} lane{'s' * (len(area.lanes) != 1)}" if area.lanes else ""
-        self._area_text.setText(f"{duration(area.end - area.start)} selected{lanes}, {count:,} events")
-        self.area_table.set_frame(frame)
-
-    def _select_row(self, row: int) -> None:
-        frame = self.area_table.rows.frame
-        if frame is not None:
-            self.document.event_shown.emit(int(frame["event"].iloc[row]))
+        self.compute(work, lambda found: self.area.show_contents(*found))
 
 
 def _as_text(value: Any) -> str:

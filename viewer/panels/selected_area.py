@@ -1,0 +1,125 @@
+"""The selected area: what each GPU did in it, and a table of exactly its time and lanes, to copy or to fly from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from parsers.model.units import duration, percent
+from viewer.document import Area, Document
+from viewer.look.labels import Label
+from viewer.panels.charts.budget_bar import BudgetBar, Part
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
+from viewer.statistics.budget_intervals import places_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from viewer.statistics.area import By, DeviceArea
+
+COLUMNS = (
+    Column("group", "Name"),
+    Column("where", "On", width=120, minor=True),
+    Column("count", "Count", Show.COUNT),
+    Column("own", "Own time", Show.TIME, "Inside the area, without what is nested inside it: this adds up"),
+    Column("total", "Total", Show.TIME, "Inside the area, with what is nested inside it"),
+    Column("mean", "Mean", Show.TIME, minor=True),
+    Column("least", "Shortest", Show.TIME, minor=True),
+    Column("most", "Longest", Show.TIME),
+    Column("share", "Share", Show.SHARE, "Of the own time of everything on lanes of this sort in the area"),
+)
+GROUPINGS: dict[str, By] = {"by name": "name", "by family": "family", "by lane": "lane"}
+MOST_BARS = 4  # GPUs of which a bar is shown; of more the table by lane tells
+
+
+class SelectedArea(QWidget):
+    """Follows what it is told to show; ``wanted`` asks for the work, which others do off the GUI thread."""
+
+    wanted = Signal()  # another grouping
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.document = document
+        self.area: Area | None = None
+        self.devices: tuple[DeviceArea, ...] = ()
+        self.table = TableView(COLUMNS, "Selected area")
+        self.table.chosen.connect(self._select_row)
+        self.text = Label("", "secondary")
+        self.busy = Label("", "secondary")
+        self.grouping = QComboBox()
+        self.grouping.addItems(list(GROUPINGS))
+        self.grouping.setAccessibleName("Group")
+        self.grouping.currentIndexChanged.connect(lambda _: self.wanted.emit())
+        self.copy = QPushButton("Copy")
+        self.copy.setToolTip("Puts what each GPU did and the table on the clipboard, as text")
+        self.copy.clicked.connect(self.copy_all)
+        top = QHBoxLayout()
+        top.setContentsMargins(14, 6, 10, 4)
+        top.setSpacing(8)
+        top.addWidget(self.text)
+        top.addWidget(self.busy, 1)
+        top.addWidget(self.copy)
+        top.addWidget(self.grouping)
+        self._bars = QVBoxLayout()
+        self._bars.setContentsMargins(14, 0, 10, 4)
+        self._bars.setSpacing(2)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(top)
+        column.addLayout(self._bars)
+        column.addWidget(self.table, 1)
+
+    @property
+    def by(self) -> By:
+        """What the table is grouped by."""
+        return GROUPINGS[self.grouping.currentText()]
+
+    def begin(self, area: Area) -> None:
+        """An area whose contents are not known yet."""
+        self.area = area
+        self.text.setText(f"{duration(area.end - area.start)} selected")
+        self.busy.setText("")
+
+    def show_contents(
+        self, area: Area, count: int, devices: tuple[DeviceArea, ...], frame: pd.DataFrame
+    ) -> None:
+        """What lies in it."""
+        lanes = f" on {len(area.lanes)} lane{'s' * (len(area.lanes) != 1)}" if area.lanes else ""
+        self.text.setText(f"{duration(area.end - area.start)} selected{lanes}, {count:,} events")
+        self.busy.setText("   ".join(_busy(each) for each in devices[:MOST_BARS]))
+        self.devices = devices
+        while (item := self._bars.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.deleteLater()
+        for each in devices[:MOST_BARS]:
+            parts = [Part(key, label, ns) for key, label, ns in each.parts]
+            bar = BudgetBar(each.device, parts, each.window_ns, thin=True)
+            bar.setAccessibleName(each.text)
+            bar.chosen.connect(self._show_places)
+            self._bars.addWidget(bar)
+        self.table.set_frame(frame)
+
+    def copy_all(self) -> None:
+        """Put everything about the area on the clipboard."""
+        rows = list(range(self.table.rows.rowCount()))
+        lines = [self.text.text(), *(each.text for each in self.devices), "", self.table.rows.as_text(rows)]
+        QGuiApplication.clipboard().setText("\n".join(lines))
+
+    def _show_places(self, device: int, key: str, label: str) -> None:
+        trace, analysis, area = self.document.trace, self.document.analysis, self.area
+        if trace is not None and analysis is not None and area is not None:
+            self.document.show_evidence(places_of(trace, analysis, device, key, label, area.start, area.end))
+
+    def _select_row(self, row: int) -> None:
+        frame = self.table.rows.frame
+        if frame is not None:
+            self.document.event_shown.emit(int(frame["event"].iloc[row]))
+
+
+def _busy(each: DeviceArea) -> str:
+    return f"{each.name} busy {percent(each.busy_ns / max(each.window_ns, 1))}"
