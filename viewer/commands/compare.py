@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from viewer.terminal.console import complain, print_json, recording, terminal_progress, write
+from viewer.terminal.console import complain, print_json, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE, GATE_FAILED, GATE_INCONCLUSIVE
 from viewer.terminal.option_values import add_gates, add_store, add_thresholds, items, limit, thresholds_of
+from viewer.terminal.report_options import add_reports, files_asked_for, write_reports
 
 if TYPE_CHECKING:
     from parsers.model import Progress, Trace
@@ -44,7 +45,7 @@ def declare(commands: Any) -> None:
         )
     parser.add_argument("--series", nargs="+", default=[], metavar="RUN", help="several runs in their order")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone")
+    add_reports(parser)
     parser.add_argument(
         "--fail-on-regression",
         type=limit,
@@ -179,10 +180,12 @@ def _report(options: argparse.Namespace, result: Comparison, answers: Sequence[A
     from viewer.reports.comparison_report import as_json, as_text
     from viewer.reports.gate_report import gate_json
 
-    if options.html:
-        from viewer.reports.html_report import comparison_as_html
+    if files_asked_for(options):
+        from viewer.reports.junit_report import comparison_junit
+        from viewer.reports.report_files import comparison_files
 
-        write(options.html, comparison_as_html(result))
+        junit = comparison_junit(result.verdict, answers).encode("utf-8", "replace")
+        write_reports(options, {**comparison_files(result, answers), "junit": lambda: junit})
     if options.json:
         print_json({**as_json(result), **gate_json(answers)})
     else:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsers.model import TraceError
-from viewer.terminal.console import complain, print_json, recording, terminal_progress, write
+from viewer.terminal.console import complain, print_json, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE, GATE_FAILED, GATE_INCONCLUSIVE
 from viewer.terminal.option_values import add_gates, add_thresholds, count, price, thresholds_of
+from viewer.terminal.report_options import add_reports, files_asked_for, write_reports
 
 if TYPE_CHECKING:
     from parsers.model import Progress
-    from rules import Diagnosis
+    from rules import Diagnosis, Severity
     from rules.analysis.analysis import Analysis
     from viewer.loading.ranks.opening import FilesOfRun
 
@@ -30,7 +31,7 @@ def declare(commands: Any) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All but the paths."""
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone")
+    add_reports(parser)
     parser.add_argument(
         "--tables", action="store_true", help="show every table, not only the rows that matter"
     )
@@ -82,10 +83,10 @@ def run(options: argparse.Namespace) -> int:
     analysis = Analysis(trace, thresholds_of(options))
     diagnosis = diagnosis_of(analysis, progress.part(0.7, 1.0))
     progress.step(1.0, "")
-    if options.html:
-        from viewer.reports.html_report import as_html
-
-        write(options.html, as_html(trace, diagnosis, analysis, all_tables=options.tables))
+    level = _level(options)
+    undecided = _undecided(analysis, diagnosis)
+    if files_asked_for(options):
+        _write_files(options, analysis, diagnosis, level, undecided)
     if options.json:
         from viewer.reports.json_report import as_json
 
@@ -97,13 +98,48 @@ def run(options: argparse.Namespace) -> int:
         text = as_text(trace, diagnosis, analysis, options.cost_per_hour, all_tables=options.tables)
         sys.stdout.write(text)
     sys.stdout.flush()
-    level = _level(options)
-    return _gate(diagnosis, level, _why_unjudged(analysis, diagnosis)) if level else DONE
+    return _gate(diagnosis, level, undecided) if level is not None else DONE
 
 
-def _level(options: argparse.Namespace) -> str:
-    stated: str = options.fail_on or ""
-    return stated or (options.gates.fail_on.value if options.gates and options.gates.fail_on else "")
+def _level(options: argparse.Namespace) -> Severity | None:
+    """Of the option, or of the file of gates."""
+    from rules import Severity
+
+    if options.fail_on:
+        return Severity(options.fail_on)
+    kept: Severity | None = options.gates.fail_on if options.gates else None
+    return kept
+
+
+def _write_files(
+    options: argparse.Namespace,
+    analysis: Analysis,
+    diagnosis: Diagnosis,
+    level: Severity | None,
+    undecided: str,
+) -> None:
+    from rules import Severity
+    from rules.wording.verdict import verdict
+    from viewer.reports.junit_report import diagnosis_junit
+    from viewer.reports.report_files import diagnosis_files
+
+    def junit() -> bytes:
+        text = diagnosis_junit(verdict(analysis, diagnosis), diagnosis, level or Severity.HIGH, undecided)
+        return text.encode("utf-8", "replace")
+
+    makers = diagnosis_files(analysis.trace, diagnosis, analysis, all_tables=options.tables)
+    write_reports(options, {**makers, "junit": junit})
+
+
+def _undecided(analysis: Analysis, diagnosis: Diagnosis) -> str:
+    """Why the absence of findings says nothing; empty where it does."""
+    from rules.wording.verdict import shows_no_run
+
+    if not (len(analysis.trace.gpu_operations) or analysis.trace.kernels):
+        return "no GPU work was recorded"
+    if shows_no_run(analysis, diagnosis):
+        return "what was recorded is no run"
+    return _crashed(diagnosis)
 
 
 def _diagnose_many(files: FilesOfRun, options: argparse.Namespace, progress: Progress) -> int:
@@ -112,11 +148,11 @@ def _diagnose_many(files: FilesOfRun, options: argparse.Namespace, progress: Pro
     from viewer.loading.ranks.opening import Workers, open_many
     from viewer.reports.many_ranks_report import as_json, as_text
 
-    if options.html:
+    if asked := files_asked_for(options):
         raise TraceError(
-            options.html,
-            "There is no page for a run of so many ranks.",
-            "Leave --html out, or name a few of its ranks.",
+            asked[0],
+            "There is no report of this kind for a run of so many ranks.",
+            "Use --json, or name a few of its ranks.",
         )
     workers = Workers(options.workers, options.scheduler)
     run = open_many(files, progress.part(0.05, 0.9), thresholds_of(options), workers)
@@ -128,7 +164,7 @@ def _diagnose_many(files: FilesOfRun, options: argparse.Namespace, progress: Pro
         sys.stdout.write(as_text(facts, diagnosis))
     sys.stdout.flush()
     level = _level(options)
-    return _gate(diagnosis, level, "") if level else DONE
+    return _gate(diagnosis, level, _crashed(diagnosis)) if level is not None else DONE
 
 
 def _many_ranks(options: argparse.Namespace, progress: Progress) -> FilesOfRun | None:
@@ -144,31 +180,22 @@ def _many_ranks(options: argparse.Namespace, progress: Progress) -> FilesOfRun |
     return files_of_many([Path(name) for name in options.paths], progress.part(0.0, 0.05), always=asked)
 
 
-def _gate(diagnosis: Diagnosis, level: str, unjudged: str) -> int:
-    """Fails on a finding of the level or above; what cannot be judged, for a reason, does not pass."""
+def _crashed(diagnosis: Diagnosis) -> str:
+    return f"these checks failed: {', '.join(sorted(diagnosis.crashed))}" if diagnosis.crashed else ""
+
+
+def _gate(diagnosis: Diagnosis, level: Severity, undecided: str) -> int:
+    """Fails on a finding of the level or above; what cannot be judged does not pass."""
     from rules import Severity
 
-    levels = [each.value for each in Severity]
+    levels = list(Severity)
     loud = levels[: levels.index(level) + 1]
-    found = [finding for finding in diagnosis.findings if finding.severity.value in loud]
+    found = [finding for finding in diagnosis.findings if finding.severity in loud]
     if found:
-        complain(f"The gate failed: {found[0].title} [{found[0].severity}]{_and_more(len(found) - 1)}.")
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        complain(f"The gate failed: {found[0].title} [{found[0].severity}]{more}.")
         return GATE_FAILED
-    if not unjudged and diagnosis.crashed:
-        unjudged = f"these checks failed: {', '.join(sorted(diagnosis.crashed))}"
-    if not unjudged:
-        return DONE
-    complain(f"The gate cannot decide: {unjudged}.")
-    return GATE_INCONCLUSIVE
-
-
-def _why_unjudged(analysis: Analysis, diagnosis: Diagnosis) -> str:
-    from rules.wording.verdict import shows_no_run
-
-    if not (len(analysis.trace.gpu_operations) or analysis.trace.kernels):
-        return "no GPU work was recorded"
-    return "what was recorded is no run" if shows_no_run(analysis, diagnosis) else ""
-
-
-def _and_more(count: int) -> str:
-    return f", and {count} more" if count else ""
+    if undecided:
+        complain(f"The gate cannot decide: {undecided}.")
+        return GATE_INCONCLUSIVE
+    return DONE

@@ -46,7 +46,8 @@ def change(measure: Measure, result: Comparison) -> str:
 
 def signed_duration(ns: float) -> str:
     """ "+5.63 ms", "-412 us", "0 ns"."""
-    return ("+" if ns > 0 else "-" if ns < 0 else "") + duration(abs(ns))
+    whole = round(ns)
+    return ("+" if whole > 0 else "-" if whole < 0 else "") + duration(abs(whole))
 
 
 def signed(text: str) -> str:

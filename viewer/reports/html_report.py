@@ -1,17 +1,10 @@
-"""The diagnosis, and the comparison of two recordings, as self-contained pages; every text is escaped; no Qt.
-
-The pages need no network and run no script. Their templates lie in ``resources/reports``.
-"""
+"""The diagnosis, the comparison of two recordings, and a trend as pages; every text is escaped; no Qt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-import resources
 from parsers.model import Trace
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration, three_digits
@@ -20,13 +13,12 @@ from rules.analysis.analysis import Analysis
 from rules.comparison.compare import Comparison
 from rules.comparison.kernel_rows import KernelChange
 from rules.fixes.plan import Promise, plan_of
+from rules.gates.judging import Answer
 from rules.wording.promises import about_replay, first_step, gain, worded
-from rules.wording.verdict import budget_parts, gpus_that_ran, share_of, shows_no_run, verdict
+from rules.wording.verdict import gpus_that_ran, shows_no_run, verdict
 from rules.wording.words import Reader, told
-from viewer.look import palette
 from viewer.reports.comparison_report import (
     SIGNS,
-    bridge_rows,
     change,
     each_step,
     finding_sides,
@@ -35,40 +27,36 @@ from viewer.reports.comparison_report import (
     same_work_lines,
     sides,
 )
-from viewer.reports.plain_text import safe
+from viewer.reports.pages import Page
+from viewer.reports.pictures.charts import bridge_chart, budget_chart, steps_chart, trend_chart
+from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
+from viewer.reports.series_report import SIGNS as SIGNS_OF_OUTCOMES
+from viewer.reports.series_report import Point, against, bounds
 from viewer.reports.tables_report import FEW, MOST_PRINTED, every_table, rows_that_matter, tables_html
 from viewer.timeline.geometry.naming import place_name
 
 MOST_PLACES = 5
 
 
-@cache
-def _templates() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(resources.path("reports")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _page(template: str, title: str, **values: object) -> str:
-    colors = {"grey": palette.GREY, "severities": palette.SEVERITIES}
-    return safe(_templates().get_template(template).render(title=title, **colors, **values)) + "\n"
-
-
 def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis, *, all_tables: bool = False) -> str:
     """The whole diagnosis as a page."""
+    return diagnosis_page(trace, diagnosis, analysis, Page(), all_tables=all_tables).text
+
+
+def diagnosis_page(
+    trace: Trace, diagnosis: Diagnosis, analysis: Analysis, page: Page, *, all_tables: bool = False
+) -> Page:
+    """The whole diagnosis: pictures, budgets, fixes, findings, tables."""
     plan, reader = plan_of(analysis), Reader.of(trace)
     is_run = not shows_no_run(analysis, diagnosis)
-    return _page(
+    shown = gpus_that_ran(trace) if is_run else []
+    return page.fill(
         "diagnosis.html",
         verdict(analysis, diagnosis),
         files=", ".join(f"{each.path} ({each.producer})" for each in trace.inputs),
-        budgets=[
-            budget for index in gpus_that_ran(trace) if is_run and (budget := _budget(trace, analysis, index))
-        ],
+        timeline=timeline_picture(analysis, ink=page.ink) if shown else "",
+        stretch=shown_stretch(analysis)[2] if shown else "",
+        budgets=[budget for index in shown if (budget := _budget(trace, analysis, index, page))],
         first_step=first_step(plan, diagnosis),
         fixes=[_fix(promise, reader) for promise in plan.promises if is_run],
         about_fixes=about_replay(plan) if is_run else "",
@@ -81,24 +69,14 @@ def as_html(trace: Trace, diagnosis: Diagnosis, analysis: Analysis, *, all_table
     )
 
 
-def _budget(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
+def _budget(trace: Trace, analysis: Analysis, index: int, page: Page) -> dict[str, Any]:
     budget = analysis.budget(index, *analysis.window)
     if not budget.window_ns:
         return {}
-    device = trace.devices[index]
     return {
-        "name": f"{device_name(trace, index)} {device.name}",
+        "name": f"{device_name(trace, index)} {trace.devices[index].name}",
         "length": duration(budget.window_ns),
-        "parts": [
-            {
-                "percent": 100 * ns / budget.window_ns,
-                "color": palette.part(key),
-                "label": label,
-                "length": duration(ns),
-                "share": share_of(ns, budget.window_ns),
-            }
-            for key, label, ns in budget_parts(budget, analysis.idle)
-        ],
+        "chart": budget_chart(budget, analysis.idle, page.ink),
     }
 
 
@@ -127,8 +105,13 @@ def _card(finding: Finding, gives: str) -> dict[str, Any]:
     }
 
 
-def comparison_as_html(result: Comparison) -> str:
-    """A comparison as a page."""
+def comparison_as_html(result: Comparison, answers: Sequence[Answer] = ()) -> str:
+    """A comparison as a page, with what a gate answered."""
+    return comparison_page(result, answers, Page()).text
+
+
+def comparison_page(result: Comparison, answers: Sequence[Answer], page: Page) -> Page:
+    """A comparison: the gate, both timelines, steps, where the time went, and tables."""
     findings = [
         (each.finding.title_beside_its_cost, each.change.value, *finding_sides(each, result))
         for each in result.findings
@@ -136,24 +119,27 @@ def comparison_as_html(result: Comparison) -> str:
     measures = [
         (each.name, *sides(each, result), change(each, result)) for each in (result.step, *result.measures)
     ]
-    bridges = [
-        (f"Where the time went, by {bridge.title}{each_step(result)}", ("", "time"), bridge_rows(bridge))
-        for bridge in result.bridges
-    ]
     families = _kernels(result.families, [each.name for each in result.families])
     kernels = _kernels(result.kernels, kernel_titles(result.kernels))
     tables = (
         ("Time", ("", "before", "after", "change"), measures),
         ("Findings, and what each costs at most", ("", "now", "before", "after"), findings),
-        *bridges,
         (f"Families of kernels that changed{each_step(result)}", *families),
         (f"Kernels that changed most{each_step(result)}: {SIGNS}", *kernels),
     )
-    return _page(
+    ratio = result.judgement.ratio
+    return page.fill(
         "comparison.html",
         result.verdict,
         before=result.before,
         after=result.after,
+        answers=answers,
+        timelines=_timelines(result, page),
+        steps=steps_chart(ratio.before.ns, ratio.after.ns, page.ink) if ratio is not None else "",
+        bridges=[
+            (f"Where the time went, by {bridge.title}{each_step(result)}", bridge_chart(bridge, page.ink))
+            for bridge in result.bridges
+        ],
         cautions=[*(line.strip() for line in same_work_lines(result)), *result.cautions],
         tables=[{"heading": heading, "columns": columns, "rows": rows} for heading, columns, rows in tables],
         profiles=[
@@ -166,6 +152,42 @@ def comparison_as_html(result: Comparison) -> str:
             }
             for profile in result.profiles
         ],
+    )
+
+
+def _timelines(result: Comparison, page: Page) -> list[tuple[str, str]]:
+    """A step of each side, drawn to one scale; none of kernel reports, or of kept figures."""
+    if result.sides is None:
+        return []
+    stretches = [shown_stretch(side.analysis) for side in result.sides]
+    scale = max(t1 - t0 for t0, t1, _ in stretches)
+    return [
+        (f"{name}: {words}", timeline_picture(side.analysis, (t0, t1), scale, page.ink))
+        for name, side, (t0, t1, words) in zip(("Before", "After"), result.sides, stretches, strict=True)
+    ]
+
+
+def trend_page(name: str, points: Sequence[Point], page: Page) -> Page:
+    """Runs in their order, as a chart and a table."""
+    rows = []
+    for number, point in enumerate(points):
+        before = against(points, number, number - 1) if number else None
+        said = SIGNS_OF_OUTCOMES[before.outcome] if before else ""
+        rows.append(
+            (
+                point.name,
+                duration(point.step_ns) if point.step_ns else "-",
+                bounds(against(points, number, 0)),
+                said,
+                point.note,
+            )
+        )
+    return page.fill(
+        "trend.html",
+        f"Step time of {name}",
+        chart=trend_chart(points, page.ink),
+        columns=("run", "step, mean", "of the first", "against the one before", "why it was accepted"),
+        rows=rows,
     )
 
 

@@ -50,12 +50,12 @@ def print_json(value: Mapping[str, Any]) -> None:
     print()
 
 
-def write(path: Path, text: str) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
     """Write a result in one piece; raises ``TraceError``."""
-    from viewer.kept.storage import write_text
+    from viewer.kept import storage
 
     try:
-        write_text(path, text)
+        storage.write_bytes(path, content)
     except OSError as error:
         raise not_written(path, error) from error
 

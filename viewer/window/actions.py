@@ -203,6 +203,17 @@ class WindowActions(QObject):
         timeline.render(painter, QPoint(0, 0))
         painter.end()
 
+    def export_report(self) -> None:
+        """Ask for a file and write the diagnosis as a page, as PDF or as Markdown."""
+        from viewer.dialogs.report_export import ask_for_report
+        from viewer.reports.report_files import diagnosis_files
+
+        document = self._parts.document
+        trace, diagnosis, analysis = document.trace, document.diagnosis, document.analysis
+        if trace is not None and diagnosis is not None and analysis is not None:
+            makers = diagnosis_files(trace, diagnosis, analysis)
+            ask_for_report(makers, "diagnosis", document.jobs, self._parts.window, self._parts.banner.say)
+
     def export_table(self) -> None:
         """Ask for a file and write the shown table into it."""
         self._parts.panels.export_table()

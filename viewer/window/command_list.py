@@ -40,6 +40,14 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
             needs_trace=True,
         ),
         Command(
+            "export-report",
+            "File",
+            "Export report ...",
+            acts.export_report,
+            ("Ctrl+Shift+E",),
+            needs_trace=True,
+        ),
+        Command(
             "save-session", "File", "Save bookmarks and notes as ...", acts.save_session, (), needs_trace=True
         ),
         Command("close", "File", "Close window", w.window.close, ("Ctrl+W",), separated=True),

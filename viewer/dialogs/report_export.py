@@ -1,0 +1,45 @@
+"""Asks where a report goes and writes it: a page that stands alone, PDF or Markdown, by the file's ending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from parsers.model import Progress
+from viewer.jobs import Jobs
+from viewer.kept.storage import write_bytes
+from viewer.reports.report_files import SUFFIXES, TITLES, Makers
+
+Say = Callable[[str, str], None]
+
+
+def ask_for_report(makers: Makers, name: str, jobs: Jobs, parent: QWidget, say: Say) -> None:
+    """``name`` is the file's name that is offered; ``say`` is told the problem and a hint where it fails."""
+    kinds = {f"{TITLES[kind]} (*{SUFFIXES[kind]})": kind for kind in makers}
+    chosen, title = QFileDialog.getSaveFileName(
+        parent, "Export report", f"{name}{SUFFIXES['html']}", ";;".join(kinds)
+    )
+    if chosen:
+        write_report(Path(chosen), makers, jobs, say, kinds.get(title, "html"))
+
+
+def write_report(path: Path, makers: Makers, jobs: Jobs, say: Say, otherwise: str = "html") -> None:
+    """Write the kind that the ending names, else ``otherwise``, whose ending is added where there is none."""
+    kind = next((each for each in makers if path.suffix.lower() == SUFFIXES[each]), "")
+    if not kind:
+        kind = otherwise
+        path = path if path.suffix else path.with_suffix(SUFFIXES[kind])
+
+    def work(progress: Progress) -> bytes:
+        progress.step(0.0, "writing the report")
+        return makers[kind]()
+
+    def answer(content: bytes) -> None:
+        try:
+            write_bytes(path, content)
+        except OSError as error:
+            say(f"{path.name} could not be written: {error.strerror or error}.", "Choose another place.")
+
+    jobs.ask("report", work, answer)
