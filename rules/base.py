@@ -92,6 +92,7 @@ class Finding:
     kernel: str | None = None  # KernelProfile.id
     evidence: tuple[Evidence, ...] = ()
     intervals: Sequence[tuple[int, int]] = ()
+    after_steps: tuple[int, ...] = ()  # bytes that are held after each step, where that is what it speaks of
     example: Words = ""  # a snippet that shows the change
     unknown: tuple[
         Words, ...

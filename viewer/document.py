@@ -46,6 +46,15 @@ class Area:
     lanes: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time (ns) at which one looks into the memory of a GPU (index into ``Trace.devices``), and at which kind."""
+
+    device: int
+    when: int
+    kind: str = ""
+
+
 @dataclass(slots=True)
 class Content:
     """What was open before, to go back to."""
@@ -70,6 +79,7 @@ class Document(QObject):
     event_shown = Signal(int)  # an event to look at, without selecting it
     gap_changed = Signal(int)  # row of the idle table; -1: none
     area_changed = Signal(object)  # Area or None
+    moment_changed = Signal(object)  # Moment or None
     finding_changed = Signal(object)  # Finding or None
     recording_wanted = Signal(object)  # CaptureRequest: the recorder is to open with it
     evidence_wanted = Signal(object, int)  # list of Evidence, which of them to fly to
@@ -88,6 +98,7 @@ class Document(QObject):
         self.selected_event = -1
         self.selected_gap = -1
         self.area: Area | None = None
+        self.moment: Moment | None = None
         self.finding: Finding | None = None
         self.thresholds = DEFAULTS  # what the rules decide by
         self.preview = False  # whether ``trace`` is only the beginning of what is being read
@@ -154,6 +165,7 @@ class Document(QObject):
         self.trace, self.analysis, self.diagnosis, self.plan = trace, None, None, None
         self.jobs.forget(PREDICTING)
         self.step, self.selected_event, self.selected_gap, self.area, self.finding = -1, -1, -1, None, None
+        self.moment = None
         self.trace_changed.emit(trace)
 
     def use_thresholds(self, thresholds: Thresholds) -> None:
@@ -222,6 +234,27 @@ class Document(QObject):
         if area != self.area:
             self.area = area
             self.area_changed.emit(area)
+
+    def choose_moment(self, moment: Moment) -> None:
+        """Look into a GPU's memory at a time."""
+        self.moment = moment
+        self.moment_changed.emit(moment)
+
+    def visit_peak(self, following: bool = False) -> None:
+        """Look at the fullest moment of the GPU one looks at, else of the fullest GPU; or at its next peak."""
+        from rules.memory.summary import memory_of
+
+        known = {each.device: each.account for each in memory_of(self.analysis)} if self.analysis else {}
+        accounts = {device: account for device, account in known.items() if account is not None}
+        if not accounts:
+            return
+        fullest = max(accounts, key=lambda device: accounts[device].peak)
+        device = self.moment.device if self.moment and self.moment.device in accounts else fullest
+        when = accounts[device].peak_at
+        if following and self.moment is not None:
+            peaks = accounts[device].peaks().tolist()
+            when = next((each for each in peaks if each > self.moment.when), peaks[0])
+        self.choose_moment(Moment(device, when))
 
     def select_finding(self, finding: Finding | None, which: int | None = None) -> None:
         """Make a finding the current one and show its longest evidence, or evidence number ``which``."""

@@ -161,6 +161,11 @@ class Memory:
         """Whether it tells how the allocator divides its memory, and what it could not give."""
         return bool(len(self.blocks.size) or self.failures)
 
+    @property
+    def tells_use(self) -> bool:
+        """Whether stacks or threads say what allocations were for."""
+        return bool(self.frames) or bool((self.allocations.thread >= 0).any())
+
     def stack(self, number: int) -> tuple[Frame, ...]:
         """One stack, innermost frame first; empty where none was recorded."""
         if not 0 <= number < len(self.stack_offset) - 1:

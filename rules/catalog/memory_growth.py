@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import ClassVar
-
-import numpy as np
 
 from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
@@ -69,12 +68,11 @@ def _finding(rule_id: str, category: Category, analysis: Analysis, summary: Memo
             line = sites[0].frame
             culprit = Culprit(CulpritKind.FRAME, f"{line.function}, {line.file}:{line.line}")
             text += f" Most of what stays was allocated below {line.function} ({line.file}:{line.line})."
-        kinds = account.kinds_among(kept)
+        kinds = account.purposes_among(kept)
         if kinds:
             first = next(iter(kinds))
             total = max(sum(kinds.values()), 1)
             text += f" Of what stays, {percent(kinds[first] / total)} are {first}."
-    end = grown.ends[-1]
     lane = any_stream(analysis.trace, summary.device)
     memory = analysis.trace.devices[summary.device].memory_bytes
     left = (memory - summary.peak_allocated) // grown.per_step if memory else None
@@ -96,9 +94,10 @@ def _finding(rule_id: str, category: Category, analysis: Analysis, summary: Memo
         rank=analysis.trace.devices[summary.device].rank,
         device=summary.device,
         evidence=tuple(
-            Evidence(lane, int(each), int(np.minimum(each + 1000, end + 1000)), "memory after a step")
-            for each in grown.ends[-3:]
+            Evidence(lane, start, end, "a step that leaves more than the one before")
+            for start, end in pairwise(grown.ends[-4:])
         ),
+        after_steps=grown.after_steps,
         example=_CODE,
         unknown=() if account is not None else ("Which line keeps it: take a memory snapshot.",),
     )

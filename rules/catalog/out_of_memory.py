@@ -18,6 +18,7 @@ from rules.wording.words import Words
 
 _CHECKPOINTED = 0.5  # of the activations at least, as torch.utils.checkpoint on every second block frees
 _EIGHT_BIT = 0.75  # two moments of one byte each instead of four
+_BEFORE = 20  # the twentieth part of the history before an allocation failed is shown with it
 _LEAST_HELP = 0.1  # of what was asked for; less is not worth saying
 _CODE = """model.gradient_checkpointing_enable()                     # transformers; else torch.utils.checkpoint
 os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"    # before torch is imported; against fragmentation
@@ -84,7 +85,7 @@ When it is wrong
             evidence=(
                 Evidence(
                     any_stream(trace, account.device),
-                    failure.time,
+                    failure.time - max(int(account.time[-1] - account.time[0]) // _BEFORE, 1000),
                     failure.time + 1000,
                     "the failed allocation",
                 ),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model.memory import Failure, Frame, Memory
+from parsers.model.memory import BEFORE, Failure, Frame, Memory
 from rules.memory.kinds import KINDS, Kind, kinds_of, own_frames
 
 I64 = npt.NDArray[np.int64]
 
+HIGH, LOW = 0.75, 0.5  # of the peak: what falls below the one and rises above the other is another peak
 _MOST_SITES = 20
+_OF_A_STEP = (Kind.ACTIVATIONS, Kind.TEMPORARIES, Kind.INPUTS)  # what should not outlive the next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class DeviceMemory:
     memory: Memory
     device: int
     kind: npt.NDArray[np.int8]  # of each allocation
+    purpose: npt.NDArray[np.int8]  # the same before what is kept over steps was told apart
     mine: npt.NDArray[np.bool_]  # the allocations of this device
     time: I64
     held: I64
@@ -40,7 +44,16 @@ class DeviceMemory:
         """Everything about one device; ``kind`` of each allocation where stacks do not tell it."""
         time, held = memory.held(device)
         kind = kinds_of(memory) if kind is None else kind
-        return DeviceMemory(memory, device, kind, memory.allocations.device == device, time, held)
+        return DeviceMemory(memory, device, kind, kind, memory.allocations.device == device, time, held)
+
+    def with_kept(self, step_ends: Sequence[int]) -> DeviceMemory:
+        """The same, with what was made in a step and outlives the next one as a kind of its own."""
+        table, ends = self.memory.allocations, np.array(step_ends, np.int64)
+        outlived = np.searchsorted(ends, table.end) - np.searchsorted(ends, table.start)
+        of_a_step = np.isin(self.purpose, [KINDS.index(each) for each in _OF_A_STEP])
+        of_a_step |= (self.purpose == KINDS.index(Kind.UNKNOWN)) & (table.start > ends[0])
+        kept = self.mine & of_a_step & (table.start != BEFORE) & (outlived >= 2)
+        return replace(self, kind=np.where(kept, KINDS.index(Kind.KEPT), self.purpose).astype(np.int8))
 
     @property
     def peak_at(self) -> int:
@@ -51,6 +64,20 @@ class DeviceMemory:
     def peak(self) -> int:
         """The most that was allocated."""
         return int(self.held.max()) if len(self.held) else 0
+
+    def peaks(self) -> I64:
+        """When memory was fullest, each time that it rose above ``HIGH`` of the peak and fell below ``LOW``; ns."""
+        turns = np.flatnonzero((self.held >= HIGH * self.peak) | (self.held < LOW * self.peak))
+        high = self.held[turns] >= HIGH * self.peak
+        begins = turns[high & ~np.append(False, high[:-1])]
+        ends = np.append(begins[1:], len(self.held))
+        return np.array(
+            [
+                self.time[low + int(self.held[low:end].argmax())]
+                for low, end in zip(begins.tolist(), ends.tolist(), strict=True)
+            ],
+            np.int64,
+        )
 
     def at(self, when: int) -> int:
         """What was allocated at a moment."""
@@ -78,7 +105,14 @@ class DeviceMemory:
 
     def kinds_among(self, chosen: npt.NDArray[np.bool_]) -> dict[Kind, int]:
         """Bytes of the chosen allocations by kind, the largest first."""
-        sums = np.bincount(self.kind[chosen], self.memory.allocations.size[chosen], len(KINDS))
+        return self._sums(self.kind, chosen)
+
+    def purposes_among(self, chosen: npt.NDArray[np.bool_]) -> dict[Kind, int]:
+        """The same by what they were made for, also where they are kept over steps."""
+        return self._sums(self.purpose, chosen)
+
+    def _sums(self, kind: npt.NDArray[np.int8], chosen: npt.NDArray[np.bool_]) -> dict[Kind, int]:
+        sums = np.bincount(kind[chosen], self.memory.allocations.size[chosen], len(KINDS))
         order = np.argsort(-sums, kind="stable").tolist()
         return {KINDS[each]: int(sums[each]) for each in order if sums[each]}
 

@@ -23,6 +23,7 @@ class Kind(StrEnum):
     ACTIVATIONS = "activations"
     COMMUNICATION = "communication buffers"
     INPUTS = "inputs"
+    KEPT = "kept over steps"
     TEMPORARIES = "temporaries"
     OLDER = "before recording"
     UNKNOWN = "unknown"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,21 @@ _CALLED = (EventKind.CPU_OP, EventKind.REGION)
 
 def operators_of(trace: Trace, memory: Memory) -> I64:
     """The innermost operator or region around each allocation, as an event; -1 where none is known."""
+    return innermost_of(trace, memory, _CALLED, lambda _: True)
+
+
+def innermost_of(
+    trace: Trace, memory: Memory, kinds: Sequence[EventKind], wanted: Callable[[str], bool]
+) -> I64:
+    """The same for events of some kinds with names that are ``wanted``."""
     table = memory.allocations
     thread = threads_of(trace, memory)
     found = np.full(len(table.start), -1, np.int64)
     for rank, number in _threads(trace, memory, thread):
         mine = (thread == number) & (table.start != BEFORE) & _of_rank(trace, memory, rank)
-        found[mine] = Innermost.of(trace, _events(trace, rank, number)).at(table.start[mine])
+        events = _events(trace, rank, number, kinds)
+        events = events[named(trace, events, wanted)]
+        found[mine] = Innermost.of(trace, events).at(table.start[mine])
     return found
 
 
@@ -119,8 +128,8 @@ def _of_rank(trace: Trace, memory: Memory, rank: int | None) -> npt.NDArray[np.b
     return chosen
 
 
-def _events(trace: Trace, rank: int | None, thread: int | None) -> I64:
-    """Operators and regions of a thread, or of all threads of a rank."""
+def _events(trace: Trace, rank: int | None, thread: int | None, kinds: Sequence[EventKind] = _CALLED) -> I64:
+    """Operators and regions, or events of other kinds, of a thread or of all threads of a rank."""
     lanes = [
         index
         for index, lane in enumerate(trace.lanes)
@@ -128,7 +137,7 @@ def _events(trace: Trace, rank: int | None, thread: int | None) -> I64:
     ]
     places = [trace.events.lane_slice(lane) for lane in lanes]
     events = np.concatenate([np.zeros(0, np.int64), *(np.arange(each.start, each.stop) for each in places)])
-    chosen: I64 = events[np.isin(trace.events.kind[events], _CALLED)]
+    chosen: I64 = events[np.isin(trace.events.kind[events], kinds)]
     return chosen
 
 

@@ -47,6 +47,10 @@ def _of_allocations(analysis: Analysis, memory: Memory, device: int) -> MemorySu
     by_operators = None if memory.frames else kinds_by_operators(analysis.trace, memory)
     account = DeviceMemory.of(memory, device, by_operators)
     reserved = _counter(analysis.trace, device, "reserved")
+    ends = step_ends(analysis, analysis.trace.devices[device].rank, memory)
+    grown = growth(ends, account.time, account.held, account.peak)
+    if grown.per_step:
+        account = account.with_kept(grown.ends)
     failed = [failure.time for failure in memory.failures if failure.device == device]
     held = reserved.at(failed[-1]) if reserved is not None and failed else None
     return MemorySummary(
@@ -54,12 +58,7 @@ def _of_allocations(analysis: Analysis, memory: Memory, device: int) -> MemorySu
         account.peak,
         int(reserved.value.max()) if reserved is not None else None,
         account.peak_at,
-        growth(
-            step_ends(analysis, analysis.trace.devices[device].rank, memory),
-            account.time,
-            account.held,
-            account.peak,
-        ),
+        grown,
         account,
         shortages(account, int(held or 0)),
     )
@@ -76,6 +75,11 @@ def _of_counters(analysis: Analysis, allocated: Counter, device: int) -> MemoryS
         int(allocated.time[int(allocated.value.argmax())]),
         growth(ends, allocated.time, allocated.value, peak),
     )
+
+
+def reserved_of(trace: Trace, device: int) -> Counter | None:
+    """What the allocator of a device had from the driver, over time."""
+    return _counter(trace, device, "reserved")
 
 
 def _counter(trace: Trace, device: int, what: str) -> Counter | None:

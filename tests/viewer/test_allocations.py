@@ -1,4 +1,4 @@
-"""What a snapshot of the allocator says is drawn without losing a peak, and the table adds up to the drawing."""
+"""What fills a GPU's memory is drawn without losing a peak, and the table adds up to the drawing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from parsers import open_trace
@@ -14,9 +15,12 @@ from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from rules.memory.account import DeviceMemory
 from rules.memory.kinds import Kind
-from rules.memory.summary import memory_of
-from viewer.panels.tabs.allocations import BY_LINE, AllocationsPanel
-from viewer.statistics.memory import LASTING, rows_at, stack_of
+from rules.memory.summary import MemorySummary, memory_of, reserved_of
+from viewer.panels.tabs.allocations import GROUPS, AllocationsPanel
+from viewer.statistics.memory import Grouping, rows_at, segments_of
+from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.memory.stack import FROM_BELOW, MemoryStack
+from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
@@ -31,42 +35,81 @@ def growing() -> Trace:
 
 
 @pytest.fixture(scope="module")
-def account(growing: Trace) -> DeviceMemory:
-    found = memory_of(Analysis(growing))[0].account
-    assert found is not None
+def summary(growing: Trace) -> MemorySummary:
+    (found,) = memory_of(Analysis(growing))
     return found
 
 
-@pytest.mark.parametrize("columns", [1, 7, 100_000])
-def test_no_peak_is_lost_however_few_columns_there_are(account: DeviceMemory, columns: int) -> None:
-    stack = stack_of(account, columns)
-    total = np.sum(list(stack.held.values()), axis=0)
-    assert int(total.max()) == account.peak
-    assert np.all(np.diff(stack.time) > 0)
+@pytest.fixture(scope="module")
+def account(summary: MemorySummary) -> DeviceMemory:
+    assert summary.account is not None
+    return summary.account
 
 
-def test_what_lasts_lies_below_what_comes_and_goes(account: DeviceMemory) -> None:
-    kinds = list(stack_of(account).held)
-    assert kinds == [kind for kind in LASTING if kind in kinds]
-    assert set(LASTING) == set(Kind)
+@pytest.mark.parametrize("columns", [1, 7, 1900, 100_000])
+def test_no_peak_is_lost_however_few_columns_there_are(
+    growing: Trace, account: DeviceMemory, columns: int
+) -> None:
+    stack = MemoryStack.of(account, reserved_of(growing, 0))
+    shown = stack.columns(Scale(0.0, float(growing.duration), columns))
+    assert int(shown.held.sum(axis=0).max()) == account.peak
+    assert shown.reserved is not None
+    assert np.all(shown.reserved >= shown.held.sum(axis=0))
+    assert set(FROM_BELOW) == set(Kind)
 
 
-@pytest.mark.parametrize("by_line", [False, True])
-def test_the_rows_of_a_moment_add_up_to_what_was_held(account: DeviceMemory, by_line: bool) -> None:
+def test_zoomed_in_each_column_shows_its_fullest_moment(growing: Trace, account: DeviceMemory) -> None:
+    stack = MemoryStack.of(account, None)
+    start = float(growing.duration) / 3
+    shown = stack.columns(Scale(start, start + 2e6, 500))
+    edges = np.ceil(start + np.arange(501) * 4000).astype(np.int64)
+    for column in range(0, 500, 50):
+        inside = account.held[np.searchsorted(account.time, edges[column]) :][
+            : int(
+                np.searchsorted(account.time, edges[column + 1])
+                - np.searchsorted(account.time, edges[column])
+            )
+        ]
+        expected = max([account.at(int(edges[column])), *inside.tolist()])
+        assert int(shown.held[:, column].sum()) == expected
+
+
+@pytest.mark.parametrize("grouping", list(Grouping))
+def test_the_rows_of_a_moment_add_up_to_what_was_held(
+    growing: Trace, summary: MemorySummary, account: DeviceMemory, grouping: Grouping
+) -> None:
     for when in (account.peak_at, int(account.time[len(account.time) // 2])):
-        rows = rows_at(account, when, by_line=by_line)
+        rows = rows_at(growing, summary, when, grouping)
         assert sum(row.size for row in rows) == account.at(when)
         assert sum(row.blocks for row in rows) == int(account.alive(when).sum())
         assert [row.size for row in rows] == sorted((row.size for row in rows), reverse=True)
+        members = np.concatenate([row.members for row in rows])
+        assert int(account.memory.allocations.size[members].sum()) == account.at(when)
 
 
-def test_lines_are_those_of_the_program(account: DeviceMemory) -> None:
-    rows = rows_at(account, account.peak_at, by_line=True)
-    assert any(" line " in row.where for row in rows)
-    assert not any("torch/" in row.where for row in rows)
+def test_rows_are_named_by_the_program_its_modules_and_its_steps(
+    growing: Trace, summary: MemorySummary, account: DeviceMemory
+) -> None:
+    said = {
+        grouping: [(row.what, row.where) for row in rows_at(growing, summary, account.peak_at, grouping)]
+        for grouping in Grouping
+    }
+    assert not any("torch/" in where for _, where in said[Grouping.LINE])
+    assert ("step", "real_mem.py line 15") in said[Grouping.LINE]
+    assert any(where.startswith("modeling_gpt2.py") for _, where in said[Grouping.MODULE])
+    assert {"in step 3", "in step 4"} <= {what for what, _ in said[Grouping.AGE]}
 
 
-def test_the_tab_shows_the_peak_first_and_any_moment_on_a_click(
+def test_segments_hold_all_that_is_reserved_and_their_blocks_what_is_held(account: DeviceMemory) -> None:
+    segments = segments_of(account)
+    assert segments is not None
+    assert int(segments.size.sum()) == 3_376_414_720
+    assert int(segments.used.sum()) == account.at(int(account.time[-1]))
+    assert segments.holes == int(segments.piece_size[segments.piece_kind < 0].sum())
+    assert np.all(np.diff(segments.size) <= 0)
+
+
+def test_the_tab_shows_the_peak_first_and_any_moment_that_is_clicked(
     empty_window: MainWindow, qtbot: QtBot
 ) -> None:
     empty_window.open([FOLDER / "growing.snapshot.pickle.gz"])
@@ -74,20 +117,38 @@ def test_the_tab_shows_the_peak_first_and_any_moment_on_a_click(
     show_tab(empty_window, qtbot, "Allocations")
     panel = empty_window.panels.tabs.currentWidget()
     assert isinstance(panel, AllocationsPanel)
-    account = panel._summary.account
-    frame = panel.table.rows.frame
-    assert int(frame["size"].sum()) == account.peak
-    assert panel.drawing is not None
-    early = int(account.time[len(account.time) // 10])
-    panel.drawing.moment_chosen.emit(early)
-    wait_until_ready(qtbot, empty_window)
-    assert int(panel.table.rows.frame["size"].sum()) == account.at(early)
-    panel.grouping.setCurrentText(BY_LINE)
-    wait_until_ready(qtbot, empty_window)
-    assert any(" line " in where for where in panel.table.rows.frame["where"])
-    qtbot.mouseClick(panel.to_peak, Qt.MouseButton.LeftButton)
-    wait_until_ready(qtbot, empty_window)
+    assert panel.summary is not None
+    account = panel.summary.account
+    assert account is not None
     assert int(panel.table.rows.frame["size"].sum()) == account.peak
+
+    timeline = empty_window.timeline
+    (placed,) = (each for each in timeline.state.layout.scrolled if each.track.stacked)
+    x = timeline.state.scale.x(account.peaks()[1])
+    at = QPointF(NAMES_WIDTH + x, timeline.canvas.top_of(placed) + placed.height - 6)
+    QTest.mouseClick(timeline.canvas, Qt.MouseButton.LeftButton, pos=at.toPoint())
+    wait_until_ready(qtbot, empty_window)
+    moment = empty_window.document.moment
+    assert moment is not None
+    assert moment.kind == Kind.PARAMETERS.value
+    assert int(panel.table.rows.frame["size"].sum()) == account.at(moment.when)
+    assert panel.bars is not None
+    panel.bars.resize(400, 200)
+    assert not panel.bars.grab().isNull()
+
+    for name in GROUPS:
+        panel._button(name).click()
+        wait_until_ready(qtbot, empty_window)
+        assert int(panel.table.rows.frame["size"].sum()) == account.at(moment.when)
+    visited = []
+    empty_window.document.moment_changed.connect(lambda moment: visited.append(moment.when))
+    for focused in (timeline, panel.table):
+        focused.setFocus()
+        QTest.keyClick(focused, Qt.Key.Key_P)
+        wait_until_ready(qtbot, empty_window)
+        assert int(panel.table.rows.frame["size"].sum()) == account.peak
+        QTest.keyClick(focused, Qt.Key.Key_P, Qt.KeyboardModifier.ShiftModifier)
+    assert visited == 2 * [account.peak_at, account.peaks()[0]]
 
 
 def test_a_recording_of_memory_alone_opens_though_it_has_no_lanes(

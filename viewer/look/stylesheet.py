@@ -31,7 +31,7 @@ QPushButton, QToolButton {
     background: $window; color: $text; border: 1px solid $line_strong; border-radius: 5px; padding: 4px 12px;
 }
 QPushButton:hover, QToolButton:hover { background: $hover; }
-QPushButton:pressed, QToolButton:pressed, QToolButton:checked { background: $selection; }
+QPushButton:pressed, QPushButton:checked, QToolButton:pressed, QToolButton:checked { background: $selection; }
 QPushButton:focus, QToolButton:focus { border-color: $accent; }
 QPushButton:disabled, QToolButton:disabled { color: $text_faint; border-color: $line; }
 QPushButton:default { background: $accent_fill; border-color: $accent_fill; color: #ffffff; }

@@ -233,6 +233,7 @@ class LaneCanvas(QWidget):
         now = (
             self.offset,
             id(self.state.layout),
+            id(scene.stacks),
             self.hovered,
             cursor,
             theme.current().name,

@@ -14,6 +14,7 @@ from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.hover import DELAY_MS, HoverCard, card_text
 from viewer.timeline.lane_commands import LaneCommands
 from viewer.timeline.names_column import NAMES_WIDTH
+from viewer.timeline.pixels import memory_share
 from viewer.timeline.state import TimelineState
 
 LEAST_DRAG = 4
@@ -188,6 +189,10 @@ class Gestures(QObject):
         elif hit is not None and hit.gap >= 0:
             state.select_event(-1)
             state.select_gap(hit.gap)
+        elif hit is not None and state.scene is not None and hit.counter in state.scene.stacks:
+            stack, top = state.scene.stacks[hit.counter], self._canvas.top_of(hit.placed)
+            kind = stack.kind_at(round(hit.when), memory_share(hit.placed, at.y() - top))
+            state.moment_chosen.emit(hit.placed.track.device, round(hit.when), kind)
         elif hit is not None and hit.placed.track.is_heading:
             self._commands.toggle(hit.placed)
         else:

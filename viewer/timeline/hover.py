@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QFont, QGuiApplication, QPainter, QPaintEvent,
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from parsers.model.names.kernels import kernel_name
-from parsers.model.units import duration
+from parsers.model.units import duration, size
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.timeline.geometry.ticks import exact
@@ -112,6 +112,10 @@ def gap_text(scene: Scene, row: int) -> tuple[str, str]:
 def counter_text(scene: Scene, number: int, when: float) -> tuple[str, str]:
     """Title and body of a counter's card."""
     counter = scene.trace.counters[number]
+    if (stack := scene.stacks.get(number)) is not None:
+        held = {kind: count for kind, count in stack.at(round(when)).items() if count}
+        kinds = "\n".join(f"{kind} {size(count)}" for kind, count in reversed(held.items()))
+        return f"{size(sum(held.values()))} allocated", kinds
     return counter.name, shown_value(counter.at(round(when)), counter.unit)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPolygonF
 
+from parsers.model.units import size
 from viewer.look import theme
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.kinds.base import shown_value
 from viewer.timeline.labels import TextCache
+from viewer.timeline.memory.painting import color_of
+from viewer.timeline.memory.stack import MemoryStack
 from viewer.timeline.pixels import Shown
 from viewer.timeline.scene import Scene
 
@@ -17,6 +20,7 @@ INDENT = 12
 TRIANGLE = 7
 TEXT_LEFT = 26
 LEAST_BESIDE = 76  # pixels: in less a second line that does not fit says nothing beside the first
+LEGEND_LINE = 15  # pixels
 TWO_LINES = 33  # pixels: a lane at least this high has its second line below the first
 
 
@@ -89,6 +93,8 @@ class NamesColumn:
         painter.setPen(colors.good if track.derived else colors.text_secondary if quiet else colors.text)
         title_font.draw(painter, track.title, TEXT_LEFT, round(first_line), room)
         subtitle = self._subtitle(scene, shown, cursor)
+        if (stack := scene.stacks.get(track.counter)) is not None and not quiet:
+            self._draw_kinds(painter, stack, box, round(first_line + 2 * self._bold.height + 6), cursor)
         if not subtitle:
             return
         painter.setPen(colors.text_secondary)
@@ -101,6 +107,21 @@ class NamesColumn:
             if room - used >= min(cache.width(subtitle), LEAST_BESIDE):
                 y = round(first_line + (self._bold.height - cache.height) / 2 + 0.5)
                 cache.draw(painter, subtitle, TEXT_LEFT + used, y, room - used)
+
+    def _draw_kinds(
+        self, painter: QPainter, stack: MemoryStack, box: QRectF, top: int, cursor: float | None
+    ) -> None:
+        """What the bands of a lane of memory are, the uppermost first; at the cursor with their sizes."""
+        colors, held = theme.current(), stack.at(round(cursor)) if cursor is not None else {}
+        painter.setFont(self._figures.font)
+        for line, kind in enumerate(reversed(stack.kinds)):
+            y = top + line * LEGEND_LINE
+            if y + LEGEND_LINE > box.bottom():
+                break
+            painter.fillRect(QRectF(TEXT_LEFT, y + 3, 9, 9), color_of(kind, colors))
+            painter.setPen(colors.text_secondary)
+            text = f"{kind.value}  {size(held[kind])}" if held else kind.value
+            self._figures.draw(painter, text, TEXT_LEFT + 15, y, NAMES_WIDTH - TEXT_LEFT - 20)
 
     def _subtitle(self, scene: Scene, shown: Shown, cursor: float | None) -> str:
         track = shown.placed.track

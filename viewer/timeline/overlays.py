@@ -13,7 +13,8 @@ from viewer.look import theme
 from viewer.timeline.geometry.derived import Frame
 from viewer.timeline.geometry.picking import count_in
 from viewer.timeline.labels import TextCache
-from viewer.timeline.pixels import Shown
+from viewer.timeline.memory.painting import MemoryLabels
+from viewer.timeline.pixels import Shown, memory_area
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
@@ -33,6 +34,7 @@ class Overlays:
         self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold))
         self._small = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
         self._count: tuple[object, int] = (None, 0)
+        self._memory = MemoryLabels()
 
     def draw(self, painter: QPainter, shown: list[Shown], height: int, labels: Sequence[QRectF] = ()) -> None:
         """Draw everything that is selected or marked; what outlines gaps leaves the ``labels`` in them readable."""
@@ -45,6 +47,7 @@ class Overlays:
         self._draw_bookmarks(painter, height)
         painter.save()
         self._keep_clear(painter, labels, height)
+        self._draw_memory(painter, scene, shown)
         area = self._draw_area(painter, shown, height)
         for each in shown:
             made = scene.derived.get(each.placed.track.key) if each.placed.track.derived else None
@@ -74,6 +77,19 @@ class Overlays:
             painter.setPen(colors.text_secondary)
             painter.setFont(self._small.font)
             self._small.draw(painter, ENDS, max(end, 0.0) + 8, (height - self._small.height) / 2, 400)
+
+    def _draw_memory(self, painter: QPainter, scene: Scene, shown: list[Shown]) -> None:
+        for each in shown:
+            stack = scene.stacks.get(each.placed.track.counter)
+            if stack is not None and not each.placed.collapsed:
+                top, height = memory_area(each)
+                area = QRectF(0, top, self._state.scale.width, height)
+                self._memory.draw(painter, stack, stack.columns(self._state.scale), self._state.scale, area)
+                moment = self._state.moment
+                if moment is not None and moment[0] == each.placed.track.device:
+                    x = round(self._state.scale.x(moment[1])) + 0.5
+                    painter.setPen(QPen(theme.current().text, 1.2, Qt.PenStyle.DashLine))
+                    painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()))
 
     def _keep_clear(self, painter: QPainter, labels: Sequence[QRectF], height: int) -> None:
         if labels and (self._state.evidence or self._state.gap >= 0 or self._state.area is not None):

@@ -29,6 +29,8 @@ from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.strips import Strips, colored
 from viewer.timeline.geometry.ticks import ticks
 from viewer.timeline.kinds.base import counter_style_of
+from viewer.timeline.memory.painting import paint_memory
+from viewer.timeline.memory.stack import MemoryStack
 from viewer.timeline.scene import Scene
 
 U32 = npt.NDArray[np.uint32]
@@ -161,6 +163,9 @@ def paint_derived(picture: Picture, scene: Scene, shown: Shown) -> None:
 def paint_counter(picture: Picture, scene: Scene, shown: Shown) -> None:
     """A counter as a filled step curve."""
     number = shown.placed.track.counter
+    if (stack := scene.stacks.get(number)) is not None and not shown.placed.collapsed:
+        _paint_stack(picture, stack, shown)
+        return
     counter = scene.trace.counters[number]
     found = counter_columns(counter, picture.view.scale)
     block = picture.block(shown.top + 4, shown.placed.height - 6)
@@ -172,6 +177,27 @@ def paint_counter(picture: Picture, scene: Scene, shown: Shown) -> None:
     colors = theme.current()
     color = style.color(number, colors)
     paint_curve(block, value, peak, rgb(theme.mixed(color, colors.window, 0.28)), rgb(color), picture.line)
+
+
+def memory_area(shown: Shown) -> tuple[int, int]:
+    """Top and height of what a lane of memory draws in, logical pixels."""
+    return shown.top + 2, shown.placed.height - 3
+
+
+def memory_share(placed: Placed, y: float) -> float:
+    """How high a point of a lane of memory lies: 0 at the bottom of what is drawn, 1 at its top."""
+    top, height = memory_area(Shown(placed, 0))
+    return 1 - (y - top) / max(height, 1)
+
+
+def _paint_stack(picture: Picture, stack: MemoryStack, shown: Shown) -> None:
+    top, height = memory_area(shown)
+    block = picture.block(top, height)
+    cut = picture.cut_below(top + height)
+    if len(block):
+        phase = picture.view.first, max(-round(top * picture.ratio), 0)
+        whole = round(height * picture.ratio)
+        paint_memory(block, stack, stack.columns(picture.view.scale), picture.line, phase, whole, cut)
 
 
 def without_edges(seen: Columns) -> Columns:

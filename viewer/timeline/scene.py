@@ -11,12 +11,15 @@ from parsers.model import Trace, derived
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.steps.steps import Step
+from rules.memory.summary import memory_of, reserved_of
 from viewer.timeline.event_colors import COLOR_MODES, EventColors
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.gaps import Gaps, device_gaps
 from viewer.timeline.geometry.step_rows import StepRow, step_rows
+from viewer.timeline.geometry.tracks import stacked_counters
 from viewer.timeline.kinds.base import style_of
+from viewer.timeline.memory.stack import MemoryStack
 
 CULPRIT_SHARE = 0.03  # of all idle time: a region that causes more is painted in the colour of its cause
 
@@ -28,12 +31,35 @@ class Joined:
     gaps: Mapping[int, Gaps] = field(default_factory=dict)
     step_rows: Mapping[int | None, StepRow] = field(default_factory=dict)
     culprits: Mapping[str, Cause] = field(default_factory=dict)
+    stacks: Mapping[int, MemoryStack] = field(default_factory=dict)
 
 
 @derived
 def joined(analysis: Analysis) -> Joined:
-    """Takes a moment when there are many gaps or steps."""
-    return Joined(device_gaps(analysis.idle), step_rows(analysis.steps), heavy_culprits(analysis.idle))
+    """Takes a moment when there are many gaps, steps or allocations."""
+    return Joined(
+        device_gaps(analysis.idle),
+        step_rows(analysis.steps),
+        heavy_culprits(analysis.idle),
+        stacks_of(analysis),
+    )
+
+
+def joining_size(analysis: Analysis) -> int:
+    """How many rows ``joined`` goes through."""
+    allocations = sum(len(each.allocations.start) for each in analysis.trace.memory)
+    return len(analysis.idle) + len(analysis.steps) + allocations
+
+
+def stacks_of(analysis: Analysis) -> dict[int, MemoryStack]:
+    """What adds up to each counter of which it is known."""
+    trace = analysis.trace
+    counters = {trace.counters[index].device: index for index in stacked_counters(trace)}
+    return {
+        counters[each.device]: MemoryStack.of(each.account, reserved_of(trace, each.device))
+        for each in (memory_of(analysis) if counters else ())
+        if each.account is not None and each.device in counters
+    }
 
 
 @dataclass(eq=False)
@@ -50,6 +76,7 @@ class Scene:
     culprits: Mapping[str, Cause] = field(default_factory=dict)
     color_mode: str = COLOR_MODES[0]
     derived: Mapping[str, Derived] = field(default_factory=dict)
+    stacks: Mapping[int, MemoryStack] = field(default_factory=dict)  # by the counter that they add up to
     colors: EventColors = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,6 +89,7 @@ class Scene:
         self.steps = () if analysis is None else analysis.steps
         drawn = Joined() if analysis is None else joined(analysis)
         self.gaps, self.culprits, self.step_rows = drawn.gaps, drawn.culprits, drawn.step_rows
+        self.stacks = drawn.stacks
         self.forget_colors()
 
     def set_color_mode(self, mode: str) -> None:

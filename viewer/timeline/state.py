@@ -63,6 +63,7 @@ class TimelineState(QObject):
     event_selected = Signal(int)
     gap_selected = Signal(int)
     area_selected = Signal(object)
+    moment_chosen = Signal(int, object, str)  # device, time (ns), kind of memory
     cursor_moved = Signal(object)
     step_selected = Signal(int)  # index into the scene's steps
     rank_followed = Signal(object)  # the rank whose steps the ruler shows, or None
@@ -85,6 +86,7 @@ class TimelineState(QObject):
         self.evidence: tuple[Evidence, ...] = ()
         self.bookmarks: tuple[Mark, ...] = ()
         self.cursor: float | None = None
+        self.moment: tuple[int, int] | None = None  # the device whose memory one looks into, and when (ns)
         self.animated = True
         self._spans = _spans(())
         self._followed: int | None = None
@@ -112,6 +114,7 @@ class TimelineState(QObject):
         self._history.clear()
         self.scene = scene
         self.selected, self.gap, self.area, self.evidence, self.cursor = -1, -1, None, (), None
+        self.moment = None
         self._spans = _spans(())
         self.origin, self.filter, self._followed = 0.0, "", None
         self.limits = self.focus = None
@@ -329,6 +332,11 @@ class TimelineState(QObject):
             self.cursor = when
             self.overlay_changed.emit()
             self.cursor_moved.emit(None if when is None else round(when))
+
+    def set_moment(self, moment: tuple[int, int] | None) -> None:
+        """The device whose memory is looked into, and when."""
+        self.moment = moment
+        self.overlay_changed.emit()
 
     def set_origin(self, when: float) -> None:
         """What the ruler counts from, ns."""

@@ -25,7 +25,7 @@ from viewer.timeline.lane_commands import LaneCommands
 from viewer.timeline.lane_history import LaneHistory
 from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
-from viewer.timeline.scene import Joined, Scene, joined
+from viewer.timeline.scene import Joined, Scene, joined, joining_size
 from viewer.timeline.state import Mark, TimelineState
 from viewer.timeline.walking import across, along, lanes_of_device, step_beside
 
@@ -45,6 +45,8 @@ class TimelineView(QWidget):
     event_selected = Signal(int)  # -1: none
     gap_selected = Signal(int)  # row of the idle table
     area_selected = Signal(object)  # AreaSelection or None
+    moment_chosen = Signal(int, object, str)  # device, time (ns), kind: a click into what fills its memory
+    peak_wanted = Signal(bool)  # to go to the peak of memory, or to the next one
     cursor_moved = Signal(object)  # ns or None
     step_selected = Signal(int)  # index into the analysis's steps
     rank_followed = Signal(object)  # the rank whose steps the ruler shows, or None
@@ -92,6 +94,7 @@ class TimelineView(QWidget):
         state.event_selected.connect(self.event_selected)
         state.gap_selected.connect(self.gap_selected)
         state.area_selected.connect(self.area_selected)
+        state.moment_chosen.connect(self.moment_chosen)
         state.cursor_moved.connect(self.cursor_moved)
         state.step_selected.connect(self.step_selected)
         state.rank_followed.connect(self.rank_followed)
@@ -140,7 +143,7 @@ class TimelineView(QWidget):
         scene = self.state.scene
         if scene is None:
             return
-        if analysis is None or joined.kept(analysis) or _is_little(analysis):
+        if analysis is None or joined.kept(analysis) or joining_size(analysis) <= GAPS_AT_ONCE:
             self._take_analysis(scene, analysis)
             return
 
@@ -394,6 +397,8 @@ class TimelineView(QWidget):
         elif key in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
             page = max(self.canvas.room - 40, 40)
             self.canvas.scroll_to(self.canvas.offset + (-page if key == Qt.Key.Key_PageUp else page))
+        elif key == Qt.Key.Key_P:
+            self.peak_wanted.emit(bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
         elif key == Qt.Key.Key_Home:
             self._to_edge(0.0)
         elif key == Qt.Key.Key_End:
@@ -434,7 +439,3 @@ class TimelineView(QWidget):
         if event.type() in (QEvent.Type.StyleChange, QEvent.Type.DevicePixelRatioChange):
             self.canvas.invalidate()
         super().changeEvent(event)
-
-
-def _is_little(analysis: Analysis) -> bool:
-    return len(analysis.idle) + len(analysis.steps) <= GAPS_AT_ONCE

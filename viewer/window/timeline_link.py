@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QObject
 
-from rules.base import Evidence
+from rules.base import Category, Evidence
 from rules.wording.verdict import first_problem
-from viewer.document import Area, Document
+from viewer.document import Area, Document, Moment
 from viewer.kept.preferences import Preferences
 from viewer.window.status import StatusBar
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from viewer.timeline.view import TimelineView
 
 LEFT_MARGIN, RIGHT_MARGIN = 0.03, 0.12
+_ABOUT_MEMORY = (Category.MEMORY_PEAK, Category.MEMORY_GROWTH, Category.OUT_OF_MEMORY)
 
 
 class TimelineLink(QObject):
@@ -45,6 +46,11 @@ class TimelineLink(QObject):
         timeline.event_selected.connect(self._take_event)
         timeline.gap_selected.connect(self._take_gap)
         timeline.area_selected.connect(self._take_area)
+        timeline.moment_chosen.connect(
+            lambda device, when, kind: document.choose_moment(Moment(device, when, kind))
+        )
+        timeline.peak_wanted.connect(document.visit_peak)
+        document.moment_changed.connect(self._look_into_memory)
         timeline.view_changed.connect(lambda interval: status.set_view(interval[1] - interval[0]))
         timeline.cursor_moved.connect(status.set_cursor)
         timeline.step_selected.connect(self._take_step)
@@ -163,6 +169,7 @@ class TimelineLink(QObject):
             start, end = self._context(place)
             self._timeline.show_interval(start, end, animate=self._preferences.animate)
         self._timeline.state.follow_lane(place.lane)
+        self._reveal_memory()
         if place.event >= 0:
             self._timeline.state.select_gap(-1)
             self._select_quietly(place.event)
@@ -170,6 +177,30 @@ class TimelineLink(QObject):
             self._timeline.state.select_event(-1)
             self._timeline.state.select_gap(self._gap_of(place))
         self._status.set_selection(length)
+
+    def _look_into_memory(self, moment: Moment) -> None:
+        """Mark a moment on the lane of a GPU's memory, and move it into view."""
+        timeline, state = self._timeline, self._timeline.state
+        state.set_moment((moment.device, moment.when))
+        if state.scene is None:
+            return
+        if 0 <= moment.when <= state.end:
+            state.reveal(float(moment.when), float(moment.when) + 2 * state.target.ns_per_pixel)
+        for track in (track for group in state.scene.index.groups for track in group.tracks):
+            if track.stacked and track.device == moment.device:
+                placed = state.layout.find(track.key)
+                if placed is None or placed.collapsed:
+                    timeline.lane_commands.uncover(track, 0)
+                timeline.canvas.reveal_track(track.key)
+
+    def _reveal_memory(self) -> None:
+        """Scroll to the lane of a GPU's memory while the current finding speaks of that."""
+        finding, state = self._document.finding, self._timeline.state
+        if finding is None or finding.category not in _ABOUT_MEMORY or state.scene is None:
+            return
+        for track in (track for group in state.scene.index.groups for track in group.tracks):
+            if track.stacked and track.device == finding.device:
+                self._timeline.canvas.reveal_track(track.key)
 
     def _lane_of(self, place: Evidence | None) -> Lane | None:
         """The lane of a place; None for one that is on no lane, such as a moment of memory."""

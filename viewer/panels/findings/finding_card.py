@@ -25,6 +25,7 @@ from rules.wording.promises import gain
 from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.findings.code_box import CodeBox
+from viewer.panels.findings.stairs import Stairs
 
 if TYPE_CHECKING:
     from rules.fixes.plan import Plan
@@ -181,6 +182,8 @@ class FindingCard(QFrame):
             self._layout.addWidget(ShareBar(share, self._color))
         self._what = LineClampedLabel(finding.explanation, SHORT_LINES, "secondary")
         self._layout.addWidget(self._what)
+        if finding.after_steps:
+            self._layout.addWidget(Stairs(finding.after_steps, self._color))
         self._advice = LineClampedLabel(finding.advice[0] if finding.advice else "", SHORT_LINES)
         if finding.advice:
             self._layout.addWidget(self._advice)

@@ -1,25 +1,33 @@
-"""The allocations tab: what filled a GPU's memory over time, and what it held at the peak or any other moment."""
+"""The allocations tab: what a GPU's memory held at the peak or any other moment, and the allocator's segments."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QComboBox,
+    QHBoxLayout,
+    QPushButton,
+    QSplitter,
+    QVBoxLayout,
+    QWidget,
+)
 
-from parsers.model.units import duration, size
-from viewer.document import Document
+from parsers.model.units import duration, percent, size
+from viewer.document import Document, Moment
 from viewer.look import theme
-from viewer.look.labels import ElidedLabel, Label
+from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
     from rules.memory.summary import MemorySummary
-    from viewer.panels.charts.memory_stack import MemoryStack
-    from viewer.statistics.memory import MemoryRow, Stack
+    from viewer.panels.charts.segments import SegmentBars
+    from viewer.statistics.memory import MemoryRow, Segments
 
 COLUMNS = (
     Column("what", "What"),
@@ -29,12 +37,13 @@ COLUMNS = (
     Column("size", "Size", Show.SIZE),
     Column("share", "Share", Show.SHARE, "Of what was held at this moment", width=150),
 )
-BY_KIND, BY_LINE = "by kind", "by line of code"
+GROUPS = ("kind", "module", "operator", "line", "stack", "size", "age")
+GPUS = "GPU"
 
 
 @tab
 class AllocationsPanel(Panel):
-    """Needs a snapshot of the allocator; a click in the drawing moves the table to that moment."""
+    """Needs a snapshot of the allocator, or a trace with memory; follows the moment that the document is at."""
 
     title: ClassVar[str] = "Allocations"
     order: ClassVar[int] = 82
@@ -45,50 +54,78 @@ class AllocationsPanel(Panel):
         self._about = ElidedLabel("", "secondary", pixels=12)
         self.gpu = QComboBox()
         self.gpu.setAccessibleName("GPU")
-        self.grouping = QComboBox()
-        self.grouping.setAccessibleName("How to group")
-        self.grouping.addItems([BY_KIND, BY_LINE])
         self.to_peak = QPushButton("At the peak")
-        self._said = ""
+        self.to_peak.setToolTip("The moment at which most was held (P); the next peak (Shift+P)")
+        self.to_peak.clicked.connect(lambda: self.document.visit_peak())
         self.table = TableView(COLUMNS, "Allocations")
+        self.table.chosen.connect(lambda _: self._mark_rows())
         self.tables = (self.table,)
-        self.legend = QHBoxLayout()
-        self.legend.setContentsMargins(14, 0, 10, 0)
-        self.legend.setSpacing(14)
+        self.groupings = QButtonGroup(self)
+        self.groupings.setExclusive(True)
         head = QHBoxLayout()
         head.setContentsMargins(14, 5, 10, 2)
-        head.setSpacing(8)
+        head.setSpacing(6)
+        for name in (*GROUPS, GPUS):
+            button = QPushButton(name)
+            button.setCheckable(True)
+            button.setAccessibleName(f"By {name}")
+            self.groupings.addButton(button)
+            head.addWidget(button)
+        self._button(GROUPS[0]).setChecked(True)
         head.addWidget(self._about, 1)
-        for each in (self.to_peak, self.gpu, self.grouping):
-            head.addWidget(each)
+        head.addWidget(self.to_peak)
+        head.addWidget(self.gpu)
+        self._of_segments = ElidedLabel("", "secondary", pixels=12)
         self._room = QVBoxLayout()
-        self._room.setContentsMargins(0, 0, 0, 0)
-        left = QWidget()
-        left.setLayout(self._room)
+        self._room.setContentsMargins(8, 2, 8, 2)
+        self._room.addWidget(self._of_segments)
+        self._right = QWidget()
+        self._right.setLayout(self._room)
         split = QSplitter(Qt.Orientation.Horizontal)
-        split.addWidget(left)
         split.addWidget(self.table)
-        split.setSizes([520, 480])
+        split.addWidget(self._right)
+        split.setSizes([540, 460])
         split.setChildrenCollapsible(False)
         self.column.addLayout(head)
-        self.column.addLayout(self.legend)
         self.column.addWidget(split, 1)
-        self.drawing: MemoryStack | None = None
+        self.bars: SegmentBars | None = None
         self._summaries: tuple[MemorySummary, ...] = ()
-        self._when = 0
+        self._rows: list[MemoryRow] = []
+        self._segments: Segments | None = None
         self.gpu.activated.connect(lambda _: self._show_gpu())
-        self.grouping.currentIndexChanged.connect(lambda _: self._fill_table())
-        self.to_peak.clicked.connect(lambda: self.go_to(self._summary.peak_at if self._summary else 0))
+        self.groupings.buttonClicked.connect(lambda _: self._fill_table())
+        document.moment_changed.connect(self._on_moment)
         theme.changed.connect(self.invalidate)
 
     def has_data(self) -> bool:
         trace = self.document.trace
-        return trace is not None and bool(trace.memory) and self.document.analysis is not None
+        return (
+            trace is not None
+            and any(each.tells_use or each.is_snapshot for each in trace.memory)
+            and self.document.analysis is not None
+        )
+
+    def _button(self, name: str) -> QPushButton:
+        return next(each for each in self.groupings.buttons() if each.text() == name)  # type: ignore[return-value]
 
     @property
-    def _summary(self) -> MemorySummary | None:
+    def grouping(self) -> str:
+        """By what the rows are told apart."""
+        return next((each.text() for each in self.groupings.buttons() if each.isChecked()), GROUPS[0])
+
+    @property
+    def summary(self) -> MemorySummary | None:
+        """The GPU of which the table speaks."""
         place = max(self.gpu.currentIndex(), 0)
         return self._summaries[place] if place < len(self._summaries) else None
+
+    @property
+    def when(self) -> int:
+        """The moment of which the table speaks, ns: the peak until another one is chosen."""
+        moment, summary = self.document.moment, self.summary
+        if moment is not None:
+            return moment.when
+        return summary.peak_at if summary is not None else 0
 
     def refresh(self) -> None:
         analysis = self.document.analysis
@@ -98,111 +135,175 @@ class AllocationsPanel(Panel):
         def work() -> tuple[MemorySummary, ...]:
             from rules.memory.summary import memory_of
 
-            return tuple(each for each in memory_of(analysis) if each.account is not None)
+            found = [each for each in memory_of(analysis) if each.account is not None]
+            return tuple(sorted(found, key=lambda each: -each.peak_allocated))
 
         self.compute(work, self._take)
 
     def _take(self, summaries: tuple[MemorySummary, ...]) -> None:
-        trace = self.document.trace
-        if trace is None:
+        if self.document.trace is None:
             return
         self._summaries = summaries
-        devices = [trace.devices[each.device] for each in summaries]
-        names = [
-            f"GPU {each.id}" if each.rank is None else f"GPU {each.id}, rank {each.rank}" for each in devices
-        ]
+        names = [self._name(each) for each in summaries]
         if [self.gpu.itemText(place) for place in range(self.gpu.count())] != names:
             self.gpu.clear()
             self.gpu.addItems(names)
         self.gpu.setVisible(len(names) > 1)
+        self._button(GPUS).setVisible(len(names) > 1)
+        self._choose(self.document.moment)
         self._show_gpu()
 
-    def _show_gpu(self) -> None:
-        summary = self._summary
-        if summary is None or summary.account is None:
+    def _name(self, summary: MemorySummary) -> str:
+        assert self.document.trace is not None
+        device = self.document.trace.devices[summary.device]
+        return f"GPU {device.id}" if device.rank is None else f"GPU {device.id}, rank {device.rank}"
+
+    def _choose(self, moment: Moment | None) -> None:
+        places = [
+            place for place, each in enumerate(self._summaries) if moment and each.device == moment.device
+        ]
+        if places:
+            self.gpu.setCurrentIndex(places[0])
+
+    def _on_moment(self, moment: Moment | None) -> None:
+        if not self.isVisible():
             return
+        before = self.gpu.currentIndex()
+        self._choose(moment)
+        if self.gpu.currentIndex() != before:
+            self._show_gpu()
+        else:
+            self._fill_table()
+
+    def _show_gpu(self) -> None:
+        from viewer.statistics.memory import groupings_of, segments_of
+
+        summary, trace = self.summary, self.document.trace
+        if summary is None or summary.account is None or trace is None:
+            return
+        told = groupings_of(trace, summary.account)
+        for name in GROUPS:
+            self._button(name).setVisible(name in told)
+        if self.grouping in GROUPS and self.grouping not in told:
+            self._button(GROUPS[0]).setChecked(True)
         account = summary.account
-
-        def work() -> Stack:
-            from viewer.statistics.memory import stack_of
-
-            return stack_of(account)
-
-        self.compute(work, lambda stack: self._draw(summary, stack))
-
-    def _draw(self, summary: MemorySummary, stack: Stack) -> None:
-        from rules.wording.memory import peak_sentence
-        from viewer.panels.charts.memory_stack import MemoryStack, color_of
-
-        if self.drawing is None:
-            self.drawing = MemoryStack()
-            self.drawing.moment_chosen.connect(self.go_to)
-            self._room.addWidget(self.drawing)
-        growth = summary.growth.per_step
-        grows = f" Each step leaves {size(growth)} more." if growth else ""
-        self._said = f"{peak_sentence(summary)}, at {duration(summary.peak_at)}.{grows}"
-        failed = [each.failure.time for each in summary.shortages]
-        self.drawing.show_stack(stack, self._reserved(summary.device), failed)
-        while self.legend.count():
-            item = self.legend.takeAt(0)
-            widget = item.widget() if item is not None else None
-            if widget is not None:
-                widget.deleteLater()
-        for kind in stack.held:
-            entry = Label(kind.value, "secondary", pixels=12)
-            swatch = Label("■", pixels=12)
-            swatch.setStyleSheet(f"color: {color_of(kind, theme.current()).name()};")
-            self.legend.addWidget(swatch)
-            self.legend.addWidget(entry)
-        self.legend.addStretch(1)
-        self.go_to(summary.peak_at)
-
-    def _reserved(self, device: int) -> tuple[np.ndarray, np.ndarray] | None:
-        trace = self.document.trace
-        counters = trace.counters if trace is not None else ()
-        found = next(
-            (each for each in counters if each.device == device and each.name.endswith("reserved memory")),
-            None,
-        )
-        return None if found is None or not len(found.time) else (found.time, found.value)
-
-    def go_to(self, when: int) -> None:
-        """Let the table speak of another moment (ns)."""
-        self._when = when
-        if self.drawing is not None:
-            self.drawing.mark(when)
+        self._segments = segments_of(account)
+        self._right.setVisible(self._segments is not None)
+        if self._segments is not None:
+            self._show_segments(self._segments)
         self._fill_table()
 
+    def _show_segments(self, segments: Segments) -> None:
+        from viewer.panels.charts.segments import SegmentBars
+
+        if self.bars is None:
+            self.bars = SegmentBars()
+            self.bars.allocation_chosen.connect(self._tell_allocation)
+            self._room.addWidget(self.bars, 1)
+        self.bars.show_segments(segments)
+        whole = int(segments.size.sum())
+        holes = f"holes of {size(segments.holes)}, the largest {size(segments.largest_hole)}"
+        self._of_segments.setText(
+            f"At the end {size(whole)} in {len(segments.size):,} segments, "
+            + (holes if segments.holes else "all of it used")
+        )
+
     def _fill_table(self) -> None:
-        summary = self._summary
-        if summary is None or summary.account is None:
+        summary, trace = self.summary, self.document.trace
+        if summary is None or trace is None:
             return
-        account, when, by_line = summary.account, self._when, self.grouping.currentText() == BY_LINE
+        if self.grouping == GPUS:
+            self._compare_gpus()
+            return
+        when, grouping = self.when, self.grouping
 
         def work() -> list[MemoryRow]:
-            from viewer.statistics.memory import rows_at
+            from viewer.statistics.memory import Grouping, rows_at
 
-            return rows_at(account, when, by_line=by_line)
+            return rows_at(trace, summary, when, Grouping(grouping))
 
         self.compute(work, self._show_rows)
 
     def _show_rows(self, rows: list[MemoryRow]) -> None:
+        self._rows = rows
+        summary, when = self.summary, self.when
+        whole = summary.account.at(when) if summary is not None and summary.account is not None else 0
+        at_peak = "at the peak" if summary is not None and when == summary.peak_at else "at this moment"
+        self._about.setText(f"{size(whole)} {at_peak}, {duration(when)}")
+        kinds = ["" if self.grouping == GROUPS[0] else row.kind.value for row in rows]
+        self._fill(
+            [
+                (row.what, row.where, kind, row.blocks, row.size, row.size / max(whole, 1))
+                for row, kind in zip(rows, kinds, strict=True)
+            ]
+        )
+        if self.bars is not None:
+            self.bars.mark(None)
+        moment = self.document.moment
+        chosen = [place for place, row in enumerate(rows) if moment is not None and row.what == moment.kind]
+        if chosen and self.grouping == GROUPS[0]:
+            self.table.select_frame_row(chosen[0])
+            self._mark_rows()
+
+    def _compare_gpus(self) -> None:
+        """The peaks of all GPUs beside each other, the fullest first."""
+        self._rows = []
+        most = max((each.peak_allocated for each in self._summaries), default=1)
+        rows = []
+        for each in self._summaries:
+            assert each.account is not None
+            kinds = each.account.by_kind(each.peak_at)
+            grows = f"{size(each.growth.per_step)} more after each step" if each.growth.per_step else ""
+            blocks = int(each.account.alive(each.peak_at).sum())
+            first = next(iter(kinds), None)
+            rows.append(
+                (
+                    self._name(each),
+                    grows,
+                    first.value if first else "",
+                    blocks,
+                    each.peak_allocated,
+                    each.peak_allocated / most,
+                )
+            )
+        self._about.setText("Each GPU at its own peak; shares are of the fullest one")
+        self._fill(rows)
+
+    def _fill(self, rows: list[tuple[str, str, str, int, int, float]]) -> None:
         import pandas as pd
 
-        whole = sum(row.size for row in rows)
-        by_line = self.grouping.currentText() == BY_LINE
-        self._about.setText(f"{self._said} In the table: {size(whole)} at {duration(self._when)}.")
-        table = [
-            (
-                row.what,
-                row.where,
-                row.kind.value if by_line else "",
-                row.blocks,
-                row.size,
-                row.size / max(whole, 1),
-            )
-            for row in rows
-        ]
-        self.table.set_frame(
-            pd.DataFrame(table, columns=["what", "where", "kind", "blocks", "size", "share"])
+        self.table.set_frame(pd.DataFrame(rows, columns=["what", "where", "kind", "blocks", "size", "share"]))
+
+    def _mark_rows(self) -> None:
+        import numpy as np
+
+        chosen = [self._rows[row].members for row in self.table.selected_rows() if row < len(self._rows)]
+        if self.bars is not None:
+            self.bars.mark(np.concatenate(chosen) if chosen else None)
+
+    def _tell_allocation(self, number: int) -> None:
+        """Say what a block of a segment is, when it was made, and where."""
+        from parsers.model.memory import BEFORE
+        from rules.memory.kinds import KINDS, own_frames
+        from viewer.statistics.memory import place_of
+
+        summary = self.summary
+        if summary is None or summary.account is None:
+            return
+        memory, table = summary.account.memory, summary.account.memory.allocations
+        stack, own = int(table.stack[number]), own_frames(memory)
+        frame = memory.frames[int(own[stack])] if 0 <= stack < len(own) and own[stack] >= 0 else None
+        start = int(table.start[number])
+        made = "before recording" if start == BEFORE else f"at {duration(start)}"
+        by = f" by {frame.function}, {place_of(frame)}" if frame is not None else ""
+        part = percent(int(table.size[number]) / max(summary.account.at(self.when), 1))
+        kind = KINDS[int(summary.account.kind[number])]
+        self._about.setText(
+            f"{size(int(table.size[number]))} of {kind} ({part}), made {made}{by}; never freed"
         )
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_P and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self.document.visit_peak(following=bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
+        else:
+            super().keyPressEvent(event)

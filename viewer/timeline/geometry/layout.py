@@ -18,6 +18,7 @@ STRIP = 30
 COLLAPSED = 22
 COMPACT = 14
 COUNTER = 44
+STACKED = 196
 PADDING = 4
 BRIEF_HEADING = 24
 FOOT = 3  # the solid line under a gap
@@ -201,7 +202,8 @@ def _stacked(placed: Iterable[Placed]) -> list[Placed]:
 def _sized(track: Track, arrangement: Arrangement, state: GroupState = GroupState.FULL) -> Placed:
     collapsed = arrangement.collapsed.get(track.key, track.small)
     if track.counter >= 0:
-        height = COLLAPSED if collapsed else max(arrangement.heights.get(track.key, COUNTER), COLLAPSED)
+        wanted = STACKED if track.stacked else COUNTER
+        height = COLLAPSED if collapsed else max(arrangement.heights.get(track.key, wanted), COLLAPSED)
         return Placed(track, 0, height, (), 0, collapsed)
     if arrangement.compact and not collapsed and track.key not in arrangement.heights:
         return Placed(track, 0, COMPACT, (RowPlace(0, 2, COMPACT - 4),), track.levels - 1, False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model import GPU_LANES, Lane, LaneKind, Trace
+from parsers.model import GPU_LANES, Lane, LaneKind, Trace, derived
 from viewer.timeline.kinds.base import Place, counter_style_of, style_of
 
 Thread = tuple[int | None, int | None, int | None]  # rank, process, thread
@@ -36,6 +36,7 @@ class Track:
     rank: int | None = None
     gpu: int | None = None  # as its rank numbers it
     stream: int | None = None
+    stacked: bool = False  # a counter of which it is known what adds up to it
     derived: bool = False  # worked out, not recorded: the key names it in the scene
 
     @property
@@ -154,7 +155,7 @@ def _group(
     def position(track: Track) -> tuple[object, ...]:
         lane = trace.lanes[track.lane] if track.lane >= 0 else None
         if lane is None:
-            return track.place, 0, track.device, order[track.key]
+            return track.place, not track.stacked, track.device, order[track.key]
         if lane.device is not None:
             stream = by_work.get(track.lane, len(streams[lane.device]))
             return track.place, lane.device, style_of(lane.kind).order, stream
@@ -266,7 +267,30 @@ def _counter_track(trace: Trace, index: int, group: str) -> Track:
     key = f"counter/{counter.rank}/{counter.device}/{counter.name}"
     device = -1 if counter.device is None else counter.device
     place = counter_style_of(counter.unit).place(counter)
+    stacked = index in stacked_counters(trace)
+    told_there = counter.name.endswith("reserved memory") and counter.device in {
+        trace.counters[each].device for each in stacked_counters(trace)
+    }
     return Track(
-        key, group, title, second_line, -1, index, None, 1, place, device, small=place is Place.ASIDE,
-        rank=counter.rank, gpu=gpu,
+        key, group, "Memory" if stacked else title, second_line, -1, index, None, 1,
+        Place.COUNTER if stacked else place, device,
+        small=index != next(iter(stacked_counters(trace))) if stacked else place is Place.ASIDE or told_there,
+        rank=counter.rank, gpu=gpu, stacked=stacked,
     )  # fmt: skip
+
+
+@derived
+def stacked_counters(trace: Trace) -> tuple[int, ...]:
+    """The counters of allocated memory whose allocations are known, that of the fullest GPU first."""
+    known = {
+        device
+        for memory in trace.memory
+        if memory.tells_use
+        for device in np.unique(memory.allocations.device).tolist()
+    }
+    found = [
+        index
+        for index, each in enumerate(trace.counters)
+        if each.device in known and each.name.endswith("allocated memory") and len(each.value)
+    ]
+    return tuple(sorted(found, key=lambda index: -float(trace.counters[index].value.max())))

@@ -20,12 +20,12 @@ FROM_BELOW = (
     Kind.OPTIMIZER,
     Kind.COMMUNICATION,
     Kind.UNKNOWN,
+    Kind.KEPT,
     Kind.INPUTS,
     Kind.GRADIENTS,
     Kind.ACTIVATIONS,
     Kind.TEMPORARIES,
 )  # what stays for long, then what comes and goes
-HIGH = 0.8  # of the peak: what rises above it again is another peak
 _TOP = 1.08  # of the most that is drawn
 
 
@@ -48,7 +48,7 @@ class MemoryStack:
     time: I64
     held: I64
     reserved: tuple[I64, I64] | None
-    failures: tuple[int, ...]
+    failures: tuple[tuple[int, int], ...]  # when an allocation failed (ns), and the bytes that were asked for
 
     @staticmethod
     def of(account: DeviceMemory, reserved: Counter | None) -> MemoryStack:
@@ -64,7 +64,9 @@ class MemoryStack:
         drawn = None
         if reserved is not None and len(reserved.time):
             drawn = reserved.time, np.append(0, reserved.value).astype(np.int64)
-        failed = [each.time for each in account.memory.failures if each.device == account.device]
+        failed = [
+            (each.time, each.requested) for each in account.memory.failures if each.device == account.device
+        ]
         return MemoryStack(
             tuple(kinds), tuple(times), tuple(levels), account.time, account.held, drawn, tuple(failed)
         )
@@ -81,6 +83,15 @@ class MemoryStack:
             kind: int(level[np.searchsorted(time, when, side="right")])
             for kind, time, level in zip(self.kinds, self.times, self.levels, strict=True)
         }
+
+    def kind_at(self, when: int, share: float) -> str:
+        """The kind that lies at a height (of ``top``) at a moment; empty above all of them."""
+        height = share * self.top
+        for kind, held in self.at(when).items():
+            height -= held
+            if height < 0:
+                return kind.value
+        return ""
 
     def columns(self, scale: Scale) -> StackColumns:
         """What the pixel columns of a view show."""
@@ -117,18 +128,3 @@ class MemoryStack:
         rises = (until[busy] == 0) | (self.held[best + low] >= before)
         moment[busy] = np.where(rises, self.time[best + low], moment[busy])
         return moment
-
-    def peaks(self) -> I64:
-        """When memory was fullest, each time that it rose above ``HIGH`` of the peak; ascending, ns."""
-        if not len(self.held):
-            return np.zeros(0, np.int64)
-        high = self.held >= HIGH * int(self.held.max())
-        begins = np.flatnonzero(high & ~np.append(False, high[:-1]))
-        ends = np.append(begins[1:], len(high))
-        return np.array(
-            [
-                self.time[low + int(self.held[low:end].argmax())]
-                for low, end in zip(begins.tolist(), ends.tolist(), strict=True)
-            ],
-            np.int64,
-        )

@@ -1,0 +1,203 @@
+"""Paints what fills a GPU's memory: kinds on one another, what is reserved and unused hatched above them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QPainter, QPen
+
+from parsers.model.units import duration, size
+from rules.memory.kinds import Kind
+from viewer.look import theme
+from viewer.look.theme import Theme
+from viewer.timeline.event_colors import rgb
+from viewer.timeline.geometry.hatching import PERIOD, hatching
+from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.labels import TextCache
+from viewer.timeline.memory.stack import MemoryStack, StackColumns
+
+U32 = npt.NDArray[np.uint32]
+
+TEMPORARY, KEPT, OLDER = "#e9b44c", "#e4572e", "#a9b1c2"
+LEAST_LABELLED = 15  # pixels: in a lower band there is no room for its name
+UNCERTAIN = 6  # the hatching of what is not known
+_FAMILIES = {
+    Kind.PARAMETERS: "gemm",
+    Kind.OPTIMIZER: "optimizer",
+    Kind.COMMUNICATION: "communication",
+    Kind.GRADIENTS: "attention",
+    Kind.ACTIVATIONS: "normalisation",
+    Kind.INPUTS: "copies",
+}
+_PLAIN = {Kind.TEMPORARIES: TEMPORARY, Kind.KEPT: KEPT, Kind.OLDER: OLDER}
+_FAINT = 0.35  # of a hatched kind's colour between its lines
+UNUSED = 0.16  # of the text's colour on lines through what is reserved and unused
+
+
+def color_of(kind: Kind, colors: Theme) -> QColor:
+    """The colour of what memory is used for."""
+    if kind in _PLAIN:
+        return colors.plain(_PLAIN[kind])
+    return colors.family(_FAMILIES.get(kind, "other"))
+
+
+def paint_memory(
+    block: U32,
+    stack: MemoryStack,
+    shown: StackColumns,
+    line: int,
+    phase: tuple[int, int],
+    height: int,
+    cut: int,
+) -> None:
+    """Paint into ``block`` (rows x columns) what of a lane of ``height`` rows is visible, but the last ``cut`` ones.
+
+    ``line`` is the width of a fine line; ``phase`` (columns, rows) moves the hatching with the picture.
+    """
+    rows, width = block.shape
+    colors, kinds = theme.current(), len(stack.kinds)
+    row = np.arange(height - cut - rows, height - cut)[:, None]
+    tops = height - np.rint(np.cumsum(shown.held, axis=0) * ((height - line) / stack.top)).astype(np.int64)
+    place = np.zeros((rows, width), np.uint8)
+    for top in tops:
+        place += row < top[None, :]
+    reserved = None
+    if shown.reserved is not None:
+        reserved = height - np.rint(shown.reserved * ((height - line) / stack.top)).astype(np.int64)
+        place += row < reserved[None, :]
+    table, lined = _tables(stack.kinds, colors, reserved is not None)
+    tile = _tile(line, rows, width, phase)
+    found = np.where(tile, lined[place], table[place])
+    np.copyto(block, found, where=place <= kinds - (reserved is None))
+    if reserved is not None:
+        edge = (row >= reserved[None, :] - line) & (row < reserved[None, :])
+        steps = np.minimum(reserved, np.append(reserved[:1], reserved[:-1]))
+        edge |= (row >= steps[None, :] - line) & (row < reserved[None, :])
+        np.copyto(block, np.uint32(rgb(colors.text_secondary)), where=edge)
+    for when, _ in stack.failures:
+        _mark_failure(block, shown, when, rgb(colors.error), 2 * line)
+
+
+def _mark_failure(block: U32, shown: StackColumns, when: int, color: int, line: int) -> None:
+    at = int(np.searchsorted(shown.moment, when))
+    if 0 < at < len(shown.moment) or (at == 0 and len(shown.moment) and int(shown.moment[0]) == when):
+        block[:, max(at - line, 0) : at + line] = color
+
+
+def _tables(kinds: tuple[Kind, ...], colors: Theme, with_reserved: bool) -> tuple[U32, U32]:
+    """Colours from below: of each kind, of what is unused; plain, and on the lines of the hatching."""
+    plain, lined = [], []
+    for kind in kinds:
+        color = color_of(kind, colors)
+        lined.append(rgb(color))
+        plain.append(rgb(theme.mixed(color, colors.window, _FAINT)) if kind is Kind.UNKNOWN else rgb(color))
+    plain += [rgb(colors.window)] * 2
+    unused = rgb(theme.mixed(colors.text, colors.window, UNUSED)) if with_reserved else rgb(colors.window)
+    lined += [unused, rgb(colors.window)]
+    return np.array(plain, np.uint32), np.array(lined, np.uint32)
+
+
+@lru_cache(maxsize=4)
+def _tiled(line: int, height: int, width: int) -> npt.NDArray[np.bool_]:
+    period = PERIOD * line
+    return np.tile(hatching(line)[UNCERTAIN], (height // period + 2, width // period + 2))
+
+
+def _tile(line: int, height: int, width: int, phase: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    period = PERIOD * line
+    columns, rows = phase[0] % period, phase[1] % period
+    return _tiled(line, height, width)[rows : rows + height, columns : columns + width]
+
+
+class MemoryLabels:
+    """Names of the bands that have room for them, and the peak of what is visible."""
+
+    def __init__(self) -> None:
+        self._bold = TextCache(theme.font(theme.SECONDARY_PX, QFont.Weight.DemiBold))
+        self._small = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
+
+    def draw(
+        self, painter: QPainter, stack: MemoryStack, shown: StackColumns, scale: Scale, area: QRectF
+    ) -> None:
+        """Draw over a lane; ``shown`` has a column for each pixel of ``scale``."""
+        if not len(shown.moment) or area.height() < 3 * LEAST_LABELLED:
+            return
+        per_byte = area.height() / stack.top
+        below = np.zeros(len(shown.moment))
+        painter.setFont(self._bold.font)
+        for kind, held in zip(stack.kinds, shown.held, strict=True):
+            self._name(painter, kind, below * per_byte, held * per_byte, held, area)
+            below = below + held
+        self._peak(painter, stack, below, shown, scale, area)
+        for when, asked in stack.failures:
+            if scale.t0 <= when <= scale.t1:
+                text = f"{size(asked)} asked for, none given"
+                x = area.left() + scale.x(when)
+                room = self._bold.width(text) + 8
+                painter.setPen(theme.current().error)
+                left = x - room - 4 if x - room - 4 > area.left() else x + 8
+                self._bold.draw(painter, text, left, round(area.top()) + 1, room)
+
+    def _name(
+        self,
+        painter: QPainter,
+        kind: Kind,
+        below: npt.NDArray[np.float64],
+        high: npt.NDArray[np.float64],
+        held: npt.NDArray[np.int64],
+        area: QRectF,
+    ) -> None:
+        """One band's name where it is highest, in the middle of the stretch that has room around there."""
+        roomy = high >= LEAST_LABELLED
+        if not roomy.any():
+            return
+        best = int(np.argmax(high))
+        closed = np.flatnonzero(~roomy)
+        at = int(np.searchsorted(closed, best))
+        low = int(closed[at - 1]) + 1 if at else 0
+        end = int(closed[at]) if at < len(closed) else len(roomy)
+        text = f"{kind.value} {size(int(held[best]))}"
+        room = self._bold.width(text) + 12
+        if end - low < room:
+            return
+        left = min(max(best - room / 2, low), end - room)
+        inside = slice(round(left), max(round(left + room), round(left) + 1))
+        floor, ceiling = float(below[inside].max()), float((below + high)[inside].min())
+        if ceiling - floor < LEAST_LABELLED - 2:
+            return
+        colors = theme.current()
+        ink = colors.text if kind is Kind.UNKNOWN else theme.text_on(color_of(kind, colors))
+        painter.setPen(ink)
+        y = area.bottom() - (floor + ceiling) / 2 - self._bold.height / 2
+        self._bold.draw(painter, text, area.left() + left + 6, round(y), room)
+
+    def _peak(
+        self,
+        painter: QPainter,
+        stack: MemoryStack,
+        total: npt.NDArray[np.float64],
+        shown: StackColumns,
+        scale: Scale,
+        area: QRectF,
+    ) -> None:
+        colors, best = theme.current(), int(np.argmax(total))
+        held, when = int(total[best]), int(shown.moment[best])
+        x = area.left() + scale.x(when)
+        y = area.bottom() - held * area.height() / stack.top
+        painter.setBrush(colors.window)
+        painter.setPen(QPen(colors.text, 1.6))
+        painter.drawEllipse(QPointF(x, y), 4, 4)
+        text = f"peak {size(held)} at {duration(when)}"
+        width = self._bold.width(text) + 12
+        left = x + 9 if x + 9 + width <= area.right() else x - 9 - width
+        box = QRectF(max(left, area.left() + 2), max(y - 9, area.top() + 1), width, 18)
+        painter.setPen(QPen(colors.line_strong, 1))
+        painter.setBrush(colors.panel)
+        painter.drawRoundedRect(box, 3, 3)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(colors.text)
+        painter.setFont(self._bold.font)
+        self._bold.draw(painter, text, box.left() + 6, round(box.center().y() - self._bold.height / 2), width)
