@@ -6,6 +6,7 @@ from PySide6.QtGui import QFontMetricsF
 
 from viewer.look import theme
 from viewer.look.labels import elided_inside
+from viewer.timeline.labels import TextCache
 
 LONG = "nvjet_sm90_tst_128x128_64x6_2x1_v_bz_bias_TNT"
 
@@ -28,3 +29,18 @@ def test_a_name_that_fits_is_shown_as_it_is(qapp: object) -> None:
 def test_in_no_room_at_all_there_is_hardly_more_than_an_ellipsis(qapp: object) -> None:
     metrics = QFontMetricsF(theme.font())
     assert len(elided_inside(LONG, metrics, 12)) <= 3
+
+
+def test_a_label_is_whole_where_it_fits_and_else_ends_with_a_word_or_an_ellipsis(qapp: object) -> None:
+    cache = TextCache(theme.font(11))
+
+    def shown(text: str, room: float) -> str:
+        fitted = cache.fitted(text, room)
+        return fitted.text() if fitted is not None else ""
+
+    assert shown("Div", cache.width("Div") + 1) == "Div"
+    assert shown("Div", cache.width("Div") - 1) == ""
+    assert shown("Divide (broadcast)", cache.width("Divide (br") + 1) == "Divide"
+    cut = shown("tokenize", cache.width("tokeniz"))
+    assert cut.startswith("tok")
+    assert cut.endswith("…")

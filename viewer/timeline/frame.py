@@ -16,7 +16,7 @@ from viewer.timeline.geometry.columns import Columns, grid
 from viewer.timeline.geometry.layout import FOOT
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.geometry.strips import Strips
-from viewer.timeline.labels import LEAST_WIDTH, TextCache, painting
+from viewer.timeline.labels import SHORTEST_NAME, TextCache, painting
 from viewer.timeline.pixels import (
     Picture,
     Shown,
@@ -173,7 +173,7 @@ class FramePainter:
         lane, place = shown.placed.track.lane, shown.placed.rows[depth]
         left = np.maximum(seen.left / picture.ratio, 0.0) + 5
         room = np.minimum(seen.right / picture.ratio, picture.view.width / picture.ratio) - left - 3
-        roomy = np.flatnonzero(room >= LEAST_WIDTH)
+        roomy = np.flatnonzero(room >= SHORTEST_NAME)
         if len(names) + len(roomy) > MOST_NAMES:
             roomy = roomy[np.argsort(-room[roomy])[: max(MOST_NAMES - len(names), 0)]]
         if not len(roomy):

@@ -11,7 +11,9 @@ from PySide6.QtGui import QFont, QFontMetricsF, QPaintDevice, QPainter, QStaticT
 
 from viewer.look.labels import elided_inside
 
-LEAST_WIDTH = 26.0
+LEAST_WIDTH = 26.0  # px, of what is elided; a short name is shown wherever it fits
+SHORTEST_NAME = 14.0  # px: less holds no name
+_BETWEEN_WORDS = " (<["
 STEP = 6.0  # widths are rounded down to this, so that a zoom reuses texts
 KEPT = 6000
 FEWEST_LETTERS = 5  # of an elided name, with its ellipsis: fewer say nothing
@@ -50,15 +52,16 @@ class TextCache:
 
     def fitted(self, text: str, room: float) -> QStaticText | None:
         """``text``, elided to ``room``; None where not even a few letters fit."""
-        if room < LEAST_WIDTH or not text:
+        whole = bool(text) and self.width(text) <= room
+        if not whole and (room < LEAST_WIDTH or not text):
             return None
-        whole = self.width(text) <= room
         key = (text, -1 if whole else int(room / STEP))
         if key in self._fitted:
             self._fitted.move_to_end(key)
             return self._fitted[key]
         shown = text if whole else self._elided(text, key[1] * STEP)
-        made = None if len(shown) < (1 if whole else FEWEST_LETTERS) else _static(shown, self.font)
+        too_few = shown.endswith("…") and len(shown) < FEWEST_LETTERS
+        made = None if too_few else _static(shown, self.font)
         self._fitted[key] = made
         if len(self._fitted) > KEPT:
             self._fitted.popitem(last=False)
@@ -67,7 +70,11 @@ class TextCache:
     def _elided(self, text: str, room: float) -> str:
         if self._inside:
             return elided_inside(text, self.metrics, room)
-        return self.metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
+        cut = self.metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
+        left = cut.removesuffix("…")
+        words = left.rstrip(_BETWEEN_WORDS)
+        ends_a_word = words != left or text[len(left)] in _BETWEEN_WORDS
+        return words if words and ends_a_word else cut
 
     def draw(self, painter: QPainter, text: str, x: float, y: float, room: float) -> bool:
         """Draw ``text`` with its top at ``y``, elided; whether anything was drawn."""

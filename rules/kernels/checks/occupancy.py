@@ -29,8 +29,8 @@ MOSTLY_ACTIVE = 0.7
 LIMITERS = {
     "launch__occupancy_limit_registers": "registers",
     "launch__occupancy_limit_shared_mem": "shared memory",
-    "launch__occupancy_limit_warps": "warps per block",
-    "launch__occupancy_limit_blocks": "blocks per SM",
+    "launch__occupancy_limit_warps": "warps that an SM holds",
+    "launch__occupancy_limit_blocks": "blocks that an SM holds",
     "launch__occupancy_limit_barriers": "barriers",
 }
 _ASYNCHRONOUS = re.compile(
@@ -39,8 +39,8 @@ _ASYNCHRONOUS = re.compile(
 _REMEDIES = {
     "registers": "use fewer registers per thread (__launch_bounds__, smaller tiles, fewer live variables)",
     "shared memory": "use less shared memory per block, or more threads per block that share it",
-    "warps per block": "use blocks whose size divides the warps of an SM evenly",
-    "blocks per SM": "use larger blocks: an SM holds only so many blocks, however small they are",
+    "warps that an SM holds": "use blocks whose size divides the warps of an SM evenly",
+    "blocks that an SM holds": "use larger blocks: an SM holds only so many blocks, however small they are",
     "barriers": "use fewer named barriers per block",
 }
 

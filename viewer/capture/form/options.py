@@ -234,7 +234,7 @@ class OptionsForm(QWidget):
             "Name every module", "a range for each module call: more detail, more overhead"
         )
         self.keep_running = self._check(
-            "Let the script run on", "otherwise it is stopped once everything is recorded"
+            "Keep the script running", "after everything is recorded; otherwise it is stopped then"
         )
 
     def _lay_out(self) -> None:

@@ -324,7 +324,7 @@ def launch_facts(kernel: KernelProfile) -> list[tuple[str, str]]:
         ("Waves per SM", number("launch__waves_per_multiprocessor")),
         ("Registers", number("launch__registers_per_thread", " per thread")),
         ("Shared memory", bytes_of("launch__shared_mem_per_block")),
-        ("Limited by", ", ".join(limiters(kernel))),
+        ("Occupancy limited by", ", ".join(limiters(kernel))),
         ("Blocks per SM", limits),
     ]
     return [(label, text) for label, text in facts if text]

@@ -199,7 +199,7 @@ class SelectionPanel(Panel):
         alike = instances(trace, int(trace.events.name[event]))
         lengths = trace.events.duration[alike]
         place = int(np.searchsorted(trace.events.start[alike], trace.events.start[event])) + 1
-        self._alike.setText(f"{place:,} of {len(alike):,} with this name")
+        self._alike.setText(f"number {place:,} of {len(alike):,} with this name")
         self._alike_text.setText(
             f"total {duration(int(lengths.sum()))}, median {duration(float(np.median(lengths)))}, "
             f"longest {duration(int(lengths.max()))}"
