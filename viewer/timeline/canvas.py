@@ -167,6 +167,7 @@ class LaneCanvas(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self.state.set_width(max(self.width() - NAMES_WIDTH, 1))
+        self.state.set_height(self.height())
         self.offset = min(self.offset, self.most_offset)
         self.scrolled.emit()
         self.invalidate()

@@ -79,6 +79,7 @@ class TimelineState(QObject):
         self.arrangement = Arrangement()
         self.filter = ""
         self.layout = Layout((), ())
+        self._height = 0  # px
         self.gaps_visible = True
         self.selected = -1
         self.gap = -1
@@ -137,7 +138,7 @@ class TimelineState(QObject):
         """Place the tracks anew, after a change of the arrangement or the filter."""
         groups = self.scene.index.groups if self.scene is not None else ()
         derived = self.scene.derived.values() if self.scene is not None else ()
-        self.layout = lay_out(groups, self.arrangement, self.filter, derived)
+        self.layout = lay_out(groups, self.arrangement, self.filter, derived, self._height)
         self.content_changed.emit()
 
     # The view
@@ -150,6 +151,12 @@ class TimelineState(QObject):
     @property
     def flying(self) -> bool:
         return self._flight.state() is QAbstractAnimation.State.Running
+
+    def set_height(self, height: int) -> None:
+        """The lanes got another height, in pixels."""
+        if height != self._height:
+            self._height = height
+            self.relayout()
 
     def set_width(self, width: float) -> None:
         """The lanes got another width, in pixels."""
@@ -242,7 +249,8 @@ class TimelineState(QObject):
 
     @property
     def _place(self) -> _Place:
-        return _Place(self.target.t0, self.target.t1, self.selected, self.gap)
+        gap = self.gap if self.selected < 0 else -1  # it stays marked while one walks from it to events
+        return _Place(self.target.t0, self.target.t1, self.selected, gap)
 
     def _travel(self, place: _Place | None) -> None:
         self._moving.invalidate()

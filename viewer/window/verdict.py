@@ -153,9 +153,10 @@ class VerdictStrip(QWidget):
         if analysis is not None and trace is not None and trace.devices:
             t0, t1 = self._document.window
             active = [index for index in range(len(trace.devices)) if len(trace.operations_of_device(index))]
-            budgets = sorted(
-                (analysis.budget(index, t0, t1) for index in active), key=lambda b: -b.total_idle_ns
-            )
+            budgets = [analysis.budget(index, t0, t1) for index in active]
+            all_fit = len(budgets) <= MOST_ROWS_SHOWN
+            if not all_fit:
+                budgets.sort(key=lambda budget: -budget.total_idle_ns)
             thin = len(budgets) > 1
             for row, budget in enumerate(budgets):
                 gaps = gaps_by_cause(analysis.idle, budget.device, t0, t1)
@@ -170,6 +171,7 @@ class VerdictStrip(QWidget):
                     name = Label(
                         short_device_name(trace, budget.device), "secondary", pixels=theme.SECONDARY_PX
                     )
+                    name.setToolTip("" if all_fit else "The most idle GPU comes first")
                     grid.addWidget(name, row, 0)
                 grid.addWidget(bar, row, 1)
             grid.setColumnStretch(1, 1)

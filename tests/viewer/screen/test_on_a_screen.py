@@ -111,7 +111,9 @@ def test_from_the_worst_gap_to_a_bookmark_that_is_there_tomorrow(
         seen = running.wait_until("the launch", lambda seen: seen["event"]["kind"] == EventKind.API)
         assert seen["event"]["start"] <= kernel["start"]
 
-        # Back to where the gap is seen as a whole; there the wheel keeps the time under the cursor in its place.
+        # Back to the kernel, and to the gap as a whole; there the wheel keeps the time under the cursor in its place.
+        display.key("alt+Left")
+        seen = running.wait_until("the kernel again", lambda seen: seen["event"] == kernel)
         display.key("alt+Left")
         seen = running.wait_until("the view before", lambda seen: seen["view"] == around)
         middle = at_time(seen, stream, sum(gap) / 2)

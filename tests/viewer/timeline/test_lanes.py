@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, LaneKind, Trace
@@ -239,10 +240,11 @@ def test_a_selected_kernel_is_joined_to_its_launch_from_either_side(
 
 
 def test_a_lane_that_is_revealed_leaves_the_first_one_whole(view: TimelineView) -> None:
-    tops = {each.top for each in view.state.layout.scrolled}
-    last = view.state.layout.scrolled[-1]
     for height in (150, 190, 230):
         view.resize(view.width(), height)
+        QApplication.processEvents()
+        tops = {each.top for each in view.state.layout.scrolled}
+        last = view.state.layout.scrolled[-1]
         view.canvas.scroll_to(0)
         assert view.canvas.reveal_track(last.track.key)
         offset = view.canvas.offset
@@ -403,3 +405,16 @@ def test_animations_respect_the_system(view: TimelineView, monkeypatch: pytest.M
     view.show_interval(10 * MS, 14 * MS)
     assert not view.state.flying
     assert view.visible_interval == (10 * MS, 14 * MS)
+
+
+def test_lanes_grow_where_there_is_room_and_leave_what_was_resized(qtbot: QtBot, small_run: Trace) -> None:
+    view = shown(qtbot, small_run, 300)
+    usual = placed(view, "GPU 0 · stream 7").height
+    view.resize(1000, 900)
+    QApplication.processEvents()
+    grown = placed(view, "GPU 0 · stream 7")
+    assert usual < grown.height <= 2 * usual
+    assert view.canvas.most_offset == 0
+    view.lane_commands.resize(grown, usual)
+    assert placed(view, "GPU 0 · stream 7").height == usual
+    assert all(each.hidden_levels == 0 for each in view.state.layout.scrolled if not each.collapsed)

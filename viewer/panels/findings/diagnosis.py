@@ -300,7 +300,7 @@ def _summary(diagnosis: Diagnosis, shown: int) -> tuple[str, str]:
     """In short, and in full."""
     total = len(diagnosis.findings)
     found = f"{total} finding{'s' * (total != 1)}" if shown == total else f"{shown} of {total} findings"
-    return found, f"{found}, {counted_checks(len(diagnosis.quiet))} found nothing"
+    return found, f"{found}, {counted_checks(len(diagnosis.quiet))} passed"
 
 
 def _explanations(thresholds: Thresholds) -> dict[str, dict[str, str]]:

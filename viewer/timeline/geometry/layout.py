@@ -11,7 +11,7 @@ from viewer.timeline.geometry.arrangement import Arrangement, GroupState
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived
 from viewer.timeline.geometry.lane_filter import LaneFilter
 from viewer.timeline.geometry.tracks import Group, Track
-from viewer.timeline.kinds.base import style_of
+from viewer.timeline.kinds.base import LaneStyle, Wish, style_of
 
 HEADING = 28
 STRIP = 30
@@ -24,6 +24,7 @@ BRIEF_HEADING = 24
 FOOT = 3  # the solid line under a gap
 SCREEN = 560  # pixels of lanes that are surely visible at once
 MOST_BRIEF = 4  # ranks
+MOST_GROWTH = 2  # times what the lane of a GPU wishes for, where there is room
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,16 @@ def _full_height(group: Group, arrangement: Arrangement) -> int:
 
 
 def lay_out(
-    groups: Sequence[Group], arrangement: Arrangement, text: str = "", derived: Iterable[Derived] = ()
+    groups: Sequence[Group],
+    arrangement: Arrangement,
+    text: str = "",
+    derived: Iterable[Derived] = (),
+    room: int = 0,
 ) -> Layout:
-    """Place the tracks of all groups; ``text`` keeps those that a ``LaneFilter`` of it keeps."""
+    """Place the tracks of all groups; ``text`` keeps those that a ``LaneFilter`` of it keeps.
+
+    Lanes that nobody resized grow where they would fill less than ``room`` pixels.
+    """
     states = starting_states(groups) | arrangement.groups
     wanted = LaneFilter.of(text)
     by_key = {
@@ -154,7 +162,39 @@ def lay_out(
             for track in tracks
             if state is not GroupState.BRIEF or track.brief or len(groups) == 1
         ]
-    return Layout(tuple(pinned), tuple(_stacked(_with_derived(placed, tuple(derived)))))
+    placed = _with_derived(placed, tuple(derived))
+    spare = room - sum(each.height for each in (*pinned, *placed))
+    return Layout(tuple(pinned), tuple(_stacked(_grown(placed, spare, arrangement))))
+
+
+def _grown(placed: Sequence[Placed], spare: int, arrangement: Arrangement) -> list[Placed]:
+    """With up to ``spare`` more pixels: half of them for the GPUs' own lanes, then levels that did not fit."""
+    grown = list(placed)
+    if spare <= 0:
+        return grown
+    free = [
+        index
+        for index, each in enumerate(placed)
+        if each.track.lane >= 0 and not each.collapsed and each.track.key not in arrangement.heights
+    ]
+    streams = [index for index in free if placed[index].track.first_of_device]
+    times = 1 if arrangement.compact else MOST_GROWTH
+    for index in streams:
+        each = placed[index]
+        wished = _wish(each.track, GroupState.FULL).height * times
+        grown[index] = _enlarged(each, min(spare // (2 * len(streams)), wished - each.height), arrangement)
+    spare -= sum(each.height for each in grown) - sum(each.height for each in placed)
+    for index in () if arrangement.compact else free:
+        each = grown[index]
+        row = _wish(each.track, GroupState.FULL).row
+        more = min(each.hidden_levels, spare // row) * row
+        grown[index] = _enlarged(each, more, arrangement)
+        spare -= grown[index].height - each.height
+    return grown
+
+
+def _enlarged(each: Placed, more: int, arrangement: Arrangement) -> Placed:
+    return each if more <= 0 else _sized(each.track, arrangement, height=each.height + more)
 
 
 def _with_derived(placed: Sequence[Placed], derived: Sequence[Derived]) -> list[Placed]:
@@ -199,19 +239,30 @@ def _stacked(placed: Iterable[Placed]) -> list[Placed]:
     return stacked
 
 
-def _sized(track: Track, arrangement: Arrangement, state: GroupState = GroupState.FULL) -> Placed:
+def _wish(track: Track, state: GroupState) -> Wish:
+    brief = state is not GroupState.FULL
+    return _style(track).wished(track.levels, brief=brief, first=track.first_of_device)
+
+
+def _style(track: Track) -> LaneStyle:
+    return style_of(track.kind if track.kind is not None else LaneKind.OTHER)
+
+
+def _sized(
+    track: Track, arrangement: Arrangement, state: GroupState = GroupState.FULL, height: int | None = None
+) -> Placed:
+    """A track of this ``height``, else of the one it was given by hand, else of the one its kind wishes."""
+    own = height or arrangement.heights.get(track.key)
     collapsed = arrangement.collapsed.get(track.key, track.small)
     if track.counter >= 0:
         wanted = STACKED if track.stacked else COUNTER
-        height = COLLAPSED if collapsed else max(arrangement.heights.get(track.key, wanted), COLLAPSED)
+        height = COLLAPSED if collapsed else max(own or wanted, COLLAPSED)
         return Placed(track, 0, height, (), 0, collapsed)
-    if arrangement.compact and not collapsed and track.key not in arrangement.heights:
+    if arrangement.compact and not collapsed and own is None:
         return Placed(track, 0, COMPACT, (RowPlace(0, 2, COMPACT - 4),), track.levels - 1, False)
     if collapsed:
         return Placed(track, 0, COLLAPSED, (RowPlace(0, 6, COLLAPSED - 12),), track.levels - 1, True)
-    style = style_of(track.kind) if track.kind is not None else style_of(LaneKind.OTHER)
-    wish = style.wished(track.levels, brief=state is not GroupState.FULL, first=track.first_of_device)
-    own = arrangement.heights.get(track.key)
+    wish = _wish(track, state)
     gap_foot = FOOT + 4 if track.first_of_device else 0
     if own is None:
         levels = min(track.levels, wish.rows)
@@ -220,7 +271,7 @@ def _sized(track: Track, arrangement: Arrangement, state: GroupState = GroupStat
         height = max(own, COMPACT)
         levels = max(1, min(track.levels, (height - 2 * PADDING - gap_foot) // wish.row))
     room = height - 2 * PADDING - gap_foot
-    pitch = max(min(room / levels, style.highest_row), 1)
+    pitch = max(min(room / levels, _style(track).highest_row), 1)
     edges = [PADDING + round(level * pitch) for level in range(levels + 1)]
     gap = 1 if levels > 1 and pitch >= 5 else 0
     rows = tuple(

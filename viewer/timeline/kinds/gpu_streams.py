@@ -30,7 +30,7 @@ class GpuStreamStyle(LaneStyle):
     beside: ClassVar[Wish | None] = Wish(36, 20, 4)
     brief: ClassVar[Wish] = Wish(46, 18, 2)
     brief_beside: ClassVar[Wish | None] = Wish(28, 18, 2)
-    highest_row: ClassVar[int] = 48
+    highest_row: ClassVar[int] = 96
 
     def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
         return classify(name).family.label
