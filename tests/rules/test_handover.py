@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from parsers import open_trace
-from rules import Diagnosis, diagnosis_of
+from rules import Diagnosis
 from rules.analysis import analysis as analysis_module
 from rules.analysis.analysis import Analysis
 from rules.handover import found_out, known
+from tests.opened import analysed, diagnosed, opened
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +23,8 @@ def recording(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="module")
 def both(recording: Path) -> tuple[Analysis, Diagnosis, Analysis, Diagnosis]:
-    trace, same = open_trace([recording]), open_trace([recording])
-    analysis = Analysis(trace)
-    diagnosis = diagnosis_of(analysis)
-    return analysis, diagnosis, *known(same, *found_out(analysis, diagnosis))
+    analysis, diagnosis = analysed(recording), diagnosed(recording)
+    return analysis, diagnosis, *known(open_trace([recording]), *found_out(analysis, diagnosis))
 
 
 def test_the_diagnosis_is_the_same(both: tuple[Analysis, Diagnosis, Analysis, Diagnosis]) -> None:
@@ -47,9 +46,8 @@ def test_the_analysis_answers_the_same(both: tuple[Analysis, Diagnosis, Analysis
 
 
 def test_nothing_is_found_out_again(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trace, same = open_trace([recording]), open_trace([recording])
-    whole = Analysis(trace)
-    plain, columns = found_out(whole, diagnosis_of(whole))
+    trace, same, whole = opened(recording), open_trace([recording]), analysed(recording)
+    plain, columns = found_out(whole, diagnosed(recording))
     for name in ("find_steps", "idle_of_device", "busy_parts", "classify"):
         monkeypatch.delattr(analysis_module, name)
     analysis, _ = known(same, plain, columns)

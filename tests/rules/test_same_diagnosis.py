@@ -13,14 +13,18 @@ from typing import Any
 import pytest
 
 from parsers import open_trace
-from rules import diagnose
+from rules import Diagnosis, diagnose
+from tests.opened import diagnosed
 
 YEAR_US = 365 * 24 * 3600 * 1_000_000
 Content = dict[str, Any]
 
 
 def judged(paths: Sequence[Path]) -> list[tuple[Any, ...]]:
-    diagnosis = diagnose(open_trace(list(paths)))
+    return summary(diagnose(open_trace(list(paths))))
+
+
+def summary(diagnosis: Diagnosis) -> list[tuple[Any, ...]]:
     assert diagnosis.crashed == {}
     return [
         (each.rule, each.severity, each.title, each.culprit.text, each.rank) for each in diagnosis.findings
@@ -88,7 +92,7 @@ def test_ranks_told_in_another_way_get_the_same_diagnosis(
 ) -> None:
     folder, name = run.split("/")
     paths = sorted((fixtures / folder).glob(f"{name}.*"))
-    expected = judged(paths)
+    expected = summary(diagnosed(*paths))
     assert expected
     assert judged(retold(paths, tmp_path, *changes)) == expected
 

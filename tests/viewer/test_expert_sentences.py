@@ -47,7 +47,10 @@ EXPECTED = [
         ("98 %", "36 steady", "idles 98"),
     ),
     Expected(
-        "chrome/*b200__eager*", "The CPU launches too slowly: 7", (), ("DistributedDataParallel", "36 steady")
+        "chrome/*b200__eager*",
+        "The CPU launches too slowly: 7",
+        ("software: vLLM", "--enforce-eager"),
+        ("DistributedDataParallel", "36 steady"),
     ),
     Expected(
         "chrome/*resnet_act_checkpoint*",
@@ -74,7 +77,12 @@ EXPECTED = [
     Expected("chrome/*torch_compile_triton*", "The GPU is the limit: 100 %"),
     Expected("nsys/*mock*", "Too little was recorded to judge", (), ("x faster", "waits for Python")),
     Expected("nsys/*h100_2gpu_1s*", "Copies to the GPU stand alone", (), ("waits for Python:", "28 steady")),
-    Expected("nsys/*mfu_2gpu*", "", (), ("15 steady", "16 steady", "17 steady")),
+    Expected(
+        "nsys/*mfu_2gpu*",
+        "",
+        ("software: FSDP, PyTorch",),
+        ("DistributedDataParallel(", "15 steady", "16 steady", "17 steady"),
+    ),
     Expected("nsys/*healthy_judged*", "The GPU is the limit: 99 %"),
     Expected(
         "nsys/*JACC*",
@@ -111,11 +119,6 @@ EXPECTED = [
         ("100 % idle",),
     ),
     Expected("../smi/dmon.txt", "GPU 0 over 401 s: busy 1.8 % of the time", ("685 W",)),
-    Expected(
-        "chrome/*negative_queue*",
-        "Queued work waits for something unrecorded: ",
-        ("gaps in the launch of a graph, the longest 64", "64 % 689 ms between queued operations"),
-    ),
     Expected(
         "chrome/*owlv2*",
         "The GPU waits for data: 51 %",
@@ -175,13 +178,6 @@ EXPECTED = [
         ("99 % 2.61 s compute", "laplacian_kernel", "rocprof-compute"),
         ("nsys", "Nsight Systems", "torch", "DataLoader", "x faster"),
     ),
-    Expected(
-        "nsys/*mfu_2gpu*",
-        "",
-        ("software: FSDP, PyTorch",),
-        ("DistributedDataParallel(",),
-    ),
-    Expected("chrome/*b200*", "", ("software: vLLM", "--enforce-eager"), ("DistributedDataParallel",)),
 ]
 
 

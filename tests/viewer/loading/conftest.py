@@ -70,8 +70,8 @@ def before_it_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Makes later loading processes run some code first."""
 
     def do(code: str) -> None:
-        first, last = helper_process.CODE.split("from parsers", 1)
-        monkeypatch.setattr(helper_process, "CODE", f"{first}{code}from parsers{last}")
+        first, last = helper_process.CODE.split("importlib.import_module", 1)
+        monkeypatch.setattr(helper_process, "CODE", f"{first}{code}importlib.import_module{last}")
 
     return do
 

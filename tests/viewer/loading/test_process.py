@@ -16,6 +16,7 @@ from parsers.stored import cache
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.thresholds import LEAST_SHARE, Thresholds
+from tests.opened import diagnosed, opened
 from tests.parsers.traces import assert_same
 from viewer.loading.process import CannotLoadThere, LoadingFailed, LoadingProcess
 
@@ -56,7 +57,7 @@ def test_a_run_of_several_ranks_is_merged_there(fixtures: Path) -> None:
     made = read([fixtures / "ddp"])
     try:
         trace = made.trace(Progress(), ignore)
-        assert_same(open_trace([fixtures / "ddp"]), trace)
+        assert_same(opened(fixtures / "ddp"), trace)
         assert {lane.rank for lane in trace.lanes} >= {0, 1, 2, 3}
     finally:
         made.close()
@@ -70,8 +71,8 @@ def test_the_rules_decide_by_the_thresholds_of_the_window(fixtures: Path) -> Non
         _, diagnosis = made.analysis(trace, Progress())
     finally:
         made.close()
-    here = open_trace([fixtures / "ddp"])
-    assert diagnosis == diagnose(here, thresholds=chosen) != diagnose(open_trace([fixtures / "ddp"]))
+    here = fixtures / "ddp"
+    assert diagnosis == diagnose(opened(here), thresholds=chosen) != diagnosed(here)
 
 
 def test_what_was_read_is_analysed_again_by_other_thresholds_without_reading_it_again(
@@ -80,12 +81,13 @@ def test_what_was_read_is_analysed_again_by_other_thresholds_without_reading_it_
     trace = loading.trace(Progress(), ignore)
     _, by_usual = loading.analysis(trace, Progress())
     before_it_reads(MISTAKEN)
+    here = open_trace([recording])
     for chosen in (Thresholds({LEAST_SHARE.key: 0.5}), Thresholds()):
         another = loading.again(chosen)
         analysis, diagnosis = another.analysis(trace, Progress())
         another.close()
         assert analysis.trace is trace
-        assert diagnosis == diagnose(open_trace([recording]), thresholds=chosen)
+        assert diagnosis == diagnose(here, thresholds=chosen)
         assert (diagnosis == by_usual) == (chosen == Thresholds())
     assert not is_alive(loading.number)
 

@@ -18,6 +18,7 @@ from viewer.panels.tables.table_view import TableView
 from viewer.statistics.event_facts import KIND_NAMES
 
 if TYPE_CHECKING:
+    from parsers.model import Trace
     from viewer.kept.session import Bookmark, Session
 
 COLUMNS = (
@@ -47,7 +48,7 @@ class BookmarksPanel(Panel):
         super().__init__(document, parent)
         self.session: Session | None = None
         self.bookmarks: list[Bookmark] = []
-        self._shown: list[Bookmark] | None = None
+        self._shown: tuple[Trace | None, list[Bookmark]] = (None, [])
         self._new = -1
         self.table = TableView(COLUMNS, "Bookmarks")
         self.tables = (self.table,)
@@ -87,7 +88,7 @@ class BookmarksPanel(Panel):
 
             self.use(Session(session_path(self.document.paths), self.document.paths))
         elif trace is None:
-            self.bookmarks = []
+            self.bookmarks, self._shown = [], (None, [])
 
     def _recordings_of(self, session: Session) -> tuple[Path, ...]:
         try:
@@ -115,12 +116,12 @@ class BookmarksPanel(Panel):
         self.invalidate()
 
     def refresh(self) -> None:
-        """Fill the table, unless it shows these bookmarks: a note may be being typed into it."""
-        if self.bookmarks == self._shown:
+        """Fill the table, unless it shows these bookmarks of this trace: a note may be being typed into it."""
+        if self._shown[0] is self.document.trace and self._shown[1] == self.bookmarks:
             return
         import pandas as pd
 
-        self._shown = list(self.bookmarks)
+        self._shown = self.document.trace, list(self.bookmarks)
         rows = [
             (mark.title, f"{mark.start / 1e6:,.3f}", mark.end - mark.start, mark.note)
             for mark in self.bookmarks
