@@ -19,7 +19,9 @@ _LOG = logging.getLogger(__name__)
 NOTHING = 1.03  # a smaller gain is not told
 NARROWEST = 1.15  # a band reaches at least this factor to either side: docs/predictions.md
 UNCERTAIN = 1.33  # ... and this one as far as the gain is one: half of the time saved may or may not be
-AS_RECORDED = 1.05  # how well the gain with the recorder's cost in it is known
+HOST_UNSURE = (
+    1.2  # factor by which the host may be slower or faster than the replay takes it: docs/predictions.md
+)
 VAGUE = 1.8  # high over low: then what it depends on is said
 MOST_FIXES = 12
 ORDERED = (
@@ -134,15 +136,16 @@ def _promise(replay: Replay, name: str, proposal: Proposal) -> Promise | None:
 
 
 def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tuple[float, float]:
-    """The least and the most that some proposals give together, with and without the recorder's cost."""
+    """The least and the most that some proposals give together, on a faster and on a slower host."""
     likely = [each.expected for each in proposals]
     least: list[Change] = [each.low or each.expected for each in proposals]
     most: list[Change] = [each.high or each.expected for each in proposals]
-    recorded = replay.gain(likely, recorder=True)
-    low = min(expected / margin(expected), recorded / AS_RECORDED)
-    high = max(expected * margin(expected), recorded * AS_RECORDED)
+    low, high = expected / margin(expected), expected * margin(expected)
+    for host in (HOST_UNSURE, 1.0 / HOST_UNSURE):
+        as_fast = replay.gain(likely, host=host)
+        low, high = min(low, as_fast), max(high, as_fast)
     if any(each.low for each in proposals):
-        low = min(low, replay.gain(least))
+        low = min(low, replay.gain(least), replay.gain(least, host=HOST_UNSURE))
     if any(each.high for each in proposals):
         high = max(high, replay.gain(most))
     return low, high

@@ -100,8 +100,9 @@ def _walk(analysis: Analysis, program: Program, own: F64) -> CriticalPath:
             if before >= 0 and device.stream[before] == device.stream[operation] and device.end[before] > why:
                 following, why = before, float(device.end[before])
             for source in needs.get(operation, []):
-                if device.end[source] > why:
-                    following, why = source, float(device.end[source])
+                ended = min(float(device.end[source]), at)
+                if ended > why:
+                    following, why = source, ended
             if following >= 0 and why <= at and why >= ready + device.latency[operation]:
                 add(why, PathKind.LAUNCH, int(device.event[operation]))
                 operation = following

@@ -37,7 +37,8 @@ class DeviceNodes:
     """Operations of all streams, by stream and start; a CUDA graph is one operation. Times in ns.
 
     An operation starts ``extra`` after the latest of: its launch's start + ``latency``, the end of the one before it
-    on its stream, and the ends of what it depends on.
+    on its stream, and the ends of what it depends on. Where the last blocks of that one still ran, it starts with
+    ``left`` of its duration to go.
     """
 
     event: I64  # the (first) operation's event
@@ -53,6 +54,7 @@ class DeviceNodes:
     duration: F64
     depends: I64  # a column of operations that another one waits for ...
     dependent: I64  # ... and of those that wait
+    left: F64  # part of the former's duration, for each such pair
     meeting: I64  # number of the collective that it takes part in; NONE
     members: I64  # event of each recorded operation, ...
     member_of: I64  # ... and the node that it belongs to
@@ -104,9 +106,13 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
     latency = _latency(host.start[launch], host.end[launch], start, reach, trace.lane_device[lane])
     ready = np.maximum(host.start[launch] + latency, reach)
     device = trace.lane_device[lane]
-    depends, dependent = _dependencies(analysis, host, launch, stream, device, start, end, ready)
+    communicates = np.isin(every, analysis.trace.collective_kernels)
+    depends, dependent = _dependencies(
+        analysis, host, launch, stream, device, start, end, ready, communicates
+    )
+    left = np.maximum(end[depends] - start[dependent], 0) / np.maximum(duration[depends], 1)
     if len(depends):
-        np.maximum.at(ready, dependent, end[depends].astype(np.float64))
+        np.maximum.at(ready, dependent, np.minimum(end[depends], start[dependent]).astype(np.float64))
     return DeviceNodes(
         event=every,
         stream=stream.astype(np.int64),
@@ -121,6 +127,7 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
         duration=duration.astype(np.float64),
         depends=depends,
         dependent=dependent,
+        left=left,
         meeting=_meetings(analysis, every),
         members=members,
         member_of=member_of,
@@ -221,6 +228,7 @@ def _dependencies(
     start: I64,
     end: I64,
     ready: F64,
+    communicates: BOOL,
 ) -> tuple[I64, I64]:
     """Pairs of operations of different streams of one device of which the second waits for the first."""
     pairs = [np.empty((0, 2), np.int64)]
@@ -231,7 +239,10 @@ def _dependencies(
             continue
         held = mine[start[mine] - ready[mine] > HELD_NS]
         nearly = np.maximum(HANDED_OVER_NS, HANDED_OVER_SHARE * (start[held] - ready[held]))
-        pairs.append(_just_ended(mine, held, nearly, stream, start, end, launched))
+        ended = _just_ended(mine, held, nearly, stream, start, end, launched)
+        pairs.append(ended)
+        left = np.setdiff1d(held[~communicates[held]], ended[:, 1])
+        pairs.append(_still_running(mine[~communicates[mine]], left, stream, start, end))
         pairs.append(_event_waits(analysis, host, mine, launch, stream, start, end))
     found = np.unique(np.concatenate(pairs), axis=0)
     return found[:, 0], found[:, 1]
@@ -253,6 +264,19 @@ def _just_ended(mine: I64, held: I64, nearly: F64, stream: I64, start: I64, end:
             & (launched[candidate] <= launched[held])
         )
         chosen[fits] = candidate[fits]
+    return np.column_stack((chosen, held))[chosen >= 0]
+
+
+def _still_running(mine: I64, held: I64, stream: I64, start: I64, end: I64) -> I64:
+    """For each held operation the one on another stream in whose last blocks it started: there was no room before."""
+    by_start = mine[np.argsort(start[mine], kind="stable")]
+    at = np.searchsorted(start[by_start], start[held], side="left") - 1
+    chosen = np.full(len(held), NONE, np.int64)
+    for back in range(4):
+        candidate = by_start[np.maximum(at - back, 0)]
+        fits = (at >= back) & (stream[candidate] != stream[held]) & (end[candidate] > start[held])
+        longer = end[candidate] - start[candidate] > np.where(chosen >= 0, end[chosen] - start[chosen], 0)
+        chosen[fits & longer] = candidate[fits & longer]
     return np.column_stack((chosen, held))[chosen >= 0]
 
 

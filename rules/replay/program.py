@@ -169,6 +169,7 @@ class Program:
         wait_end, waits = host_end.tolist(), overlay.waits.tolist()
         carried = {node: float(host.end[node]) for node in np.flatnonzero(self.waits.carried).tolist()}
         follows = overlay.follows.tolist()
+        left_of = (device.left * (overlay.duration * overlay.present)[device.depends]).tolist()
         meeting_extra = device.extra[self.first].tolist()
         transfer, meets = overlay.transfer.tolist(), overlay.meets.tolist()
         begin: F64 = np.append(0.0, host_end)[host.first[:-1]]
@@ -204,7 +205,7 @@ class Program:
                 at = reached[stream]
                 for source, dependency in needed:
                     if follows[dependency]:
-                        ready = slots[source] - group_before[index]
+                        ready = slots[source] - left_of[dependency] - group_before[index]
                         if ready > at:
                             at = ready
                 held[index] = at

@@ -19,11 +19,10 @@ from rules.replay.program import Program, Run
 from rules.replay.spans import Span, spans_of
 from rules.replay.waits import Waits, waits_of
 
-# What the recorder costs the CPU (docs/predictions.md): for each operator, range or call that it writes down, and, of
-# one that also writes down operators, inside each call.
-RECORD_NS, RECORD_OF_CALLS_NS = 4_000.0, 2_500.0
-INSIDE_CALL_NS = 2_500.0
-MOST_OF_GAP, MOST_OF_CALL = 0.75, 0.5  # can be the recorder's
+# What the recorder costs the CPU (docs/predictions.md): around each operator, range or call that it writes down, and
+# inside each call that drives the GPU.
+RECORD_NS, INSIDE_CALL_NS = 6_000.0, 4_000.0
+MOST_OF_GAP, MOST_OF_CALL = 0.55, 0.5  # can be the recorder's
 LARGEST_ERROR = 0.03
 LEAST_LINKED = (
     0.95  # of the GPU's operations: without their launches nothing is known of what they waited for
@@ -86,12 +85,9 @@ class Replay:
     def usual(self) -> Overlay:
         """Without what the recorder cost: as users run it."""
         overlay = self.recorded.copy()
-        operators = EventKind.CPU_OP in self.analysis.trace.kinds
-        each = RECORD_NS if operators else RECORD_OF_CALLS_NS
-        overlay.gap -= np.minimum(each * self.host.records, MOST_OF_GAP * overlay.gap)
-        overlay.tail -= np.minimum(each * self.host.tail_records, MOST_OF_GAP * overlay.tail)
-        if operators:
-            overlay.cost -= np.minimum(INSIDE_CALL_NS, MOST_OF_CALL * overlay.cost)
+        overlay.gap -= np.minimum(RECORD_NS * self.host.records, MOST_OF_GAP * overlay.gap)
+        overlay.tail -= np.minimum(RECORD_NS * self.host.tail_records, MOST_OF_GAP * overlay.tail)
+        overlay.cost -= np.minimum(INSIDE_CALL_NS, MOST_OF_CALL * overlay.cost)
         return overlay
 
     @cached_property
@@ -102,7 +98,7 @@ class Replay:
     @cached_property
     def recorded_ns(self) -> float:
         """A step as recorded."""
-        return self.time(recorder=True)
+        return self._period(self.recorded)
 
     @cached_property
     def usual_ns(self) -> float:
@@ -114,16 +110,19 @@ class Replay:
         """The part of a recorded step that is the recorder's."""
         return max(0.0, 1.0 - self.usual_ns / self.recorded_ns) if self.recorded_ns else 0.0
 
-    def overlay(self, changes: Sequence[Change] = (), recorder: bool = False) -> Overlay:
-        """The columns after some changes, in this order."""
-        overlay = (self.recorded if recorder else self.usual).copy()
+    def overlay(self, changes: Sequence[Change] = (), host: float = 1.0) -> Overlay:
+        """The columns after some changes, in this order, on a CPU that takes ``host`` times as long for everything."""
+        overlay = self.usual.copy()
+        if host != 1.0:
+            for column in (overlay.gap, overlay.cost, overlay.tail):
+                column *= host
         for change in changes:
             change(overlay)
         return overlay
 
-    def run(self, changes: Sequence[Change] = (), recorder: bool = False) -> tuple[Overlay, Run]:
+    def run(self, changes: Sequence[Change] = ()) -> tuple[Overlay, Run]:
         """The replay after some changes."""
-        overlay = self.overlay(changes, recorder)
+        overlay = self.overlay(changes)
         return overlay, self.ready.run(overlay)
 
     @cached_property
@@ -131,17 +130,28 @@ class Replay:
         """The replay without a change and without the recorder's cost."""
         return self.run()
 
-    def time(self, changes: Sequence[Change] = (), recorder: bool = False) -> float:
-        """A step after some changes, ns."""
-        overlay = self.overlay(changes, recorder)
-        run = self.ready.run(overlay, timeline=False)
-        return run.period / max(overlay.steps, 1e-9)
+    def time(self, changes: Sequence[Change] = (), host: float = 1.0) -> float:
+        """A step after some changes, ns; ``host`` as for ``overlay``."""
+        return self._period(self.overlay(changes, host))
 
-    def gain(self, changes: Sequence[Change], recorder: bool = False) -> float:
-        """How many times faster a step becomes."""
-        before = self.recorded_ns if recorder else self.usual_ns
-        after = self.time(changes, recorder)
+    def gain(self, changes: Sequence[Change], host: float = 1.0) -> float:
+        """How many times faster a step becomes; ``host`` as for ``overlay``."""
+        before = self.usual_ns if host == 1.0 else self._before(host)
+        after = self.time(changes, host)
         return before / after if after > 0 else float("inf")
+
+    def _period(self, overlay: Overlay) -> float:
+        return self.ready.run(overlay, timeline=False).period / max(overlay.steps, 1e-9)
+
+    def _before(self, host: float) -> float:
+        """A step on a faster or slower CPU without a change, computed once for each."""
+        if host not in self._on_other_hosts:
+            self._on_other_hosts[host] = self.time(host=host)
+        return self._on_other_hosts[host]
+
+    @cached_property
+    def _on_other_hosts(self) -> dict[float, float]:
+        return {}
 
 
 @derived
@@ -169,7 +179,7 @@ def _made(analysis: Analysis) -> Replay:
     if not len(host) or any(span not in host.span_of_thread for span in range(len(spans))):
         return Replay(analysis, None, "no step with its launches was recorded as a whole")
     device = device_nodes(analysis, spans, host)
-    if len(device) < LEAST_OPERATIONS:
+    if len(device.members) < LEAST_OPERATIONS:
         return Replay(analysis, None, "too few GPU operations were recorded to replay them")
     try:
         program = Program.of(spans, host, device, waits_of(analysis, host, device))

@@ -55,9 +55,12 @@ def _latest(program: Program) -> tuple[F64, F64]:
     launched: list[list[int]] = [[] for _ in range(len(host))]
     for operation, node in enumerate(device.launch.tolist()):
         launched[node].append(operation)
-    needs: list[list[int]] = [[] for _ in range(len(device))]
-    for source, dependent in zip(device.depends.tolist(), device.dependent.tolist(), strict=True):
-        needs[dependent].append(source)
+    needs: list[list[tuple[int, float]]] = [[] for _ in range(len(device))]
+    still = device.left * device.duration[device.depends]
+    for source, dependent, early in zip(
+        device.depends.tolist(), device.dependent.tolist(), still.tolist(), strict=True
+    ):
+        needs[dependent].append((source, early))
     members: dict[int, list[int]] = {}
     for operation in np.flatnonzero(device.meeting >= 0).tolist():
         members.setdefault(int(device.meeting[operation]), []).append(operation)
@@ -80,8 +83,8 @@ def _latest(program: Program) -> tuple[F64, F64]:
             begin = last - duration[each]
             latest_start[each] = begin
             ready = begin - extra[each]
-            for source in needs[each]:
-                of_end[source] = min(of_end[source], ready)
+            for source, early in needs[each]:
+                of_end[source] = min(of_end[source], ready + early)
             if each and stream[each - 1] == stream[each]:
                 of_end[each - 1] = min(of_end[each - 1], ready)
         elif kind == _CALL_RETURNS:

@@ -153,45 +153,6 @@ def test_single_precision_products_use_the_tensor_cores(
     assert ("use-tensor-cores" in made) is found
 
 
-@pytest.mark.parametrize("training", [False, True])
-def test_inference_that_launches_too_slowly_replays_a_graph(training: bool) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        if training:
-            trace.region(1, 2, "Optimizer.step#SGD.step")
-        trace.kernels(10, 45, 5, 40, "void some_kernel")
-        trace.copy(1830, 1832, "DtoH", 1820, bytes=4)
-        trace.call(1826, 1840, "cudaStreamSynchronize")
-
-    assert ("replay-cuda-graph" in promised(plan_of_body(body))) is not training
-
-
-@pytest.mark.parametrize(("dispatches", "found"), [(12, True), (8, False)])
-def test_operations_that_jax_dispatches_one_by_one_are_compiled(dispatches: int, found: bool) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        for place in range(dispatches):
-            trace.region(10 + 100 * place, 80 + 100 * place, "PjitFunction(multiply)")
-            trace.kernels(40 + 100 * place, 5, 5, 6, "loop_multiply_fusion")
-
-    made = promised(plan_of_body(body))
-    assert ("compile-step-with-jit" in made) is found
-    assert "replay-cuda-graph" not in made
-    assert made.get("compile-step-with-jit", 4.0) > 3.0
-
-
-def test_a_graph_that_is_replayed_already_is_not_proposed_again() -> None:
-    assert "replay-cuda-graph" not in promised(plan("decode_graph"))
-
-
-@pytest.mark.parametrize(("launches", "found"), [(120, True), (80, False)])
-def test_an_optimizer_with_many_launches_is_fused(launches: int, found: bool) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        trace.kernels(10, 20, 5, 10, "void some_kernel")
-        trace.region(290, 320 + launches * 12, "Optimizer.step#AdamW.step")
-        trace.kernels(300, launches, 5, 12, "void some_kernel")
-
-    assert ("fuse-optimizer" in promised(plan_of_body(body))) is found
-
-
 @pytest.mark.parametrize(
     ("name", "found"), [("void vectorized_elementwise_kernel<4>", True), (TENSOR, False)]
 )

@@ -136,7 +136,7 @@ def test_twice_the_durations_of_everything_give_twice_the_step() -> None:
             column *= 2
 
     latencies = made.device.latency.max() * made.steps
-    assert made.time([double], recorder=True) == pytest.approx(2 * made.recorded_ns, abs=2 * latencies)
+    assert made.time([double]) == pytest.approx(2 * made.usual_ns, abs=2 * latencies)
 
 
 def test_a_recording_without_launches_says_why_nothing_is_predicted() -> None:
@@ -154,6 +154,27 @@ def test_an_operation_that_waits_for_something_unknown_is_no_reproduction() -> N
 
     made = tiny(body=held)
     assert "misses the recorded time" in made.reason
+
+
+def test_a_kernel_that_starts_in_the_last_blocks_of_another_waits_for_room() -> None:
+    def side_by_side(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 10, 20, 40)
+        trace.operation(500, 900, "void wide_kernel", 420)
+        trace.operation(860, 950, "void held_kernel", 430, stream=8)
+
+    made = tiny(body=side_by_side)
+    assert made.reason == ""
+    wide = made.device.duration > 300_000
+
+    def half(overlay: Overlay) -> None:
+        overlay.duration[wide] *= 0.5
+
+    held = made.device.stream == 1
+    after_launch = [
+        (run.start[held] - run.host[made.device.launch[held]])[0]
+        for run in (made.unchanged[1], made.run([half])[1])
+    ]
+    assert after_launch[0] - after_launch[1] == pytest.approx(180_000, rel=0.02)
 
 
 def two_ranks(late_us: float, ranks: tuple[int, int] = (0, 1)) -> Replay:

@@ -54,12 +54,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for the whole recording."""
         trace, device = analysis.trace, replay.device
-        names = trace.events.name[device.event]
-        product = np.isin(analysis.family_of_string[names], (Family.GEMM, Family.CONVOLUTION))
-        half = np.array([each.dtype in ("fp16", "bf16") for each in analysis.classes], bool)[names]
-        awkward = (
-            product & half & named(trace, device.event, lambda name: _MISALIGNED.search(name) is not None)
-        )
+        awkward = unaligned_products(analysis, replay)
         share = float(device.duration[awkward].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
         if share < LEAST_SHARE:
             return
@@ -82,3 +77,13 @@ What makes it more or less
             high=durations_times(awkward, ALIGNED_AT_MOST),
             depends_on="which of the dimensions can be padded",
         )
+
+
+def unaligned_products(analysis: Analysis, replay: Replay) -> BOOL:
+    """Which operations are products or convolutions in 16 bits by kernels for unaligned data."""
+    trace, device = analysis.trace, replay.device
+    names = trace.events.name[device.event]
+    product = np.isin(analysis.family_of_string[names], (Family.GEMM, Family.CONVOLUTION))
+    half = np.array([each.dtype in ("fp16", "bf16") for each in analysis.classes], bool)[names]
+    by_name = named(trace, device.event, lambda name: _MISALIGNED.search(name) is not None)
+    return np.asarray(product & half & by_name)

@@ -6,18 +6,24 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.memory_bound import memory_bound
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.fixes.catalog.align_shapes import unaligned_products
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.wording.words import for_python
 
+BOOL = npt.NDArray[np.bool_]
+
 LEAST_SHARE = 0.03  # of the GPU's time
 LAUNCHES_LEFT = 0.1  # of the host's time for what stands between the products
+PADDED_TIME = 0.5  # of products for unaligned data: docs/predictions.md
+NEAR = 4  # places on a stream: the backward pass has two products on either side of the scores
 
 _CODE = """# instead of softmax(q @ k.transpose(-2, -1) / scale + mask) @ v
 out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"""
@@ -33,7 +39,8 @@ When it applies
     Between two matrix products lie a softmax and kernels that only move the scores.
 
 What is changed in the replay
-    Everything between the two products is gone, on the GPU and nearly all of it on the host. The products stay.
+    Everything between the two products is gone, on the GPU and nearly all of it on the host. The products stay; those
+    beside the scores that run as kernels for unaligned data take half of their time, because a fused kernel pads.
 
 What makes it more or less
     The fused kernel computes the products, too, and faster; a mask that it does not know makes it slower.
@@ -48,9 +55,11 @@ What makes it more or less
             return
         nodes = np.zeros(len(replay.host), bool)
         nodes[replay.device.launch[scores]] = True
+        padded = unaligned_products(analysis, replay) & _beside(replay, scores)
 
         def fused(overlay: Overlay) -> None:
             overlay.duration[scores] = 0.0
+            overlay.duration[padded] *= PADDED_TIME
             overlay.gap[nodes] *= LAUNCHES_LEFT
             overlay.cost[nodes] *= LAUNCHES_LEFT
 
@@ -67,3 +76,13 @@ What makes it more or less
             code=_CODE,
             expected=fused,
         )
+
+
+def _beside(replay: Replay, scores: BOOL) -> BOOL:
+    """Which operations lie at most ``NEAR`` places before or after one of these on their stream."""
+    found = np.zeros(len(scores), bool)
+    for apart in range(1, NEAR + 1):
+        same = replay.device.stream[apart:] == replay.device.stream[:-apart]
+        found[:-apart] |= scores[apart:] & same
+        found[apart:] |= scores[:-apart] & same
+    return found

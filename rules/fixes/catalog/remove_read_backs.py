@@ -103,6 +103,16 @@ What makes it more or less
             )
 
 
+def counts_rows(replay: Replay) -> BOOL:
+    """Which calls belong to counting the rows of a mask."""
+    by_name = surroundings_of(replay.analysis).inside(lambda name: name in _COUNTING)
+    device = replay.device
+    size = replay.analysis.trace.attribute(Attribute.BYTES, device.event)
+    reads = of_nodes(replay, copies(replay, CopyKind.D2H) & (size <= SMALL_BYTES))
+    synchronises = (replay.waits.target >= 0) & (replay.host.call == Call.SYNCHRONIZE)
+    return np.asarray(by_name | _counting_runs(replay, reads, synchronises))
+
+
 def _counting_runs(replay: Replay, reads: BOOL, synchronises: BOOL) -> BOOL:
     """Calls that count the rows of a mask, where no operator says so: by CUB's kernels around a small copy."""
     trace, device = replay.analysis.trace, replay.device

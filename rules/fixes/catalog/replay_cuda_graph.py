@@ -14,6 +14,9 @@ from rules.analysis.facts.host_language import Audience, program_of
 from rules.analysis.facts.training import is_training
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
+from rules.fixes.catalog.join_loop import JoinLoop
+from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -24,7 +27,9 @@ BOOL = npt.NDArray[np.bool_]
 LEAST_LAUNCHES = 20  # between two waits: fewer are not worth a graph
 NODE_NS = 800.0  # what launching a graph costs for each of its kernels: docs/predictions.md
 GRAPH_NS = 10_000.0
-_CAPTURED = (Call.LAUNCH, Call.MEMSET, Call.COPY)
+LEAST_OF_TRAINING = 1.5  # times faster: a training step is much work to capture
+OTHER_LAUNCHES = 0.02  # of the launches of a step: a graph makes the same ones each time
+_CAPTURED = (Call.LAUNCH, Call.MEMSET, Call.COPY, Call.LOAD)
 
 _CODE = """graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):                    # after a few warm-up runs on a side stream
@@ -35,14 +40,25 @@ graph.replay()
 # or: model = torch.compile(model, mode="reduce-overhead")"""
 
 
+_TRAINING_CODE = """step = torch.compile(step, mode="reduce-overhead")   # graphs of the forward and the backward pass
+
+graph = torch.cuda.CUDAGraph()                       # or the whole step, with capturable=True in the optimizer
+with torch.cuda.graph(graph):
+    loss = criterion(model(static_input), static_target)
+    loss.backward()
+    optimizer.step()"""
+
+
 @fix
 class ReplayCudaGraph:
-    """Inference whose CPU launches too slowly."""
+    """Steps whose CPU launches too slowly."""
 
     id: ClassVar[str] = "replay-cuda-graph"
     explanation: ClassVar[str] = """
 When it applies
-    A model is run, not trained, and there are stretches of 20 and more launches between which nothing is read back.
+    There are stretches of 20 and more launches between which nothing is read back. Of training steps only where
+    launching takes most of the step, every step makes the same launches, and nothing simpler removes them: no loop over
+    tensors, no optimizer that goes through its parameters one by one.
 
 What is changed in the replay
     The host time between and inside these launches is gone; launching a graph costs 0.8 us for each kernel in it.
@@ -54,7 +70,8 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for the whole recording."""
-        if is_training(analysis) or len(replay.spans) > 1 or replay.host.threads > 1:
+        training = is_training(analysis)
+        if len(replay.spans) > 1 or replay.host.threads > 1 or (training and not _alike(analysis, replay)):
             return
         if program_of(analysis.trace) is Audience.JAX:  # XLA makes graphs by itself
             return
@@ -76,6 +93,8 @@ What makes it more or less
                 np.minimum(overlay.cost[inside], cost[inside]) + np.where(first, cost, 0.0)[inside]
             )
 
+        if training and replay.gain([graphed]) < LEAST_OF_TRAINING:
+            return
         launches = np.count_nonzero(inside) / max(replay.steps, 1)
         yield Proposal(
             fix=self.id,
@@ -88,6 +107,20 @@ What makes it more or less
                 for_python('torch.cuda.CUDAGraph does it, or torch.compile(model, mode="reduce-overhead").'),
                 "Static shapes are needed: pad the input to a few sizes and capture one graph for each.",
             ),
-            code=_CODE,
+            code=_TRAINING_CODE if training else _CODE,
             expected=graphed,
+            broad=training,
         )
+
+
+def _alike(analysis: Analysis, replay: Replay) -> bool:
+    """Whether every step makes the same launches, and none that a simpler change would remove."""
+    of_step = np.bincount(replay.host.step[replay.device.launch], minlength=replay.steps)
+    of_step = (
+        of_step[1:-1] if len(of_step) > 2 else of_step
+    )  # where steps are not marked, the outer ones may be cut
+    if np.ptp(of_step) > OTHER_LAUNCHES * of_step.max() or counts_rows(replay).any():
+        return False
+    return not any(
+        True for simpler in (FuseOptimizer(), JoinLoop()) for _ in simpler.proposals(analysis, replay)
+    )

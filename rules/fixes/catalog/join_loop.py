@@ -1,0 +1,151 @@
+"""What a loop does for one item after another is done for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import CopyKind
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.families import Family
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.catalog.remove_read_backs import counts_rows
+from rules.fixes.changes import copies, of_nodes, together, without_waiting
+from rules.replay.loops import Loop, loops_of
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Change, Replay
+from rules.replay.surroundings import surroundings_of
+from rules.wording.words import for_python
+
+BOOL = npt.NDArray[np.bool_]
+
+START_NS = 1_500.0  # of a kernel's time is its start: one kernel for all items starts once
+SHORTEST_BODY = 4  # calls of a loop that waits: shorter ones only read a value back, which is another fix
+LEAST_LAUNCHES = 20  # in a step: fewer are not worth the work
+_WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
+_PRODUCTS = (Family.GEMM, Family.TRITON)
+
+_TENSORS_CODE = """torch._foreach_lerp_(averages, weights, 0.001)     # all tensors in a few kernels
+optimizer = torch.optim.AdamW(parameters, fused=True)
+# instead of: for average, weight in zip(averages, weights): average.lerp_(weight, 0.001)"""
+_ITEMS_CODE = """best, index = scores.topk(100, dim=1)               # every item at once, one shape
+boxes = boxes.gather(1, index[..., None].expand(-1, -1, 4))
+# instead of: for score, box in zip(scores, boxes): ... box[score > 0.5] ..."""
+
+
+@fix
+class JoinLoop:
+    """Loops over the items of a batch, over tensors, over tables."""
+
+    id: ClassVar[str] = "join-loop"
+    explanation: ClassVar[str] = """
+When it applies
+    The same calls come eight and more times in a row, at least 20 launches in a step. Layers of a model follow from
+    one another: bodies with convolutions, attention or normalisations are none, and those with matrix products only
+    where rows are counted for each item.
+
+What is changed in the replay
+    The CPU does the body once. Of the other rounds the GPU's work is left, without the 1.5 us that each kernel takes
+    to start; what they read back and wait for is gone.
+
+What makes it more or less
+    Whether all items can have the same shape, and whether a round needs the one before. Work that fills the GPU for
+    one item takes as long for all of them.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for each number of items: what a step does for the same list belongs together."""
+        by_times: dict[int, list[Loop]] = {}
+        for loop in sorted(_joinable(analysis, replay), key=lambda each: -each.times):
+            cut = loop.times + 1  # where a step is thought to begin inside a loop
+            by_times.setdefault(cut if cut in by_times else loop.times, []).append(loop)
+        for times, loops in sorted(by_times.items()):
+            later = np.zeros(len(replay.host), bool)
+            for loop in loops:
+                later[loop.first + loop.body : loop.last] = True
+            in_step = np.count_nonzero(later[replay.device.launch]) / max(replay.steps, 1) / len(replay.spans)
+            if in_step >= LEAST_LAUNCHES:
+                yield _proposal(analysis, replay, times, later, in_step)
+
+
+def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
+    """Loops whose rounds can be independent, outside of optimizers, which a fix of their own joins."""
+    host, device = replay.host, replay.device
+    family = analysis.family_of_string[analysis.trace.events.name[device.event]]
+    of_model = of_nodes(replay, np.isin(family, _WAYS_OF_THE_MODEL) | (device.meeting >= 0))
+    products = of_nodes(replay, np.isin(family, _PRODUCTS))
+    around = surroundings_of(analysis)
+    optimizer = around.inside(lambda name: name.startswith("Optimizer.step"))
+    counting = counts_rows(replay)
+    waits = replay.waits.target >= 0
+    loops = loops_of(analysis)
+    counted = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
+    found = []
+    for loop in loops:
+        body = slice(loop.first, loop.first + loop.body)
+        if of_model[body].any() or optimizer[body].any():
+            continue
+        if products[body].any() and loop.times not in counted:
+            continue
+        if waits[body].any() and loop.body < SHORTEST_BODY:
+            continue
+        if (
+            around.silent_ns[loop.first + 1 : loop.last].sum()
+            > 0.3 * host.gap[loop.first + 1 : loop.last].sum()
+        ):
+            continue
+        found.append(loop)
+    return found
+
+
+def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launches: float) -> Proposal:
+    device = replay.device
+    waits = later & (replay.waits.target >= 0)
+    family = analysis.family_of_string[analysis.trace.events.name[device.event[later[device.launch]]]]
+    tensors = bool(np.isin(family, (Family.ELEMENTWISE, Family.COPY_CAST)).all())
+    categories = [Category.LAUNCH_BOUND]
+    if waits.any():
+        categories.append(Category.SYNCHRONIZATION)
+    if (later & of_nodes(replay, copies(replay, CopyKind.D2H))).any():
+        categories.append(Category.COPY_D2H)
+    what = "Update all tensors together" if tensors else f"Handle {times} items at once"
+    return Proposal(
+        fix=JoinLoop.id,
+        key=str(times),
+        title=f"{what}: a loop of {times} rounds makes {launches:,.0f} launches {replay.in_step}",
+        categories=tuple(categories),
+        culprit=f"a loop of {times} rounds",
+        advice=(
+            (
+                "Update lists of tensors with one call instead of one tensor after another.",
+                for_python("torch._foreach_* functions take lists of tensors; optimizers have fused=True."),
+            )
+            if tensors
+            else (
+                "Stack the items into one tensor and do the same for all of them at once.",
+                "Give every item the same shape: keep the best 100 of each instead of those above a limit, and mask "
+                "the rest.",
+                for_python(
+                    "torch.vmap, batched operators (topk, gather, bmm) and one big table replace such loops."
+                ),
+            )
+        ),
+        code=_TENSORS_CODE if tensors else _ITEMS_CODE,
+        expected=together(_joined(replay, later), without_waiting(waits)),
+        depends_on="whether all items can be given the same shape",
+    )
+
+
+def _joined(replay: Replay, later: BOOL) -> Change:
+    started = later[replay.device.launch]
+
+    def change(overlay: Overlay) -> None:
+        overlay.gap[later] = 0.0
+        overlay.cost[later] = 0.0
+        overlay.duration[started] -= np.minimum(overlay.duration[started], START_NS)
+
+    return change

@@ -1,0 +1,91 @@
+"""Loops inside a step: the same calls in a row again and again, as a program makes them for each item of a list."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import derived
+from parsers.model.names.per_name import numbers_of
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.families import Family
+from rules.replay.replay import Replay, replay_of
+
+I64 = npt.NDArray[np.int64]
+BOOL = npt.NDArray[np.bool_]
+
+LEAST_TIMES = 8  # fewer in a row are layers of a small model, or chance
+LONGEST_BODY = 64  # calls
+PRODUCT = -100
+_SIZES = re.compile(r"\d+")
+_WAYS = re.compile(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_with_index)?")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """Host nodes ``first`` to ``last`` (exclusive): ``body`` calls, again and again."""
+
+    first: int
+    last: int
+    body: int
+
+    @property
+    def times(self) -> int:
+        """How often the body runs."""
+        return (self.last - self.first) // self.body
+
+
+@derived
+def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
+    """The loops of the replayed steps, by their first call; none where the recording cannot be replayed.
+
+    Two calls are the same where they launch kernels of the same name without its numbers, or matrix products: how many
+    elements a thread takes, and how large a tile is, follows from an item's size.
+    """
+    replay = replay_of(analysis)
+    if replay.program is None:
+        return ()
+    token = _tokens(replay)
+    host = replay.host
+    apart = np.cumsum(
+        np.append(True, (np.diff(host.thread) != 0) | (np.diff(host.step) != 0)) if len(host) else []
+    )
+    candidates: list[tuple[int, int, int]] = []  # negative length, body, first
+    for body in range(1, min(LONGEST_BODY, len(token) - 1) + 1):
+        same = (token[body:] == token[:-body]) & (apart[body:] == apart[:-body])
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], same, [False])).astype(np.int8)))
+        starts, ends = edges[::2], edges[1::2]
+        long = ends - starts >= body * (LEAST_TIMES - 1)
+        candidates += [
+            (start - end - body, body, start)
+            for start, end in zip(starts[long].tolist(), ends[long].tolist(), strict=True)
+        ]
+    taken = np.zeros(len(token), bool)
+    found = []
+    for length, body, first in sorted(candidates):
+        last = first - length
+        if not taken[first:last].any():
+            taken[first:last] = True
+            found.append(Loop(first, last - (last - first) % body, body))
+    return tuple(sorted(found, key=lambda each: each.first))
+
+
+def _tokens(replay: Replay) -> I64:
+    """A number for each host node: the same for calls of which one may stand for the other."""
+    trace, device = replay.analysis.trace, replay.device
+    kinds: dict[str, int] = {}
+
+    def number(name: str) -> int:
+        plain = _SIZES.sub("", _WAYS.sub("elementwise", name))
+        return kinds.setdefault(plain, len(kinds))
+
+    kernel = numbers_of(trace, device.event, number)
+    family = replay.analysis.family_of_string[trace.events.name[device.event]]
+    kernel[family == Family.GEMM] = PRODUCT  # libraries choose another kernel for each number of rows
+    found = -1 - replay.host.call.astype(np.int64)
+    reverse = slice(None, None, -1)  # the first operation of a call that has several
+    found[device.launch[reverse]] = kernel[reverse]
+    return found

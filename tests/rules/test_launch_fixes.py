@@ -1,0 +1,97 @@
+"""What is promised of fewer launches: graphs, compiled steps, fused optimizers, loops that are joined."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.builder import TinyTrace
+from tests.rules.test_fixes import plan, plan_of_body, promised
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_inference_that_launches_too_slowly_replays_a_graph(training: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        if training:
+            trace.region(1, 2, "Optimizer.step#SGD.step")
+        trace.kernels(10, 45, 5, 40, "void some_kernel")
+        trace.copy(1830, 1832, "DtoH", 1820, bytes=4)
+        trace.call(1826, 1840, "cudaStreamSynchronize")
+
+    assert ("replay-cuda-graph" in promised(plan_of_body(body))) is not training
+
+
+@pytest.mark.parametrize(
+    ("more", "every", "found"),
+    [(0, 40, True), (2, 40, False), (0, 8, False)],
+    ids=["alike", "changing", "busy"],
+)
+def test_training_replays_a_graph_where_launching_alike_steps_takes_most_of_them(
+    more: int, every: float, found: bool
+) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.region(1, 2, "Optimizer.step#SGD.step")
+        for place in range(44 + more * (index % 2)):
+            name = f"void {chr(97 + place % 26)}{chr(97 + place // 26)}_kernel"
+            trace.kernels(10 + place * every, 1, 5, every, name)
+
+    assert ("replay-cuda-graph" in promised(plan_of_body(body, length=1 + 48 * every))) is found
+
+
+@pytest.mark.parametrize(
+    ("rounds", "kernel", "found"),
+    [
+        (10, "gather_kernel", True),
+        (7, "gather_kernel", False),
+        (10, "vectorized_layer_norm_kernel", False),  # a layer, which needs the one before
+    ],
+)
+def test_the_rounds_of_a_loop_are_joined(rounds: int, kernel: str, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for each in range(rounds):
+            for place, name in enumerate(("sort_kernel", kernel, "scan_kernel")):
+                trace.kernels(10 + (3 * each + place) * 60, 1, 5, 60, f"void {name}<{each}>")
+
+    made = promised(plan_of_body(body))
+    assert ("join-loop" in made) is found
+
+
+def test_a_loop_that_waits_in_each_round_waits_once_when_it_is_joined() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for each in range(12):
+            at = 10 + each * 150
+            trace.kernels(at, 1, 5, 6, "void mask_kernel")
+            trace.kernels(at + 10, 1, 5, 6, "void pick_kernel")
+            trace.copy(at + 26, at + 28, "DtoH", at + 20, bytes=4)
+            trace.call(at + 30, at + 100, "cudaStreamSynchronize")
+
+    made = plan_of_body(body)
+    joined = next(each for each in made.promises if each.proposal.fix == "join-loop")
+    assert joined.expected > 4
+    assert {"synchronization", "copy-d2h"} <= {each.value for each in joined.proposal.categories}
+
+
+@pytest.mark.parametrize(("dispatches", "found"), [(12, True), (8, False)])
+def test_operations_that_jax_dispatches_one_by_one_are_compiled(dispatches: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(dispatches):
+            trace.region(10 + 100 * place, 80 + 100 * place, "PjitFunction(multiply)")
+            trace.kernels(40 + 100 * place, 5, 5, 6, "loop_multiply_fusion")
+
+    made = promised(plan_of_body(body))
+    assert ("compile-step-with-jit" in made) is found
+    assert "replay-cuda-graph" not in made
+    assert made.get("compile-step-with-jit", 4.0) > 3.0
+
+
+def test_a_graph_that_is_replayed_already_is_not_proposed_again() -> None:
+    assert "replay-cuda-graph" not in promised(plan("decode_graph"))
+
+
+@pytest.mark.parametrize(("launches", "found"), [(120, True), (80, False)])
+def test_an_optimizer_with_many_launches_is_fused(launches: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 20, 5, 10, "void some_kernel")
+        trace.region(290, 320 + launches * 12, "Optimizer.step#AdamW.step")
+        trace.kernels(300, launches, 5, 12, "void some_kernel")
+
+    assert ("fuse-optimizer" in promised(plan_of_body(body))) is found
