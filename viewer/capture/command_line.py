@@ -33,8 +33,11 @@ EPILOG = """examples:
 Ctrl+C once finishes the recording now and keeps it; twice kills the program."""
 
 
-def add_parser(commands: Any, diagnose: Callable[[Sequence[Path]], int]) -> argparse.ArgumentParser:
-    """Declare the command under ``stallscope``; ``diagnose`` prints what is wrong in files and gives an exit code."""
+def add_parser(commands: Any, diagnose: Callable[[Sequence[Path], str], int]) -> argparse.ArgumentParser:
+    """Declare the command under ``stallscope``.
+
+    ``diagnose`` prints what is wrong in files, writes it into the journal of that name, and gives an exit code.
+    """
     parser: argparse.ArgumentParser = commands.add_parser(
         "capture",
         help="record a script and diagnose the recording",
@@ -73,6 +76,13 @@ def _add_tool(tools: Any, tool: Tool) -> None:
         "--save-runner", metavar="FILE", help=f"also write the file {FILE_NAME} that the command needs"
     )
     parser.add_argument("--no-diagnosis", action="store_true", help="only record")
+    parser.add_argument(
+        "--journal",
+        default="",
+        metavar="NAME",
+        help="what the program is called from one recording to the next (default: its script, arguments without "
+        "numbers, and machine)",
+    )
     _add_window(parser.add_argument_group("which part of the run"))
     _TOOL_OPTIONS[tool](parser.add_argument_group(tool.title))
     parser.add_argument(
@@ -212,7 +222,7 @@ def run(options: argparse.Namespace) -> int:
     except CaptureProblem as error:
         print(f"stallscope: {error}", file=sys.stderr)
         return BAD_USE
-    return _report(outcome, None if options.no_diagnosis else options.diagnose)
+    return _report(outcome, None if options.no_diagnosis else options.diagnose, options.journal)
 
 
 def _record(request: CaptureRequest) -> Outcome:
@@ -254,7 +264,7 @@ def _show_event(event: Event) -> None:
     print(f"stallscope: {event.sentence}{rank}", file=sys.stderr, flush=True)
 
 
-def _report(outcome: Outcome, diagnose: Callable[[Sequence[Path]], int] | None) -> int:
+def _report(outcome: Outcome, diagnose: Callable[[Sequence[Path], str], int] | None, journal: str) -> int:
     if outcome.killed:
         print(f"stallscope: {outcome.problem}", file=sys.stderr)
         return INTERRUPTED
@@ -270,5 +280,5 @@ def _report(outcome: Outcome, diagnose: Callable[[Sequence[Path]], int] | None) 
     sys.stdout.flush()
     if diagnose is None:
         return FAILED if outcome.traceback else DONE
-    code = diagnose(outcome.recordings)
+    code = diagnose(outcome.recordings, journal)
     return FAILED if outcome.traceback and code == DONE else code

@@ -1,13 +1,44 @@
-"""``stallscope capture``: records a program and diagnoses the recording."""
+"""``stallscope capture``: records a program, diagnoses the recording, and says what became of what was promised."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from parsers.model import TraceError
 from viewer.capture.command_line import add_parser
 from viewer.commands.diagnose import diagnose_files
+from viewer.terminal.console import complain
+
+if TYPE_CHECKING:
+    from rules import Diagnosis
+    from rules.analysis.analysis import Analysis
 
 
 def declare(commands: Any) -> None:
     """Add the command's parser."""
-    add_parser(commands, diagnose_files)
+    add_parser(commands, diagnose_and_keep)
+
+
+def diagnose_and_keep(paths: Sequence[Path], journal: str) -> int:
+    """Print the diagnosis, then what the journal says; a journal that cannot be written costs nothing but itself."""
+
+    def keep(analysis: Analysis, diagnosis: Diagnosis) -> None:
+        from viewer.capture.journal import keep_in_journal, run_that_made
+        from viewer.reports.plain_text import safe
+
+        run = run_that_made(paths)
+        if run is None:
+            return
+        try:
+            told = keep_in_journal(run, analysis, diagnosis, journal)
+        except TraceError as error:
+            complain(error)
+            return
+        if told is not None:
+            print(f"\nSince the recording of {told.since} ({safe(told.program)}):")
+            for line in told.lines:
+                print(f"  {safe(line)}")
+
+    return diagnose_files(paths, keep)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,15 +64,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def diagnose_files(paths: Sequence[Path]) -> int:
-    """Print what is wrong in files of one run, as the command does without options."""
+def diagnose_files(paths: Sequence[Path], then: Callable[[Analysis, Diagnosis], None]) -> int:
+    """Print what is wrong in files of one run, as the command does without options; ``then`` gets what was found."""
     parser = argparse.ArgumentParser()
     add_options(parser)
-    return run(argparse.Namespace(**vars(parser.parse_args([])), paths=[str(path) for path in paths]))
+    options = argparse.Namespace(**vars(parser.parse_args([])), paths=[str(path) for path in paths])
+    return _run(options, then)
 
 
 def run(options: argparse.Namespace) -> int:
     """Diagnose; the exit code."""
+    return _run(options, lambda _, __: None)
+
+
+def _run(options: argparse.Namespace, then: Callable[[Analysis, Diagnosis], None]) -> int:
     from rules import diagnosis_of
     from rules.analysis.analysis import Analysis
 
@@ -98,6 +103,7 @@ def run(options: argparse.Namespace) -> int:
         text = as_text(trace, diagnosis, analysis, options.cost_per_hour, all_tables=options.tables)
         sys.stdout.write(text)
     sys.stdout.flush()
+    then(analysis, diagnosis)
     return _gate(diagnosis, level, undecided) if level is not None else DONE
 
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QWidget
 
-from viewer.kept.storage import write_text
+from viewer.kept.storage import write_bytes
 
 if TYPE_CHECKING:
     from rules.comparison.compare import Comparison
@@ -49,17 +49,23 @@ class PageButtons(QWidget):
             QGuiApplication.clipboard().setText(as_text(self._result))
 
     def _export(self) -> None:
-        name, _ = QFileDialog.getSaveFileName(self, "Export page", "comparison.html", "HTML (*.html)")
-        if name:
-            self.export_to(Path(name))
-
-    def export_to(self, path: Path) -> None:
-        """Write the page; says what the system refuses."""
-        from viewer.reports.html_report import comparison_as_html
+        from viewer.reports.report_files import comparison_files, file_kinds
 
         assert self._result is not None
+        kinds = file_kinds(comparison_files(self._result))
+        name, title = QFileDialog.getSaveFileName(self, "Export page", "comparison.html", ";;".join(kinds))
+        if name:
+            self.export_to(Path(name), kinds.get(title, "html"))
+
+    def export_to(self, path: Path, otherwise: str = "html") -> None:
+        """Write the kind of page that the ending names, else ``otherwise``; says what the system refuses."""
+        from viewer.reports.report_files import comparison_files, kind_for
+
+        assert self._result is not None
+        makers = comparison_files(self._result)
+        path, kind = kind_for(path, makers, otherwise)
         try:
-            write_text(path, comparison_as_html(self._result))
+            write_bytes(path, makers[kind]())
         except OSError as error:
             self.told.emit(f"{path.name} could not be written: {error.strerror or error}")
         else:

@@ -10,14 +10,14 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from parsers.model import Progress
 from viewer.jobs import Jobs
 from viewer.kept.storage import write_bytes
-from viewer.reports.report_files import SUFFIXES, TITLES, Makers
+from viewer.reports.report_files import SUFFIXES, Makers, file_kinds, kind_for
 
 Say = Callable[[str, str], None]
 
 
 def ask_for_report(makers: Makers, name: str, jobs: Jobs, parent: QWidget, say: Say) -> None:
     """``name`` is the file's name that is offered; ``say`` is told the problem and a hint where it fails."""
-    kinds = {f"{TITLES[kind]} (*{SUFFIXES[kind]})": kind for kind in makers}
+    kinds = file_kinds(makers)
     chosen, title = QFileDialog.getSaveFileName(
         parent, "Export report", f"{name}{SUFFIXES['html']}", ";;".join(kinds)
     )
@@ -27,10 +27,7 @@ def ask_for_report(makers: Makers, name: str, jobs: Jobs, parent: QWidget, say: 
 
 def write_report(path: Path, makers: Makers, jobs: Jobs, say: Say, otherwise: str = "html") -> None:
     """Write the kind that the ending names, else ``otherwise``, whose ending is added where there is none."""
-    kind = next((each for each in makers if path.suffix.lower() == SUFFIXES[each]), "")
-    if not kind:
-        kind = otherwise
-        path = path if path.suffix else path.with_suffix(SUFFIXES[kind])
+    path, kind = kind_for(path, makers, otherwise)
 
     def work(progress: Progress) -> bytes:
         progress.step(0.0, "writing the report")

@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from parsers.model import TraceError
 from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import read_only_uri
 from rules.gates.figures import RunFigures
+from rules.gates.kept_promises import KeptPromise
 from viewer.kept.storage import data_folder
 
 FILE_NAME = "runs.sqlite"
@@ -45,17 +46,6 @@ class Series(Enum):
 
     BASELINE = "baseline"
     PROGRAM = "program"
-
-
-@dataclass(frozen=True, slots=True)
-class KeptPromise:
-    """What one fix promised when the run was recorded: factors, as in ``rules.fixes.plan.Promise``."""
-
-    id: str
-    title: str
-    low: float
-    expected: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +109,7 @@ class History:
             "revision": entry.revision,
             "reason": entry.reason,
             "runs": json.dumps([run.to_data() for run in entry.runs]),
-            "promises": json.dumps([_promise_data(each) for each in entry.promises]),
+            "promises": json.dumps([asdict(each) for each in entry.promises]),
         }
         with self._writable() as database:
             return replace(entry, id=int(database.table(_TABLE).insert(row).last_pk))
@@ -184,16 +174,6 @@ class History:
         )
 
 
-def _promise_data(promise: KeptPromise) -> dict[str, Any]:
-    return {
-        "id": promise.id,
-        "title": promise.title,
-        "low": promise.low,
-        "expected": promise.expected,
-        "high": promise.high,
-    }
-
-
 def _entry(row: dict[str, Any], path: Path) -> Entry:
     try:
         runs = tuple(RunFigures.from_data(each) for each in json.loads(str(row["runs"])))
@@ -201,9 +181,7 @@ def _entry(row: dict[str, Any], path: Path) -> Entry:
             KeptPromise(
                 str(each["id"]),
                 str(each["title"]),
-                float(each["low"]),
-                float(each["expected"]),
-                float(each["high"]),
+                *(float(each[name]) for name in ("low", "expected", "high", "after_others")),
             )
             for each in json.loads(str(row["promises"]))
         )

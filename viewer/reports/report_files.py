@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from parsers.model import Trace
@@ -20,6 +21,19 @@ Makers: TypeAlias = Mapping[str, Callable[[], bytes]]  # kind of file -> what ma
 
 SUFFIXES = {"html": ".html", "pdf": ".pdf", "markdown": ".md"}
 TITLES = {"html": "Page that stands alone", "pdf": "PDF", "markdown": "Markdown"}
+
+
+def kind_for(path: Path, makers: Makers, otherwise: str = "html") -> tuple[Path, str]:
+    """The kind that a file's ending names; ``otherwise``, whose ending is added where the file has none."""
+    kind = next((each for each in makers if path.suffix.lower() == SUFFIXES[each]), "")
+    if kind:
+        return path, kind
+    return (path if path.suffix else path.with_suffix(SUFFIXES[otherwise])), otherwise
+
+
+def file_kinds(makers: Makers) -> dict[str, str]:
+    """What a file dialog offers -> the kind."""
+    return {f"{TITLES[kind]} (*{SUFFIXES[kind]})": kind for kind in makers}
 
 
 @dataclass(frozen=True, slots=True)

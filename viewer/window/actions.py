@@ -19,9 +19,9 @@ from viewer.look.labels import tooltip
 from viewer.start.opening import samples
 from viewer.window.commands import Commands
 from viewer.window.palette import Mode
+from viewer.window.recording import WindowRecording
 
 if TYPE_CHECKING:
-    from viewer.capture.request import CaptureRequest
     from viewer.window.parts import Parts
 
 
@@ -36,6 +36,8 @@ class WindowActions(QObject):
         super().__init__(parts.window)
         self._parts = parts
         self._commands: Commands | None = None
+        self.recording = WindowRecording(parts)
+        self.recording.open_wanted.connect(self.open_wanted)
 
     def fill_menus(self, commands: Commands) -> None:
         """Add what is no plain command: recent files, samples, themes, colours."""
@@ -99,18 +101,6 @@ class WindowActions(QObject):
         paths = self._parts.document.paths
         known = recent_files()
         return str(paths[0].parent) if paths else known[0].folder if known else ""
-
-    def record(self, request: CaptureRequest | None = None) -> None:
-        """Open the dialog that runs a script under a profiler, set up for ``request``."""
-        try:
-            from viewer.capture.form.dialog import CaptureDialog
-        except ImportError as error:
-            self._parts.banner.say("Recording is not part of this installation.", str(error))
-            return
-        dialog = CaptureDialog(self._parts.window, request)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.captured.connect(self.open_wanted)
-        dialog.open()
 
     def compare(self) -> None:
         """Ask for another recording and say what changed."""

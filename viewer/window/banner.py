@@ -1,4 +1,4 @@
-"""The banner: one plain sentence of what went wrong and one of what to do."""
+"""The banner: one plain sentence of what went wrong, or of what is news, and one of what to do."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class Banner(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("banner")
+        self._good = False
         self.problem = Label("", weight=QFont.Weight.DemiBold, wrap=True, selectable=True)
         self.hint = Label("", "secondary", wrap=True, selectable=True)
         self.close_button = QToolButton()
@@ -35,13 +36,15 @@ class Banner(QWidget):
         layout.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         self.hide()
 
-    def say(self, problem: str, hint: str = "") -> None:
-        """Show a problem and what to do about it."""
+    def say(self, problem: str, hint: str = "", *, good: bool = False) -> None:
+        """Show a problem, or with ``good`` news, and what to do about it."""
+        self._good = good
         self.problem.setText(problem)
         self.hint.setText(hint)
         self.hint.setVisible(bool(hint))
         self.setAccessibleName(f"{problem} {hint}".strip())
         self.show()
+        self.update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape:
@@ -51,6 +54,7 @@ class Banner(QWidget):
 
     def paintEvent(self, _: QPaintEvent) -> None:
         painter, colors = QPainter(self), theme.current()
-        painter.fillRect(self.rect(), theme.mixed(colors.error, colors.panel, 0.16))
-        painter.fillRect(0, 0, 4, self.height(), colors.error)
+        color = colors.good if self._good else colors.error
+        painter.fillRect(self.rect(), theme.mixed(color, colors.panel, 0.16))
+        painter.fillRect(0, 0, 4, self.height(), color)
         painter.fillRect(0, self.height() - 1, self.width(), 1, colors.line)

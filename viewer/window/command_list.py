@@ -21,7 +21,15 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
     return [
         Command("open", "File", "Open ...", acts.open_files, ("Ctrl+O",)),
         Command("open-folder", "File", "Open a folder of ranks ...", acts.open_folder, ("Ctrl+Shift+O",)),
-        Command("record", "File", "Record a script ...", acts.record, ("Ctrl+R",), separated=True),
+        Command("record", "File", "Record a script ...", acts.recording.record, ("Ctrl+R",), separated=True),
+        Command(
+            "record-again",
+            "File",
+            "Record again and compare ...",
+            acts.recording.again,
+            ("Ctrl+Shift+R",),
+            needs_trace=True,
+        ),
         Command(
             "compare",
             "File",

@@ -181,7 +181,7 @@ class MainWindow(QMainWindow):
         document, acts = self.document, self.acts
         for source in (self.toolbar, self.start_page):
             source.open_wanted.connect(acts.open_files)
-            source.record_wanted.connect(acts.record)
+            source.record_wanted.connect(acts.recording.record)
         acts.open_wanted.connect(self.open)
         acts.new_window_wanted.connect(self.new_window_wanted)
         acts.layout_wanted.connect(self.reset_layout)
@@ -206,7 +206,7 @@ class MainWindow(QMainWindow):
         document.stage_changed.connect(lambda _: self._show_pages())
         document.trace_changed.connect(lambda _: self._on_trace())
         document.diagnosis_changed.connect(self._on_diagnosis)
-        document.recording_wanted.connect(self.acts.record)
+        document.recording_wanted.connect(self.acts.recording.record)
         document.event_changed.connect(lambda event: self._show_selection(event >= 0))
         document.gap_changed.connect(lambda row: self._show_selection(row >= 0))
         document.area_changed.connect(lambda area: self._show_selection(area is not None))

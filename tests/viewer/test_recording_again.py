@@ -1,0 +1,59 @@
+"""The window records a program again, compares the two recordings, and tells what became of what was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QObject, Signal
+from pytestqt.qtbot import QtBot
+
+from viewer.capture.request import CaptureRequest, Target
+from viewer.capture.storage import History as Runs
+from viewer.kept.history import History, Series
+from viewer.window.main_window import MainWindow
+
+REQUEST = CaptureRequest(target=Target(program="/a/train.py"))
+
+
+class FakeDialog(QObject):
+    """In the place of the recorder: it has recorded already."""
+
+    captured = Signal(list)
+    asked: CaptureRequest | None = None
+    records: Path
+
+    def __init__(self, _: object, request: CaptureRequest | None = None) -> None:
+        super().__init__()
+        FakeDialog.asked = request
+
+    def setAttribute(self, *_: object) -> None: ...
+
+    def open(self) -> None:
+        run = Runs().begin(REQUEST)
+        Runs().save(replace(run, recordings=(self.records,)))
+        self.captured.emit([self.records])
+
+
+def test_the_window_records_again_compares_and_tells(
+    make_window: Callable[..., MainWindow], qtbot: QtBot, fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewer.capture.form.dialog.CaptureDialog", FakeDialog)
+    window = make_window()
+    FakeDialog.records = fixtures / "programs" / "fields.pt.trace.json.gz"
+    window.open([FakeDialog.records])
+    qtbot.waitUntil(lambda: window.document.diagnosis is not None and not window.jobs.busy, timeout=30_000)
+    window.commands["record-again"].trigger()
+    assert "not known how this was recorded" in window.banner.problem.text()
+    window.commands["record"].trigger()
+    qtbot.waitUntil(lambda: window.document.diagnosis is not None and not window.jobs.busy, timeout=30_000)
+    (kept,) = History().entries(Series.PROGRAM)
+    assert kept.promises
+    FakeDialog.records = fixtures / "programs" / "fields.fixed.pt.trace.json.gz"
+    window.commands["record-again"].trigger()
+    assert FakeDialog.asked is not None
+    assert FakeDialog.asked.target == REQUEST.target
+    qtbot.waitUntil(lambda: "promised" in window.banner.problem.text(), timeout=30_000)
+    assert len(History().entries(Series.PROGRAM)) == 2

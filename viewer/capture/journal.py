@@ -1,0 +1,94 @@
+"""The journal of recorded programs: what each recording promised, and what the next one of the same program got.
+
+A program is the same by its tool, its script or command, its arguments without numbers, and its machine, or by the name
+that the user gave its journal. The journal lies in the user's data folder, never beside a recording.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rules.analysis.analysis import Analysis
+from rules.diagnosis import Diagnosis
+from rules.fixes.plan import plan_of
+from rules.gates.against_kept import judgement_on
+from rules.gates.figures import figures_of
+from rules.gates.kept_promises import promises_of, since_then
+from rules.wording.verdict import verdict
+from viewer.capture.request import CaptureRequest
+from viewer.capture.storage import History as Runs
+from viewer.capture.storage import Run
+from viewer.kept.history import Entry, History, Series
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+LONGEST_NAME = 400
+
+
+def program_of(request: CaptureRequest) -> str:
+    """What the program is called in the journal."""
+    target = request.target
+    script = (
+        str(Path(target.folder or ".", target.program).resolve()) if "/" in target.program else target.program
+    )
+    arguments = " ".join(_NUMBER.sub("_", word) for word in target.arguments)
+    host = request.host or socket.gethostname()
+    return f"{request.tool.value}: {script} {arguments} on {host}".replace("  ", " ")[:LONGEST_NAME]
+
+
+def run_that_made(paths: Sequence[Path], runs: Runs | None = None) -> Run | None:
+    """The run of the recorder that wrote these files; None for files of others."""
+    wanted = {Path(path).absolute() for path in paths}
+    return next(
+        (
+            run
+            for run in (runs or Runs()).runs()
+            if run.recordings and wanted == {path.absolute() for path in run.recordings}
+        ),
+        None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is said of a new recording of a program; ``since`` is when the one before was made, as people write it."""
+
+    program: str
+    since: str
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.lines)
+
+
+def keep_in_journal(
+    run: Run, analysis: Analysis, diagnosis: Diagnosis, name: str = "", history: History | None = None
+) -> Told | None:
+    """Write what a run's recording promises, and say what became of what the one before it promised.
+
+    None for the first recording of a program, and for one that is older than what is kept; a recording without GPU
+    work or without steps is not kept. Raises TraceError where the journal cannot be used.
+    """
+    figures = figures_of(analysis)
+    if not figures.gpus or not figures.found_by:
+        return None
+    history = history or History()
+    program = name or program_of(run.request)
+    former = history.entries(Series.PROGRAM, program)
+    if former and former[-1].saved >= run.started:
+        return None
+    plan = plan_of(analysis)
+    entry = Entry(program, (figures,), Series.PROGRAM, promises=promises_of(plan), saved=run.started)
+    history.keep(entry)
+    if not former:
+        return None
+    before = former[-1]
+    lines = since_then(
+        before.promises, judgement_on(before.runs, entry.runs), plan, verdict(analysis, diagnosis)
+    )
+    return Told(program, f"{datetime.fromtimestamp(before.saved):%Y-%m-%d %H:%M}", tuple(lines))

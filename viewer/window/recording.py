@@ -1,0 +1,112 @@
+"""What is recorded from a window: the files are opened, or compared with the open ones, and the journal is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Qt, Signal
+
+from parsers.model import Progress, TraceError
+
+if TYPE_CHECKING:
+    from rules import Diagnosis
+    from rules.analysis.analysis import Analysis
+    from viewer.capture.journal import Told
+    from viewer.capture.request import CaptureRequest
+    from viewer.comparison.window import ComparisonWindow
+    from viewer.window.parts import Parts
+
+JOURNAL = "journal"
+
+
+class WindowRecording(QObject):
+    """Bound to the parts of one window; what became of earlier promises is told on its banner."""
+
+    open_wanted = Signal(object)  # list of Path
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts.window)
+        self._parts = parts
+        self._fresh: list[Path] = []  # recorded now, and not yet in the journal
+        parts.document.diagnosis_changed.connect(self._diagnosed)
+
+    def record(self, request: CaptureRequest | None = None) -> None:
+        """Open the dialog that runs a script under a profiler, set up for ``request``; its files are opened."""
+        self._ask(request, self._open)
+
+    def again(self) -> None:
+        """Record the program of the open files once more, and compare: the open ones came before."""
+        from viewer.capture.journal import run_that_made
+
+        run = run_that_made(self._parts.document.paths)
+        if run is None:
+            self._parts.banner.say(
+                "It is not known how this was recorded: it was not recorded from here, or long ago.",
+                "Record the program by File > Record a script, then compare the two.",
+            )
+            return
+        self._ask(run.request, self._compare)
+
+    def _ask(self, request: CaptureRequest | None, take: object) -> None:
+        try:
+            from viewer.capture.form.dialog import CaptureDialog
+        except ImportError as error:
+            self._parts.banner.say("Recording is not part of this installation.", str(error))
+            return
+        dialog = CaptureDialog(self._parts.window, request)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.captured.connect(take)
+        dialog.open()
+
+    def _open(self, paths: list[Path]) -> None:
+        self._fresh = list(paths)
+        self.open_wanted.emit(paths)
+
+    def _compare(self, paths: list[Path]) -> None:
+        from viewer.comparison.window import compare_with
+
+        compared = compare_with(self._parts.document, paths, self._parts.window)
+        if compared is not None:
+            compared.shown.connect(lambda: self._keep_compared(compared, paths))
+
+    def _keep_compared(self, compared: ComparisonWindow, paths: Sequence[Path]) -> None:
+        result = compared.result
+        if result is not None and result.sides is not None:
+            before, after = result.sides
+            self._keep(
+                (self._parts.document.paths, before.analysis, before.diagnosis),
+                (paths, after.analysis, after.diagnosis),
+            )
+
+    def _diagnosed(self, diagnosis: Diagnosis | None) -> None:
+        document = self._parts.document
+        if diagnosis is None or document.analysis is None or list(document.paths) != self._fresh:
+            return
+        self._fresh = []
+        self._keep((document.paths, document.analysis, diagnosis))
+
+    def _keep(self, *recordings: tuple[Sequence[Path], Analysis, Diagnosis]) -> None:
+        """In their order; what became of promises is told of the last."""
+
+        def work(progress: Progress) -> Told | None:
+            from viewer.capture.journal import keep_in_journal, run_that_made
+
+            told = None
+            for paths, analysis, diagnosis in recordings:
+                progress.step(0.0, "writing the journal")
+                run = run_that_made(paths)
+                told = None if run is None else keep_in_journal(run, analysis, diagnosis)
+            return told
+
+        def failed(error: Exception) -> None:
+            if not isinstance(error, TraceError):
+                raise error
+            self._parts.banner.say(error.problem, error.hint)
+
+        self._parts.document.jobs.ask(JOURNAL, work, self._tell, failed, in_turn=True)
+
+    def _tell(self, told: Told | None) -> None:
+        if told is not None:
+            self._parts.banner.say(told.lines[0], " ".join(told.lines[1:]), good=True)
