@@ -33,6 +33,7 @@ from rules.comparison.scaling import Scaling, scaling
 from rules.comparison.side import Side, by_family
 from rules.comparison.step_times import StepRatio, StepTimes
 from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
+from rules.memory.summary import memory_of
 from rules.thresholds import DEFAULTS, Thresholds
 
 NOISE_SHARE = 0.02  # of the step; what changed by less, beside the step itself, is as before
@@ -46,7 +47,7 @@ Repeats: TypeAlias = tuple[Sequence[StepTimes], Sequence[StepTimes]]  # further 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One quantity before and after; ``unit`` is "ns", "count" or "share" (a fraction of the step)."""
+    """One quantity before and after; ``unit`` is "ns", "bytes", "count" or "share" (a fraction of the step)."""
 
     name: str
     before: float
@@ -332,7 +333,21 @@ def _measures(
         Measure(f"kernels{of_what}", counts[0], counts[1], "count"),
         Measure(f"kernel time{of_what}", times[0], times[1], "ns"),
         *(measure for measure in shares if max(measure.before, measure.after) >= LEAST_SHOWN),
+        *_memory(first, second),
     ]
+
+
+def _memory(first: Side, second: Side) -> list[Measure]:
+    """The peak of the fullest GPU, and what each step leaves; nothing where a side did not record it."""
+    known = memory_of(first.analysis), memory_of(second.analysis)
+    if not all(known):
+        return []
+    before, after = (max(each, key=lambda gpu: gpu.peak_allocated) for each in known)
+    found = [Measure("memory peak", before.peak_allocated, after.peak_allocated, "bytes")]
+    if before.peak_reserved is not None and after.peak_reserved is not None:
+        found.append(Measure("memory reserved", before.peak_reserved, after.peak_reserved, "bytes"))
+    grown = before.growth.per_step, after.growth.per_step
+    return [*found, Measure("memory left by each step", *grown, "bytes")] if any(grown) else found
 
 
 def _works(kernels: dict[str, tuple[str, Work]]) -> dict[str, Work]:

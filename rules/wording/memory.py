@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from parsers.model import Trace
 from parsers.model.units import duration, percent, size
 from rules.memory.summary import MemorySummary
 
@@ -30,8 +31,10 @@ def peak_sentence(summary: MemorySummary) -> str:
     return f"At its peak the program holds {size(summary.peak_allocated)}{most}"
 
 
-def memory_lines(summary: MemorySummary, name: str) -> list[str]:
-    """The account of one GPU for a terminal; ``name`` is what the GPU is called."""
+def memory_lines(summary: MemorySummary, trace: Trace) -> list[str]:
+    """The account of one GPU: a line of its peak, and indented ones of what filled it and what steps leave."""
+    device = trace.devices[summary.device]
+    name = f"rank {device.rank}, GPU {device.id}" if device.rank is not None else f"GPU {device.id}"
     reserved = f" of {size(summary.peak_reserved)} reserved" if summary.peak_reserved else ""
     lines = [
         f"Memory of {name}: at most {size(summary.peak_allocated)} allocated{reserved}, at {duration(summary.peak_at)}"

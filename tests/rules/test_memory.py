@@ -14,12 +14,15 @@ from parsers import open_trace
 from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
+from rules.comparison.compare import compare
 from rules.memory.growth import growth
 from rules.memory.kinds import Kind
+from rules.memory.operators import operators_of
 from rules.memory.summary import memory_of
 from tests.opened import opened
 from tests.parsers.snapshots import FORWARD, OPTIMIZER, OWN, PLACED, Snapshot
 from viewer.cli import main
+from viewer.statistics.operators import operator_times
 
 MB = 1 << 20
 
@@ -91,6 +94,26 @@ def test_what_is_said_is_what_the_process_measured(
     assert after == pytest.approx(measured["allocated_after_each_step"][first : first + len(after)], rel=0.01)
     differences = np.diff(measured["allocated_after_each_step"][first : first + len(after)])
     assert summary.growth.per_step == pytest.approx(differences.mean(), rel=0.01)
+
+
+def test_operators_and_regions_account_for_all_that_was_allocated(
+    opened_of: Callable[[str, str], Trace],
+) -> None:
+    trace = opened_of("growing", "trace")
+    operators, (memory,) = operator_times(trace), trace.memory
+    asked = memory.allocations.size[memory.allocations.thread >= 0]
+    assert int(operators.memory_self.sum()) == pytest.approx(asked.sum(), rel=0.01)
+    around = operators_of(trace, memory)
+    logits = memory.allocations.size == 411_705_344
+    assert "aten::_log_softmax" in {trace.name(each) for each in around[logits].tolist() if each >= 0}
+
+
+def test_a_comparison_tells_the_peaks_and_what_steps_leave(opened_of: Callable[[str, str], Trace]) -> None:
+    result = compare(opened_of("sound", "trace"), opened_of("growing", "trace"))
+    measures = {each.name: (each.before, each.after) for each in result.measures if each.unit == "bytes"}
+    assert measures["memory peak"] == (2_515_623_936, 3_271_200_768)
+    assert measures["memory reserved"] == (2_787_115_008, 3_376_414_720)
+    assert measures["memory left by each step"] == (0, 149_785_088)
 
 
 @pytest.mark.parametrize("what", ["trace", "snapshot", "both"])
@@ -185,13 +208,17 @@ def test_kinds_are_told_by_the_stack_and_by_what_stays(tmp_path: Path) -> None:
 
 
 def test_text_and_json_tell_peak_composition_and_growth(
-    fixtures: Path, capsys: pytest.CaptureFixture[str]
+    fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(fixtures / "memory" / "growing.snapshot.pickle.gz")
     assert main(["diagnose", path, "--json"]) == 0
     (memory,) = json.loads(capsys.readouterr().out)["memory"]
     assert memory["peak_allocated_bytes"] == sum(memory["peak_bytes_by_kind"].values())
     assert len(memory["allocated_after_each_step_bytes"]) == 5
+    page = tmp_path / "report.html"
+    assert main(["diagnose", path, "--html", str(page)]) == 0
+    assert "at most 3.27 GB allocated of 3.38 GB reserved" in page.read_text()
+    capsys.readouterr()
     assert main(["diagnose", path]) == 0
     text = capsys.readouterr().out
     assert text.startswith("Memory grows with every step")

@@ -12,13 +12,12 @@ import pandas as pd
 
 from parsers.model import Trace
 from parsers.model.names.kernels import distinct_names, kernel_name
-from parsers.model.units import average_count, duration, percent, size, three_digits
+from parsers.model.units import average_count, duration, percent, three_digits
 from rules.analysis.steps.steps import Step
 from rules.comparison.bridge import REGIONS, Bridge
 from rules.comparison.compare import Comparison, Measure
 from rules.comparison.kernel_rows import KernelChange, Match
 from rules.comparison.side import Side
-from rules.memory.summary import memory_of
 from viewer.panels.tables.table_model import Column, Show
 from viewer.reports.comparison_report import change, finding_sides, sides
 
@@ -207,8 +206,6 @@ def tables_of(result: Comparison, rows: Sequence[KernelChange]) -> Tables:
         ("Kinds of kernel", FAMILIES, families(rows))
     ]
     if result.sides is not None:
-        peaks = pd.DataFrame(memory(*result.sides), columns=frame.columns)
-        frame = pd.concat([frame, peaks], ignore_index=True) if len(peaks) else frame
         further += [
             ("Operators", OPERATORS, operators(*result.sides)),
             ("Regions", PARTS, regions(result.bridges)),
@@ -275,27 +272,6 @@ def collectives(one: Side, other: Side) -> pd.DataFrame:
         found,
         "collective bytes calls transfer_before transfer_after bandwidth_before bandwidth_after told tone",
     )
-
-
-def memory(one: Side, other: Side) -> list[tuple[str, str, str, str, int]]:
-    """(what, before, after, change, tone): the peak of the fullest GPU; nothing where a side did not record it."""
-    known = memory_of(one.analysis), memory_of(other.analysis)
-    if not all(known):
-        return []
-    before, after = (max(each, key=lambda gpu: gpu.peak_allocated) for each in known)
-    found = []
-    for name, low, high in (
-        ("memory peak", before.peak_allocated, after.peak_allocated),
-        ("memory reserved", before.peak_reserved, after.peak_reserved),
-    ):
-        if low is None or high is None:
-            continue
-        moved = (high - low) / low if low else 0.0
-        arrow = "▼ −" if moved < 0 else "▲ +"
-        alike = abs(moved) <= SAME
-        told = "same" if alike else f"{arrow}{percent(abs(moved))}"
-        found.append((name, size(low), size(high), told, 0 if alike else -1 if moved < 0 else 1))
-    return found
 
 
 def counters(result: Comparison) -> pd.DataFrame:

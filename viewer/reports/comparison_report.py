@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from parsers.model.names.kernels import distinct_names, kernel_name
-from parsers.model.units import duration, percent, three_digits
+from parsers.model.units import duration, percent, size, three_digits
 from rules.base import Finding
 from rules.comparison.bridge import Bridge
 from rules.comparison.compare import Comparison, Measure
@@ -32,6 +32,8 @@ def sides(measure: Measure, result: Comparison) -> tuple[str, str]:
 def _side(unit: str, value: float, step_ns: float) -> str:
     if unit == "share":
         return f"{duration(value * step_ns)}  {percent(value):>6}"
+    if unit == "bytes":
+        return size(round(value))
     return duration(value) if unit == "ns" else three_digits(value)
 
 

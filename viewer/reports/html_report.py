@@ -14,6 +14,8 @@ from rules.comparison.compare import Comparison
 from rules.comparison.kernel_rows import KernelChange
 from rules.fixes.plan import Promise, plan_of
 from rules.gates.judging import Answer
+from rules.memory.summary import memory_of
+from rules.wording.memory import memory_lines
 from rules.wording.promises import about_replay, first_step, gain, worded
 from rules.wording.verdict import gpus_that_ran, shows_no_run, verdict
 from rules.wording.words import Reader, told
@@ -64,6 +66,7 @@ def diagnosis_page(
         tables=tables_html(every_table(analysis), MOST_PRINTED)
         if all_tables
         else tables_html(rows_that_matter(analysis), FEW),
+        memory=[line for each in memory_of(analysis) for line in memory_lines(each, trace)],
         skipped=[f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())],
         changed_thresholds=diagnosis.thresholds.changed(),
     )

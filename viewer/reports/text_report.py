@@ -198,9 +198,7 @@ def _budget_table(trace: Trace, analysis: Analysis) -> list[str]:
 def _memory(trace: Trace, analysis: Analysis) -> list[str]:
     lines = []
     for summary in memory_of(analysis)[:DETAILED_DEVICES]:
-        device = trace.devices[summary.device]
-        rank = f"rank {device.rank}, " if device.rank is not None else ""
-        for line in memory_lines(summary, f"{rank}GPU {device.id}"):
+        for line in memory_lines(summary, trace):
             lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
     return [*lines, ""] if lines else []
 

@@ -29,6 +29,8 @@ class OperatorTimes:
     gpu_total: I64
     gpu_self: I64
     launches: I64
+    memory_total: I64  # bytes of GPU memory that were asked for while it ran, on its own thread
+    memory_self: I64
     outer: npt.NDArray[np.bool_]
 
 
@@ -54,14 +56,15 @@ def operator_times(trace: Trace) -> OperatorTimes:
 def nested_times(trace: Trace, *kinds: LaneKind) -> OperatorTimes:
     """The same for everything that is nested on lanes of these kinds: operators, Python frames, regions."""
     launched = launched_by_thread(trace)
+    allocated = allocated_by_thread(trace)
     parts = [
-        _lane_times(trace, index, launched.get(thread_of(lane)))
+        _lane_times(trace, index, launched.get(thread_of(lane)), allocated.get((lane.rank, lane.thread)))
         for index, lane in enumerate(trace.lanes)
         if lane.kind in kinds
     ]
     if not parts:
         empty = np.empty(0, np.int64)
-        return OperatorTimes(empty, empty, empty, empty, empty, empty, np.empty(0, bool))
+        return OperatorTimes(empty, empty, empty, empty, empty, empty, empty, empty, np.empty(0, bool))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     return OperatorTimes(*columns)
 
@@ -95,6 +98,8 @@ def operator_columns(trace: Trace, times: OperatorTimes, t0: int, t1: int) -> di
         "gpu_self": summed(times.gpu_self, False),
         "gpu_total": summed(times.gpu_total, True),
         "launches": summed(times.launches, True),
+        "memory_self": summed(times.memory_self, False),
+        "memory_total": summed(times.memory_total, True),
         "event": longest_events(name, duration, event, own.key),
     }
     return ordered(columns, "cpu_self")
@@ -132,7 +137,25 @@ def launched_by_thread(trace: Trace) -> dict[Thread, Launched]:
     return joined
 
 
-def _lane_times(trace: Trace, lane: int, launched: Launched | None) -> tuple[npt.NDArray[np.generic], ...]:
+@derived
+def allocated_by_thread(trace: Trace) -> dict[tuple[int | None, int | None], tuple[I64, I64]]:
+    """By rank and thread: when it asked for GPU memory (ns, ascending), the bytes before each time and after all."""
+    found: dict[tuple[int | None, int | None], tuple[I64, I64]] = {}
+    for memory in trace.memory:
+        table = memory.allocations
+        rank = np.array([-1 if each.rank is None else each.rank for each in trace.devices])[table.device]
+        for key in np.unique(np.stack([rank, table.thread], axis=1), axis=0).tolist():
+            mine = (rank == key[0]) & (table.thread == key[1])
+            if key[1] >= 0:
+                size = table.size[mine]
+                before = np.concatenate(([0], np.cumsum(size)))
+                found[None if key[0] < 0 else key[0], key[1]] = table.start[mine], before
+    return found
+
+
+def _lane_times(
+    trace: Trace, lane: int, launched: Launched | None, allocated: tuple[I64, I64] | None
+) -> tuple[npt.NDArray[np.generic], ...]:
     events = trace.events
     where = events.lane_slice(lane)
     start, end = events.start[where], events.end[where]
@@ -141,11 +164,16 @@ def _lane_times(trace: Trace, lane: int, launched: Launched | None) -> tuple[npt
     if launched is not None:
         low, high = np.searchsorted(launched.begin, start), np.searchsorted(launched.begin, end)
         gpu, count = launched.gpu_before[high] - launched.gpu_before[low], high - low
+    memory = np.zeros(len(start), np.int64)
+    if allocated is not None:
+        begin, before = allocated
+        memory = before[np.searchsorted(begin, end)] - before[np.searchsorted(begin, start)]
     parent = parents_on_lane(trace, lane, where.start)
     has_parent = parent >= 0
-    inner_cpu, inner_gpu = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
+    inner_cpu, inner_gpu, inner_memory = (np.zeros(len(start), np.int64) for _ in range(3))
     np.add.at(inner_cpu, parent[has_parent], total[has_parent])
     np.add.at(inner_gpu, parent[has_parent], gpu[has_parent])
+    np.add.at(inner_memory, parent[has_parent], memory[has_parent])
     name = events.name[where]
     outer = ~(has_parent & (name == name[np.maximum(parent, 0)]))
     return (
@@ -155,6 +183,8 @@ def _lane_times(trace: Trace, lane: int, launched: Launched | None) -> tuple[npt
         gpu,
         np.maximum(gpu - inner_gpu, 0),
         count,
+        memory,
+        np.maximum(memory - inner_memory, 0),
         outer,
     )
 

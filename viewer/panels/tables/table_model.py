@@ -58,7 +58,7 @@ class Column:
     minor: bool = False  # hidden where there is not room for all columns
     whole: str = ""  # key of the column with the whole text, for the tooltip, the filter and exports
     short: str = ""  # the title where there is not room for all of it
-    sparse: bool = False  # hidden while no row says anything in it
+    sparse: bool = False  # hidden while no row says anything in it: all texts are empty, or all numbers 0
     editable: bool = False  # typed into where it stands
     tone: str = ""  # key of a column of numbers: below 0 the text is green, above 0 red, else grey
 
@@ -170,7 +170,7 @@ class TableModel(QAbstractTableModel):
         return {
             index
             for index, (values, column) in enumerate(zip(self._values, self.columns, strict=False))
-            if column.sparse and not any(str(value) for value in values)
+            if column.sparse and not any(str(value) if column.show in TEXTS else value for value in values)
         }
 
     def use_short_titles(self, short: bool) -> None:

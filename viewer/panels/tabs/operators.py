@@ -23,6 +23,10 @@ COLUMNS = (
     Column("gpu_self", "GPU self", Show.TIME, "Time of the GPU work that it launched itself"),
     Column("gpu_total", "GPU total", Show.TIME, "Time of all GPU work launched while it ran"),
     Column("launches", "Launches", Show.COUNT, "GPU operations launched while it ran"),
+    Column("memory_self", "Memory self", Show.SIZE, "GPU memory that it asked for itself", sparse=True),
+    Column(
+        "memory_total", "Memory total", Show.SIZE, "GPU memory that was asked for while it ran", sparse=True
+    ),
 )
 
 

@@ -35,6 +35,8 @@ LAUNCHED = (
     Column("gpu_ns", "time on the GPU of everything launched while it ran"),
     Column("gpu_self_ns", "the same without what was launched inside inner ones"),
     Column("launches", "number of operations launched while it ran"),
+    Column("memory_bytes", "GPU memory that was asked for while it ran, on its thread; 0 where not recorded"),
+    Column("memory_self_bytes", "the same without what inner ones asked for"),
 )
 DEPTH = Column("depth", "how deep it is nested on its lane")
 
@@ -44,6 +46,8 @@ def _launched(found: OperatorTimes, mine: npt.NDArray[np.bool_]) -> dict[str, I6
         "gpu_ns": found.gpu_total[mine],
         "gpu_self_ns": found.gpu_self[mine],
         "launches": found.launches[mine],
+        "memory_bytes": found.memory_total[mine],
+        "memory_self_bytes": found.memory_self[mine],
     }
 
 

@@ -48,13 +48,18 @@ class OperatorSummary(Summary):
         GPU_SELF,
         GPU_TOTAL,
         LAUNCHES,
+        Column("memory_self_bytes", "GPU memory that it asked for itself"),
+        Column("memory_total_bytes", "GPU memory that was asked for while it ran"),
         LONGEST,
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
         table = operator_table(analysis.trace, operator_times(analysis.trace), t0, t1)
         times = ("cpu_self", "cpu_total", "gpu_self", "gpu_total")
-        return table.rename(columns={name: f"{name}_ns" for name in times})
+        sizes = ("memory_self", "memory_total")
+        return table.rename(
+            columns={name: f"{name}_ns" for name in times} | {name: f"{name}_bytes" for name in sizes}
+        )
 
 
 @summary
