@@ -273,3 +273,29 @@ def test_without_links_unequal_annotations_are_not_called_unequal_steps() -> Non
             each for each in diagnose(annotated(linked)).findings if each.category is Category.VARIABILITY
         ]
         assert bool(said) is linked
+
+
+@pytest.mark.parametrize(
+    ("mark", "at_end"),
+    [
+        ("Optimizer.step#SGD.step", True),
+        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", False),
+    ],
+)
+def test_where_kernels_do_not_repeat_the_frameworks_marks_tell_the_iterations(
+    mark: str, at_end: bool
+) -> None:
+    trace, start = TinyTrace(), 0
+    for index, length in enumerate((9000, 1000, 1300, 1100, 1200)):
+        if not at_end:
+            trace.op(start, start + 50, mark)
+        for number in range(3 + index):
+            trace.operation(
+                start + 100 + 60 * number, start + 150 + 60 * number, f"gemm_{index}_{number}", start + 90
+            )
+        if at_end:
+            trace.op(start + length - 50, start + length, mark)
+        start += length
+    told = find_steps(trace.build())
+    assert [step.duration // 1000 for step in told if step.steady][:3] == [1000, 1300, 1100]
+    assert not told[0].steady

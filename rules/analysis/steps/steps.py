@@ -15,7 +15,7 @@ from parsers.model.names.steps import numbered
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.steps.marks import Mark, follow_on, mark_of
-from rules.analysis.steps.region_cycles import cycles_of_regions
+from rules.analysis.steps.region_cycles import cycles_of_loops, cycles_of_regions
 from rules.analysis.steps.repetition import repetitions
 from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
 
@@ -165,11 +165,16 @@ def launched_operations(trace: Trace, rank: int) -> tuple[I64, I64]:
 def _cycles(
     trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64
 ) -> tuple[list[tuple[int, int]], str]:
-    """Iterations without an annotation of their own: regions that repeat in turn, else kernels that do."""
+    """Iterations without an annotation of their own: by regions that take turns, kernels, or the framework's marks."""
     cycles = cycles_of_regions(trace, lanes)
-    if cycles is None or _coverage(trace, cycles[2], launched) < LEAST_COVERAGE:
-        return repetitions(trace, operations), "repetition"
-    starts, ends, _ = cycles
+    if cycles is not None and _coverage(trace, cycles[2], launched) >= LEAST_COVERAGE:
+        starts, ends, _ = cycles
+    elif repeated := repetitions(trace, operations):
+        return repeated, "repetition"
+    elif (loops := cycles_of_loops(trace, lanes)) is not None:
+        starts, ends = loops
+    else:
+        return [], "repetition"
     follows = np.ones(len(starts) - 1, bool)
     return _as_the_gpu_ran_them(trace, starts, ends, follows, operations, launched), "region"
 
