@@ -10,7 +10,9 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, worst_copies
 from rules.analysis.facts.host_link import (
+    ADVICE_ON_PAGES,
     BESIDE,
+    PAGES_MOVE,
     PINNED_AND_BESIDE,
     copies_sentence,
     link_advice,
@@ -29,7 +31,7 @@ from rules.wording.words import Words, for_python, for_pytorch, with_native
 
 _JAX_ADVICE = ("Start the copy with x.copy_to_host_async(), launch the next step, and only then read it.",)
 _REDUCE_FIRST = "Copy less: reduce on the GPU first."
-_COPY_WHAT_IS_NEEDED = (
+_COPY_WHAT_IS_NEEDED = for_python(
     "Reduce on the GPU first and copy only what is needed (argmax, topk, a mean), in a smaller data type."
 )
 _INTO_PINNED = for_python(
@@ -95,9 +97,14 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
-            headline=Headline("Copies from the GPU stand alone", found_in.share(worst.exposed_ns)),
+            headline=Headline(
+                PAGES_MOVE if worst.are_migrations else "Copies from the GPU stand alone",
+                found_in.share(worst.exposed_ns),
+            ),
             account=_explanation(worst, found_in) + link_sentence(use, pageable),
-            remedies=with_native(
+            remedies=ADVICE_ON_PAGES
+            if worst.are_migrations
+            else with_native(
                 (BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _REDUCE_FIRST),
                 (*(advice_by_name(where) or _of_results(worst)), *link_advice(use, pageable)),
                 _JAX_ADVICE,

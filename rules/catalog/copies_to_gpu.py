@@ -12,7 +12,9 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, worst_copies
 from rules.analysis.facts.host_link import (
+    ADVICE_ON_PAGES,
     BESIDE,
+    PAGES_MOVE,
     PINNED_AND_BESIDE,
     LinkUse,
     copies_sentence,
@@ -105,9 +107,14 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
-            headline=Headline("Copies to the GPU stand alone", found_in.share(worst.exposed_ns)),
+            headline=Headline(
+                PAGES_MOVE if worst.are_migrations else "Copies to the GPU stand alone",
+                found_in.share(worst.exposed_ns),
+            ),
             account=_explanation(worst, use, found_in) + link_sentence(use, pageable),
-            remedies=with_native(
+            remedies=ADVICE_ON_PAGES
+            if worst.are_migrations
+            else with_native(
                 (BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _KEEP_ON_GPU),
                 (
                     *([for_python(_PIN)] if pageable else []),

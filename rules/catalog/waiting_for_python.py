@@ -10,7 +10,9 @@ from parsers.model.names.calls import Call, call_of
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import host_code
+from rules.analysis.facts.host_link import ADVICE_ON_PAGES
 from rules.analysis.facts.software import is_compiled
+from rules.analysis.idle.attribution import TOUCHES_PAGES
 from rules.analysis.idle.beneath import beneath
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
@@ -91,6 +93,8 @@ When it is wrong
             + (_RECOMPILES if recompiles else ""),
             remedies=plans.advice
             if plans
+            else ADVICE_ON_PAGES
+            if culprit == TOUCHES_PAGES
             else with_native(
                 _NATIVE_ADVICE[1:] if below else _NATIVE_ADVICE,
                 (*_advice(culprit, waiting.inside_culprit(), is_compiled(trace)), *_advice_by_steps(waiting)),

@@ -73,7 +73,7 @@ def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         launches = larger.category is Category.LAUNCH_BOUND
         why = "with no single cause" if launches else "of little use while the GPU waits for the CPU"
         return f"Larger, but {why}: {larger.headline.inside_a_sentence(larger.reader)}."
-    besides = next(_problems(diagnosis), None)
+    besides = next((each for each in _problems(diagnosis) if each.of_recording), None)
     if besides is None or besides is first:
         return ""
     return f"Besides, {besides.headline.inside_a_sentence(besides.reader)}."

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from parsers.model import Trace
+from parsers.model import EventKind, Trace
 from rules import Finding, diagnose
+from rules.analysis.analysis import Analysis
+from rules.analysis.idle.causes import Cause
 from rules.base import Category
 from tests.rules.builder import TinyTrace
 
@@ -99,3 +101,18 @@ def test_advice_that_fits_every_program_is_left_as_it_is() -> None:
     finding = found(program(loads, python=False), Category.HOST_BOUND)
     assert finding.advice == found(program(loads, python=True), Category.HOST_BOUND).advice
     assert finding.code == ""
+
+
+def test_pages_of_unified_memory_are_to_be_fetched_before_they_are_touched() -> None:
+    trace = TinyTrace()
+    trace.operation(6, 1000, "stencil", 0)
+    for number in range(30):
+        trace.operation(
+            1050 + 100 * number, 1080 + 100 * number, "Memcpy DtoH, unified memory", kind=EventKind.MEMCPY
+        )
+    recording = trace.build()
+    for category in (Category.HOST_BOUND, Category.COPY_D2H):
+        assert "cudaMemPrefetchAsync" in found(recording, category).advice[0]
+    assert "unified memory" in found(recording, Category.COPY_D2H).title
+    idle = Analysis(recording).idle
+    assert {Cause(cause) for cause in idle.cause.tolist()} == {Cause.HOST}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from parsers.model import TraceError
 from tests.opened import analysed, diagnosed
 from viewer.reports.text_report import as_text
 
@@ -42,8 +43,8 @@ EXPECTED = [
     ),
     Expected(
         "chrome/*sglang*",
-        "",
-        ("one long wait: 463 ms", "hipMemcpyWithStream", "93 %"),
+        "The GPU is the limit: 93 %",
+        ("one long wait: 463 ms", "hipMemcpyWithStream", "software: SGLang, PyTorch"),
         ("98 %", "36 steady", "idles 98"),
     ),
     Expected(
@@ -91,8 +92,8 @@ EXPECTED = [
     ),
     Expected(
         "nsys/*cloverleaf*",
-        "Waiting for results stalls the GPU",
-        ("10 steady steps",),
+        "The GPU computes 88 %",
+        ("10 steady steps", "What costs most besides: waiting for results stalls the GPU: 6.7 %"),
         ("torch", "DataLoader"),
     ),
     Expected("nsys/*Mordred*", "The GPU waits for the CPU", ("3 steady steps",), ("torch", "DataLoader")),
@@ -178,6 +179,76 @@ EXPECTED = [
         ("99 % 2.61 s compute", "laplacian_kernel", "rocprof-compute"),
         ("nsys", "Nsight Systems", "torch", "DataLoader", "x faster"),
     ),
+    Expected(
+        "chrome/*nccl_data*",
+        "The CPU launches too slowly: 50 %",
+        ("26 % 175 ms waiting for Python", "unflatten_dense_tensors", "3 steady steps"),
+        ("in a worker process",),
+    ),
+    Expected(
+        "chrome/*ns_resolution*",
+        "Matrix products without tensor cores: 61 %",
+        ("The GPU is the limit: 97 %", "neither TF32 nor bf16", "5 steady steps"),
+        ("set_float32_matmul_precision", "launches too slowly"),
+    ),
+    Expected(
+        "chrome/*gpu_only*",
+        "Unfused kernels only move memory: 14 %",
+        ("89 % 5.34 ms compute", "batched_transpose"),
+        ("DataLoader", "CUDA graph"),
+    ),
+    Expected(
+        "chrome/*bert-small*",
+        "The CPU launches too slowly: 92 %",
+        ("6.9 % 307 us compute", "software: Transformers, PyTorch"),
+        ("GPU memory is nearly full", "Reserved memory"),
+    ),
+    Expected(
+        "chrome/*large_integer*", "Too little was recorded to judge: 1 GPU operation", (), ("x faster",)
+    ),
+    Expected("chrome/*rank_not_found*", "No GPU activity was recorded", (), ("100 % idle", "x faster")),
+    Expected("chrome/*rank_non_gpu*", "No GPU activity was recorded", (), ("100 % idle", "x faster")),
+    Expected("chrome/*distributed_info*", "No GPU activity was recorded", (), ("100 % idle", "x faster")),
+    Expected(
+        "ncu/AveryClapp*",
+        "two_blocktiling: too few blocks for the GPU (33 % compute, 44 % memory)",
+        ("one_blocktiling: the last wave of blocks", "a larger grid helps more"),
+        ("mostly waits", "use fewer registers"),
+    ),
+    Expected(
+        "ncu/CodeGandee*details*",
+        "cublasGemv · kernel: too few blocks for the GPU (9 % compute, 20 % memory)",
+        ("the grid is only 70 %",),
+        ("use fewer registers",),
+    ),
+    Expected(
+        "rocm/*results.csv",
+        "The GPU is the limit: 99 %",
+        ("laplacian_kernel",),
+        ("nsys", "torch", "DataLoader", "x faster"),
+    ),
+    Expected(
+        "rocm/matmul_result.json", "Only first use was recorded: 92 %", ("hipModuleLoadData",), ("nsys",)
+    ),
+    Expected(
+        "rocm/*908_results*",
+        "Communication stands alone: 71 %",
+        ("52 steady steps", "Besides, warm-up is in the recording", "11 % 265 ms compute"),
+        ("waits for Python", "x faster"),
+    ),
+    Expected(
+        "xprof/*jax_conv*",
+        "Waiting for results stalls the GPU: 57 %",
+        ("block_until_ready", "software: JAX", "allocat"),
+        ("Serve several requests", "torch.profiler", "Python outside any region alone"),
+    ),
+    Expected(
+        "../serve/engine.sqlite",
+        "cuDNN's attention builds a new plan for each new shape: 74 %",
+        ("Pad to a few lengths", "51 prefill and 91 decode steps"),
+        ("Take out what", "hooks, bookkeeping", "DataLoader"),
+    ),
+    Expected("../smi/query.csv", "GPU 0 over 401 s: busy 2.0 %", ("its power limit 1.6 %",), ("100 % idle",)),
 ]
 
 
@@ -193,3 +264,9 @@ def test_the_report_is_one_that_an_expert_would_sign(expected: Expected, shared_
         assert expected.verdict.lower() in report.splitlines()[0].lower()
         assert [text for text in expected.says if text.lower() not in lower] == []
         assert [text for text in expected.never if text.lower() in lower] == []
+
+
+def test_a_report_in_which_nothing_was_measured_says_what_the_profiler_said(shared_data: Path) -> None:
+    (path,) = (shared_data / "public" / "ncu").glob("CodeGandee*raw.csv")
+    with pytest.raises(TraceError, match="did not match any section"):
+        analysed(path)

@@ -78,6 +78,11 @@ def kernel_name(name: str) -> str:
     return own
 
 
+def is_migration(name: str) -> bool:
+    """Whether a copy is one that the driver makes because a page of unified memory was touched."""
+    return "unified memory" in name.lower()
+
+
 def distinct_names(names: Sequence[str]) -> list[str]:
     """``kernel_name`` of each; kernels that share one get the template arguments in which they differ."""
     shown = [kernel_name(name) for name in names]

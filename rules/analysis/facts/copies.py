@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
+from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
@@ -18,6 +19,7 @@ from rules.analysis.idle.frames import UserFrames
 I64 = npt.NDArray[np.int64]
 
 LEAST_PAGEABLE = 0.01  # of the time spent copying
+MOSTLY = 0.5  # of the time spent copying
 _WORDS = {
     CopyKind.H2D: ("htod", "host to device", "h2d", "hosttodevice"),
     CopyKind.D2H: ("dtoh", "device to host", "d2h", "devicetohost"),
@@ -38,6 +40,7 @@ class Copies:
     pageable: I64  # those whose host memory is pageable
     pageable_ns: int
     pinned_ns: int  # of those whose host memory is recorded as pinned
+    migrated_ns: int  # of those that the driver makes when a page of unified memory is touched
     regions: tuple[str, ...]  # regions, else Python frames, that asked for them, most copied time first
 
     @property
@@ -53,6 +56,11 @@ class Copies:
     def from_pinned(self) -> bool:
         """Whether all but a trifle is recorded as pinned already."""
         return self.pinned_ns >= (1 - LEAST_PAGEABLE) * max(self.time_ns, 1)
+
+    @property
+    def are_migrations(self) -> bool:
+        """Whether most of it is pages of unified memory that move where they are touched."""
+        return self.migrated_ns >= MOSTLY * max(self.time_ns, 1)
 
     @property
     def bandwidth(self) -> float:
@@ -90,6 +98,7 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
         pageable=pageable,
         pageable_ns=int(durations(trace, pageable).sum()),
         pinned_ns=int(durations(trace, events[memory == MemoryKind.PINNED.value]).sum()),
+        migrated_ns=int(durations(trace, events[named(trace, events, is_migration)]).sum()),
         regions=regions_that_launched(analysis, device, events),
     )
 

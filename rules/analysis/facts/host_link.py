@@ -67,6 +67,14 @@ PINNED_AND_BESIDE = ours(
     "Allocate the host's memory pinned ($cudaHostAlloc), and copy with $cudaMemcpyAsync on a stream of its own while "
     "the GPU computes."
 )
+PAGES_MOVE = "Pages of unified memory move when they are touched"
+ADVICE_ON_PAGES = (
+    ours(
+        "Fetch what a kernel or the CPU needs before it does, in one piece: $cudaMemPrefetchAsync; $cudaMemAdvise for "
+        "what both sides only read."
+    ),
+    ours("Or allocate on the GPU ($cudaMalloc) and copy once with $cudaMemcpyAsync."),
+)
 BESIDE = ours("Copy with $cudaMemcpyAsync on a stream of its own while the GPU computes.")
 
 

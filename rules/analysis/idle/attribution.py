@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from parsers.model import Attribute, EventKind, Progress, Trace
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call, calls_of
+from parsers.model.names.kernels import is_migration
+from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import complement, union
@@ -43,6 +45,7 @@ _BETWEEN_NODES = reason("between the kernels of a CUDA graph")
 WAIT_IN_GRAPH = reason("a wait in the launch of a CUDA graph")
 _STARTING = reason("starting kernels that were already queued")
 _NO_LAUNCH = reason("the operation has no launch record")
+TOUCHES_PAGES = reason("code that touches unified memory, page by page,")
 _NO_LINKS = reason("no call was linked to a GPU operation")
 _NO_OPERATION = reason("no GPU operation")
 LONG_IN_GRAPH_NS = (
@@ -112,12 +115,14 @@ def _causes(
     queued = (gaps.launch >= 0) & (events.end[np.maximum(gaps.launch, 0)] <= gaps.start)
     same_graph = (gaps.launch >= 0) & (gaps.launch == gaps.previous_launch)
     unlinked = ((gaps.launch < 0) & (gaps.next_operation >= 0))[pieces.gap]
+    moved = named(host.threads.trace, np.maximum(gaps.next_operation, 0), is_migration)[pieces.gap]
     arrived = pieces.start >= gaps.arrival[pieces.gap]
     waited = arrived & (gaps.end - gaps.arrival >= START_UP_NS)[pieces.gap]
     depends = waited | (queued | same_graph)[pieces.gap]
     nobody = np.full(len(event), -1, np.int64)
     cause, event = _first(
         (
+            _Row("a page of unified memory moved", unlinked & moved, Cause.HOST, nobody),
             _Row("nobody knows who launched it", unlinked, Cause.UNKNOWN, nobody),
             _Row("launched early enough", depends, Cause.DEPENDENCY, nobody),
             _Row("just launched", arrived & (doing != Cause.SYNCHRONIZATION), Cause.LAUNCH, event),
@@ -131,6 +136,7 @@ def _causes(
     reasons = _dependency_reasons(host.threads.trace, gaps, culprits, same_graph)
     names = np.where(depends, reasons[pieces.gap], names)
     names = np.where(unlinked, culprits.index_of(_NO_LAUNCH), names)
+    names = np.where(unlinked & moved, culprits.index_of(TOUCHES_PAGES), names)
     return cause, names.astype(np.int32), event
 
 
