@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by_system
 from rules.thresholds import DEFAULTS, Thresholds
 from viewer.jobs import Jobs
-from viewer.loading.loader import Opened, analysis_of, opened
+from viewer.loading.loader import Opened, analysis_of, opened, opened_ranks
 
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step
     from rules.base import Evidence
     from rules.fixes.plan import Plan
+    from viewer.loading.ranks.opened import ManyRanksOpened
 
 LOADING = "open"
 ANALYSING = "analyse"
@@ -63,6 +64,7 @@ class Content:
     trace: Trace | None = None
     analysis: Analysis | None = None
     diagnosis: Diagnosis | None = None
+    many: ManyRanksOpened | None = None
 
 
 class Document(QObject):
@@ -93,6 +95,7 @@ class Document(QObject):
         self.analysis: Analysis | None = None
         self.diagnosis: Diagnosis | None = None
         self.plan: Plan | None = None
+        self.many: ManyRanksOpened | None = None  # of which ``trace`` holds the ranks that are compared
         self.stage = Stage.EMPTY
         self.step = -1
         self.selected_event = -1
@@ -111,7 +114,7 @@ class Document(QObject):
         """Read these files as one run; what is shown now stays until they are read, or the reading fails."""
         wanted = tuple(Path(path) for path in paths)
         if self.stage is not Stage.LOADING:
-            self._before = Content(self.paths, self.trace, self.analysis, self.diagnosis)
+            self._before = Content(self.paths, self.trace, self.analysis, self.diagnosis, self.many)
         self._load = load = object()
         thresholds = self.thresholds
         self._enter(Stage.LOADING)
@@ -137,9 +140,31 @@ class Document(QObject):
         """Make ``trace`` the content of this document and start to analyse it."""
         self._take(Opened(trace), tuple(paths))
 
+    def look_at_rank(self, row: int) -> None:
+        """Read one rank of a run of many in full, beside the slowest and a typical one."""
+        self._compare(row, pinned=False)
+
+    def pin_rank(self, row: int) -> None:
+        """Read one more rank of a run of many in full."""
+        self._compare(row, pinned=True)
+
+    def _compare(self, row: int, pinned: bool) -> None:
+        if self.many is None or row in self.many.compared or self.stage is Stage.LOADING:
+            return
+        many, paths, thresholds = self.many.comparing(row, pinned), self.paths, self.thresholds
+        self._before = Content(self.paths, self.trace, self.analysis, self.diagnosis, self.many)
+        self._enter(Stage.LOADING)
+        self.jobs.ask(
+            LOADING,
+            lambda progress: opened_ranks(many, progress, thresholds),
+            answer=lambda read: self._take(read, paths),
+            failed=lambda error: self._on_failure(error, paths),
+            stopped=self._back,
+        )
+
     def _take(self, read: Opened, paths: tuple[Path, ...]) -> None:
         self.preview = False
-        self._replace(read.trace, paths)
+        self._replace(read.trace, paths, read.many)
         self._before = Content()
         self._read = read
         self._analyse(read)
@@ -159,9 +184,11 @@ class Document(QObject):
             stopped=self._ready,
         )
 
-    def _replace(self, trace: Trace | None, paths: tuple[Path, ...]) -> None:
+    def _replace(
+        self, trace: Trace | None, paths: tuple[Path, ...], many: ManyRanksOpened | None = None
+    ) -> None:
         """Another trace, of which nothing is known yet."""
-        self.paths = paths
+        self.paths, self.many = paths, many
         self.trace, self.analysis, self.diagnosis, self.plan = trace, None, None, None
         self.jobs.forget(PREDICTING)
         self.step, self.selected_event, self.selected_gap, self.area, self.finding = -1, -1, -1, None, None
@@ -283,7 +310,7 @@ class Document(QObject):
         before, self._before = self._before, Content()
         if self.preview:
             self.preview = False
-            self._replace(before.trace, before.paths)
+            self._replace(before.trace, before.paths, before.many)
             self.analysis, self.diagnosis = before.analysis, before.diagnosis
             if self.analysis is not None:
                 self.analysis_changed.emit(self.analysis)

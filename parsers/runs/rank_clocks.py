@@ -55,25 +55,34 @@ def collectives_of(trace: Trace, zero: int, numbers: dict[str, int]) -> Collecti
 
 def offset_between(first: Collectives, other: Collectives) -> ClockOffset | None:
     """How much later the other rank's clock is; None without enough collectives in common."""
-    likely: list[ClockOffset] = []
-    for lag in range(-min(MOST_LAG, len(first.ends)), min(MOST_LAG, len(other.ends)) + 1):
-        a, b = slice(max(-lag, 0), None), slice(max(lag, 0), None)
-        count = min(len(first.ends[a]), len(other.ends[b]))
-        if count < max(LEAST_PAIRS, min(len(first.ends), len(other.ends)) // 2):
-            continue
-        same = first.names[a][:count] == other.names[b][:count]
-        if same.mean() < LEAST_SAME_NAMES:
-            continue
-        apart = (other.ends[b][:count] - first.ends[a][:count])[same]
-        median = int(np.median(apart))
-        spread = int(np.median(np.abs(apart - median)))
-        likely.append(ClockOffset(median, spread, int(same.sum())))
+    nearest = {lag: _at_lag(first, other, lag) for lag in (-1, 0, 1)}
+    if (plain := nearest[0]) is not None and plain.spread_ns <= ALIKE_NS:
+        # Ends ascend, and the medians with the lag: beyond a neighbour that is further off no lag is nearer.
+        beside = [each for lag, each in nearest.items() if lag and each is not None]
+        if len(beside) == 2 and all(abs(each.median_ns) >= abs(plain.median_ns) for each in beside):
+            return plain
+    lags = range(-min(MOST_LAG, len(first.ends)), min(MOST_LAG, len(other.ends)) + 1)
+    likely = [found for lag in lags if (found := _at_lag(first, other, lag)) is not None]
     if not likely:
         return _of_few(first, other)
     # Steps repeat, so a pairing that is wrong by whole steps may spread as little as the right one.
     least = min(each.spread_ns for each in likely)
     alike = [each for each in likely if each.spread_ns <= ALIKE_SPREAD * least + ALIKE_NS]
     return min(alike, key=lambda each: abs(each.median_ns))
+
+
+def _at_lag(first: Collectives, other: Collectives, lag: int) -> ClockOffset | None:
+    """The offset if the other rank recorded so many collectives before the first one; None if these are others."""
+    a, b = slice(max(-lag, 0), None), slice(max(lag, 0), None)
+    count = min(len(first.ends[a]), len(other.ends[b]))
+    if count < max(LEAST_PAIRS, min(len(first.ends), len(other.ends)) // 2):
+        return None
+    same = first.names[a][:count] == other.names[b][:count]
+    if same.mean() < LEAST_SAME_NAMES:
+        return None
+    apart = (other.ends[b][:count] - first.ends[a][:count])[same]
+    median = int(np.median(apart))
+    return ClockOffset(median, int(np.median(np.abs(apart - median))), int(same.sum()))
 
 
 def _of_few(first: Collectives, other: Collectives) -> ClockOffset | None:

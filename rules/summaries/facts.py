@@ -8,13 +8,15 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rules.analysis.ranks.lateness import late_devices
+from rules.analysis.ranks.lateness import LEAST_BLAME, late_devices
 from rules.summaries.balance import Imbalance, Scaling, imbalance_of, scaling_of
+from rules.summaries.groups import PIPELINE
 from rules.summaries.lateness import LEAST_LATE_SHARE, Lateness
 from rules.summaries.links import GroupSpeed, SlowLink, slow_links, speeds_of
-from rules.summaries.patterns import Pattern, patterns_of
+from rules.summaries.patterns import Pattern, named, patterns_of
 from rules.summaries.reasons import Reason, reason_of
 from rules.summaries.run import ManyRanks
+from rules.wording.phrases import listed
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -58,7 +60,26 @@ class ManyRanksDiagnosis:
         some = meetings.with_collectives
         started = lateness.started[some]
         least = LEAST_LATE_SHARE * self.run.window_ns
-        return tuple(some[list(late_devices(started, started, least))].tolist())
+        few = late_devices(started, started, least)
+        return tuple(some[list(few)].tolist()) if few else self._late_by_pattern
+
+    @property
+    def _late_by_pattern(self) -> tuple[int, ...]:
+        """Ranks, nodes and groups that are late for reasons of their own, where most of the waiting is for them."""
+        started = self.lateness.started
+        rows = [each.rows for each in self.patterns if each.kind != PIPELINE]
+        late = np.unique(np.concatenate(rows)) if rows else np.empty(0, np.int64)
+        if 2 * len(late) > len(started) or started[late].sum() <= LEAST_BLAME * started.sum():
+            return ()
+        return tuple(late[np.argsort(-started[late], kind="stable")].tolist())
+
+    @property
+    def late_name(self) -> str:
+        """What the late rows are called: the patterns that they are, or their group, or their ranks."""
+        parts = [each for each in self.patterns if np.isin(each.rows, self.late).all()]
+        if len(parts) > 1 and sum(len(each.rows) for each in parts) == len(self.late):
+            return listed([each.name for each in parts])
+        return named(self.lateness, self.late)
 
     @property
     def passes_on(self) -> bool:

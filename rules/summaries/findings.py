@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model.units import duration, percent, rate, size
+from rules.analysis.ranks.lateness import LEAST_BLAME
 from rules.base import Category, Finding, severity_of
 from rules.catalog.many_small_collectives import SMALL_BYTES
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.summaries.balance import Imbalance
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.groups import PIPELINE
-from rules.summaries.patterns import Pattern, named
+from rules.summaries.patterns import Pattern
 from rules.summaries.reasons import Reason, Why, reason_of
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline, Part
@@ -65,9 +66,11 @@ def _ordinal(number: int) -> str:
 def why_of_late(facts: ManyRanksDiagnosis) -> tuple[Reason, str]:
     """Why the late rows are late, and since when; of the pattern that is about them where there is one."""
     rows = np.array(facts.late, np.int64)
-    for pattern, reason in zip(facts.patterns, facts.reasons, strict=True):
-        if np.isin(rows, pattern.rows).mean() > 0.5:
-            return reason, when(facts, pattern)
+    started = facts.lateness.started
+    theirs = [float(started[np.intersect1d(rows, each.rows)].sum()) for each in facts.patterns]
+    if theirs and max(theirs) > LEAST_BLAME * float(started[rows].sum()):
+        first = theirs.index(max(theirs))
+        return facts.reasons[first], when(facts, facts.patterns[first])
     steps = np.arange(len(facts.run.step_numbers))
     return reason_of(facts.lateness, rows, steps), ""
 
@@ -76,7 +79,7 @@ def _late(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     run, late, ceiling = facts.run, facts.late, facts.late_ceiling
     if not late or ceiling < run.thresholds[LEAST_SHARE] * run.window_ns:
         return
-    who = named(facts.lateness, late)
+    who = facts.late_name
     reason, since = why_of_late(facts)
     others = len(run.rows) - len(late)
     text = (
@@ -167,7 +170,7 @@ def _transfers(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
         return
     text = f"Transfers between GPUs stand alone for {_of_step(facts, ceiling)}, as the mean of the ranks."
     if facts.late:
-        text += f" What they wait for {named(facts.lateness, facts.late)} is not counted here."
+        text += f" What they wait for {facts.late_name} is not counted here."
     largest = max(facts.speeds, key=lambda each: each.transfer_ns * each.meetings, default=None)
     if largest is not None:
         text += (

@@ -6,7 +6,7 @@ from parsers.model.units import duration, percent, rate, size
 from rules.diagnosis import Diagnosis
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.findings import when, why_of_late
-from rules.summaries.patterns import Pattern, named
+from rules.summaries.patterns import Pattern
 from rules.summaries.reasons import Reason, Why
 from rules.thresholds import LEAST_SHARE
 from rules.wording.verdict import first_problem
@@ -21,7 +21,7 @@ def sentence(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
         sound, steps = len(run.rows) - len(facts.late), max(run.steps_in_window, 1)
         told = f"{sound:,} of {len(run.rows):,} ranks wait {duration(lost / steps)}"
         told += " in every step" if run.steps_in_window else ""
-        told += f" for {named(facts.lateness, facts.late)}"
+        told += f" for {facts.late_name}"
         told += f", {since}" if since and since != "in every step" else ""
         return f"{told}: {reason.text}." if reason.why is not Why.UNKNOWN else f"{told}."
     problem = first_problem(diagnosis)

@@ -74,21 +74,62 @@ def _largest(lateness: Lateness, left: F64) -> Pattern | None:
     row = int(covered.argmax()) if len(covered) else 0
     if not len(covered) or covered[row] <= 0:
         return None
-    best: tuple[float, str, str, I64, F64] = (
-        float(covered[row]), RANK, lateness.run.name(row), np.array([row]), left[row]
-    )  # fmt: skip
+    best = _Group(float(covered[row]), RANK, lateness.run.name(row), np.array([row]), left[row])
     for dimension in lateness.dimensions:
-        for label in range(len(dimension.names)):
-            members = dimension.members(label)
-            if len(members) < 2:
-                continue
-            common = np.quantile(left[members], TOGETHER, axis=0)
-            score = float(common.sum()) * len(members)
-            if score > best[0]:
-                best = score, dimension.kind, dimension.names[label], members, common
-    _, kind, name, rows, series = best
-    steps = np.flatnonzero(series > LOUD * series.max())
-    return _pattern(kind, name, rows, steps, int(np.median(left[np.ix_(rows, steps)])), left.shape[1])
+        common = _common(dimension, left)
+        sizes = np.bincount(dimension.label[dimension.label >= 0], minlength=len(dimension.names))
+        score = np.where(sizes > 1, common.sum(axis=1) * sizes, 0.0)
+        if (label := int(score.argmax())) < 0 or score[label] <= 0:
+            continue
+        alike = np.flatnonzero((score > 0) & _same_steps(common, common[label]))
+        whole = float(score[alike].sum())
+        if whole > best.score:
+            rows = np.flatnonzero(np.isin(dimension.label, alike))
+            best = _Group(whole, dimension.kind, _called(dimension, alike), rows, common[alike].mean(axis=0))
+    steps = np.flatnonzero(best.common > LOUD * best.common.max())
+    late = int(np.median(left[np.ix_(best.rows, steps)]))
+    return _pattern(best.kind, best.name, best.rows, steps, late, left.shape[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Rows that are late together; ``score`` is the lateness that their ``common`` one (steps) covers."""
+
+    score: float
+    kind: str
+    name: str
+    rows: I64
+    common: F64
+
+
+def _common(dimension: Dimension, left: F64) -> F64:
+    """(labels, steps): how late all but a quarter of each label's rows are at least."""
+    found = np.zeros((len(dimension.names), left.shape[1]))
+    late = np.flatnonzero(left.any(axis=1))
+    for label in np.unique(dimension.label[late]).tolist():
+        members = dimension.members(label) if label >= 0 else late[:0]
+        if len(members) > 1:
+            place = int(TOGETHER * (len(members) - 1))
+            found[label] = np.partition(left[members], place, axis=0)[place]
+    return found
+
+
+def _same_steps(common: F64, other: F64) -> npt.NDArray[np.bool_]:
+    """Which labels are late in the same steps as another one."""
+    loud = common > LOUD * np.maximum(common.max(axis=1, keepdims=True), 1.0)
+    theirs = other > LOUD * other.max()
+    both, either = (loud & theirs).sum(axis=1), (loud | theirs).sum(axis=1)
+    return np.asarray(both >= (1 - TOGETHER) * np.maximum(either, 1), bool)
+
+
+def _called(dimension: Dimension, labels: I64) -> str:
+    """ "node 3", "node 0 to node 31", or "node 3 and 4 more"."""
+    first = dimension.names[int(labels[0])]
+    if len(labels) == 1:
+        return first
+    if np.ptp(labels) == len(labels) - 1:
+        return f"{first} to {dimension.names[int(labels[-1])]}"
+    return f"{first} and {len(labels) - 1} more"
 
 
 def _late_stages(lateness: Lateness, usual: float) -> list[Pattern]:

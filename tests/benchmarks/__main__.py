@@ -17,7 +17,11 @@ MANY = 2_000_000  # of more events one round is enough: noise is a small part of
 def main() -> None:
     """Measure every size in a private folder, with a private cache."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("events", nargs="*", type=int, help="sizes to measure, of everything")
+    parser.add_argument(
+        "events",
+        nargs="*",
+        help="sizes to measure, of everything; or ranks: runs of many ranks, and nothing else",
+    )
     parser.add_argument(
         "--peers",
         type=Path,
@@ -28,18 +32,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="stallscope-bench-") as name:
         folder = Path(name)
         os.environ.update(HOME=name, XDG_CACHE_HOME=str(folder / "cache"))
-        _measure_traces(options.events or SIZES, folder)
-        _measure_databases(options.events or DATABASE_SIZES, folder)
-        _measure_snapshots(options.events or SNAPSHOT_SIZES, folder)
-        _measure_windows(options.events or SIZES, options.events or DATABASE_SIZES, folder)
+        if options.events[:1] == ["ranks"]:
+            from tests.benchmarks import many_ranks
+
+            many_ranks.report(folder, tuple(map(int, options.events[1:])) or many_ranks.SIZES)
+            return
+        sizes = [int(each) for each in options.events]
+        _measure_traces(sizes or SIZES, folder)
+        _measure_databases(sizes or DATABASE_SIZES, folder)
+        _measure_snapshots(sizes or SNAPSHOT_SIZES, folder)
+        _measure_windows(sizes or SIZES, sizes or DATABASE_SIZES, folder)
         if options.peers:
             from tests.benchmarks import peers
 
             peers.report(options.peers, folder)
-        _measure_drawing(options.events)
+        _measure_drawing(sizes)
         from tests.benchmarks import querying, starting
 
-        querying.report(options.events or querying.SIZES)
+        querying.report(sizes or querying.SIZES)
         starting.report()
 
 

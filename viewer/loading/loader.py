@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
     from rules.thresholds import Thresholds
     from viewer.loading.process import LoadingProcess
+    from viewer.loading.ranks.opened import ManyRanksOpened
 
 LARGE_BYTES = 30 << 20  # below, a process of its own takes longer to start than it saves
 SMALL_BYTES = 4 << 20
@@ -27,10 +28,14 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A recording that was read; ``process`` is the one that read it and analyses it."""
+    """A recording that was read; ``process`` is the one that read it and analyses it.
+
+    Of a run of ``many`` ranks the trace holds those that are compared.
+    """
 
     trace: Trace
     process: LoadingProcess | None = None
+    many: ManyRanksOpened | None = None
 
 
 def opened(
@@ -41,6 +46,21 @@ def opened(
     The process that reads a large one goes on to analyse it with these thresholds. Raises ``TraceError``; where this
     process reads, also one of ``SYSTEM_ERRORS``.
     """
+    from viewer.loading.ranks.opened import opened_many
+
+    if (many := opened_many(paths, progress.part(0.0, 0.9), thresholds)) is not None:
+        return opened_ranks(many, progress.part(0.9, 1.0), thresholds)
+    return _opened(paths, progress, preview, thresholds)
+
+
+def opened_ranks(many: ManyRanksOpened, progress: Progress, thresholds: Thresholds) -> Opened:
+    """The ranks of a run of many that are compared, read in full."""
+    return replace(_opened(many.paths, progress, lambda _: None, thresholds), many=many)
+
+
+def _opened(
+    paths: Sequence[Path], progress: Progress, preview: Callable[[Trace], None], thresholds: Thresholds
+) -> Opened:
     if is_large(paths):
         from viewer.loading.process import CannotLoadThere
 
@@ -111,7 +131,15 @@ def _learn_names(trace: Trace) -> None:
 
 
 def analysis_of(read: Opened, progress: Progress, thresholds: Thresholds) -> tuple[Analysis, Diagnosis]:
-    """The analysis of what was opened, and the diagnosis; by the process that read it, or another if asked again."""
+    """The analysis of what was opened, and the diagnosis; by the process that read it, or another if asked again.
+
+    The diagnosis of a run of many ranks is that of all of them.
+    """
+    analysis, diagnosis = _analysis_of(read, progress, thresholds)
+    return analysis, diagnosis if read.many is None else read.many.told_of(read.trace, diagnosis)
+
+
+def _analysis_of(read: Opened, progress: Progress, thresholds: Thresholds) -> tuple[Analysis, Diagnosis]:
     from viewer.loading.analysing import analysed, prepared
 
     load_ahead()

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QDockWidget,
     QMainWindow,
     QMenuBar,
+    QSplitter,
     QStackedWidget,
     QTabWidget,
     QVBoxLayout,
@@ -31,6 +32,9 @@ from viewer.look.separator import HorizontalLine
 from viewer.panels.dock import BottomPanels
 from viewer.panels.findings.diagnosis import DiagnosisPanel
 from viewer.panels.fixes.what_if import WhatIfPanel
+from viewer.panels.ranks.heat import Cell
+from viewer.panels.ranks.map_view import RankMapView
+from viewer.panels.ranks.side import RanksSide
 from viewer.panels.tabs.bookmarks import BookmarksPanel
 from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
@@ -56,6 +60,7 @@ LAYOUT_VERSION = 1
 FIRST_SIZE = (1440, 900)
 LEAST_SIZE = (720, 480)
 DIAGNOSIS_WIDTH = 370
+MAP_HEIGHT = 360  # of the map of ranks, and of the timelines below, where the window is high enough
 BOTTOM_HEIGHT, BOTTOM_SHARE = 206, 0.22  # pixels at least, where the window is high enough; of a high window
 MOST_FOR_PANELS = 0.5  # of the window: more was meant for a larger screen
 NARROW = 900
@@ -79,6 +84,7 @@ class MainWindow(QMainWindow):
         self.setDockOptions(QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AllowNestedDocks)
         self.setCorner(Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea)
         self._note = OpenNote()
+        self._with_map: object = None  # the run of many ranks whose map is shown
         self.jobs = Jobs(self)
         self.document = Document(self.jobs, self)
         self.document.use_thresholds(self.preferences.thresholds)
@@ -93,19 +99,27 @@ class MainWindow(QMainWindow):
         self.pages = QStackedWidget()
         self.pages.addWidget(self.start_page)
         self.pages.addWidget(self.timeline)
+        self.rank_map = RankMapView(self.document)
+        self._map_above = QSplitter(Qt.Orientation.Vertical)
+        self._map_above.setChildrenCollapsible(False)
+        self._map_above.addWidget(self.rank_map)
+        self._map_above.addWidget(self.pages)
+        self._map_above.setSizes([MAP_HEIGHT, MAP_HEIGHT])
         self.kernel_report: KernelReport | None = None
         middle = QWidget()
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.banner)
-        column.addWidget(self.pages, 1)
+        column.addWidget(self._map_above, 1)
         self._middle = column
         self.setCentralWidget(middle)
         self.menu_bar = QMenuBar()
         self.setMenuWidget(self._top())
         self.diagnosis = DiagnosisPanel(self.document)
         self.fixes = WhatIfPanel(self.what_if)
+        self.ranks = RanksSide(self.document, self)
+        self.ranks.hide()
         self.side = QTabWidget()
         self.side.setDocumentMode(True)
         self.side.tabBar().setAccessibleName("Diagnosis and fixes")
@@ -199,6 +213,9 @@ class MainWindow(QMainWindow):
         )
         self.timeline.ready.connect(self._restore_arrangement)
         self.timeline.rank_followed.connect(self.toolbar.steps.follow)
+        self.ranks.rank_chosen.connect(
+            lambda row: self.rank_map.heat.select(Cell(row, self._step_of_rank(row)))
+        )
         self.what_if.plan_changed.connect(self._show_fixes)
         self.what_if.predicted.connect(self._swap_verdict)
         document.finding_changed.connect(lambda _: self.side.setCurrentWidget(self.diagnosis))
@@ -233,13 +250,22 @@ class MainWindow(QMainWindow):
         """What is predicted stands where the verdict is while fixes are ticked."""
         self.verdict.setVisible(prediction is None and self.document.trace is not None)
 
+    def _step_of_rank(self, row: int) -> int:
+        """The step in which a rank of many costs most."""
+        many = self.document.many
+        return 0 if many is None else int(many.facts.lateness.cost[row].argmax())
+
     def _show_fixes(self) -> None:
-        """The tab of the fixes comes and goes with them."""
-        here = self.side.indexOf(self.fixes)
-        if self.fixes.has_data() and here < 0:
-            self.side.addTab(self.fixes, "What if")
-        elif not self.fixes.has_data() and here >= 0:
-            self.side.removeTab(here)
+        """The tabs of the fixes and of many ranks come and go with them."""
+        for panel, title in ((self.ranks, "Ranks"), (self.fixes, "What if")):
+            here = self.side.indexOf(panel)
+            if panel.has_data() and here < 0:
+                self.side.addTab(panel, title)
+                if panel is self.ranks:
+                    self.side.setCurrentWidget(panel)
+            elif not panel.has_data() and here >= 0:
+                self.side.removeTab(here)
+                panel.setParent(self)
         self.side.tabBar().setVisible(self.side.count() > 1)
         self.diagnosis.heading.setVisible(self.side.count() == 1)
         self.panels.update_tabs()
@@ -290,6 +316,7 @@ class MainWindow(QMainWindow):
         else:
             self._note.remove()
         self._show_pages()
+        self._show_fixes()
         if (page := self.pages.currentWidget()) is not None:
             page.setFocus()
 
@@ -302,7 +329,11 @@ class MainWindow(QMainWindow):
         else:
             self.pages.setCurrentWidget(self.timeline if has_trace else self.start_page)
         self.diagnosis_dock.setVisible(has_trace)
-        self.panels_dock.setVisible(has_trace and not report)
+        if self.document.many is None:
+            self.panels_dock.setVisible(has_trace and not report)
+        elif self.document.many.facts is not self._with_map:
+            self.panels_dock.hide()  # the map needs the room; F7 shows them
+        self._with_map = self.document.many.facts if self.document.many is not None else None
         self.commands.set_trace_open(has_trace)
         for compare in (self.toolbar.compare, self.commands["compare"]):
             compare.setEnabled(has_trace and not self.document.preview)

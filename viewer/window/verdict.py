@@ -12,6 +12,7 @@ from parsers.model.names.devices import short_device_name
 from parsers.model.units import duration
 from rules.analysis.facts.cost import idle_cost
 from rules.analysis.idle.causes import Cause, IdleTable
+from rules.summaries.run import ManyRanks
 from rules.wording.promises import first_step, gain
 from rules.wording.verdict import (
     beside_the_verdict,
@@ -100,6 +101,10 @@ class VerdictStrip(QWidget):
             self.sentence.setText("Not analysed" if failed else "Looking for what the GPU waits for ...")
             self.where.setText("")
             return
+        if document.many is not None:
+            self.sentence.setText(document.many.sentence.removesuffix("."))
+            self.where.setText("")
+            return
         self.sentence.setText(verdict(analysis, diagnosis).removesuffix("."))
         cost = idle_cost(analysis, self._price) if self._price else None
         self.where.setText(
@@ -158,7 +163,14 @@ class VerdictStrip(QWidget):
             if not all_fit:
                 budgets.sort(key=lambda budget: -budget.total_idle_ns)
             thin = len(budgets) > 1
-            for row, budget in enumerate(budgets):
+            if self._document.many is not None:
+                run = self._document.many.facts.run
+                mean = _mean_bar(run, analysis.idle)
+                self.bars.append(mean)
+                heading = Label(f"{len(run.rows):,} ranks", "secondary", pixels=theme.SECONDARY_PX)
+                grid.addWidget(heading, 0, 0)
+                grid.addWidget(mean, 0, 1)
+            for row, budget in enumerate(budgets, len(self.bars)):
                 gaps = gaps_by_cause(analysis.idle, budget.device, t0, t1)
                 parts = [
                     Part(key, label, ns, gaps.get(key, -1))
@@ -190,6 +202,18 @@ class VerdictStrip(QWidget):
         if trace is not None and analysis is not None:
             t0, t1 = self._document.window
             self._document.show_evidence(places_of(trace, analysis, device, key, label, t0, t1))
+
+
+def _mean_bar(run: ManyRanks, idle: IdleTable) -> BudgetBar:
+    """Where the time of all ranks of a run goes, as their mean."""
+    budgets = [run.budget(row) for row in range(len(run.rows))]
+    total: dict[tuple[str, str], int] = {}
+    for budget in budgets:
+        for key, label, ns in budget_parts(budget, idle):
+            total[key, label] = total.get((key, label), 0) + ns
+    count = max(len(budgets), 1)
+    parts = [Part(key, label, ns // count) for (key, label), ns in total.items() if ns // count]
+    return BudgetBar(-1, parts, run.window_ns, thin=True)
 
 
 def gaps_by_cause(idle: IdleTable, device: int, t0: int, t1: int) -> dict[str, int]:

@@ -39,8 +39,9 @@ def joined(
     zero = min(known, default=0)
     shifts = [epoch - zero if epoch is not None and len(known) == len(kept) else 0 for epoch in epochs]
     numbers: dict[str, int] = {}
+    shared = _shared_groups(kept)
     clocks = aligned(
-        [_collectives(each, shift, numbers) for each, shift in zip(kept, shifts, strict=True)],
+        [_collectives(each, shift, numbers, shared) for each, shift in zip(kept, shifts, strict=True)],
         ranks,
         progress.part(0.0, 0.5),
     )
@@ -74,11 +75,19 @@ def _member(summary: RankSummary) -> Member:
     )
 
 
-def _collectives(summary: RankSummary, shift: int, numbers: dict[str, int]) -> Collectives:
-    names = summary.words.collective_names
-    codes = np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
-    own = summary.columns
-    return Collectives(own["collective.end"] + shift, codes[own["collective.name"]])
+def _shared_groups(summaries: Sequence[RankSummary]) -> frozenset[str]:
+    """The process groups that all ranks belong to: only these end on all of them together."""
+    groups = [frozenset(kind.group for kind in each.words.kinds) for each in summaries if each.words.kinds]
+    return frozenset.intersection(*groups) if groups else frozenset()
+
+
+def _collectives(
+    summary: RankSummary, shift: int, numbers: dict[str, int], shared: frozenset[str]
+) -> Collectives:
+    words, own = summary.words, summary.columns
+    codes = np.array([numbers.setdefault(name, len(numbers)) for name in words.collective_names], np.int64)
+    taken = np.array([kind.group in shared for kind in words.kinds], bool)[own["collective.kind"]]
+    return Collectives(own["collective.end"][taken] + shift, codes[own["collective.name"][taken]])
 
 
 def _number(placed: Placed) -> int:

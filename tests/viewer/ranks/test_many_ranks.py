@@ -30,7 +30,7 @@ from viewer.loading.ranks.reducing import reduce_rank
 from viewer.loading.ranks.wanted import Wanted
 from viewer.reports.many_ranks_report import as_json, as_text
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 SMALL = {"ranks": 18, "steps": 4, "operators": 3, "tensor": 3, "stages": 2, "kernel_ns": 120_000}
 FAULTY = Run(**SMALL, straggler=7, since=2, slow_group=1, slow_link=6.0, slow_stage=1, slow_layers=1.2)
 

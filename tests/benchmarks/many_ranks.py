@@ -1,0 +1,140 @@
+"""How time and memory of a diagnosis grow with the number of ranks, and whether what was put in is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.rank_runs import LAYERS, Run
+
+SIZES = (64, 256, 1_024)
+EVENTS = 10_000  # of one rank
+SUMMARIES = 4_096  # ranks whose summaries alone are joined
+STEPS = 8
+STRAGGLER, SLOW_GROUP, SLOW_STAGE = 13, 20, 3
+
+DIAGNOSE = """
+import json, pathlib, resource, sys, time
+from rules.summaries.diagnosis import diagnosis_of_many
+from viewer.loading.ranks import summaries
+from viewer.loading.ranks.opening import Workers, files_of_many, open_many
+from viewer.reports.many_ranks_report import as_json, as_text
+
+def main():
+    begin = time.perf_counter()
+    files = files_of_many([pathlib.Path(sys.argv[1])])
+    run = open_many(files, workers=Workers(int(sys.argv[2])))
+    read = time.perf_counter()
+    facts, diagnosis = diagnosis_of_many(run)
+    text = as_text(facts, diagnosis)
+    end = time.perf_counter()
+    peak = [resource.getrusage(which).ru_maxrss * 1024 for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    told = as_json(facts, diagnosis)["ranks"]
+    print(json.dumps({
+        "reading": read - begin, "judging": end - read, "own": peak[0], "worker": peak[1], "lines": text.count("\\n"),
+        "late": told["late"], "links": [each["ranks"] for each in told["slow_links"]],
+        "patterns": [each["name"] for each in told["patterns"]],
+        "bytes": sum(each.stat().st_size for each in summaries.folder().iterdir()) / len(run.members),
+    }))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One diagnosis: seconds, bytes of memory, and what it named."""
+
+    ranks: int
+    reading: float
+    judging: float
+    peak: int  # of the process and its workers together, at most
+    summary: float  # bytes of one, mean
+    lines: int
+    named: bool
+
+
+def simulated(ranks: int, events: int = EVENTS) -> Run:
+    """A run with a straggler, a slow link and an uneven stage."""
+    operators = round((events / STEPS / 6 - LAYERS - 2) / LAYERS)
+    return Run(
+        ranks=ranks, steps=STEPS, operators=operators, straggler=STRAGGLER, since=2, slow_group=SLOW_GROUP,
+        slow_stage=SLOW_STAGE,
+    )  # fmt: skip
+
+
+def measure(run: Run, folder: Path, cache: Path, workers: int) -> Taken:
+    """Diagnose the run's files in a process of its own, with nothing in the cache."""
+    shutil.rmtree(cache, ignore_errors=True)
+    program = folder.parent / "diagnose_many.py"
+    program.write_text(DIAGNOSE)
+    command = [sys.executable, str(program), str(folder), str(workers)]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    slow = [rank for rank in range(run.ranks) if run.data_group[rank] == SLOW_GROUP]
+    return Taken(
+        run.ranks,
+        found["reading"],
+        found["judging"],
+        found["own"] + workers * found["worker"],
+        found["bytes"],
+        found["lines"],
+        found["late"] == [f"rank {STRAGGLER}"]
+        and slow in found["links"]
+        and {f"rank {STRAGGLER}", f"pipeline stage {SLOW_STAGE}"} <= set(found["patterns"]),
+    )
+
+
+def report(folder: Path, sizes: tuple[int, ...] = SIZES) -> None:
+    """Print the table; the recordings of one size lie on the disk at a time (3 GB for 1,024 ranks)."""
+    import os
+
+    cache = Path(os.environ["XDG_CACHE_HOME"])
+    print(f"Runs of many ranks, {EVENTS:,} events each, two processes")
+    print("     ranks  reading  / 64 ranks   judging     peak   summary  lines  named")
+    first = None
+    for ranks in sizes:
+        run = simulated(ranks)
+        where = folder / "ranks"
+        run.write(where)
+        if first is None:
+            alone = measure(run, where, cache, 1)
+        taken = measure(run, where, cache, 2)
+        first = first or taken
+        if taken is first:
+            told = f"speed-up of two processes: {alone.reading / taken.reading:.2f}"
+        print(
+            f"{ranks:>10,} {taken.reading:>6.1f} s {taken.reading / first.reading:>11.2f} {taken.judging:>7.2f} s"
+            f" {taken.peak / 1e9:>5.2f} GB {taken.summary / 1e3:>6.0f} kB {taken.lines:>6}"
+            f"  {'all' if taken.named else 'NOT ALL'}",
+            flush=True,
+        )
+        shutil.rmtree(where)
+    print(f"{told}; peak: this process and both others together, at most")
+    _report_summaries()
+
+
+def _report_summaries() -> None:
+    """Joining and judging summaries alone, of more ranks than anybody has files of here."""
+    import time
+
+    from rules.summaries.diagnosis import diagnosis_of_many
+    from tests.rank_summaries import summaries_of
+    from viewer.loading.ranks.joining import joined
+
+    taken = {}
+    for ranks in (SUMMARIES // 4, SUMMARIES):
+        made = summaries_of(simulated(ranks))
+        begin = time.perf_counter()
+        facts, _ = diagnosis_of_many(joined(made))
+        _ = facts.patterns, facts.costly, facts.slow_links
+        taken[ranks] = time.perf_counter() - begin
+        del made, facts
+    told = ", ".join(f"{ranks:,} ranks {seconds:.1f} s" for ranks, seconds in taken.items())
+    print(
+        f"summaries alone, joined and judged: {told}, {taken[SUMMARIES] / taken[SUMMARIES // 4]:.1f} times\n"
+    )

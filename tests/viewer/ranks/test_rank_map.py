@@ -1,0 +1,157 @@
+"""The map of a run of many ranks: what its cells show, how it is walked, and which timelines it opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QRectF, Qt
+from PySide6.QtGui import QImage
+from pytestqt.qtbot import QtBot
+
+from rules.summaries.diagnosis import diagnosis_of_many
+from rules.summaries.facts import ManyRanksDiagnosis
+from rules.summaries.reasons import Why
+from tests.rank_runs import Run
+from tests.rank_summaries import summaries_of
+from tests.viewer.conftest import wait_until_ready
+from viewer.loading.ranks import opening
+from viewer.loading.ranks.joining import joined
+from viewer.look import theme
+from viewer.panels.ranks.callouts import Callout, placed
+from viewer.panels.ranks.heat import RankHeat
+from viewer.panels.ranks.shades import shades
+from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of
+from viewer.window.main_window import MainWindow
+
+LATE, STEPS = 130, 12
+
+
+@pytest.fixture(scope="module")
+def facts() -> ManyRanksDiagnosis:
+    run = Run(
+        ranks=256,
+        steps=STEPS,
+        operators=4,
+        stages=2,
+        kernel_ns=100_000,
+        straggler=LATE,
+        since=5,
+        slow_compute=1.5,
+    )
+    node = np.arange(256) // 8 == 3
+    run.scale[::4, node] *= 1.3
+    return diagnosis_of_many(joined(summaries_of(run, clocks=True)))[0]
+
+
+def test_patterns_are_a_rank_from_a_step_on_and_a_node_in_every_fourth(facts: ManyRanksDiagnosis) -> None:
+    node, rank = facts.patterns  # the one that covers more lateness first
+    assert (rank.name, rank.since, rank.rows.tolist()) == (f"rank {LATE}", 5, [LATE])
+    assert (node.name, node.every, node.rows.tolist()) == ("node 3", 4, list(range(24, 32)))
+    assert facts.reasons[1].why is Why.CLOCK
+    assert facts.reasons[1].text.startswith("clock 1,31")
+
+
+def test_rows_are_sorted_and_a_pixel_of_several_shows_the_worst_of_them(facts: ManyRanksDiagnosis) -> None:
+    found = RankMap(facts)
+    assert found.measures == (Measure.LATENESS, Measure.WAIT, Measure.COMPUTE, Measure.CLOCK)
+    assert found.order(Order.WORST, Measure.LATENESS)[0] == LATE
+    assert found.order(Order.RANK, Measure.LATENESS).tolist() == list(range(256))
+    alike = found.order(Order.SIMILARITY, Measure.LATENESS).tolist()
+    places = sorted(alike.index(row) for row in range(24, 32))
+    assert places[-1] - places[0] == 7
+    shade = found.shades(Measure.LATENESS)
+    few = worst_of(shade, 16, STEPS)
+    assert few.shape == (16, STEPS)
+    assert few[LATE // 16].tolist() == shade[LATE // 16 * 16 : LATE // 16 * 16 + 16].max(axis=0).tolist()
+    assert found.shades(Measure.CLOCK)[LATE, -1] > 0.97  # the lowest clock is the brightest
+
+
+def test_a_cell_has_its_colour_and_callouts_cover_neither_each_other_nor_what_they_tell_of(
+    facts: ManyRanksDiagnosis, qtbot: QtBot
+) -> None:
+    plot, rows = QRectF(0, 0, 400, 300), np.arange(2)
+    boxes = [QRectF(0, 40, 400, 6), QRectF(200, 60, 200, 6), QRectF(0, 150, 20, 6), None]
+    callouts = [Callout(str(number), "", rows, rows) for number in range(4)]
+    found = placed(callouts, boxes, plot, [150.0] * 4)
+    places = [place for _, _, place in found]
+    assert [callout.title for callout, _, _ in found] == ["0", "1", "2"]
+    covered = [*places, *(box for box in boxes if box is not None)]
+    assert not any(one.intersects(other) for one in places for other in covered if one is not other)
+
+    heat = RankHeat()
+    qtbot.addWidget(heat)
+    heat.resize(900, 600)
+    heat.show_map(RankMap(facts))
+    picture: QImage = heat.grab().toImage()
+    colors = shades(theme.current())
+    box = heat.box(np.array([LATE]), np.array([STEPS - 1]))
+    sound = heat.box(np.array([60]), np.array([2]))
+    assert box is not None
+    assert sound is not None
+    middle, quiet = box.center().toPoint(), sound.center().toPoint()
+    assert picture.pixelColor(middle * picture.devicePixelRatioF()) == colors[254]
+    assert picture.pixelColor(quiet * picture.devicePixelRatioF()) != colors[254]
+
+
+def test_a_run_of_many_ranks_opens_as_a_map_with_the_slowest_and_a_typical_rank_below(
+    empty_window: MainWindow, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "processes", lambda: 1)
+    Run(ranks=18, steps=3, operators=2, tensor=3, stages=1, kernel_ns=150_000, straggler=7, since=1).write(
+        tmp_path
+    )
+    window = empty_window
+    window.open([tmp_path])
+    wait_until_ready(qtbot, window)
+    document, heat = window.document, window.rank_map.heat
+
+    def shown() -> list[int | None]:
+        trace = document.trace
+        return sorted({rank.rank for rank in trace.ranks}) if trace is not None else []
+
+    assert document.many is not None
+    typical = document.many.facts.typical
+    assert window.rank_map.isVisible()
+    assert window.verdict.sentence.text().startswith("17 of 18 ranks wait ")
+    assert shown() == sorted([7, typical])
+    assert document.diagnosis is not None
+    late = next(each for each in document.diagnosis.findings if each.rule == "late-rank")
+    assert document.trace is not None
+    assert late.device is not None
+    assert document.trace.devices[late.device].rank == 7
+
+    heat.setFocus()
+    qtbot.keyClick(heat, Qt.Key.Key_Down)
+    assert heat.cell is not None
+    assert heat.cell.row == 0
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Right):
+        qtbot.keyClick(heat, key)
+    assert (heat.cell.row, heat.cell.step) == (1, 2)
+    assert "rank 1" in window.rank_map.selected.text()
+    qtbot.keyClick(heat, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: len(shown()) == 3)
+    assert shown() == sorted([1, 7, typical])
+    wait_until_ready(qtbot, window)
+    heat.select(heat.at(heat.box(np.array([4]), np.array([1])).center()))  # type: ignore[union-attr]
+    qtbot.keyClick(heat, Qt.Key.Key_P)
+    qtbot.waitUntil(lambda: len(shown()) == 4)
+    assert document.many is not None
+    assert document.many.compared[-1] == 4
+    wait_until_ready(qtbot, window)
+
+    strip = QPoint(100, round(heat.plot.center().y()))  # a click shows only the ranks of its group
+    qtbot.mouseClick(heat, Qt.MouseButton.LeftButton, pos=strip)
+    assert len(heat._sorted) == 6
+    qtbot.keyClick(heat, Qt.Key.Key_Escape)
+    assert len(heat._sorted) == 18
+    window.rank_map.measures.button(1).click()
+    assert window.rank_map.measure is Measure.WAIT
+    assert window.ranks.costly is not None
+    window.ranks.costly.chosen.emit(7)
+    assert heat.cell is not None
+    assert heat.cell.row == 7
+    document.clear()
+    assert not window.rank_map.isVisible()
+    assert window.side.indexOf(window.ranks) < 0

@@ -1,0 +1,54 @@
+"""Callouts of a map: two lines about a part of it, in a box beside that part which covers no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import QRectF
+
+I64 = npt.NDArray[np.int64]
+
+MARGIN, AWAY = 10, 22
+TALL = 44
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Callout:
+    """What stands out, and why; ``rows`` and ``steps`` (indices) are the cells it speaks of."""
+
+    title: str
+    reason: str
+    rows: I64
+    steps: I64
+
+
+def placed(
+    callouts: Sequence[Callout], boxes: Sequence[QRectF | None], plot: QRectF, widths: Sequence[float]
+) -> list[tuple[Callout, QRectF, QRectF]]:
+    """Each callout that is in view and has room, the box it speaks of, and where its text, as wide as it is, stands."""
+    found: list[tuple[Callout, QRectF, QRectF]] = []
+    taken = [box for box in boxes if box is not None and box.height() < plot.height() / 2]
+    for callout, box, wide in zip(callouts, boxes, widths, strict=True):
+        if box is None:
+            continue
+        for place in _places(box, plot, min(wide + 2 * MARGIN + 4, plot.width() - 8)):
+            if not any(place.intersects(other) for other in taken):
+                found.append((callout, box, place))
+                taken.append(place)
+                break
+    return found
+
+
+def _places(box: QRectF, plot: QRectF, wide: float) -> Iterator[QRectF]:
+    """Above and below the box, then further away, each at some places along it, the middle first."""
+    for away in range(AWAY, round(plot.height()), AWAY // 2):
+        for top in (box.top() - away - TALL, box.bottom() + away):
+            for share in (0.5, 0.25, 0.75, 0.0, 1.0, -0.3, 1.3):
+                left = box.left() + share * box.width() - wide / 2
+                left = min(max(left, plot.left() + 4), plot.right() - wide - 4)
+                place = QRectF(left, top, wide, TALL)
+                if plot.contains(place):
+                    yield place

@@ -1,0 +1,44 @@
+"""The colours of a map of ranks: from sound to worst, of what is not known, and of the ranks that are compared."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtGui import QColor, QImage
+
+from viewer.look import theme
+
+F64 = npt.NDArray[np.float64]
+
+UNKNOWN = 255  # the number of the colour of cells of which nothing is known
+
+
+def shades(colors: theme.Theme) -> list[QColor]:
+    """256 colours from sound to worst; the last one is for what is not known."""
+    hot, middle = QColor("#ffe9b0" if colors.dark else "#7a1408"), QColor("#e4572e")
+    low = theme.mixed(middle, colors.strip, 0.35)
+    stops = [(0.0, colors.strip), (0.3, low), (0.65, middle), (1.0, hot)]
+    found = []
+    for number in range(UNKNOWN):
+        share = number / (UNKNOWN - 1)
+        upper = next(index for index, stop in enumerate(stops) if index and share <= stop[0])
+        (low_at, one), (high_at, other) = stops[upper - 1], stops[upper]
+        found.append(theme.mixed(other, one, (share - low_at) / (high_at - low_at)))
+    return [*found, colors.line_strong]
+
+
+def compared_color(number: int) -> QColor:
+    """What marks the slowest, the typical and the selected rank, here and beside their timelines."""
+    colors = theme.current()
+    return (colors.error, colors.grey, colors.accent)[number] if number < 3 else colors.named(number)
+
+
+def picture(shade: F64) -> QImage:
+    """A pixel for each cell of ``shade`` (rows, columns; 0 to 1, not a number where nothing is known)."""
+    number = np.where(np.isnan(shade), UNKNOWN, np.nan_to_num(shade) * (UNKNOWN - 1)).astype(np.uint8)
+    tall, wide = number.shape
+    padded = np.zeros((tall, -(-wide // 4) * 4), np.uint8)  # QImage wants rows of whole words
+    padded[:, :wide] = number
+    image = QImage(padded.tobytes(), wide, tall, padded.shape[1], QImage.Format.Format_Indexed8).copy()
+    image.setColorTable([color.rgb() for color in shades(theme.current())])
+    return image

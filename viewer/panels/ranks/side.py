@@ -1,0 +1,237 @@
+"""Beside the diagnosis: the run of many ranks in one sentence, the ten that cost most, its spread, its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QFont, QFontMetricsF, QGuiApplication, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from parsers.model.units import duration
+from rules.summaries import page
+from viewer.document import Document
+from viewer.look import theme
+from viewer.look.labels import Label, elided_inside
+
+if TYPE_CHECKING:
+    from rules.summaries.facts import CostlyRank, ManyRanksDiagnosis
+    from viewer.loading.ranks.opened import ManyRanksOpened
+
+HEAD, ROW_HEIGHT = 22, 41
+BINS = 44
+MOST_UNREAD = 5
+
+
+class CostlyRanks(QWidget):
+    """A line for each; a click selects the rank, Enter or a double click opens it."""
+
+    chosen = Signal(int)
+    opened = Signal(int)
+
+    def __init__(self, facts: ManyRanksDiagnosis, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._facts = facts
+        self.current = 0
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Ranks that cost most")
+        self.setFixedHeight(HEAD + ROW_HEIGHT * len(facts.costly))
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter, colors = QPainter(self), theme.current()
+        painter.setFont(theme.font(theme.SECONDARY_PX))
+        painter.setPen(colors.text_secondary)
+        for text, left, right, flag in self._columns(("Rank", "Others wait", "Late by", "Latest in")):
+            painter.drawText(QRectF(left, 0, right - left, HEAD), flag | Qt.AlignmentFlag.AlignVCenter, text)
+        most = max((each.cost_ns for each in self._facts.costly), default=1)
+        for number, each in enumerate(self._facts.costly):
+            self._paint_row(painter, number, each, most)
+
+    def _columns(
+        self, texts: tuple[str, str, str, str]
+    ) -> Iterator[tuple[str, float, float, Qt.AlignmentFlag]]:
+        wide = float(self.width())
+        edges = (10.0, 0.34 * wide, 0.56 * wide, 0.76 * wide, wide - 6)
+        for number, text in enumerate(texts):
+            flag = Qt.AlignmentFlag.AlignRight if number else Qt.AlignmentFlag.AlignLeft
+            yield text, edges[number], edges[number + 1], flag
+
+    def _paint_row(self, painter: QPainter, number: int, each: CostlyRank, most: int) -> None:
+        colors, top = theme.current(), HEAD + ROW_HEIGHT * number
+        if number == self.current:
+            painter.fillRect(QRectF(0, top, self.width(), ROW_HEIGHT), colors.selection)
+        steps = f"{each.latest_in:,} step{'s' if each.latest_in != 1 else ''}"
+        late = duration(each.late_ns) if each.late_ns else "-"
+        texts = (self._facts.run.name(each.row), duration(each.cost_ns), late, steps)
+        for text, left, right, flag in self._columns(texts):
+            is_name = flag == Qt.AlignmentFlag.AlignLeft
+            painter.setFont(theme.font(12, weight=QFont.Weight.DemiBold if is_name else QFont.Weight.Normal))
+            painter.setPen(colors.text)
+            painter.drawText(
+                QRectF(left, top + 3, right - left, 18), flag | Qt.AlignmentFlag.AlignVCenter, text
+            )
+        painter.setFont(theme.font(theme.SECONDARY_PX))
+        painter.setPen(colors.text_secondary)
+        node = self._facts.run.rows[each.row].node
+        text = ", ".join(filter(None, (node, each.reason.text)))
+        shown = elided_inside(text, QFontMetricsF(painter.font()), self.width() - 20)
+        painter.drawText(QRectF(10, top + 20, self.width() - 16, 16), Qt.AlignmentFlag.AlignVCenter, shown)
+        painter.fillRect(
+            QRectF(10, top + ROW_HEIGHT - 3, (self.width() - 20) * each.cost_ns / max(most, 1), 2),
+            colors.error,
+        )
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self._go(int((event.position().y() - HEAD) // ROW_HEIGHT))
+
+    def mouseDoubleClickEvent(self, _: QMouseEvent) -> None:
+        self.opened.emit(self._facts.costly[self.current].row)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            self._go(self.current + (1 if event.key() == Qt.Key.Key_Down else -1))
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._facts.costly:
+            self.opened.emit(self._facts.costly[self.current].row)
+        else:
+            super().keyPressEvent(event)
+
+    def _go(self, number: int) -> None:
+        if 0 <= number < len(self._facts.costly):
+            self.current = number
+            self.update()
+            self.chosen.emit(self._facts.costly[number].row)
+
+
+class Spread(QWidget):
+    """How late the ranks are: how many by how much, on a logarithmic scale, so that one is seen beside thousands."""
+
+    def __init__(self, facts: ManyRanksDiagnosis, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        late = facts.lateness.late
+        self._late = np.median(late, axis=1) if late.shape[1] else np.zeros(0)
+        self._rows = set(facts.late)
+        self.setFixedHeight(112)
+        self.setAccessibleName("Lateness of all ranks")
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        painter, colors = QPainter(self), theme.current()
+        if not len(self._late):
+            return
+        low, high = float(self._late.min()), float(self._late.max())
+        edges = np.linspace(low, max(high, low + 1), BINS + 1)
+        counts, _edges = np.histogram(self._late, edges)
+        bad, _edges = np.histogram(self._late[sorted(self._rows)], edges)
+        tall = self.height() - 34
+        most = np.log1p(counts.max())
+        wide = (self.width() - 24) / BINS
+        for number, (count, late) in enumerate(zip(counts.tolist(), bad.tolist(), strict=True)):
+            if count:
+                height = max(tall * np.log1p(count) / most, 3)
+                box = QRectF(12 + number * wide, 8 + tall - height, max(wide - 1, 1), height)
+                painter.fillRect(box, colors.error if late else colors.grey)
+        painter.fillRect(QRectF(12, 8 + tall, self.width() - 24, 1), colors.line_strong)
+        painter.setFont(theme.font(theme.SECONDARY_PX))
+        painter.setPen(colors.text_secondary)
+        foot = QRectF(12, 12 + tall, self.width() - 24, 18)
+        painter.drawText(foot, Qt.AlignmentFlag.AlignLeft, duration(low))
+        painter.drawText(foot, Qt.AlignmentFlag.AlignRight, duration(high))
+
+
+class RanksSide(QWidget):
+    """Listens to a document; empty unless a run of many ranks is open."""
+
+    rank_chosen = Signal(int)
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._document = document
+        self._shown: ManyRanksDiagnosis | None = None
+        self.costly: CostlyRanks | None = None
+        self.setAccessibleName("Ranks")
+        self._scroll = QScrollArea()
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._scroll)
+        document.trace_changed.connect(lambda _: self._refresh())
+        self._refresh()
+
+    def has_data(self) -> bool:
+        """Whether a run of many ranks is open."""
+        return self._document.many is not None
+
+    def _refresh(self) -> None:
+        many = self._document.many
+        if many is not None and self._shown is many.facts:
+            return
+        self._shown = many.facts if many is not None else None
+        body = QWidget()
+        if many is not None:
+            self._fill(body, many)
+        self._scroll.setWidget(body)
+
+    def _fill(self, body: QWidget, many: ManyRanksOpened) -> None:
+        facts = many.facts
+        run = facts.run
+        column = QVBoxLayout(body)
+        column.setContentsMargins(12, 10, 12, 12)
+        column.setSpacing(8)
+        box = QFrame()
+        box.setObjectName("sentence")
+        color = theme.current().error if facts.late else theme.current().line_strong
+        box.setStyleSheet(f"#sentence {{ border: 1px solid {color.name()}; border-radius: 6px; }}")
+        inside = QVBoxLayout(box)
+        inside.addWidget(Label("In one sentence", "secondary", pixels=theme.SECONDARY_PX))
+        inside.addWidget(Label(many.sentence, wrap=True, pixels=theme.BODY_PX + 1))
+        column.addWidget(box)
+        if facts.costly:
+            column.addWidget(
+                _heading("Ten that cost the most" if len(facts.costly) == 10 else "Ranks that cost the most")
+            )
+            self.costly = CostlyRanks(facts)
+            self.costly.chosen.connect(self.rank_chosen)
+            self.costly.opened.connect(self._document.look_at_rank)
+            column.addWidget(self.costly)
+        if run.step_numbers.size:
+            column.addWidget(_heading("Lateness of all ranks, in the median step"))
+            column.addWidget(Spread(facts))
+        if groups := page.groups(facts):
+            column.addWidget(_heading("By node and parallel group"))
+            for kind, latest, late in groups:
+                column.addWidget(
+                    Label(f"{kind}: {latest} is {duration(late)} later than the median", pixels=12, wrap=True)
+                )
+        further = [*page.links(facts), *page.balance(facts)]
+        further += [f"Left out: {path}: {reason}" for path, reason in run.unread[:MOST_UNREAD]]
+        if len(run.unread) > MOST_UNREAD:
+            further.append(f"and {len(run.unread) - MOST_UNREAD:,} more files were left out")
+        for each in further:
+            column.addWidget(Label(each, "secondary", pixels=12, wrap=True))
+        if following := page.next_steps(facts):
+            column.addWidget(_heading("Look at next"))
+            for each in following:
+                column.addWidget(Label(each, pixels=12, wrap=True))
+        buttons = QHBoxLayout()
+        copy = QPushButton("Copy the summary page")
+        copy.clicked.connect(self.copy_page)
+        buttons.addWidget(copy)
+        buttons.addStretch(1)
+        column.addLayout(buttons)
+        column.addStretch(1)
+
+    def copy_page(self) -> None:
+        """Put the page that the command line prints on the clipboard."""
+        from viewer.reports.many_ranks_report import as_text
+
+        many = self._document.many
+        if many is not None:
+            QGuiApplication.clipboard().setText(as_text(many.facts, many.diagnosis))
+
+
+def _heading(text: str) -> Label:
+    return Label(text, weight=QFont.Weight.DemiBold, pixels=theme.BODY_PX)
