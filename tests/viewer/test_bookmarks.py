@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit
 from pytestqt.qtbot import QtBot
 
+import resources
 from parsers.model import Trace
+from viewer.kept.session import Session
 from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready
@@ -66,3 +70,19 @@ def test_a_double_click_edits_what_it_hits(kept: MainWindow, column: int, key: s
     press(kept, "Return")
     (mark,) = kept.bookmarks.bookmarks
     assert getattr(mark, key) == "ab"
+
+
+def test_notes_that_somebody_put_beside_a_recording_are_shown_and_gone_on_with(
+    make_window: Callable[..., MainWindow], qtbot: QtBot, tmp_path: Path
+) -> None:
+    recording = tmp_path / "run.pt.trace.json.gz"
+    shutil.copyfile(resources.path("samples/elementwise_chain.pt.trace.json.gz"), recording)
+    theirs = Session(tmp_path / "notes.stallscope", [recording])
+    theirs.add(0, 5, "look here", "slow")
+    theirs.close()
+    window = make_window()
+    window.open([recording])
+    wait_until_ready(qtbot, window)
+    assert [mark.note for mark in window.bookmarks.bookmarks] == ["slow"]
+    window.bookmarks.add((0, 10))
+    assert len(Session(theirs.path).bookmarks()) == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from viewer.kept.session import Session, SessionError, is_session, session_path
+from viewer.kept.session import Session, SessionError, is_session, session_path, shared_session
 from viewer.kept.storage import data_folder
 
 
@@ -182,3 +182,47 @@ def test_asking_whether_a_file_is_a_session_writes_nothing_beside_it(recording: 
     assert is_session(path)
     assert Session(path).bookmarks()
     assert folder.stat().st_mtime_ns == 0
+
+
+def test_a_folder_that_is_moved_keeps_its_notes_and_names_nobodys_folders(
+    recording: Path, tmp_path: Path
+) -> None:
+    notes = tmp_path / "run" / "notes.stallscope"
+    notes.parent.mkdir()
+    moved = tmp_path / "elsewhere"
+    inside = recording.rename(notes.parent / recording.name)
+    session = Session(session_path([inside]), [inside])
+    session.add(1, 2, "a")
+    session.copy_to(notes).close()
+    assert str(tmp_path).encode() not in notes.read_bytes()
+    notes.parent.rename(moved)
+    assert Session(moved / notes.name).recordings == (moved / inside.name,)
+    assert shared_session([moved / inside.name]) == moved / notes.name
+    assert shared_session([recording]) is None
+
+
+def test_a_recording_that_was_moved_beside_its_session_is_found(recording: Path, tmp_path: Path) -> None:
+    session = Session(session_path([recording]), [recording])
+    session.add(1, 2, "a")
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    copy = session.copy_to(folder / "notes.stallscope")
+    recording.rename(folder / recording.name)
+    assert Session(copy.path).recordings == (folder / recording.name,)
+
+
+def test_a_rewritten_session_still_names_its_recordings_from_its_own_place(
+    recording: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "theirs.stallscope"
+    session = Session(path, [recording])
+    session.add(1, 2, "a")
+    session.close()
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE more (id)")
+    database.close()
+    again = Session(path)
+    again.add(3, 4, "b")
+    again.close()
+    assert again.recordings == (recording,)
+    assert str(tmp_path).encode() not in path.read_bytes()

@@ -1,7 +1,8 @@
 """What the user adds to a recording: bookmarks, notes and the arrangement of lanes, in a `.stallscope` file; no Qt.
 
 The file is an SQLite database. It lies in the user's data folder, one for each recording, or where the user asked for
-it; never beside the recording unasked. Every change is written at once, so that a crash loses nothing. It may come from
+it; never beside the recording unasked. There it names its recordings from its own place, so that a folder can be moved
+and shared with the notes in it. Every change is written at once, so that a crash loses nothing. It may come from
 a stranger: it is read like a recording, and a file with anything but our tables in it is written anew before a change.
 """
 
@@ -9,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -27,6 +29,7 @@ FORMAT = 1
 SUFFIX = ".stallscope"
 MOST_BOOKMARKS = 10_000
 MOST_RECORDINGS = 4_096
+MOST_BESIDE = 50  # sessions in one folder that are asked whose they are
 LONGEST_TITLE, LONGEST_NOTE = 100_000, 1_000_000
 _LONGEST_PATH = 8_192
 _LONGEST_SETTING = 8 << 20
@@ -78,6 +81,24 @@ def is_session(path: Path) -> bool:
         return False
 
 
+def shared_session(paths: Sequence[Path]) -> Path | None:
+    """The session that lies beside these files and belongs to them; None where there is none."""
+    folder = Path(paths[0]).absolute().parent
+    try:
+        beside = sorted(each for each in folder.iterdir() if each.suffix == SUFFIX)
+    except OSError:
+        return None
+    wanted = {Path(os.path.abspath(path)) for path in paths}
+    for each in beside[:MOST_BESIDE]:
+        if is_session(each):
+            try:
+                if set(Session(each).recordings) == wanted:
+                    return each
+            except SessionError:
+                continue
+    return None
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[GuardedConnection]:
     watch = Watch(longest_s=_LONGEST_READING_S, whole=True)
@@ -99,9 +120,18 @@ class Session:
         """The files this session belongs to; raises ``SessionError`` when the session is damaged."""
         if not self.path.exists():
             return tuple(Path(each) for each in self._recordings)
+        return tuple(self._found(Path(each)) for each in self._stated())
+
+    def _found(self, stated: Path) -> Path:
+        """Where a recording lies: where the session says, from its own place, else beside it."""
+        folder = self.path.absolute().parent
+        there = Path(os.path.abspath(folder / stated))
+        return there if there.exists() or not (folder / stated.name).is_file() else folder / stated.name
+
+    def _stated(self) -> list[str]:
         try:
             stored = next(iter(self._rows(_SESSION, ("recordings",), 1)), {})
-            return tuple(Path(each) for each in _texts(json.loads(str(stored.get("recordings")))))
+            return _texts(json.loads(str(stored.get("recordings"))))
         except (ValueError, RecursionError) as error:
             raise SessionError(
                 f"{self.path.name} does not say which recording it belongs to: {error}."
@@ -175,14 +205,22 @@ class Session:
 
     def copy_to(self, path: Path) -> Session:
         """Write the session to another place and go on there."""
+        import sqlite_utils
+
         self._writable()
+        recordings = self.recordings
         self.close()
         try:
             with in_one_piece(path) as part:
                 shutil.copyfile(self.path, part)
-        except OSError as error:
-            raise SessionError(f"{path.name} could not be written: {error.strerror or error}.") from error
-        return Session(path, [Path(each) for each in self._recordings])
+                copy = sqlite_utils.Database(part)
+                with closing(copy.conn), copy.conn:
+                    stated = json.dumps(_as_stated(path, recordings))
+                    copy.execute(f"UPDATE {_SESSION} SET recordings = ?", [stated])
+        except (OSError, sqlite3.Error) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise SessionError(f"{path.name} could not be written: {reason or error}.") from error
+        return Session(path, recordings)
 
     def close(self) -> None:
         """Close the file."""
@@ -212,7 +250,7 @@ class Session:
                 self._write_anew()
             self._database = sqlite_utils.Database(self.path)
             if _SESSION not in self._database.table_names():
-                _make_tables(self._database, self._recordings)
+                _make_tables(self._database, _as_stated(self.path, map(Path, self._recordings)))
         except (sqlite3.Error, OSError, TraceError) as error:
             self.close()
             raise _unusable(self.path, error) from error
@@ -233,16 +271,30 @@ class Session:
         """What can be read of a file that is not quite ours, in a new file in its place."""
         import sqlite_utils
 
-        recordings, bookmarks, settings = self.recordings, self.bookmarks(), list(self._settings())
+        recordings, bookmarks, settings = self._stated(), self.bookmarks(), list(self._settings())
         with in_one_piece(self.path) as part:
             fresh = sqlite_utils.Database(part)
             with closing(fresh.conn):
-                _make_tables(fresh, [str(each) for each in recordings])
+                _make_tables(fresh, recordings)
                 fresh.table(_BOOKMARKS).insert_all([asdict(mark) for mark in bookmarks], ignore=True)
                 fresh.table(_SETTINGS).insert_all(
                     [{"key": key, "value": json.dumps(value)} for key, value in settings],
                     ignore=True,
                 )
+
+
+def _as_stated(session: Path, recordings: Iterable[Path]) -> list[str]:
+    """How a session names its recordings: by the way from its own place, unless it lies in the user's data folder."""
+    folder = session.absolute().parent
+    if folder.is_relative_to(data_folder()):
+        return [str(each.absolute()) for each in recordings]
+    stated = []
+    for each in recordings:
+        try:
+            stated.append(Path(os.path.relpath(each.absolute(), folder)).as_posix())
+        except ValueError:  # on another drive
+            stated.append(str(each.absolute()))
+    return stated
 
 
 def _texts(stated: Any) -> list[str]:

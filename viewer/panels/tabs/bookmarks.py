@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -84,11 +86,22 @@ class BookmarksPanel(Panel):
             self.session.close()
             self.session = None
         if trace is not None and self.session is None and self.document.paths:
-            from viewer.kept.session import Session, session_path
-
-            self.use(Session(session_path(self.document.paths), self.document.paths))
+            self.use(self._session_of(self.document.paths))
         elif trace is None:
             self.bookmarks, self._shown = [], (None, [])
+
+    def _session_of(self, paths: Sequence[Path]) -> Session:
+        """The user's own, unless it holds no notes and somebody put one with notes beside the recording."""
+        from viewer.kept.session import Session, session_path, shared_session
+
+        own = Session(session_path(paths), paths)
+        try:
+            shared = None if own.bookmarks() else shared_session(paths)
+            if shared is None:
+                return own
+            return Session(shared) if os.access(shared, os.W_OK) else Session(shared).copy_to(own.path)
+        except SessionError:
+            return own  # which says what is wrong with it as soon as it is read
 
     def _recordings_of(self, session: Session) -> tuple[Path, ...]:
         try:
