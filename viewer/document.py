@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rules.base import Evidence
     from rules.fixes.plan import Plan
     from viewer.loading.ranks.opened import ManyRanksOpened
+    from viewer.query.overlay import Overlay
 
 LOADING = "open"
 ANALYSING = "analyse"
@@ -83,6 +84,7 @@ class Document(QObject):
     area_changed = Signal(object)  # Area or None
     moment_changed = Signal(object)  # Moment or None
     finding_changed = Signal(object)  # Finding or None
+    overlays_changed = Signal(object)  # the answers to questions that the timeline shows as lanes
     recording_wanted = Signal(object)  # CaptureRequest: the recorder is to open with it
     evidence_wanted = Signal(object, int)  # list of Evidence, which of them to fly to
     _first_read = Signal(object, object, object)  # which load, its paths, Trace of the first events
@@ -103,6 +105,7 @@ class Document(QObject):
         self.area: Area | None = None
         self.moment: Moment | None = None
         self.finding: Finding | None = None
+        self.overlays: tuple[Overlay, ...] = ()
         self.thresholds = DEFAULTS  # what the rules decide by
         self.preview = False  # whether ``trace`` is only the beginning of what is being read
         self._before = Content()
@@ -282,6 +285,12 @@ class Document(QObject):
             peaks = accounts[device].peaks().tolist()
             when = next((each for each in peaks if each > self.moment.when), peaks[0])
         self.choose_moment(Moment(device, when))
+
+    def show_overlays(self, overlays: Sequence[Overlay]) -> None:
+        """Show the rows of these answers on the timeline, in place of others."""
+        if tuple(overlays) != self.overlays:
+            self.overlays = tuple(overlays)
+            self.overlays_changed.emit(self.overlays)
 
     def select_finding(self, finding: Finding | None, which: int | None = None) -> None:
         """Make a finding the current one and show its longest evidence, or evidence number ``which``."""

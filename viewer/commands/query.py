@@ -13,12 +13,9 @@ from viewer.terminal.console import not_written, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from viewer.query.database import Result
 
 FORMATS = ("table", "csv", "json")
-_SUFFIXES = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
 _MOST_PRINTED = 40
 _WIDEST = 48
 
@@ -67,9 +64,13 @@ def run(options: argparse.Namespace) -> int:
     from viewer.query.database import database_of
     from viewer.query.errors import QueryError
     from viewer.query.questions import sql_of
+    from viewer.reports.conversion.answers import ENDINGS, write_frame
 
     progress = terminal_progress()
-    kind = _kind_of(options.out)
+    if options.out is not None and options.out.suffix.lower() not in ENDINGS:
+        raise TraceError(
+            options.out, "The ending of the file says its format.", "Use .csv, .json or .parquet."
+        )
     try:
         sql = sql_of(words[-1])
         analysis = Analysis(recording(words[:-1], progress.part(0.0, 0.8)))
@@ -80,7 +81,10 @@ def run(options: argparse.Namespace) -> int:
         raise TraceError(Path(words[0]), error.problem, error.hint) from None
     progress.step(1.0, "")
     if options.out is not None:
-        _write(result.frame, options.out, kind)
+        try:
+            write_frame(result.frame, options.out)
+        except OSError as error:
+            raise not_written(options.out, error) from error
         print(options.out)
     else:
         _print(result, options.format)
@@ -89,15 +93,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _quiet(progress: Progress) -> Progress:
     return progress.part(0.8, 0.99)
-
-
-def _kind_of(out: Path | None) -> str:
-    if out is None:
-        return ""
-    kind = _SUFFIXES.get(out.suffix.lower())
-    if kind is None:
-        raise TraceError(out, "The ending of the file says its format.", "Use .csv, .json or .parquet.")
-    return kind
 
 
 def _listed() -> list[str]:
@@ -167,19 +162,3 @@ def _cell(value: Any) -> str:
         return f"{value:,.3f}".rstrip("0").rstrip(".")
     text = str(value).replace("\n", " ")
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
-
-
-def _write(frame: pd.DataFrame, out: Path, kind: str) -> None:
-    from viewer.kept.storage import in_one_piece
-    from viewer.reports.conversion.tables import without_formulas
-
-    try:
-        with in_one_piece(out) as part:
-            if kind == "parquet":
-                frame.to_parquet(part, index=False)
-            elif kind == "json":
-                frame.to_json(part, orient="records")
-            else:
-                without_formulas(frame).to_csv(part, index=False)
-    except OSError as error:
-        raise not_written(out, error) from error

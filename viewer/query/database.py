@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 10_000
 MEMORY = "2GB"
-_POLL_S = 0.02
+_POLL_S, _PATIENCE_S = 0.02, 2.0
 _WIDE = ("HUGEINT", "NUMBER", "UHUGEINT")
 _EXACT = 2.0**53
 _WORD = re.compile(r"[a-z_]\w*")
@@ -38,6 +40,14 @@ _SAFE = {
     "lock_configuration": "true",
 }
 T = TypeVar("T")
+_OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """DuckDB complains of what is still open when the interpreter ends."""
+    for database in list(_OPEN):
+        database.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,14 @@ class Database:
             raise NoDatabase from None
         self._duckdb = duckdb
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=dict(_SAFE))
+        _OPEN.add(self)
+
+    def close(self) -> None:
+        """Give everything back, and end what is being answered."""
+        self._connection.interrupt()
+        if self._turn.acquire(timeout=_PATIENCE_S):
+            self._connection.close()
+            del self._connection
 
     def run(self, sql: str, most: int | None = MOST_ROWS, progress: Progress | None = None) -> Result:
         """Answer one SELECT; at most ``most`` rows of it, with sums over all.

@@ -21,6 +21,7 @@ def _view(about: str, columns: str, sql: str) -> View:
     return View(about, tuple(columns.split()), sql)
 
 
+SHORTER = {"calls": "api_calls"}  # view -> the table that it is
 VIEWS: dict[str, View] = {
     "calls": _view(
         "the table api_calls by a shorter name",

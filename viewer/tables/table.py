@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Any, ClassVar, TypeVar
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from parsers.model import DerivedValues
 from rules.analysis.analysis import Analysis
+
+if TYPE_CHECKING:
+    import pandas as pd  # what tables are called can be asked without it
 
 START, END, DURATION, EVENT = "start_ns", "end_ns", "duration_ns", "event"
 _UNITS = {"_bytes_per_s": "B/s", "_bytes": "B", "_ns": "ns", "_share": "share", "_flops": "flop"}
@@ -103,6 +104,8 @@ def _load(package: ModuleType) -> None:
 
 def rows_of(analysis: Analysis, name: str) -> pd.DataFrame:
     """The frame of a table of rows, without what follows from other columns; made once for each analysis."""
+    import pandas as pd
+
     values: DerivedValues = analysis.derived_values
     table = row_tables()[name]
     known: pd.DataFrame | None = values.get(table)

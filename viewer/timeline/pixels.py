@@ -145,13 +145,16 @@ def paint_strip(picture: Picture, scene: Scene, shown: Shown, gaps: bool) -> Non
 
 
 def paint_derived(picture: Picture, scene: Scene, shown: Shown) -> None:
-    """Rows that were not recorded, paler than recorded ones."""
+    """Rows that are no lane of the recording; what was not recorded is paler."""
     derived, colors = scene.derived.get(shown.placed.track.key), theme.current()
     if derived is None:
         return
     ground = rgb(colors.window)
-    faint = [rgb(theme.mixed(color, colors.window, PREDICTED)) for color in derived.colors(colors)]
-    table = density_table(np.array(faint, np.uint32), ground)
+    shown_colors = [
+        rgb(color if derived.recorded else theme.mixed(color, colors.window, PREDICTED))
+        for color in derived.colors(colors)
+    ]
+    table = density_table(np.array(shown_colors, np.uint32), ground)
     for row, place in zip(derived.rows, shown.placed.rows, strict=False):
         strip = picture.strips.strip((derived.track.key, place.depth), row, picture.view)
         seen, block = strip.shown(picture.view), picture.block(shown.top + place.top, place.height)

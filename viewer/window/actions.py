@@ -16,6 +16,7 @@ from viewer.kept.recent import recent_files
 from viewer.kept.storage import write_bytes
 from viewer.look import theme
 from viewer.look.labels import tooltip
+from viewer.panels.tabs.query import QueryPanel
 from viewer.start.opening import samples
 from viewer.window.commands import Commands
 from viewer.window.palette import Mode
@@ -207,6 +208,14 @@ class WindowActions(QObject):
     def export_table(self) -> None:
         """Ask for a file and write the shown table into it."""
         self._parts.panels.export_table()
+
+    def ask(self) -> None:
+        """Show the questions, ready to type one."""
+        self._parts.panels_dock.show()
+        self._parts.panels.show_panel("Query")
+        panel = self._parts.panels.tabs.currentWidget()
+        if isinstance(panel, QueryPanel):
+            panel.editor.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def bookmark(self) -> None:
         """Keep what is selected, or what is visible."""

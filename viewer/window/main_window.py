@@ -47,6 +47,7 @@ from viewer.window.focus import HomeFocus, TabOrder
 from viewer.window.parts import Parts
 from viewer.window.predicted_lanes import PredictedLanes
 from viewer.window.prediction_strip import PredictionStrip
+from viewer.window.query_lanes import QueryLanes
 from viewer.window.searching import Searching
 from viewer.window.status import StatusBar
 from viewer.window.timeline_link import TimelineLink
@@ -137,6 +138,7 @@ class MainWindow(QMainWindow):
         )
         self.home = HomeFocus(self, self.pages.currentWidget)
         self.predicted = PredictedLanes(self.what_if, self.timeline, self.link)
+        self.answers = QueryLanes(self.document, self.timeline)
         parts = Parts(
             window=self,
             preferences=self.preferences,

@@ -1,4 +1,4 @@
-"""Rows that were worked out, not recorded: the step as it would be after some fixes, and the critical path."""
+"""Rows that are no lane of the recording: the step as it would be after some fixes, the critical path, answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Frame:
 class Derived:
     """A track below the first lane of ``device``, or above all lanes. A row's ``name`` is its colour in ``colors``.
 
-    ``told`` gives title and body for the card of an entry, by row and offset.
+    ``told`` gives title and body for the card of an entry, by row and offset. What was ``recorded`` is drawn as such.
     """
 
     track: Track
@@ -45,6 +45,7 @@ class Derived:
     told: Callable[[int, int], tuple[str, str]]
     frame: Frame | None = None
     height: int = 40
+    recorded: bool = False
 
     def at(self, row: int, when: float) -> int:
         """The entry of a row that is open at a time; -1 where there is none."""

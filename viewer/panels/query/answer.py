@@ -1,0 +1,135 @@
+"""The answer to a question: a table whose rows fly, sums over all rows, or one sentence that says what is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
+
+from viewer.look.labels import ElidedLabel, Label
+from viewer.panels.tables.table_model import Column, Show, written
+from viewer.panels.tables.table_view import TableView
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from viewer.query.database import Result
+
+_SHOWN = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE, "share": Show.SHARE}
+_ENDS = {"ns": "_ns", "B": "_bytes", "B/s": "_bytes_per_s", "share": "_share"}
+MOST_SUMS = 2
+
+
+class Answer(QWidget):
+    """``chosen`` hands over a row of the answer, ``keep_wanted`` is the key O; ``replaced``: the table is new."""
+
+    chosen = Signal(int)
+    keep_wanted = Signal()
+    replaced = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.table: TableView | None = None
+        self._pages = QStackedLayout()
+        self._text = Label("", "secondary", wrap=True)
+        self._text.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._text.setContentsMargins(20, 8, 20, 8)
+        self._pages.addWidget(self._text)
+        self.left, self.right = ElidedLabel("", pixels=12), Label("", "secondary", pixels=12)
+        bottom = QHBoxLayout()
+        bottom.setContentsMargins(12, 4, 10, 5)
+        bottom.addWidget(self.left, 1)
+        bottom.addWidget(self.right)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(self._pages, 1)
+        column.addLayout(bottom)
+
+    def say(self, text: str) -> None:
+        """One sentence in place of a table."""
+        self._text.setText(text)
+        self._pages.setCurrentWidget(self._text)
+        self.left.setText("")
+        self.right.setText("")
+
+    @property
+    def said(self) -> str:
+        """The sentence that stands in place of a table; empty while there is one."""
+        return self._text.text() if self._pages.currentWidget() is self._text else ""
+
+    def show_result(self, result: Result) -> None:
+        """The rows of an answer, and sums over all of them."""
+        columns, frame = shown_columns(result.frame)
+        self._put(columns, frame)
+        more = f", the first {len(result.frame):,} shown" if result.cut else ""
+        shown = {column.key.partition(":")[2]: column.show for column in columns}
+        sums = []
+        for name, each in result.sums.items():
+            total, median, p99 = (
+                written(value, shown[str(name)]) for value in (each.total, each.median, each.p99)
+            )
+            sums.append(f"{name} sum {total}, median {median}, p99 {p99}")
+        told = "; ".join(sums[-MOST_SUMS:])
+        self.left.setText(f"{result.rows:,} rows{more}" + (f"    all: {told}" if told else ""))
+        self.right.setText("↑ ↓ fly to the row   O keeps the lane")
+
+    def show_frame(self, columns: tuple[Column, ...], frame: pd.DataFrame, text: str) -> None:
+        """A table that is no answer, such as the description of the tables."""
+        self._put(columns, frame)
+        self.left.setText(text)
+        self.right.setText("")
+
+    def _put(self, columns: tuple[Column, ...], frame: pd.DataFrame) -> None:
+        former = self.table
+        self.table = TableView(columns, "Answer")
+        self.table.chosen.connect(self.chosen)
+        self.table.installEventFilter(self)
+        self._pages.addWidget(self.table)
+        self.table.set_frame(frame)
+        self._pages.setCurrentWidget(self.table)
+        if former is not None:
+            self._pages.removeWidget(former)
+            former.deleteLater()
+        self.replaced.emit()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if (
+            isinstance(event, QKeyEvent)
+            and event.type() is QEvent.Type.KeyPress
+            and event.key() == Qt.Key.Key_O
+            and not event.modifiers()
+        ):
+            self.keep_wanted.emit()
+            return True
+        return super().eventFilter(watched, event)
+
+
+def shown_columns(frame: pd.DataFrame) -> tuple[tuple[Column, ...], pd.DataFrame]:
+    """How the columns of an answer are shown, by the end of their names; names that occur twice get a number."""
+    import pandas as pd
+
+    from viewer.tables.table import Column as Named
+
+    columns: list[Column] = []
+    parts: dict[str, Any] = {}
+    for place, name in enumerate(map(str, frame.columns)):
+        values, key = frame.iloc[:, place], f"{place}:{name}"
+        unit = Named(name, "").unit
+        numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
+        if not numeric:
+            parts[key] = values.astype(object).where(values.notna(), "")
+            columns.append(Column(key, name))
+        elif name.endswith("percent"):
+            columns.append(Column(key, name, Show.PERCENT))
+        elif unit in _SHOWN:
+            columns.append(Column(key, name.removesuffix(_ENDS[unit]), _SHOWN[unit], name))
+        else:
+            whole = pd.api.types.is_integer_dtype(values)
+            columns.append(Column(key, name, Show.COUNT if whole else Show.NUMBER))
+        if numeric:  # what is missing is no number
+            parts[key] = values.to_numpy(np.float64, na_value=np.nan) if values.hasnans else values.to_numpy()
+    return tuple(columns), pd.DataFrame(parts, copy=False)

@@ -1,0 +1,113 @@
+"""The list of ready-made and saved questions, by group, with the number of rows each gives here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLineEdit, QTreeWidget, QTreeWidgetItem, QVBoxLayout, QWidget
+
+from viewer.look import theme
+from viewer.look.labels import tooltip
+from viewer.query.questions import OWN, Question
+
+WIDTH = 270
+_ID = Qt.ItemDataRole.UserRole
+
+
+class QuestionList(QWidget):
+    """``chosen`` hands over a question that was clicked; ``removed`` the title of a saved one."""
+
+    chosen = Signal(object)  # Question
+    removed = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._questions: dict[str, Question] = {}
+        self.filter = QLineEdit()
+        self.filter.setPlaceholderText("Filter the questions")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setAccessibleName("Filter the questions")
+        self.filter.textChanged.connect(self._narrow)
+        self.tree = QTreeWidget()
+        self.tree.setAccessibleName("Questions")
+        self.tree.setColumnCount(2)
+        self.tree.setHeaderHidden(True)
+        self.tree.setRootIsDecorated(False)
+        self.tree.setIndentation(6)
+        self.tree.setUniformRowHeights(True)
+        self.tree.header().setStretchLastSection(False)
+        self.tree.header().setSectionResizeMode(0, self.tree.header().ResizeMode.Stretch)
+        self.tree.header().setSectionResizeMode(1, self.tree.header().ResizeMode.ResizeToContents)
+        self.tree.itemClicked.connect(lambda item, _: self._choose(item))
+        self.tree.itemActivated.connect(lambda item, _: self._choose(item))
+        self.tree.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self.tree.addAction("Remove this question of yours", self._remove)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(10, 6, 6, 6)
+        column.setSpacing(4)
+        column.addWidget(self.filter)
+        column.addWidget(self.tree, 1)
+
+    def show_questions(self, questions: Mapping[str, Question]) -> None:
+        """Another list."""
+        self._questions = dict(questions)
+        self.tree.clear()
+        groups: dict[str, QTreeWidgetItem] = {}
+        for question in questions.values():
+            group = groups.get(question.group)
+            if group is None:
+                group = groups[question.group] = QTreeWidgetItem([question.group, ""])
+                group.setFlags(Qt.ItemFlag.ItemIsEnabled)
+                group.setForeground(0, theme.current().text_secondary)
+                self.tree.addTopLevelItem(group)
+            item = QTreeWidgetItem([question.title, ""])
+            item.setData(0, _ID, question.id)
+            item.setTextAlignment(1, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+            item.setForeground(1, theme.current().text_secondary)
+            item.setToolTip(0, tooltip(question.title))
+            group.addChild(item)
+        self.tree.expandAll()
+        self._narrow(self.filter.text())
+
+    def say(self, id: str, text: str, *, answered: bool) -> None:
+        """What stands at the right of a question: its rows, or why it cannot be answered, and then it is grey."""
+        for item in self._items():
+            if item.data(0, _ID) == id:
+                item.setText(1, text if answered else "–")
+                item.setToolTip(1, tooltip(text))
+                color = theme.current().text if answered else theme.current().text_faint
+                item.setForeground(0, color)
+
+    def _items(self) -> list[QTreeWidgetItem]:
+        found = []
+        for place in range(self.tree.topLevelItemCount()):
+            group = self.tree.topLevelItem(place)
+            children = range(group.childCount()) if group is not None else ()
+            found += [
+                child for row in children if group is not None and (child := group.child(row)) is not None
+            ]
+        return found
+
+    def _narrow(self, text: str) -> None:
+        words = text.lower().split()
+        for item in self._items():
+            question = self._questions[item.data(0, _ID)]
+            said = f"{question.title} {question.id} {question.group}".lower()
+            item.setHidden(not all(word in said for word in words))
+        for place in range(self.tree.topLevelItemCount()):
+            group = self.tree.topLevelItem(place)
+            if group is not None:
+                children = [group.child(row) for row in range(group.childCount())]
+                group.setHidden(all(child is None or child.isHidden() for child in children))
+
+    def _choose(self, item: QTreeWidgetItem) -> None:
+        question = self._questions.get(str(item.data(0, _ID)))
+        if question is not None:
+            self.chosen.emit(question)
+
+    def _remove(self) -> None:
+        item = self.tree.currentItem()
+        question = self._questions.get(str(item.data(0, _ID))) if item is not None else None
+        if question is not None and question.group == OWN:
+            self.removed.emit(question.title)
