@@ -137,6 +137,8 @@ def compare(
     measures = _measures(first, second, works, " a step" if by_step else "")
     if by_step:
         measures.append(Measure("step time, median", first.step_times.median, second.step_times.median, "ns"))
+    matched = matched_steps((first, second), (first.typical, second.typical))
+    other_program = look_like_different_programs(*works)
     different = not_the_same_work(first, second, works)
     cost = recorder_cost(first.analysis, second.analysis)
     judgement = Judgement.of(with_and_without(ratio, cost) if ratio else None, different)
@@ -147,10 +149,9 @@ def compare(
         NOISE_SHARE * step.before,
     )
     twins = are_the_same(before, after)
-    matched = matched_steps((first, second), (first.typical, second.typical))
     work = same_work(
         matched,
-        different_programs=look_like_different_programs(*works),
+        different_programs=other_program,
         other_size=times_as_long(*works) if first.gpus == second.gpus else None,
     )
     scaled = scaling(first, second)
@@ -160,18 +161,18 @@ def compare(
     elif by_step or abs(measures[0].change) <= SAME_AMOUNT:
         headline = headline_on(step, "a step takes" if by_step else "all of it takes", judgement)
         because = _because(step, findings, second.diagnosis, judgement)
-        if look_like_different_programs(*works):
+        if other_program:
             headline = f"These look like two different programs. If not, {headline[:1].lower()}{headline[1:]}"
         elif judgement.outcome is Outcome.NOT_COMPARABLE and by_step:
             headline = (
                 f"Not comparable: {judgement.reason}. As recorded: {headline[:1].lower()}{headline[1:]}"
             )
-    elif abs(step.change) < NOISE_SHARE and work.answer is not Answer.NO:
+    elif abs(step.change) < NOISE_SHARE and (work is None or work.answer is not Answer.NO):
         headline = headline_on(step, "all of it takes", judgement)
         headline += f", with {_more_or_fewer(measures[0])} kernels"
     else:
         headline = (
-            "The two hold different amounts of work, so their times say little: "
+            "Not comparable: the two hold different amounts of work, "
             f"{three_digits(measures[0].before)} kernels in {duration(step.before)}, "
             f"then {three_digits(measures[0].after)} in {duration(step.after)}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -20,6 +21,7 @@ MOST = 0.5  # of the time with a counterpart: below it, little of one is in the 
 SAME_CALLS = 0.02
 MANY_CALLS = 0.25  # so many more or fewer of the same kernels are other work
 NOTICEABLE = 0.05  # of the operations' time
+OTHER_SIZE = 0.1  # so many more or fewer numbers in an operator's tensors are another batch or length
 SHAPES = 0.25  # of the time of calls whose shapes are known on both sides
 OF_STATES = frozenset({"memory copy", "memset", "random numbers"})
 
@@ -41,12 +43,17 @@ class SameWork:
     differences: tuple[str, ...] = ()
 
 
-def same_work(steps: MatchedSteps, *, different_programs: bool, other_size: float | None) -> SameWork:
-    """``other_size``: by what factor equal kernels take longer, where that is beyond another clock."""
+def same_work(steps: MatchedSteps, *, different_programs: bool, other_size: float | None) -> SameWork | None:
+    """``other_size``: by what factor equal kernels take longer, where that is beyond another clock.
+
+    None where a side has no GPU work.
+    """
+    if not all(len(each) for each in steps.calls):
+        return None
     calls, matched, rows, texts = steps.calls, steps.pairs, steps.rows.rows, steps.texts
     totals = [max(sum(row.ns_before for row in rows), 1.0), max(sum(row.ns_after for row in rows), 1.0)]
     precision = _precision(rows, totals[0])
-    shapes = _shapes(calls, matched, texts)
+    shapes, resized = _shapes(calls, matched, texts)
     size = ""
     if other_size is not None and not shapes:
         longer = other_size > 1
@@ -83,7 +90,7 @@ def same_work(steps: MatchedSteps, *, different_programs: bool, other_size: floa
     ]
     if different_programs or max(found) < MOST:
         return SameWork(Answer.NO, "hardly a kernel of one has a counterpart in the other", differences)
-    for changed in (precision, shapes, size):
+    for changed in (precision, shapes if resized else "", size):
         if changed:
             return SameWork(Answer.NO, changed, differences)
     if min(alike) >= ALL and not counts:
@@ -122,7 +129,7 @@ def _precision(rows: Sequence[KernelChange], total: float) -> str:
     """Kernels that compute in another data type than their counterparts, weighed by their time before."""
     changed: dict[tuple[str, str], float] = {}
     for row in rows:
-        if row.match in (Match.COUNTERPART, Match.JOINED):
+        if row.match is Match.COUNTERPART:
             one, other = classify(row.before[0]).dtype, classify(row.after[0]).dtype
             if one and other and one != other:
                 changed[one, other] = changed.get((one, other), 0.0) + row.ns_before
@@ -133,8 +140,11 @@ def _precision(rows: Sequence[KernelChange], total: float) -> str:
     return f"another precision: {one} before and {other} after, in {share} of the kernel time"
 
 
-def _shapes(calls: tuple[Calls, Calls], matched: Matched, texts: list[str]) -> str:
-    """Calls of the same operator whose inputs have other shapes, weighed by their time before."""
+def _shapes(calls: tuple[Calls, Calls], matched: Matched, texts: list[str]) -> tuple[str, bool]:
+    """Calls of the same operator whose inputs have other shapes, weighed by their time before.
+
+    The sentence is empty where they take little of the time; True where most of them hold much more or less.
+    """
     pairs = np.concatenate((matched.same, matched.counterpart))
     one, other = calls[0].dims[pairs[:, 0]], calls[1].dims[pairs[:, 1]]
     alike = calls[0].operator[pairs[:, 0]] == calls[1].operator[pairs[:, 1]]
@@ -146,13 +156,25 @@ def _shapes(calls: tuple[Calls, Calls], matched: Matched, texts: list[str]) -> s
         or ns[changed].sum() < SHAPES * ns[known].sum()
         or ns[known].sum() < NOTICEABLE * calls[0].ns.sum()
     ):
-        return ""
+        return "", False
     both = np.unique(np.column_stack((one[changed], other[changed])), axis=0, return_inverse=True)
     heaviest = both[0][np.bincount(both[1].reshape(-1), ns[changed]).argmax()]
+    weight = np.bincount(both[1].reshape(-1), ns[changed])
+    sizes = np.array([[_elements(texts[code]) for code in pair] for pair in both[0].tolist()], float)
+    resized = np.abs(sizes[:, 1] / np.maximum(sizes[:, 0], 1.0) - 1) > OTHER_SIZE
     return (
         f"other shapes in {percent(ns[changed].sum() / max(ns[known].sum(), 1))} of the kernel time, such as "
-        f"{_short(texts[heaviest[0]])} before and {_short(texts[heaviest[1]])} after"
+        f"{_short(texts[heaviest[0]])} before and {_short(texts[heaviest[1]])} after",
+        bool(weight[resized].sum() > MOST * weight.sum()),
     )
+
+
+def _elements(dims: str) -> float:
+    """How many numbers the tensors of a list of shapes hold; 0 where it is none."""
+    try:
+        return float(sum(np.prod(shape) for shape in json.loads(dims)))
+    except (TypeError, ValueError):
+        return 0.0
 
 
 def _short(dims: str) -> str:
@@ -182,7 +204,8 @@ def _counts(rows: Sequence[KernelChange]) -> str:
 
 def _other_counts(rows: Sequence[KernelChange], totals: list[float]) -> str:
     """Where the same kernels run much more or less often, in most of the time."""
-    same = [row for row in rows if row.match is Match.SAME and row.family not in OF_STATES]
+    paired = (Match.SAME, Match.COUNTERPART)
+    same = [row for row in rows if row.match in paired and row.family not in OF_STATES]
     ns = sum(row.ns_before for row in same)
     many = [
         row for row in same if row.calls_before and abs(row.calls_after / row.calls_before - 1) > MANY_CALLS
@@ -190,4 +213,5 @@ def _other_counts(rows: Sequence[KernelChange], totals: list[float]) -> str:
     if ns < MOST * totals[0] or sum(row.ns_before for row in many) < MOST * ns:
         return ""
     calls = sum(row.calls_before for row in many), sum(row.calls_after for row in many)
-    return f"the same kernels run {three_digits(calls[1] / calls[0])} times as often a step"
+    counts = average_count(calls[0]), average_count(calls[1])
+    return f"the same work is launched {counts[1]} times instead of {counts[0]}"

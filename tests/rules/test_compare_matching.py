@@ -100,6 +100,8 @@ def test_whether_the_work_is_the_same_is_told_with_its_reason() -> None:
     answer, reason = work(program(faster, dims="[[64, 64]]"))
     assert answer is Answer.NO
     assert "such as [[32, 64]] before and [[64, 64]] after" in reason
+    answer, reason = work(program(faster, dims="[[32, 62]]"))
+    assert (answer, reason[:12]) == (Answer.NEARLY, "other shapes")
     assert work(program(SOUND, more=4))[0] is Answer.NEARLY
 
 
@@ -159,3 +161,10 @@ def test_a_documented_pair_is_neutral_with_the_counts_that_others_found(shared_d
     assert flash.ns_change == pytest.approx(-31.56e6, abs=1e4)
     time = next(each for each in result.measures if each.name == "kernel time")
     assert (time.before, time.after) == (pytest.approx(535.200650e6), pytest.approx(488.835406e6))
+
+
+def test_recordings_without_gpu_work_are_not_asked_for_the_same_work() -> None:
+    builder = TinyTrace()
+    builder.op(0, 100, "aten::mm")
+    trace = builder.build()
+    assert compare(trace, trace).work is None

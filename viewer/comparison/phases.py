@@ -17,7 +17,7 @@ I64 = npt.NDArray[np.int64]
 
 LEAST_PHASE = 0.01  # of the step: shorter ones belong to what surrounds them
 MOST_PHASES = 24
-REST = "the rest of the step"
+REST, WHOLE = "the rest of the step", "all of the step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class StepOnGpu:
                 break
             owner = np.maximum.accumulate(np.where(long, np.arange(len(first)), int(long.argmax())))
             region = np.repeat(region[first][owner], last - first + 1)
-        if len(first) > MOST_PHASES:
-            return (Phase(REST, 0, int(self.start[0]), int(reached[-1])),)
+        if len(first) > MOST_PHASES or not (region >= 0).any():
+            return (Phase(WHOLE, 0, int(self.start[0]), int(reached[-1])),)
         seen: dict[str, int] = {}
         found = []
         for code, begin, place in zip(region[first].tolist(), begins.tolist(), last.tolist(), strict=True):

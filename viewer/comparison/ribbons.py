@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from parsers.model import Lane, LaneKind
 from parsers.model.units import duration, three_digits
 from rules.comparison.bridge import ELSEWHERE
-from viewer.comparison.phases import REST, Phase, StepOnGpu, paired
+from viewer.comparison.phases import REST, WHOLE, Phase, StepOnGpu, paired
 from viewer.look import theme
 from viewer.timeline.kinds.base import StyledRow, style_of
 from viewer.timeline.labels import TextCache, painting
@@ -244,7 +244,7 @@ def _tone(better: int) -> QColor:
 def region_color(label: str) -> QColor:
     """The colour that ranges of this name have on the timeline."""
     colors = theme.current()
-    if label in (REST, ELSEWHERE):
+    if label in (REST, WHOLE, ELSEWHERE):
         return colors.grey
     style = style_of(LaneKind.REGION)
     return style.color(style.key(label, {}), StyledRow(Lane(LaneKind.REGION, label), 0, 0), colors)
