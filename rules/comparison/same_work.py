@@ -93,7 +93,7 @@ def same_work(steps: MatchedSteps, *, different_programs: bool, other_size: floa
     for changed in (precision, shapes if resized else "", size):
         if changed:
             return SameWork(Answer.NO, changed, differences)
-    if min(alike) >= ALL and not counts:
+    if min(alike) >= ALL and not (counts or shapes):
         return SameWork(
             Answer.YES, f"{percent(min(alike))} of the kernel time is in the same kernels, as often", ()
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -21,7 +21,8 @@ from tests.viewer.conftest import training_run
 from viewer.comparison.alignment import Alignment
 from viewer.comparison.bridge_chart import rows_of
 from viewer.comparison.step_dots import DotAxis
-from viewer.comparison.window import ComparisonWindow, compare_with
+from viewer.comparison.window import ComparisonWindow
+from viewer.document import Stage
 from viewer.look import theme
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.names_column import NAMES_WIDTH
@@ -51,6 +52,12 @@ def opened(before: Path) -> ComparisonWindow:
     return window
 
 
+def close(window: ComparisonWindow) -> None:
+    """Close it and let Qt delete it now: left to the garbage collector, its parts go in any order."""
+    window.close()
+    QCoreApplication.sendPostedEvents(window, int(QEvent.Type.DeferredDelete.value))
+
+
 @pytest.fixture(scope="module")
 def shared(qapp: QApplication) -> Iterator[ComparisonWindow]:
     theme.apply(qapp, "light")
@@ -58,7 +65,7 @@ def shared(qapp: QApplication) -> Iterator[ComparisonWindow]:
     window.read([AFTER])
     until(lambda: window.steps is not None)
     yield window
-    window.close()
+    close(window)
 
 
 @pytest.fixture
@@ -70,6 +77,14 @@ def window(shared: ComparisonWindow, qtbot: QtBot) -> Iterator[ComparisonWindow]
     shared.bar.link.setChecked(True)
     shared.bar.scale.setChecked(True)
     shared.twins.clear()
+
+
+def drop(window: ComparisonWindow | MainWindow, path: Path) -> None:
+    """Let go of a file over a window."""
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    button, keys = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    window.dropEvent(QDropEvent(QPointF(9, 9), Qt.DropAction.CopyAction, data, button, keys))
 
 
 def views(window: ComparisonWindow) -> tuple[Scale, Scale]:
@@ -212,19 +227,8 @@ def test_the_first_recording_can_be_looked_at_while_the_second_is_read_and_both_
     qtbot: QtBot, qapp: QApplication
 ) -> None:
     window = ComparisonWindow(training_run(), DEFAULTS)
-    qtbot.addWidget(window)
     window.show()
-    data = QMimeData()
-    sample = resources.path("samples/elementwise_chain.pt.trace.json.gz")
-    data.setUrls([QUrl.fromLocalFile(str(sample))])
-    drop = QDropEvent(
-        QPointF(9, 9),
-        Qt.DropAction.CopyAction,
-        data,
-        Qt.MouseButton.LeftButton,
-        Qt.KeyboardModifier.NoModifier,
-    )
-    window.dropEvent(drop)
+    drop(window, resources.path("samples/elementwise_chain.pt.trace.json.gz"))
     assert window.twins.views[0].state.scene is not None
     assert window.twins.views[1].state.scene is None
     assert "Reading" in window.twins.views[1].canvas.message
@@ -238,20 +242,21 @@ def test_the_first_recording_can_be_looked_at_while_the_second_is_read_and_both_
     assert window.result is not None
     assert window.result.files == first.files[::-1]
     assert (window.result.step.before, window.result.step.after) == (first.step.after, first.step.before)
-    window.close()
+    close(window)
 
 
-def test_what_cannot_be_compared_gives_a_banner_and_no_window(
+def test_a_file_dropped_beside_an_open_one_is_compared_and_what_cannot_be_gives_a_banner(
     make_window: Callable[..., MainWindow], qtbot: QtBot, fixtures: Path, tmp_path: Path
 ) -> None:
     main = make_window()
     main.document.show(training_run())
-    for paths in ([tmp_path / "absent.json"], [fixtures / "smi" / "amd_smi_monitor.csv"]):
+    qtbot.waitUntil(lambda: main.document.stage is Stage.READY, timeout=WAIT_MS)
+    for path in (tmp_path / "absent.json", fixtures / "smi" / "amd_smi_monitor.csv"):
         main.banner.hide()
-        shown = compare_with(main.document, paths, main)
-        assert shown is not None
+        drop(main, path)
+        assert main.findChildren(ComparisonWindow)
         qtbot.waitUntil(main.banner.isVisible, timeout=WAIT_MS)
-        assert not main.findChildren(ComparisonWindow) or not shown.isVisible()
+        qtbot.waitUntil(lambda: not main.findChildren(ComparisonWindow))
 
 
 def test_dots_of_times_far_apart_lie_on_an_axis_of_ratios() -> None:

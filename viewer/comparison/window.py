@@ -61,7 +61,6 @@ def compare_with(document: Document, paths: Sequence[Path], parent: QWidget) -> 
     if document.trace is None:
         return None
     window = ComparisonWindow(document.trace, document.thresholds, parent)
-    window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     window.failed.connect(document.failed)
     if document.analysis is not None:
         window.twins.views[0].set_analysis(document.analysis)
@@ -81,6 +80,7 @@ class ComparisonWindow(QWidget):
         super().__init__(parent, Qt.WindowType.Window)
         self.setWindowTitle("Comparison")
         self.setAcceptDrops(True)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumSize(960, 600)
         self._fit_screen()
         self.jobs = Jobs(self)

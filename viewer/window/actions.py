@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit
 
 from parsers.model.units import parse_duration
 from viewer.desktop.file_types import file_filter
+from viewer.document import Stage
 from viewer.kept.preferences import COLOR_MODES, THEMES
 from viewer.kept.recent import recent_files
 from viewer.kept.storage import write_bytes
@@ -112,6 +114,17 @@ class WindowActions(QObject):
         )
         if names:
             compare_with(self._parts.document, [Path(name) for name in names], self._parts.window)
+
+    def take(self, paths: Sequence[Path]) -> None:
+        """What was dropped: beside an open recording another one is compared with it, anything else is opened."""
+        from viewer.comparison.window import compare_with
+        from viewer.kept.session import is_session
+
+        sessions = any(is_session(path) for path in paths)
+        if not paths or sessions or self._parts.document.stage is not Stage.READY:
+            self.open_wanted.emit(paths)
+        else:
+            compare_with(self._parts.document, paths, self._parts.window)
 
     def search(self, mode: Mode) -> None:
         """Put the cursor into the search field."""

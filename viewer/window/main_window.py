@@ -392,7 +392,7 @@ class MainWindow(QMainWindow):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        self.open([Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()])
+        self.acts.take([Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()])
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
