@@ -38,6 +38,15 @@ FROM_THE_REPORT = (
 )
 MOST_EVIDENCE = 5
 SHORT_NS = 5_000
+_OF_LARGE_SETS = frozenset(
+    {
+        "WarpStateStats",
+        "SourceCounters",
+        "MemoryWorkloadAnalysis_Tables",
+        "MemoryWorkloadAnalysis_Chart",
+        "ComputeWorkloadAnalysis",
+    }
+)
 _NO_EVENTS = np.empty(0, np.int64)
 ONE_LAUNCH = "Only one launch of it was profiled, maybe the warm-up: profile a later one too (--launch-skip)."
 
@@ -176,8 +185,16 @@ class Reads:
     what: str
 
     def are_in(self, kernel: KernelProfile) -> bool:
-        """Whether a launch has any of them, or what the report concluded from them."""
-        return bool(kernel.rule_results) or any(map(re.compile(self.pattern).search, kernel.metrics))
+        """Whether a launch has any of them, or what the report concluded from them.
+
+        Pages of details leave most counters out, and say nothing of a section in which nothing stands out.
+        """
+        concluded = {each.section for each in kernel.rule_results}
+        return (
+            self.section in concluded
+            or len(concluded & _OF_LARGE_SETS) >= 2
+            or any(map(re.compile(self.pattern).search, kernel.metrics))
+        )
 
     @property
     def lacking(self) -> str:

@@ -10,6 +10,7 @@ import pytest
 from parsers.model import KernelProfile, Trace
 from parsers.model.kernels import MetricValue, RuleResult
 from rules.base import EXPLANATION_HEADINGS, Category, Finding, Need, Severity, rules
+from rules.catalog.kernel_atomics import KernelAtomics
 from rules.diagnosis import diagnose
 from rules.kernels.checks.occupancy import Advice, occupancy_verdict
 from rules.kernels.checks.speed_of_light import waves_of
@@ -348,3 +349,19 @@ def test_a_launch_that_is_too_short_to_tell_says_so() -> None:
     short = trace_of(kernel({"gpu__time_duration.sum": 4_999}), kernel({"gpu__time_duration.sum": 4_999}))
     assert all("percentages mean little" in each.cannot_tell for each in found(short))
     assert not any("percentages" in each.cannot_tell for each in found(trace_of(kernel(), kernel())))
+
+
+@pytest.mark.parametrize(
+    ("sections", "checked"),
+    [
+        ((), False),
+        (("Occupancy", "SpeedOfLight", "SchedulerStats"), False),
+        (("MemoryWorkloadAnalysis_Tables",), True),
+        (("WarpStateStats", "SourceCounters"), True),
+    ],
+)
+def test_a_check_is_made_where_the_profiler_recorded_its_section_or_a_large_set(
+    sections: tuple[str, ...], checked: bool
+) -> None:
+    results = tuple(RuleResult("SomeRule", section, "ok", "") for section in sections)
+    assert KernelAtomics.reads.are_in(replace(kernel({}), metrics={}, rule_results=results)) is checked

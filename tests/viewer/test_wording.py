@@ -142,3 +142,10 @@ def test_what_costs_more_but_has_no_single_cause_is_not_kept_back() -> None:
     assert larger_problem(told(launch_bound=40, allocator=19)) is None
     assert larger_problem(told(allocator=22)) is None
     assert larger_problem(told()) is None
+
+
+def test_checks_that_nothing_was_recorded_for_are_counted_where_they_are_many() -> None:
+    trace = open_trace([resources.path("samples/healthy.pt.trace.json.gz")])
+    report = as_text(trace, diagnose(trace), Analysis(trace))
+    assert "no Nsight Compute counters: 14 checks of single kernels" in " ".join(report.split())
+    assert "kernel-atomics" not in report

@@ -37,6 +37,7 @@ WIDTH = 96
 DETAILED_DEVICES = 4
 SHOWN_SHARE = 0.001
 MOST_NOTES = 8
+MOST_CHECKS = 10  # that are left out for one reason and still named
 
 
 def as_text(
@@ -220,6 +221,15 @@ def _finding(number: int, finding: Finding, gives: str, limits_said_below: bool)
     return [*lines, ""]
 
 
+def _named(checks: list[str]) -> str:
+    """The checks by name, or how many they are where all are about counters or so many that nobody reads them."""
+    if len(checks) < MOST_CHECKS:
+        return ", ".join(checks)
+    of_kernels = all(name.startswith("kernel-") for name in checks)
+    what = "single kernels" if of_kernels else "what runs on a timeline"
+    return f"{len(checks)} checks of {what} (--json names them)"
+
+
 def _rest(diagnosis: Diagnosis) -> list[str]:
     lines = [f"Threshold changed, {phrase}" for phrase in diagnosis.thresholds.changed()]
     if diagnosis.quiet:
@@ -230,6 +240,6 @@ def _rest(diagnosis: Diagnosis) -> list[str]:
     if of_the_cpu_alone(diagnosis):
         lines.append(f"{len(diagnosis.skipped)} checks judge what a GPU does, and none was recorded")
     else:
-        lines += [f"Not checked, because {reason}: {', '.join(names)}" for reason, names in reasons.items()]
+        lines += [f"Not checked, because {reason}: {_named(names)}" for reason, names in reasons.items()]
     lines += [f"This check failed: {name}" for name in sorted(diagnosis.crashed)]
     return [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="  ")]

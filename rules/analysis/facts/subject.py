@@ -82,7 +82,7 @@ def subject_of(analysis: Analysis) -> Subject | None:
 def _too_little(analysis: Analysis) -> Subject | None:
     trace, none = analysis.trace, np.empty(0, np.int64)
     operations = trace.gpu_operations
-    busy = length(union(trace.events.start[operations], trace.events.end[operations]))
+    busy = length(clip(union(trace.events.start[operations], trace.events.end[operations]), *analysis.window))
     fills = busy >= MOST_OF_IT * analysis.window_ns
     if len(operations) >= (FEWEST_OPERATIONS if fills else LEAST_OPERATIONS):
         return None

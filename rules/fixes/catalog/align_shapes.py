@@ -18,7 +18,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
 from rules.replay.replay import Replay
 from rules.wording.phrases import shortened
-from rules.wording.words import for_python
+from rules.wording.words import for_pytorch
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -67,7 +67,7 @@ What makes it more or less
             culprit=shortened(trace.name(int(device.event[longest])), 120),
             advice=(
                 "Make the vocabulary, the hidden size and the batch multiples of 8, better of 64.",
-                for_python(
+                for_pytorch(
                     "For convolutions use channels_last, so that the channels are the inner dimension."
                 ),
             ),

@@ -14,7 +14,7 @@ from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
-from rules.wording.words import for_python
+from rules.wording.words import for_pytorch
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -69,7 +69,7 @@ What makes it more or less
             culprit="small collectives",
             advice=(
                 "Communicate larger pieces: whole blocks instead of single layers, single values together.",
-                for_python(
+                for_pytorch(
                     "FSDP: wrap whole blocks. DDP: enlarge bucket_cap_mb. Metrics: reduce torch.stack(values)."
                 ),
                 "Reduce in 16 bits where that is allowed: half of the bytes.",

@@ -16,7 +16,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.align_shapes import unaligned_products
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
-from rules.wording.words import for_python
+from rules.wording.words import for_pytorch
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -71,7 +71,9 @@ What makes it more or less
             culprit="attention scores",
             advice=(
                 "Use one fused kernel for attention, which keeps the scores out of memory.",
-                for_python("scaled_dot_product_attention is one; pass masks as is_causal=True or attn_mask."),
+                for_pytorch(
+                    "scaled_dot_product_attention is one; pass masks as is_causal=True or attn_mask."
+                ),
             ),
             code=_CODE,
             expected=fused,

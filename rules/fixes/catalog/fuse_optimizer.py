@@ -14,7 +14,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, host_time_times, together
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_python
+from rules.wording.words import for_pytorch
 
 MANY = 100  # launches of one optimizer step
 FUSED_TIME = 0.4  # of the kernels' time: everything is read and written once (AdamW: 7 instead of 18 passes)
@@ -63,7 +63,7 @@ What makes it more or less
             culprit="optimizer",
             advice=(
                 "Update all parameters in a few kernels instead of several for each.",
-                for_python("Pass fused=True (or foreach=True) to the optimizer."),
+                for_pytorch("Pass fused=True (or foreach=True) to the optimizer."),
             ),
             code=_CODE,
             expected=together(durations_times(operations, FUSED_TIME), host_time_times(nodes, FUSED_HOST)),

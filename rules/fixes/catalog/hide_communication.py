@@ -13,7 +13,7 @@ from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
-from rules.wording.words import for_python
+from rules.wording.words import for_pytorch
 
 LEFT, LEFT_AT_MOST, LEFT_AT_LEAST = 0.4, 0.7, 0.1  # of the transfers' time: half of the bytes, partly hidden
 
@@ -47,10 +47,10 @@ What makes it more or less
             culprit="communication",
             advice=(
                 "Start each transfer as soon as its data are there, on its own stream, and wait as late as possible.",
-                for_python(
+                for_pytorch(
                     "DistributedDataParallel reduces during the backward pass; FSDP prefetches the next layer."
                 ),
-                for_python("Reduce in 16 bits: FSDP's MixedPrecisionPolicy, or DDP's bf16_compress_hook."),
+                for_pytorch("Reduce in 16 bits: FSDP's MixedPrecisionPolicy, or DDP's bf16_compress_hook."),
             ),
             expected=_shorter(replay, LEFT),
             low=_shorter(replay, LEFT_AT_MOST),

@@ -19,7 +19,7 @@ from rules.replay.loops import Loop, loops_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_python
+from rules.wording.words import for_pytorch
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -122,14 +122,14 @@ def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launc
         advice=(
             (
                 "Update lists of tensors with one call instead of one tensor after another.",
-                for_python("torch._foreach_* functions take lists of tensors; optimizers have fused=True."),
+                for_pytorch("torch._foreach_* functions take lists of tensors; optimizers have fused=True."),
             )
             if tensors
             else (
                 "Stack the items into one tensor and do the same for all of them at once.",
                 "Give every item the same shape: keep the best 100 of each instead of those above a limit, and mask "
                 "the rest.",
-                for_python(
+                for_pytorch(
                     "torch.vmap, batched operators (topk, gather, bmm) and one big table replace such loops."
                 ),
             )

@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model.names.calls import Call
-from parsers.model.units import duration, three_digits
+from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import per_step, without_waiting
 from rules.replay.replay import Replay
-from rules.wording.words import for_python
+from rules.wording.words import for_pytorch
 
 
 @fix
@@ -44,16 +44,16 @@ What makes it more or less
         yield Proposal(
             fix=self.id,
             key="",
-            title=f"Keep the memory: {three_digits(often)} calls {replay.in_step} allocate or free it, "
+            title=f"Keep the memory: {often:,.0f} calls {replay.in_step} allocate or free it, "
             f"{duration(milliseconds * 1e6)}",
             categories=(Category.ALLOCATOR,),
             culprit=analysis.trace.name(int(replay.host.event[np.flatnonzero(nodes)[0]])),
             advice=(
                 "Allocate once, before the loop, and reuse the buffers.",
-                for_python(
+                for_pytorch(
                     "Take torch.cuda.empty_cache() out of the loop; pin memory once, not in each step."
                 ),
-                for_python(
+                for_pytorch(
                     "Where shapes change, set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to a few sizes."
                 ),
             ),

@@ -14,7 +14,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_python
+from rules.wording.words import for_pytorch
 
 FETCH_NS = 300_000.0  # what taking a finished batch from a worker costs: docs/predictions.md
 
@@ -52,7 +52,7 @@ What makes it more or less
             culprit="data loader",
             advice=(
                 "Read and prepare the next batch in other threads or processes, while the GPU works on this one.",
-                for_python(
+                for_pytorch(
                     "DataLoader(..., num_workers=8, pin_memory=True, persistent_workers=True). If it has workers "
                     "already, give it more, or do less for each sample."
                 ),

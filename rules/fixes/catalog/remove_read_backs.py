@@ -18,7 +18,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
-from rules.wording.words import for_native, for_python
+from rules.wording.words import for_native, for_pytorch
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -34,12 +34,12 @@ _COUNTING = (
 
 _ADVICE_COUNT = (
     "Keep the shape: work on all rows and mask the result, so that nothing must be counted.",
-    for_python("Multiply by the mask, or use torch.where instead of x[mask]."),
+    for_pytorch("Multiply by the mask, or use torch.where instead of x[mask]."),
     "Where rows must be picked, compute the indices once for the batch, on the CPU, or with a fixed size.",
 )
 _ADVICE_VALUE = (
     "Keep the value on the GPU: add it up there and read it every hundred steps, or once at the end.",
-    for_python(
+    for_pytorch(
         "Stack several values into one tensor and read them back together: torch.stack(values).tolist()."
     ),
     for_native("Write several values side by side on the GPU, and copy them back together."),
@@ -143,7 +143,7 @@ def _by_place(around: Surroundings, nodes: BOOL, counting: BOOL) -> dict[str, BO
 
 
 def _title(name: str, counts: bool, reads: bool, often: float, in_step: str) -> str:
-    count = three_digits(often)
+    count = f"{often:,.0f}" if often == round(often) else three_digits(often)
     times = f"{count} time{'' if count == '1' else 's'} {in_step}" if often >= 1 else "now and then"
     if counts:
         return f"Pick rows without counting them: {name} makes the CPU wait for the GPU {times}"

@@ -20,7 +20,7 @@ from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_python
+from rules.wording.words import for_pytorch
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -104,7 +104,7 @@ What makes it more or less
             culprit="launches",
             advice=(
                 "Capture the launches of a step once, as a graph, and replay it.",
-                for_python('torch.cuda.CUDAGraph does it, or torch.compile(model, mode="reduce-overhead").'),
+                for_pytorch('torch.cuda.CUDAGraph does it, or torch.compile(model, mode="reduce-overhead").'),
                 "Static shapes are needed: pad the input to a few sizes and capture one graph for each.",
             ),
             code=_TRAINING_CODE if training else _CODE,

@@ -15,7 +15,7 @@ from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, together, without_calls
 from rules.replay.replay import Replay
-from rules.wording.words import for_python
+from rules.wording.words import for_pytorch
 
 LEAST_SHARE = 0.01  # of the GPU's time converts layouts
 CHANNELS_LAST_NORM = 0.7  # of a batch normalisation's time: docs/predictions.md
@@ -69,7 +69,7 @@ What makes it more or less
             culprit=trace.name(int(device.event[np.flatnonzero(layout)[0]])),
             advice=(
                 "Keep images with the channels last (NHWC) from the input to the last layer.",
-                for_python(
+                for_pytorch(
                     "model.to(memory_format=torch.channels_last), the same for the input; no .contiguous()."
                 ),
             ),

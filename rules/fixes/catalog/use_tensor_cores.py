@@ -17,7 +17,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import together
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
-from rules.wording.words import Words, for_python
+from rules.wording.words import Words, for_pytorch
 
 F64 = npt.NDArray[np.float64]
 BOOL = npt.NDArray[np.bool_]
@@ -132,19 +132,19 @@ def _advice(analysis: Analysis, capability: tuple[int, int] | None) -> tuple[Wor
     if is_amd(analysis.trace):
         return (
             "Compute products in 16 bits.",
-            for_python('torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass does that.'),
+            for_pytorch('torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass does that.'),
         )
     if capability is not None and capability[0] < _TF32:
         return (
             "Compute products in 16 bits.",
-            for_python(
+            for_pytorch(
                 'torch.autocast("cuda", dtype=torch.float16) does that; with a GradScaler when training.'
             ),
         )
     return (
         "Let the library use TF32 for products in single precision, or compute them in 16 bits, which is faster still.",
-        for_python(
+        for_pytorch(
             'TF32: torch.set_float32_matmul_precision("high"), torch.backends.cudnn.allow_tf32 = True.'
         ),
-        for_python('16 bits: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.'),
+        for_pytorch('16 bits: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.'),
     )

@@ -14,7 +14,7 @@ from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
 from rules.replay.replay import Replay
-from rules.wording.words import for_python
+from rules.wording.words import for_pytorch
 
 LEAST_SHARE = 0.1  # of the GPU's time: less are the concatenations that a model needs
 LEFT = 0.1  # of their time: what is new is still written
@@ -56,7 +56,7 @@ What makes it more or less
             culprit=analysis.trace.name(int(device.event[np.flatnonzero(joining)[0]])),
             advice=(
                 "Allocate the longest buffer once, and write only what is new into it.",
-                for_python(
+                for_pytorch(
                     "For text generation use a static cache (transformers: cache_implementation='static')."
                 ),
             ),
