@@ -14,8 +14,11 @@ from rules.analysis.facts.software import fills_memory_on_purpose
 from rules.analysis.idle.lost_time import any_stream
 from rules.base import Category, Evidence, Finding, Need, Severity, rule
 from rules.culprit import Culprit, CulpritKind
+from rules.memory.relief import ranks_of, reliefs
+from rules.memory.summary import MemorySummary, memory_of
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
+from rules.wording.memory import given_back_sentence
 
 NEARLY_FULL = threshold(
     "memory-full",
@@ -28,6 +31,7 @@ NEARLY_FULL = threshold(
 )
 FRAGMENTED = 0.3  # of the most that is reserved: more than tensors ever use at once
 LEAST_UNUSED_BYTES = 1_000_000_000
+LEAST_RELIEF = 0.02  # of the peak; less is not worth saying
 LEAST_RESERVED = 0.5  # of the device's memory: of one that is mostly empty nothing is lost
 
 _CODE = """torch.cuda.memory._record_memory_history()
@@ -92,6 +96,7 @@ When it is wrong
         fragmented &= not memory or peak >= LEAST_RESERVED * memory
         if not full and not fragmented:
             return None
+        summary = next((each for each in memory_of(analysis) if each.device == device), None)
         text = f"At its peak the program has reserved {size(peak)}"
         text += f", {percent(peak / memory)} of the GPU's {size(memory)}." if memory else "."
         if used is not None:
@@ -105,8 +110,9 @@ When it is wrong
                 if full
                 else Headline("Reserved memory is not used", size(unused))
             ),
-            account=text,
+            account=text + given_back_sentence(summary.given_back if summary is not None else 0),
             remedies=(
+                *(_helps(trace, summary) if full else ()),
                 "Lower the peak: smaller batches with gradient accumulation, activation checkpointing, 16-bit types.",
                 "Against fragmentation: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and constant shapes.",
             ),
@@ -116,8 +122,18 @@ When it is wrong
             device=device,
             evidence=(_moment(trace, device, when, reserved.name),),
             example=_CODE,
-            unknown=("Which tensors fill it: take a memory snapshot.",),
+            unknown=()
+            if summary is not None and summary.account is not None and summary.account.memory.frames
+            else ("Which tensors fill it: take a memory snapshot.",),
         )
+
+
+def _helps(trace: Trace, summary: MemorySummary | None) -> tuple[str, ...]:
+    """What would free most at the peak, with estimates; nothing where only totals were recorded."""
+    if summary is None or summary.account is None:
+        return ()
+    found = reliefs(summary.account, summary.peak_at, ranks_of(trace))
+    return tuple(each.said() for each in found if each.freed >= LEAST_RELIEF * summary.peak_allocated)
 
 
 def _device(trace: Trace, counter: Counter) -> int | None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from parsers.model.units import percent, size
+from parsers.model.units import size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.lost_time import any_stream
 from rules.base import Category, Evidence, Finding, Need, Severity, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.memory.account import DeviceMemory, Shortage
 from rules.memory.kinds import Kind
+from rules.memory.relief import ranks_of, reliefs
 from rules.memory.summary import memory_of
 from rules.wording.headline import Headline
+from rules.wording.memory import given_back_sentence
 from rules.wording.words import Words
 
-_CHECKPOINTED = 0.5  # of the activations at least, as torch.utils.checkpoint on every second block frees
-_EIGHT_BIT = 0.75  # two moments of one byte each instead of four
 _BEFORE = 20  # the twentieth part of the history before an allocation failed is shown with it
 _LEAST_HELP = 0.1  # of what was asked for; less is not worth saying
 _CODE = """model.gradient_checkpointing_enable()                     # transformers; else torch.utils.checkpoint
@@ -57,9 +57,17 @@ When it is wrong
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         for summary in memory_of(analysis):
             if summary.account is not None and summary.shortages:
-                yield self._finding(analysis, summary.account, summary.shortages[-1], len(summary.shortages))
+                yield self._finding(
+                    analysis,
+                    summary.account,
+                    summary.shortages[-1],
+                    len(summary.shortages),
+                    summary.given_back,
+                )
 
-    def _finding(self, analysis: Analysis, account: DeviceMemory, last: Shortage, count: int) -> Finding:
+    def _finding(
+        self, analysis: Analysis, account: DeviceMemory, last: Shortage, count: int, given_back: int
+    ) -> Finding:
         trace, failure = analysis.trace, last.failure
         kinds = account.by_kind(failure.time)
         stack = account.memory.stack(failure.stack)
@@ -69,8 +77,8 @@ When it is wrong
             category=self.category,
             severity=Severity.HIGH,
             headline=Headline("Out of memory", f"{size(failure.requested)} were asked for, {_why(last)}"),
-            account=_account(last, kinds, count),
-            remedies=_remedies(last, kinds),
+            account=_account(last, kinds, count) + given_back_sentence(given_back),
+            remedies=_remedies(analysis, account, last),
             ceiling_ns=0,
             window_ns=analysis.window_ns,
             culprit=(
@@ -87,7 +95,7 @@ When it is wrong
                     any_stream(trace, account.device),
                     failure.time - max(int(account.time[-1] - account.time[0]) // _BEFORE, 1000),
                     failure.time + 1000,
-                    "the failed allocation",
+                    "up to the failed allocation",
                 ),
             ),
             example=_CODE,
@@ -119,10 +127,9 @@ def _account(last: Shortage, kinds: dict[Kind, int], count: int) -> str:
     return text + (f" {count} allocations failed; this was the last." if count > 1 else "")
 
 
-def _remedies(last: Shortage, kinds: dict[Kind, int]) -> tuple[Words, ...]:
+def _remedies(analysis: Analysis, account: DeviceMemory, last: Shortage) -> tuple[Words, ...]:
     """What would help, by what holds most, each with an estimate."""
     needed = last.failure.requested
-    activations, state = kinds.get(Kind.ACTIVATIONS, 0), kinds.get(Kind.OPTIMIZER, 0)
     said: list[str] = []
     if last.fragmented:
         said.append(
@@ -130,18 +137,9 @@ def _remedies(last: Shortage, kinds: dict[Kind, int]) -> tuple[Words, ...]:
         )
     elif last.own_limit:
         said.append("Raise the process's own limit: torch.cuda.set_per_process_memory_fraction.")
-    estimates = [
-        (_CHECKPOINTED * activations, "Checkpoint activations: frees about {}."),
-        (activations / 2, "Halve the micro-batch and accumulate twice: frees about {}."),
-        (_EIGHT_BIT * state, "Use an 8-bit optimizer, or shard its state over ranks: frees about {}."),
+    said += [
+        each.said(needed)
+        for each in reliefs(account, last.failure.time, ranks_of(analysis.trace))
+        if each.freed >= _LEAST_HELP * needed
     ]
-    for freed, words in sorted(estimates, key=lambda each: -each[0]):
-        if freed >= _LEAST_HELP * needed:
-            said.append(words.format(f"{size(freed)}{_enough(freed, needed)}"))
     return tuple(said) or ("Lower the peak: smaller batches, 16-bit types, sharding.",)
-
-
-def _enough(freed: float, needed: int) -> str:
-    return (
-        ", enough for what was asked" if freed >= needed else f", {percent(freed / needed)} of what was asked"
-    )

@@ -25,6 +25,7 @@ class MemorySummary:
     growth: Growth
     account: DeviceMemory | None = None
     shortages: tuple[Shortage, ...] = ()
+    given_back: int = 0  # how often the allocator returned reserved memory to the driver
 
 
 @derived
@@ -61,6 +62,7 @@ def _of_allocations(analysis: Analysis, memory: Memory, device: int) -> MemorySu
         grown,
         account,
         shortages(account, int(held or 0)),
+        _given_back(reserved),
     )
 
 
@@ -74,7 +76,15 @@ def _of_counters(analysis: Analysis, allocated: Counter, device: int) -> MemoryS
         int(reserved.value.max()) if reserved is not None else None,
         int(allocated.time[int(allocated.value.argmax())]),
         growth(ends, allocated.time, allocated.value, peak),
+        given_back=_given_back(reserved),
     )
+
+
+def _given_back(reserved: Counter | None) -> int:
+    """How often reserved memory falls; falls that follow one another without a rise are one."""
+    moves = np.diff(reserved.value) if reserved is not None else np.zeros(0)
+    falls = moves[moves != 0] < 0
+    return int((falls & ~np.append(False, falls[:-1])).sum())
 
 
 def reserved_of(trace: Trace, device: int) -> Counter | None:

@@ -31,6 +31,17 @@ def peak_sentence(summary: MemorySummary) -> str:
     return f"At its peak the program holds {size(summary.peak_allocated)}{most}"
 
 
+def given_back_sentence(times: int) -> str:
+    """What it means that the allocator gave memory back; a sentence that follows others, empty for never."""
+    if not times:
+        return ""
+    often = "once" if times == 1 else f"{times:,} times"
+    return (
+        f" The allocator gave reserved memory back to the driver {often}: it could not get what was asked for and "
+        "tried again, or the program called empty_cache()."
+    )
+
+
 def memory_lines(summary: MemorySummary, trace: Trace) -> list[str]:
     """The account of one GPU: a line of its peak, and indented ones of what filled it and what steps leave."""
     device = trace.devices[summary.device]

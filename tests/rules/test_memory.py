@@ -18,6 +18,7 @@ from rules.comparison.compare import compare
 from rules.memory.growth import growth
 from rules.memory.kinds import Kind
 from rules.memory.operators import operators_of
+from rules.memory.relief import reliefs
 from rules.memory.summary import memory_of
 from tests.opened import opened
 from tests.parsers.snapshots import FORWARD, OPTIMIZER, OWN, PLACED, Snapshot
@@ -150,6 +151,48 @@ def test_the_process_that_met_its_own_limit_is_not_told_of_fragmentation(fixture
     assert "not fragmentation" in found.explanation
     assert any("set_per_process_memory_fraction" in each for each in found.advice)
     assert not any("expandable_segments" in each for each in found.advice)
+    assert "activations 2.37 GB" in found.explanation
+    assert "2 times" in found.explanation  # num_alloc_retries of torch
+    assert any("micro-batch" in each and "enough for what was asked" in each for each in found.advice)
+
+
+LOSS = ({"name": "cross_entropy", "filename": "/env/site-packages/torch/nn/functional.py", "line": 9},)
+
+
+@pytest.mark.parametrize(("logits", "said"), [(12, True), (10, False)])
+def test_what_would_help_is_what_holds_most_with_its_bytes(tmp_path: Path, logits: int, said: bool) -> None:
+    snapshot = Snapshot()
+    for address, size, frames in (
+        (0, 40 * MB, PLACED + OWN),
+        (100 * MB, 16 * MB, OPTIMIZER + OWN),
+        (200 * MB, 32 * MB, FORWARD + OWN),
+        (300 * MB, logits * MB // 2, LOSS + FORWARD + OWN),
+        (400 * MB, logits * MB // 2, ()),  # their gradient
+    ):
+        snapshot.event("alloc", address, size, 10, frames)
+    (summary,) = memory_of(Analysis(written(tmp_path, snapshot)))
+    assert summary.account is not None
+    freed = {each.what.split()[0]: each.freed for each in reliefs(summary.account, 20_000_000, ranks=4)}
+    assert freed["Use"] == 12 * MB
+    assert freed["Shard"] == 12 * MB
+    assert freed["Checkpoint"] == 16 * MB
+    assert freed["Halve"] == (32 + logits) * MB // 2
+    assert ("Compute" in freed) is said
+    assert freed.get("Compute", logits * MB) == logits * MB
+    alone = {each.what.split()[0] for each in reliefs(summary.account, 20_000_000)}
+    assert "Shard" not in alone
+
+
+def test_falls_of_reserved_memory_are_counted_once_until_it_rises_again(tmp_path: Path) -> None:
+    snapshot = Snapshot()
+    for time, (action, address) in enumerate(
+        [("alloc", 0), ("alloc", 1), ("free", 0), ("free", 1), ("alloc", 2), ("alloc", 3), ("free", 3)]
+    ):
+        snapshot.event(f"segment_{action}", address * 32 * MB, 20 * MB, 10 + time)
+    snapshot.event("alloc", 64 * MB, MB, 30, OWN)
+    snapshot.segment(64 * MB, (MB, True), (19 * MB, False))
+    (summary,) = memory_of(Analysis(written(tmp_path, snapshot)))
+    assert summary.given_back == 2
 
 
 def snapshot_that_fails(asked: int, hole: int, free: int) -> Snapshot:

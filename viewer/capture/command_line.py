@@ -126,7 +126,12 @@ def _add_window(group: Any) -> None:
 def _add_torch(group: Any) -> None:
     group.add_argument("--shapes", action="store_const", const=True, help="input shapes of every operator")
     group.add_argument("--stacks", action="store_const", const=True, help="Python stacks; slows Python down")
-    group.add_argument("--memory", action="store_const", const=True, help="every allocation")
+    group.add_argument(
+        "--memory",
+        action="store_const",
+        const=True,
+        help="every allocation, and a snapshot of the allocator (slower steps)",
+    )
 
 
 def _add_nsys(group: Any) -> None:

@@ -169,7 +169,7 @@ class OptionsForm(QWidget):
     def _make_torch(self) -> None:
         self.shapes = self._check("Shapes", "input shapes of every operator: needed to judge matrix sizes")
         self.stacks = self._check("Stacks", "Python stacks: says which line; slows Python down")
-        self.memory = self._check("Memory", "every allocation: larger file, slower steps")
+        self.memory = self._check("Memory", "every allocation and a snapshot: slower steps, larger files")
         self._pages.addWidget(_row(self.shapes, self.stacks, self.memory))
 
     def _make_nsys(self) -> None:

@@ -10,6 +10,7 @@ import shutil
 import warnings
 from typing import Any, Callable, Optional
 
+from .allocator import AllocatorHistory
 from .options import Options
 from .ranges import Ranges, nvtx_ranges, record_function_ranges
 
@@ -27,6 +28,7 @@ class TorchRecorder:
         self._profiler: Any = None
         self.written: list[str] = []
         self.ranges = record_function_ranges()
+        self._allocator = AllocatorHistory(say)
 
     @property
     def recorded(self) -> bool:
@@ -54,6 +56,8 @@ class TorchRecorder:
             profile_memory=options.memory,
         )
         warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")
+        if options.memory:
+            self._allocator.start()
         self._profiler.start()
         self._follow_schedule()
 
@@ -68,6 +72,7 @@ class TorchRecorder:
         self.ranges.enabled = False
         if profiler is not None:
             profiler.stop()
+        self._allocator.stop()
 
     def _follow_schedule(self) -> None:
         action = str(getattr(self._profiler, "current_action", ""))
@@ -95,6 +100,9 @@ class TorchRecorder:
                     os.remove(left)
         self.written.append(path)
         self._say("written", path=path)
+        snapshot = path[: -len(".pt.trace.json.gz")] + ".memory.pickle.gz"
+        if self._allocator.write(snapshot):
+            self._say("written", path=snapshot)
 
 
 class CudaRangeRecorder:
