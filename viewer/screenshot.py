@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 GIVE_UP_AFTER_S = 300.0
 SETTLE_S = 0.35
@@ -24,6 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _render(options, Path(settings))
 
 
+def serve(request: bytes, answer: IO[bytes]) -> None:
+    """Paint one picture for another process: JSON with ``paths`` and ``span`` in, PNG out; nothing where it fails."""
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    wanted = json.loads(request)
+    with tempfile.TemporaryDirectory(prefix="stallscope-picture-") as folder:
+        out = Path(folder) / "place.png"
+        options = ["--out", str(out), "--span", wanted["span"], "--size", "1280x720", "--scale", "1"]
+        if main([*wanted["paths"], *options]) == 0:
+            answer.write(out.read_bytes())
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m viewer.screenshot", description=__doc__)
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
@@ -36,12 +49,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--zoom", choices=["step", "all", "worst"], default="worst")
     parser.add_argument("--tab", default="", help="tab of the bottom dock to show")
     parser.add_argument("--finding", type=int, default=0, metavar="N", help="fly to the N-th finding, from 1")
+    parser.add_argument("--span", default="", metavar="A-B", help="show this time, such as 31.2ms-40ms")
     return parser
 
 
 def _render(options: argparse.Namespace, settings: Path) -> int:
     from PySide6.QtCore import QSettings
 
+    from parsers.model.units import parse_duration
     from viewer.app import application
     from viewer.document import Stage
     from viewer.kept.preferences import Preferences
@@ -80,6 +95,9 @@ def _render(options: argparse.Namespace, settings: Path) -> int:
         window.document.select_finding(diagnosis.findings[options.finding - 1])
     if options.tab:
         window.panels.show_panel(options.tab)
+    if options.span:
+        begin, end = (parse_duration(word) or 0 for word in options.span.split("-", 1))
+        window.timeline.show_interval(begin, end, animate=False)
     settle()
     saved = window.grab().save(str(options.out))
     window.close()

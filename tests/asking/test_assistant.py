@@ -1,0 +1,175 @@
+"""What assistants get: a whole session by the SDK's own client, bounded answers, and nothing beside what was named."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+from rules.analysis.analysis import Analysis
+from viewer.assistant import answers
+from viewer.assistant.recordings import Recordings, Refused
+from viewer.assistant.server import guide, server
+from viewer.cli import main
+from viewer.tables.table import summary_of
+
+RUN = "torch/memory_stack.pt.trace.json.gz"
+OTHER = "torch/elementwise_chain.pt.trace.json.gz"
+
+
+def text_of(result: Any) -> str:
+    """The text of an answer."""
+    return "\n".join(part.text for part in result.content if part.type == "text")
+
+
+def test_a_session_over_standard_input_and_output(
+    fixtures: Path, tmp_path: Path, repository: Path, memory_stack: Analysis
+) -> None:
+    for name in (RUN, OTHER):
+        shutil.copy(fixtures / name, tmp_path)
+    run, other = (str(tmp_path / Path(name).name) for name in (RUN, OTHER))
+
+    async def session() -> None:
+        command = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "viewer", "mcp", str(tmp_path)],
+            cwd=repository,
+            env=dict(os.environ),
+        )
+        async with Client(command) as client:
+            tools = (await client.list_tools()).tools
+            assert {tool.name for tool in tools} == {
+                "budget", "compare", "diagnose", "evidence", "explain", "list_recordings", "open_recording",
+                "predictions", "query", "questions", "tables",
+            }  # fmt: skip
+            assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
+            assert run in text_of(await client.call_tool("list_recordings"))
+            opened = json.loads(text_of(await client.call_tool("open_recording", {"path": run})))
+            assert opened["events"] == len(memory_stack.trace.events)
+            verdict = text_of(await client.call_tool("diagnose", {"path": run}))
+            assert "What to change" in verdict
+            top = json.loads(
+                text_of(
+                    await client.call_tool("tables", {"path": run, "name": "operator_summary", "rows": 3})
+                )
+            )
+            assert [row[0] for row in top["rows"]] == summary_of(memory_stack, "operator_summary")[
+                "name"
+            ].head(3).tolist()
+            shown = await client.call_tool("evidence", {"path": other, "finding": 1})
+            picture = next(part for part in shown.content if part.type == "image")
+            assert picture.mime_type == "image/png"
+            assert len(picture.data) > 5_000
+            compared = text_of(await client.call_tool("compare", {"before": run, "after": other}))
+            assert "before" in compared
+            refused = await client.call_tool("open_recording", {"path": "/etc/hostname"})
+            assert refused.is_error
+            assert "Only what was named" in text_of(refused)
+            asked = await client.call_tool(
+                "query", {"path": run, "sql": "SELECT * FROM read_csv('/etc/hostname')"}
+            )
+            assert asked.is_error
+
+    anyio.run(session)
+
+
+def test_every_tool_answers_in_bounds(recordings: Mapping[str, Analysis]) -> None:
+    for analysis in recordings.values():
+        assert len(answers.diagnosis(analysis)) <= answers.MOST_TEXT + 100
+        assert len(answers.predictions(analysis)) <= answers.MOST_TEXT + 100
+        json.dumps(answers.about(analysis), allow_nan=False)
+        found = answers.query(analysis, "SELECT * FROM events", 10_000)
+        assert len(found["rows"]) == min(answers.MOST_ROWS, found["rows_in_all"])
+        json.dumps(found, allow_nan=False)
+        parts = answers.table(analysis, "budget")
+        assert sum(row[2] for row in parts["rows"]) == analysis.window_ns * len(analysis.active_devices)
+    run = recordings["torch with stacks and memory"]
+    told = answers.explanation(run, 1)
+    assert told["how_the_rule_decides"]
+    assert answers.places(run, 1)
+    half = answers.table(run, "kernels", 5, (0, run.trace.duration // 2))
+    assert len(half["rows"]) == 5
+    for wrong in (
+        lambda: answers.explanation(run, 99),
+        lambda: answers.predictions(run, ["no-such-fix"]),
+        lambda: answers.table(run, "no_such_table"),
+        lambda: answers.query(run, "DROP VIEW kernels"),
+    ):
+        with pytest.raises(Refused):
+            wrong()
+
+
+def test_a_question_that_takes_too_long_is_given_up(
+    recordings: Mapping[str, Analysis], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "PATIENCE_S", 0.1)
+    with pytest.raises(Refused, match="took longer"):
+        answers.query(
+            recordings["rocprofv3"],
+            "SELECT sum(a.range * b.range) FROM range(100000000) a, range(100000000) b",
+        )
+
+
+def test_nothing_beside_what_was_named_is_opened(fixtures: Path, tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for folder in (inside, outside):
+        folder.mkdir()
+        shutil.copy(fixtures / OTHER, folder / "run.json.gz")
+    (inside / "link.json.gz").symlink_to(outside / "run.json.gz")
+    (inside / "folder").symlink_to(outside)
+    recordings = Recordings([inside])
+    assert recordings.allowed("run.json.gz") == recordings.allowed(str(inside / "run.json.gz"))
+    for hostile in (
+        str(outside / "run.json.gz"),
+        str(inside / ".." / "outside" / "run.json.gz"),
+        "../outside/run.json.gz",
+        "link.json.gz",
+        "folder/run.json.gz",
+        "/etc/passwd",
+        "/proc/self/environ",
+        "~/.ssh/id_rsa",
+        "file:///etc/passwd",
+        "s3://bucket/run.json.gz",
+        "run.json.gz\0.txt",
+        "nothing.json",
+        "",
+        "x" * 10_000,
+    ):
+        with pytest.raises(Refused):
+            recordings.analysis(hostile)
+    with pytest.raises(Refused):
+        recordings.analysis(["run.json.gz", str(outside / "run.json.gz")])
+    alone = Recordings([inside / "run.json.gz"])
+    assert len(alone.analysis("run.json.gz").trace.events)
+    (inside / "other.json").write_text("[]")
+    with pytest.raises(Refused):
+        alone.analysis(str(inside / "other.json"))
+
+
+def test_the_guide_is_one_page_and_names_what_there_is(tmp_path: Path) -> None:
+    text = guide()
+    assert len(text.splitlines()) < 60
+
+    async def names() -> tuple[set[str], str]:
+        async with Client(server(Recordings([tmp_path]))) as client:
+            tools = {tool.name for tool in (await client.list_tools()).tools}
+            page = await client.read_resource("stallscope://guide")
+            return tools, page.contents[0].text
+
+    tools, page = anyio.run(names)
+    assert page == text
+    assert all(f"`{name}`" in text for name in tools)
+
+
+def test_what_is_not_there_is_not_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp", str(tmp_path / "nothing")]) == 2
+    assert "no such file" in capsys.readouterr().err

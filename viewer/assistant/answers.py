@@ -1,0 +1,197 @@
+"""What is answered to assistants: plain text and plain values, bounded in size."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from parsers.model import Cancelled, Progress
+from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.software import software_of
+from rules.base import rules
+from rules.fixes.plan import plan_of
+from viewer.assistant.recordings import Refused
+from viewer.query.database import database_of
+from viewer.query.errors import QueryError
+from viewer.query.questions import questions, sql_of
+from viewer.reports.fixes_report import fixes_text, outcome_text
+from viewer.reports.plain_text import safe
+from viewer.reports.tables_report import plain, table_of, tables_json
+from viewer.reports.text_report import as_text
+from viewer.tables.rows.found import findings_of
+from viewer.tables.table import described, row_tables, summaries
+
+MOST_TEXT = 24_000  # characters of one answer
+MOST_ROWS, USUAL_ROWS = 500, 50
+MOST_PLACES = 10
+MOST_CELL = 400  # characters
+PATIENCE_S = 60.0
+T = TypeVar("T")
+
+
+def bounded(text: str) -> str:
+    """Text without what a terminal would act on, cut where it is too long."""
+    said = safe(text)
+    return said if len(said) <= MOST_TEXT else f"{said[:MOST_TEXT]}\n... cut: ask for less"
+
+
+def about(analysis: Analysis) -> dict[str, Any]:
+    """What a recording is: files, length, GPUs, steps, the analysed time, and what lacks."""
+    trace = analysis.trace
+    t0, t1 = analysis.window
+    return {
+        "files": [{"path": each.path, "producer": each.producer, "rank": each.rank} for each in trace.inputs],
+        "events": len(trace.events),
+        "length_ns": trace.duration,
+        "analysed_ns": [t0, t1],
+        "analysed": f"{duration(t1 - t0)}, {analysis.window_text}",
+        "software": list(software_of(trace)),
+        "devices": [
+            {"rank": each.rank, "device": each.id, "name": each.name} for each in trace.devices[:MOST_ROWS]
+        ],
+        "steps": len(analysis.steps),
+        "counters": len(trace.counters),
+        "profiled_kernels": len(trace.kernels),
+        "notes": [note.reason for note in trace.quality.notes[:20]],
+    }
+
+
+def diagnosis(analysis: Analysis) -> str:
+    """What `stallscope diagnose` prints."""
+    return bounded(as_text(analysis.trace, findings_of(analysis), analysis))
+
+
+def table(
+    analysis: Analysis, name: str, rows: int = USUAL_ROWS, span: tuple[int, int] | None = None
+) -> dict[str, Any]:
+    """The first rows of a summary or of a table of rows. Raises ``Refused``."""
+    if name in summaries():
+        found = table_of(analysis, name, span)
+        told: dict[str, Any] = tables_json([found])[name]
+        kept = told["rows"][: _count(rows)]
+        left = found.left_out + len(found.rows) - len(kept)
+        return told | {"rows": [_cells(row) for row in kept], "rows_left_out": left}
+    if name not in row_tables():
+        raise Refused(f"There is no table {name!r}. Known are: {', '.join((*summaries(), *row_tables()))}.")
+    where = "" if span is None else f" WHERE start_ns >= {span[0]} AND start_ns < {span[1]}"
+    columns = [
+        {"name": column.name, "unit": column.unit, "about": column.about} for column in described(name)
+    ]
+    return {"columns": columns} | query(analysis, f"SELECT * FROM {name}{where}", rows)
+
+
+def tables() -> dict[str, str]:
+    """Every table by name, with what one row of it is."""
+    return {name: each.about for name, each in summaries().items()} | {
+        name: each.about for name, each in row_tables().items()
+    }
+
+
+def ready_made() -> dict[str, str]:
+    """Every ready-made question by name, with its title."""
+    return {name: f"{each.group}: {each.title}" for name, each in questions().items()}
+
+
+def query(analysis: Analysis, sql: str, rows: int = USUAL_ROWS) -> dict[str, Any]:
+    """The first rows of an answer, how many there are in all, and sums over all. Raises ``Refused``."""
+    try:
+        text = sql_of(sql)
+        found = in_time(lambda progress: database_of(analysis).run(text, _count(rows), progress))
+    except QueryError as error:
+        raise Refused(str(error)) from None
+    columns = [plain(found.frame.iloc[:, place].tolist()) for place in range(found.frame.shape[1])]
+    return {
+        "columns": [str(name) for name in found.frame.columns],
+        "rows": [_cells(row) for row in zip(*columns, strict=True)],
+        "rows_in_all": found.rows,
+        "sums": {
+            name: {"total": each.total, "median": each.median, "p99": each.p99}
+            for name, each in found.sums.items()
+        },
+    }
+
+
+def explanation(analysis: Analysis, finding: int) -> dict[str, Any]:
+    """Everything about one finding, by its number from 1: numbers, advice, and how its rule decides."""
+    found = _finding(analysis, finding)
+    rule = next((each for each in rules() if each.id == found.rule), None)
+    return {
+        "title": found.title,
+        "severity": found.severity.value,
+        "culprit": found.culprit.text,
+        "explanation": bounded(found.explanation),
+        "advice": list(found.advice),
+        "code": found.code,
+        "ceiling_ns": int(found.ceiling_ns),
+        "cannot_tell": found.cannot_tell,
+        "how_the_rule_decides": bounded(rule.explanation) if rule is not None else "",
+    }
+
+
+def places(analysis: Analysis, finding: int) -> list[dict[str, Any]]:
+    """Where to see a finding: the longest places."""
+    found = _finding(analysis, finding)
+    longest = sorted(found.evidence, key=lambda each: each.start - each.end)[:MOST_PLACES]
+    lanes = analysis.trace.lanes
+    return [
+        {
+            "name": each.name[:MOST_CELL],
+            "lane": lanes[each.lane].name if 0 <= each.lane < len(lanes) else "",
+            "start_ns": int(each.start),
+            "end_ns": int(each.end),
+            "event": int(each.event),
+        }
+        for each in longest
+    ]
+
+
+def _finding(analysis: Analysis, number: int) -> Any:
+    found = findings_of(analysis).findings
+    if not 1 <= number <= len(found):
+        raise Refused(f"There are {len(found)} findings, numbered from 1.")
+    return found[number - 1]
+
+
+def predictions(analysis: Analysis, fixes: Sequence[str] = ()) -> str:
+    """What each fix would give, or some of them together. Raises ``Refused`` for an unknown one."""
+    plan = plan_of(analysis)
+    if not fixes:
+        return bounded("\n".join(fixes_text(analysis)))
+    try:
+        chosen = plan.chosen(list(fixes))
+    except KeyError as error:
+        known = ", ".join(each.id for each in plan.promises) or plan.reason or "none"
+        raise Refused(f"There is no fix {error.args[0]!r} here. Known are: {known}.") from None
+    return bounded(outcome_text(plan, plan.predict(list(fixes)), chosen))
+
+
+def comparison(before: Analysis, after: Analysis) -> str:
+    """What `stallscope compare` prints. Raises ``TraceError`` where the two cannot be compared."""
+    from rules.comparison.compare import compare
+    from viewer.reports.comparison_report import as_text as compared
+
+    return bounded(compared(compare(before.trace, after.trace)))
+
+
+def in_time(work: Callable[[Progress], T]) -> T:
+    """Do something that can be cancelled, and cancel it when it takes too long. Raises ``Refused`` then."""
+    progress = Progress()
+    timer = threading.Timer(PATIENCE_S, progress.cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        return work(progress)
+    except Cancelled:
+        raise Refused(f"This took longer than {PATIENCE_S:.0f} s. Ask for less.") from None
+    finally:
+        timer.cancel()
+
+
+def _count(rows: int) -> int:
+    return min(max(rows, 1), MOST_ROWS)
+
+
+def _cells(row: Sequence[Any]) -> list[Any]:
+    return [value[:MOST_CELL] if isinstance(value, str) else value for value in row]
