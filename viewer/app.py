@@ -51,6 +51,7 @@ def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow
     window.closed.connect(_forget)
     _windows.append(window)
     window.new_window_wanted.connect(open_window)
+    window.open_beside_wanted.connect(open_window)
     window.show()
     if len(_windows) == 1:
         gc.freeze()  # so that no collection has to look at what never goes away
@@ -85,6 +86,7 @@ def answer(request: Request) -> MainWindow:
 
 def _offer_both(window: MainWindow, earlier: MainWindow) -> None:
     """Let ``window`` offer to join what it opens with the recording of another window, or to compare the two."""
+    from parsers.runs.joining import may_join
     from viewer.comparison.window import compare_with
     from viewer.dialogs.second_recording import SecondRecordingOffer
 
@@ -109,6 +111,11 @@ def _offer_both(window: MainWindow, earlier: MainWindow) -> None:
             come_forward()
             compare_with(earlier.document, window.document.paths, earlier)
 
+    def is_a_rank() -> bool:
+        both = earlier.document.trace, window.document.trace
+        return is_open() and both[0] is not None and both[1] is not None and may_join(both[0], both[1])
+
+    offer.join_only_if(is_a_rank)
     offer.join_wanted.connect(join)
     offer.compare_wanted.connect(compare)
     earlier.destroyed.connect(offer.leave)

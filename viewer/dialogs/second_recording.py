@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
@@ -40,6 +42,7 @@ class SecondRecordingOffer(QWidget):
             button.clicked.connect(self.leave)
             layout.addWidget(button)
         self._read = False
+        self._joins: Callable[[], bool] = lambda: True
         self.hide()
         document.trace_changed.connect(self._on_trace)
         document.failed.connect(self.leave)
@@ -51,7 +54,12 @@ class SecondRecordingOffer(QWidget):
             self.leave()
         else:
             self._read = True
+            self.join_button.setVisible(self._joins())
             self.show()
+
+    def join_only_if(self, joins: Callable[[], bool]) -> None:
+        """Offer to join only where this says, once both are read, that it can be."""
+        self._joins = joins
 
     def leave(self, *_: object) -> None:
         """Withdraw the offer."""

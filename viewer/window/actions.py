@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit
 
 from parsers.model.units import parse_duration
 from viewer.desktop.file_types import file_filter
-from viewer.document import Stage
 from viewer.kept.preferences import COLOR_MODES, THEMES
 from viewer.kept.recent import recent_files
 from viewer.kept.storage import write_bytes
@@ -107,24 +106,17 @@ class WindowActions(QObject):
 
     def compare(self) -> None:
         """Ask for another recording and say what changed."""
-        from viewer.comparison.window import compare_with
-
         names, _ = QFileDialog.getOpenFileNames(
             self._parts.window, "Compare with", self._folder(), file_filter()
         )
         if names:
-            compare_with(self._parts.document, [Path(name) for name in names], self._parts.window)
+            self.compare_with([Path(name) for name in names])
 
-    def take(self, paths: Sequence[Path]) -> None:
-        """What was dropped: beside an open recording another one is compared with it, anything else is opened."""
+    def compare_with(self, paths: Sequence[Path]) -> None:
+        """Say what changed from what is open to this recording."""
         from viewer.comparison.window import compare_with
-        from viewer.kept.session import is_session
 
-        sessions = any(is_session(path) for path in paths)
-        if not paths or sessions or self._parts.document.stage is not Stage.READY:
-            self.open_wanted.emit(paths)
-        else:
-            compare_with(self._parts.document, paths, self._parts.window)
+        compare_with(self._parts.document, list(paths), self._parts.window)
 
     def search(self, mode: Mode) -> None:
         """Put the cursor into the search field."""

@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QByteArray, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QMouseEvent, QResizeEvent, QShowEvent
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import (
+    QCloseEvent,
+    QDragEnterEvent,
+    QDragLeaveEvent,
+    QDragMoveEvent,
+    QDropEvent,
+    QMouseEvent,
+    QResizeEvent,
+    QShowEvent,
+)
 from PySide6.QtWidgets import (
     QApplication,
-    QDockWidget,
     QMainWindow,
     QMenuBar,
     QSplitter,
@@ -43,6 +51,8 @@ from viewer.window.actions import WindowActions
 from viewer.window.banner import Banner
 from viewer.window.command_list import window_commands
 from viewer.window.commands import Commands
+from viewer.window.docks import Docks
+from viewer.window.drop_targets import DropTargets, local_files
 from viewer.window.focus import HomeFocus, TabOrder
 from viewer.window.parts import Parts
 from viewer.window.predicted_lanes import PredictedLanes
@@ -57,14 +67,9 @@ from viewer.window.verdict import VerdictStrip
 if TYPE_CHECKING:
     from viewer.panels.kernel.kernel_report import KernelReport
 
-LAYOUT_VERSION = 1
 FIRST_SIZE = (1440, 900)
 LEAST_SIZE = (720, 480)
-DIAGNOSIS_WIDTH = 370
 MAP_HEIGHT = 360  # of the map of ranks, and of the timelines below, where the window is high enough
-BOTTOM_HEIGHT, BOTTOM_SHARE = 206, 0.22  # pixels at least, where the window is high enough; of a high window
-MOST_FOR_PANELS = 0.5  # of the window: more was meant for a larger screen
-NARROW = 900
 SUMMARISING = "summarise"
 ARRANGED_BY_HAND = ("pinned", "hidden", "heights", "order")
 
@@ -73,6 +78,7 @@ class MainWindow(QMainWindow):
     """One recording and everything around it."""
 
     new_window_wanted = Signal()
+    open_beside_wanted = Signal(object)  # paths to open in a window of their own
     closed = Signal(object)
 
     def __init__(self, preferences: Preferences | None = None) -> None:
@@ -82,8 +88,6 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self.setMinimumSize(*LEAST_SIZE)
         self.resize(*FIRST_SIZE)
-        self.setDockOptions(QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AllowNestedDocks)
-        self.setCorner(Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea)
         self._note = OpenNote()
         self._with_map: object = None  # the run of many ranks whose map is shown
         self.jobs = Jobs(self)
@@ -128,8 +132,8 @@ class MainWindow(QMainWindow):
         self.side.tabBar().hide()
         self.bookmarks = BookmarksPanel(self.document)
         self.panels = BottomPanels(self.document, (self.bookmarks,))
-        self.diagnosis_dock = self._dock("Diagnosis", self.side, Qt.DockWidgetArea.RightDockWidgetArea)
-        self.panels_dock = self._dock("Panels", self.panels, Qt.DockWidgetArea.BottomDockWidgetArea)
+        self.docks = Docks(self, self.preferences, self.side, self.panels)
+        self.diagnosis_dock, self.panels_dock = self.docks.diagnosis, self.docks.panels
         self.status = StatusBar(self.document)
         self.setStatusBar(self.status)
         self.link = TimelineLink(self.document, self.timeline, self.status, self.preferences)
@@ -137,6 +141,7 @@ class MainWindow(QMainWindow):
             self.toolbar.search, self.document, self.link.show_lane, self.link.middle_of_view
         )
         self.home = HomeFocus(self, self.pages.currentWidget)
+        self.drops = DropTargets(self.document, self)
         self.predicted = PredictedLanes(self.what_if, self.timeline, self.link)
         self.answers = QueryLanes(self.document, self.timeline)
         parts = Parts(
@@ -165,7 +170,7 @@ class MainWindow(QMainWindow):
         self.acts.fill_menus(self.commands)
         self.tab_order = TabOrder(self)
         self._connect()
-        self._restore_layout()
+        self.docks.restore()
         self._show_pages()
 
     def _top(self) -> QWidget:
@@ -184,21 +189,16 @@ class MainWindow(QMainWindow):
             column.addWidget(widget)
         return top
 
-    def _dock(self, name: str, widget: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
-        dock = QDockWidget(name, self)
-        dock.setObjectName(f"dock {name}")
-        dock.setWidget(widget)
-        dock.setFeatures(QDockWidget.DockWidgetFeature.DockWidgetClosable)
-        dock.setTitleBarWidget(QWidget(dock))
-        self.addDockWidget(area, dock)
-        return dock
-
     def _connect(self) -> None:
         document, acts = self.document, self.acts
         for source in (self.toolbar, self.start_page):
             source.open_wanted.connect(acts.open_files)
             source.record_wanted.connect(acts.recording.record)
         acts.open_wanted.connect(self.open)
+        self.drops.open_here_wanted.connect(self.open)
+        self.drops.open_wanted.connect(self.open_beside_wanted)
+        self.drops.join_wanted.connect(lambda paths: self.open([*document.paths, *paths]))
+        self.drops.compare_wanted.connect(acts.compare_with)
         acts.new_window_wanted.connect(self.new_window_wanted)
         acts.layout_wanted.connect(self.reset_layout)
         self.toolbar.compare_wanted.connect(acts.compare)
@@ -388,58 +388,39 @@ class MainWindow(QMainWindow):
         return self.tab_order.step([each for each in sections if each is not None], forward)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if any(url.isLocalFile() for url in event.mimeData().urls()):
+        if paths := local_files(event.mimeData()):
+            self.drops.begin(paths)
             event.acceptProposedAction()
 
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        self.drops.move_to(event.position())
+        event.acceptProposedAction()
+
+    def dragLeaveEvent(self, _: QDragLeaveEvent) -> None:
+        self.drops.hide()
+
     def dropEvent(self, event: QDropEvent) -> None:
-        self.acts.take([Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()])
+        self.drops.drop(local_files(event.mimeData()), event.position())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        narrow = self.width() < NARROW
-        tabbed = self.panels_dock in self.tabifiedDockWidgets(self.diagnosis_dock)
-        if narrow and not tabbed:
-            self.tabifyDockWidget(self.panels_dock, self.diagnosis_dock)
-            self.diagnosis_dock.raise_()
-        elif tabbed and not narrow:
-            self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.diagnosis_dock)
-            self.reset_sizes()
-
-    def reset_sizes(self) -> None:
-        """Docks as wide and as high as they were designed."""
-        width = min(DIAGNOSIS_WIDTH, max(self.width() * 3 // 10, 326))
-        self.resizeDocks([self.diagnosis_dock], [width], Qt.Orientation.Horizontal)
-        height = min(max(BOTTOM_HEIGHT, round(self.height() * BOTTOM_SHARE)), self.height() // 4)
-        self.resizeDocks([self.panels_dock], [height], Qt.Orientation.Vertical)
+        self.docks.fit_width()
 
     def reset_layout(self) -> None:
         """Forget how the user arranged the window."""
-        self.preferences.forget_layout()
-        self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.diagnosis_dock)
-        self.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, self.panels_dock)
+        self.docks.forget()
         self._show_pages()
-        self.reset_sizes()
-
-    def _restore_layout(self) -> None:
-        geometry = self.preferences.bytes_of("geometry")
-        state = self.preferences.bytes_of("state")
-        if geometry is not None:
-            self.restoreGeometry(geometry)
-        self._arranged = state is not None and self.restoreState(state, LAYOUT_VERSION)
+        self.docks.reset_sizes()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if not self._arranged or self.panels_dock.height() > self.height() * MOST_FOR_PANELS:
-            self._arranged = True
-            self.reset_sizes()
+        self.docks.fit_first_screen()
 
     def closeEvent(self, event: QCloseEvent) -> None:
         self._note.remove()
         self._keep_arrangement()
         if self.document.stage is not Stage.EMPTY and self.document.trace is not None:
-            self.preferences.keep_bytes("geometry", QByteArray(self.saveGeometry()))
-            self.preferences.keep_bytes("state", QByteArray(self.saveState(LAYOUT_VERSION)))
-            self.preferences.flush()
+            self.docks.keep()
         self.jobs.close()
         super().closeEvent(event)
         self.closed.emit(self)

@@ -1,0 +1,23 @@
+"""Whether a recording can be another rank of a run that is open."""
+
+from __future__ import annotations
+
+from parsers.model import Trace
+
+
+def may_grow(run: Trace) -> bool:
+    """Whether ranks of this run can be missing: it has a timeline, and fewer ranks than it says it had."""
+    stated = [rank.world_size for rank in run.ranks if rank.world_size]
+    return bool(len(run.events)) and (not stated or len(run.ranks) < max(stated))
+
+
+def may_join(run: Trace, other: Trace) -> bool:
+    """Whether another recording can be a rank of this run: of the same format, and of no rank that is there already."""
+    same_format = run.inputs[:1] and other.inputs[:1] and run.inputs[0].format == other.inputs[0].format
+    there = {rank.rank for rank in run.ranks}
+    return (
+        may_grow(run)
+        and may_grow(other)
+        and bool(same_format)
+        and there.isdisjoint(r.rank for r in other.ranks)
+    )
