@@ -14,6 +14,9 @@ class DerivedValues:
     def __init__(self) -> None:
         self._values: dict[object, Any] = {}
 
+    def __contains__(self, which: object) -> bool:
+        return which in self._values
+
     def get(self, which: object) -> Any:
         """The value, or None where it is not known yet."""
         return self._values.get(which)
@@ -41,7 +44,7 @@ T = TypeVar("T")
 class derived(Generic[S, T]):  # noqa: N801 - used like a function
     """Makes a function of one holder, or a property of it, compute its value once for each holder.
 
-    The value must follow from the holder alone and is never None. No lock is held while it is computed: two threads
+    The value, which may be None, must follow from the holder alone. No lock is held while it is computed: two threads
     that ask at once both compute, and both get the first result.
     """
 
@@ -51,8 +54,8 @@ class derived(Generic[S, T]):  # noqa: N801 - used like a function
 
     def __call__(self, holder: S) -> T:
         values = holder.derived_values
-        value: T | None = values.get(self)
-        if value is None:
+        value: T = values.get(self)
+        if value is None and self not in values:
             first: T = values.first(self, self._make(holder))
             return first
         return value

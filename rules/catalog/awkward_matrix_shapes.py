@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from parsers.model import Attribute, EventKind, Trace
 from parsers.model.names.kernels import kernel_name
+from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
-from rules.analysis.facts.inside_window import of_family, operations, operator_of, total
+from rules.analysis.facts.inside_window import of_family, of_type, operations, operator_of, total
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Need, Severity, rule, severity_of
@@ -92,16 +93,8 @@ When it is wrong
 
     def _misaligned(self, analysis: Analysis, device: int, products: I64) -> Iterable[Finding]:
         trace = analysis.trace
-        names = trace.events.name[products]
-        awkward = np.array(
-            [
-                analysis.classes[name].dtype in ("fp16", "bf16")
-                and _MISALIGNED.search(trace.strings[name]) is not None
-                for name in names.tolist()
-            ],
-            bool,
-        )
-        events = products[awkward] if len(products) else products
+        misaligned = named(trace, products, lambda name: _MISALIGNED.search(name) is not None)
+        events = products[misaligned & of_type(analysis, products, "fp16", "bf16")]
         busy = clip(union(trace.events.start[events], trace.events.end[events]), *analysis.window)
         ceiling = int(length(busy) * MISALIGNED_COST)
         if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:

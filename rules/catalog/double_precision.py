@@ -16,7 +16,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.host_language import Audience, is_python, program_of
-from rules.analysis.facts.inside_window import busiest_device, of_family, operations
+from rules.analysis.facts.inside_window import busiest_device, of_family, of_type, operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Need, rule, severity_of
@@ -155,9 +155,7 @@ def _in_double(analysis: Analysis, device: int) -> I64:
     kernels = of_family(
         analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION
     )
-    names = analysis.trace.events.name[kernels]
-    wanted = np.array([analysis.classes[name].dtype == "fp64" for name in names.tolist()], bool)
-    return np.asarray(kernels[wanted], np.int64)
+    return kernels[of_type(analysis, kernels, "fp64")]
 
 
 def _ratio(trace: Trace, device: int) -> float:

@@ -230,7 +230,7 @@ def test_a_trace_without_a_gpu_skips_what_needs_one_and_says_so() -> None:
     trace.op(0, 100, "aten::mm")
     trace.region(0, 200, "forward")
     diagnosis = diagnose(trace.build())
-    assert diagnosis.findings == ()
+    assert [each.rule for each in diagnosis.findings] == ["cpu-recording"]
     assert diagnosis.skipped["gpu-bound"] == "no GPU activity was recorded"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from parsers.model.derived import derived
 from parsers.model.lanes import EventKind
 from parsers.model.names.per_name import distinct
 
@@ -97,6 +98,7 @@ def call_of(name: str) -> Call:
     return next((call for call, pattern in _COMPILED if pattern.match(name)), Call.OTHER)
 
 
+@derived
 def calls_of(trace: Trace) -> npt.NDArray[np.uint8]:
     """``Call`` for each string of the trace; OTHER for strings that name no API call.
 
@@ -110,4 +112,5 @@ def calls_of(trace: Trace) -> npt.NDArray[np.uint8]:
     unnamed = (table[by] == Call.OTHER) & (trace.events.kind[trace.links.launch] == EventKind.API)
     for kind, call in _STARTED.items():
         table[by[unnamed & (started == kind)]] = call
+    table.flags.writeable = False
     return table

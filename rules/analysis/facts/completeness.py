@@ -56,18 +56,22 @@ def completeness_of(trace: Trace) -> Completeness:
     start = trace.events.start
     during = (start[launches] >= start[operations].min()) & (start[launches] <= start[operations].max())
     launches = launches[during]
-    linked = np.isin(trace.links.launch, launches)
-    ran = np.unique(trace.links.launch[linked])
+    has_launch, has_operation = (_among(trace, each) for each in (trace.links.operation, trace.links.launch))
+    linked = np.count_nonzero(_among(trace, launches)[trace.links.launch])
+    ran = np.count_nonzero(has_operation[launches])
     kernels = trace.events.of_kind(EventKind.KERNEL)
-    orphans = len(kernels) - np.count_nonzero(np.isin(kernels, trace.links.operation))
-    if (
-        not len(ran)
-        or np.count_nonzero(linked) > ONE_TO_ONE * len(ran)
-        or orphans > MOST_ORPHANS * len(kernels)
-    ):
+    orphans = len(kernels) - np.count_nonzero(has_launch[kernels])
+    if not ran or linked > ONE_TO_ONE * ran or orphans > MOST_ORPHANS * len(kernels):
         return Completeness(0, np.empty(0, np.int64))
-    outermost, has_operation = _by_outermost(trace, launches, np.isin(launches, ran))
+    outermost, has_operation = _by_outermost(trace, launches, has_operation[launches])
     return Completeness(len(outermost), outermost[~has_operation])
+
+
+def _among(trace: Trace, events: I64) -> npt.NDArray[np.bool_]:
+    """Of each event of the trace, whether it is one of these."""
+    found = np.zeros(len(trace.events), bool)
+    found[events] = True
+    return found
 
 
 def _by_outermost(

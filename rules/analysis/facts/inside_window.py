@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from parsers.model import EventKind
 from parsers.model.names.calls import Call
+from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.names.families import Family
@@ -29,6 +30,15 @@ def operations(analysis: Analysis, device: int, *kinds: EventKind) -> I64:
 def of_family(analysis: Analysis, events: I64, *families: Family) -> I64:
     """Those of the operations that belong to these kernel families."""
     return events[np.isin(analysis.family_of_string[analysis.trace.events.name[events]], families)]
+
+
+def of_type(analysis: Analysis, events: I64, *types: str) -> npt.NDArray[np.bool_]:
+    """Whether each operation is a kernel that calculates with one of these types, such as "fp64"."""
+    names = analysis.trace.events.name[events]
+    found = np.zeros(len(analysis.trace.strings), bool)
+    for name in distinct(names).tolist():
+        found[name] = analysis.classes[name].dtype in types
+    return found[names]
 
 
 def api_calls(analysis: Analysis, device: int, *classes: Call) -> I64:
