@@ -81,8 +81,11 @@ def test_what_cannot_be_compared_is_inconclusive_never_passed(
 ) -> None:
     before = recording(tmp_path / "before.json", 1000)
     after = recording(tmp_path / "after.json", 1000, **shape)  # type: ignore[arg-type]
-    assert main(["compare", before, after, "--fail-on-regression", "5"]) == GATE_INCONCLUSIVE
+    junit = tmp_path / "gate.xml"
+    words = ["compare", before, after, "--fail-on-regression", "5", "--junit", str(junit)]
+    assert main(words) == GATE_INCONCLUSIVE
     assert said in capsys.readouterr().err
+    assert "<error" in junit.read_text("utf-8")
 
 
 def test_two_recordings_without_gpu_work_are_inconclusive(
@@ -164,7 +167,10 @@ def test_a_series_is_a_table_whose_last_run_is_judged_against_its_first(
         "no difference that this noise allows to see",
         "slower",
     ]
-    assert main(["compare", "--series", *runs[:2]]) == DONE
+    files = ["--html", str(tmp_path / "s.html"), "--markdown", str(tmp_path / "s.md")]
+    assert main(["compare", "--series", *runs[:2], *files]) == DONE
+    assert "<svg" in (tmp_path / "s.html").read_text("utf-8")
+    assert "no difference seen" in (tmp_path / "s.md").read_text("utf-8")
     assert "no difference seen" in capsys.readouterr().out
 
 

@@ -84,7 +84,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     except Incomparable as error:
         if not gates.limits:
             raise
-        complain(error)
+        _report_refusal(options, gates, str(error))
         return GATE_INCONCLUSIVE
     progress.step(1.0, "")
     _report(options, result, answers)
@@ -176,6 +176,17 @@ class _Figures:
         return figures_of(Analysis(trace, self.thresholds), named[Quantity.KERNEL], named[Quantity.REGION])
 
 
+def _report_refusal(options: argparse.Namespace, gates: Gates, why: str) -> None:
+    """A build server hears of two recordings that cannot be set against each other as of any other answer."""
+    from rules.comparison.gate import Decision
+    from rules.gates.judging import Answer
+    from viewer.reports.junit_report import comparison_junit
+
+    complain(why)
+    answers = [Answer(each, Decision.INCONCLUSIVE, why) for each in gates.limits]
+    write_reports(options, {"junit": lambda: comparison_junit(why, answers).encode("utf-8", "replace")})
+
+
 def _report(options: argparse.Namespace, result: Comparison, answers: Sequence[Answer]) -> None:
     from viewer.reports.comparison_report import as_json, as_text
     from viewer.reports.gate_report import gate_json
@@ -213,6 +224,7 @@ def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -
     from rules.gates.against_kept import judgement_on
     from rules.gates.judging import judge
     from viewer.reports.gate_report import gate_json
+    from viewer.reports.junit_report import comparison_junit
     from viewer.reports.series_report import Point, series_json, series_text
 
     progress = terminal_progress()
@@ -224,7 +236,14 @@ def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -
     ]
     progress.step(1.0, "")
     points = [Point(path, (run,)) for path, run in zip(options.series, runs, strict=True)]
-    answers = judge(gates, runs[:1], runs[-1:], judgement_on(runs[:1], runs[-1:]))
+    judgement = judgement_on(runs[:1], runs[-1:])
+    answers = judge(gates, runs[:1], runs[-1:], judgement)
+    if files_asked_for(options):
+        from viewer.reports.report_files import trend_files
+
+        junit = comparison_junit(f"The last run of the series: {judgement.outcome.value}", answers)
+        makers = trend_files("a series of runs", points)
+        write_reports(options, {**makers, "junit": lambda: junit.encode("utf-8", "replace")})
     if options.json:
         print_json({**series_json(points), **gate_json(answers)})
     else:

@@ -9,7 +9,7 @@ from typing import Any
 from viewer.terminal.console import print_json
 from viewer.terminal.exit_codes import DONE
 from viewer.terminal.option_values import add_store
-from viewer.terminal.report_options import add_reports, write_reports
+from viewer.terminal.report_options import add_reports, files_asked_for, write_reports
 
 
 def declare(commands: Any) -> None:
@@ -17,7 +17,7 @@ def declare(commands: Any) -> None:
     parser = commands.add_parser("trend", help="how the runs kept under a name differ, in their order")
     parser.add_argument("name", metavar="NAME", help="of a baseline, or of a program that `capture` recorded")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_reports(parser, ("html", "pdf"))
+    add_reports(parser, ("html", "pdf", "markdown"))
     add_store(parser)
     parser.set_defaults(run=run)
 
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if not entries:
         history.latest(Series.BASELINE, options.name)
     points = points_of(entries)
-    if options.html or options.pdf:
+    if files_asked_for(options):
         from viewer.reports.report_files import trend_files
 
         write_reports(options, trend_files(options.name, points))

@@ -32,8 +32,7 @@ from viewer.reports.comparison_report import (
 from viewer.reports.pages import Page
 from viewer.reports.pictures.charts import bridge_chart, budget_chart, steps_chart, trend_chart
 from viewer.reports.pictures.timeline_picture import shown_stretch, timeline_picture
-from viewer.reports.series_report import SIGNS as SIGNS_OF_OUTCOMES
-from viewer.reports.series_report import Point, against, bounds
+from viewer.reports.series_report import COLUMNS, Point, series_rows
 from viewer.reports.tables_report import FEW, MOST_PRINTED, every_table, rows_that_matter, tables_html
 from viewer.timeline.geometry.naming import place_name
 
@@ -172,25 +171,12 @@ def _timelines(result: Comparison, page: Page) -> list[tuple[str, str]]:
 
 def trend_page(name: str, points: Sequence[Point], page: Page) -> Page:
     """Runs in their order, as a chart and a table."""
-    rows = []
-    for number, point in enumerate(points):
-        before = against(points, number, number - 1) if number else None
-        said = SIGNS_OF_OUTCOMES[before.outcome] if before else ""
-        rows.append(
-            (
-                point.name,
-                duration(point.step_ns) if point.step_ns else "-",
-                bounds(against(points, number, 0)),
-                said,
-                point.note,
-            )
-        )
     return page.fill(
         "trend.html",
         f"Step time of {name}",
         chart=trend_chart(points, page.ink),
-        columns=("run", "step, mean", "of the first", "against the one before", "why it was accepted"),
-        rows=rows,
+        columns=COLUMNS,
+        rows=series_rows(points),
     )
 
 

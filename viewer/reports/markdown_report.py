@@ -27,6 +27,7 @@ from viewer.reports.comparison_report import (
     sides,
 )
 from viewer.reports.plain_text import safe
+from viewer.reports.series_report import COLUMNS, Point, series_rows
 
 MOST_FIXES, MOST_FINDINGS, MOST_KERNELS, MOST_GPUS = 5, 8, 12, 4
 LEAST_SHARE = 0.005  # of the window
@@ -140,6 +141,14 @@ def comparison_markdown(result: Comparison, answers: Sequence[Answer] = ()) -> s
         ],
     )
     return "\n".join(lines).rstrip() + "\n"
+
+
+def trend_markdown(name: str, points: Sequence[Point]) -> str:
+    """Runs in their order, as a table."""
+    return (
+        "\n".join([f"## Step time of {plain(name)}", "", *_table(COLUMNS, series_rows(points))]).rstrip()
+        + "\n"
+    )
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.comparison.compare import Comparison
 from rules.gates.judging import Answer
 from viewer.reports.html_report import comparison_page, diagnosis_page, trend_page
-from viewer.reports.markdown_report import comparison_markdown, diagnosis_markdown
+from viewer.reports.markdown_report import comparison_markdown, diagnosis_markdown, trend_markdown
 from viewer.reports.pages import Page
 from viewer.reports.series_report import Point
 
@@ -78,9 +78,5 @@ def comparison_files(result: Comparison, answers: Sequence[Answer] = ()) -> Make
 
 
 def trend_files(name: str, points: Sequence[Point]) -> Makers:
-    """The page of a trend, on a screen or on paper."""
-
-    def fill(page: Page) -> Page:
-        return trend_page(name, points, page)
-
-    return {kind: make for kind, make in _Pages(fill, lambda: "").makers().items() if kind != "markdown"}
+    """The reports of runs in their order."""
+    return _Pages(lambda page: trend_page(name, points, page), lambda: trend_markdown(name, points)).makers()

@@ -51,6 +51,19 @@ def points_of(entries: Sequence[Entry]) -> list[Point]:
     ]
 
 
+def spans(points: Sequence[Point]) -> list[tuple[float, float]]:
+    """Bounds of each mean step, ns, from the interval of its ratio to the first that has steps; the mean without."""
+    first = next((number for number, point in enumerate(points) if point.step_ns), 0)
+    found = []
+    for number, point in enumerate(points):
+        ratio = against(points, number, first).ratio if point.step_ns and number != first else None
+        if ratio is None:
+            found.append((point.step_ns, point.step_ns))
+        else:
+            found.append((point.step_ns * ratio.low / ratio.mean, point.step_ns * ratio.high / ratio.mean))
+    return found
+
+
 def against(points: Sequence[Point], number: int, earlier: int) -> Judgement:
     """How the step time of a point differs from that of an earlier one."""
     return judgement_on(points[earlier].runs, points[number].runs)
@@ -81,6 +94,23 @@ def bounds(judgement: Judgement) -> str:
     if ratio.low == ratio.high:
         return f"{three_digits(ratio.low * 100)} %"
     return f"{three_digits(ratio.low * 100)} to {three_digits(ratio.high * 100)} %"
+
+
+COLUMNS = ("run", "step, mean", "of the first", "against the one before", "why it was accepted")
+
+
+def series_rows(points: Sequence[Point]) -> list[tuple[str, str, str, str, str]]:
+    """The rows of a table with COLUMNS."""
+    return [
+        (
+            point.name,
+            duration(point.step_ns) if point.step_ns else "-",
+            bounds(against(points, number, 0)),
+            SIGNS[against(points, number, number - 1).outcome] if number else "",
+            point.note,
+        )
+        for number, point in enumerate(points)
+    ]
 
 
 def series_json(points: Sequence[Point]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rules.comparison.bridge import Bridge
 from rules.wording.verdict import budget_parts, share_of
 from viewer.look import palette
 from viewer.reports.pictures.drawing import INK, LETTER, Drawing
-from viewer.reports.series_report import Point, against
+from viewer.reports.series_report import Point, spans
 
 F64 = npt.NDArray[np.float64]
 
@@ -109,22 +109,15 @@ def bridge_chart(bridge: Bridge, ink: str = INK) -> str:
 
 def trend_chart(points: Sequence[Point], ink: str = INK) -> str:
     """The mean step of each run with the interval of its ratio to the first; a note is marked."""
-    known = [(number, point) for number, point in enumerate(points) if point.step_ns]
+    known = [(point, span) for point, span in zip(points, spans(points), strict=True) if point.step_ns]
     if not known:
         return ""
-    bounds = []
-    for number, point in known:
-        ratio = against(points, number, known[0][0]).ratio
-        scale = point.step_ns / ratio.mean if ratio is not None else 0.0
-        bounds.append(
-            (ratio.low * scale, ratio.high * scale) if ratio is not None else (point.step_ns, point.step_ns)
-        )
-    most = max(high for _, high in bounds) * 1.08
+    most = max(high for _, (_, high) in known) * 1.08
     height, left = 170.0, 70.0
     drawing = Drawing(WIDTH, height + 34, "Step time of each run", ink)
     room = (WIDTH - left - 20) / len(known)
     last: tuple[float, float] | None = None
-    for at, ((_, point), (low, high)) in enumerate(zip(known, bounds, strict=True)):
+    for at, (point, (low, high)) in enumerate(known):
         x, y = left + (at + 0.5) * room, height - height * point.step_ns / most
         drawing.line(x, height - height * low / most, x, height - height * high / most, color=AFTER)
         drawing.box(

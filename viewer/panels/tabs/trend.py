@@ -1,0 +1,150 @@
+"""The trend tab: the step time of runs that were kept, as baselines or in the journal, up to the open recording."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QWidget
+
+from parsers.model import TraceError
+from viewer.document import Document
+from viewer.look.labels import ElidedLabel
+from viewer.panels.charts.trend_chart import TrendChart, TrendPoint
+from viewer.panels.panel import Panel, tab
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rules.analysis.analysis import Analysis
+    from rules.gates.figures import RunFigures
+    from viewer.kept.history import Entry
+
+MOST_POINTS = 60  # the latest
+OPEN = "this recording"
+COLUMNS = (
+    Column("run", "Run", stretch=True),
+    Column("step", "Step, mean", Show.TIME),
+    Column(
+        "first", "Of the first", Show.FIGURE, "Its step time as a share of that of the first run", width=150
+    ),
+    Column("before", "Against the one before", width=200),
+    Column("note", "Why it was accepted", width=220, sparse=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trend:
+    """What one name shows; ``frame`` has the rows of the table."""
+
+    names: list[str]
+    name: str
+    points: list[TrendPoint]
+    frame: pd.DataFrame | None
+    problem: str = ""
+
+
+@tab
+class TrendPanel(Panel):
+    """Chosen by itself is the name whose last run did the same work as the open recording."""
+
+    title: ClassVar[str] = "Trend"
+    order: ClassVar[int] = 105
+    follows_step: ClassVar[bool] = False
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self.names = QComboBox()
+        self.names.setAccessibleName("Baseline or program")
+        self.names.activated.connect(lambda _: self.refresh())
+        self.about = ElidedLabel("", "secondary", pixels=12)
+        row = QHBoxLayout()
+        row.setContentsMargins(10, 6, 10, 6)
+        row.setSpacing(10)
+        row.addWidget(self.names)
+        row.addWidget(self.about, 1)
+        self.chart = TrendChart()
+        self.table = TableView(COLUMNS, "Trend")
+        self.tables = (self.table,)
+        side_by_side = QHBoxLayout()
+        side_by_side.setSpacing(0)
+        side_by_side.addWidget(self.chart, 1)
+        side_by_side.addWidget(self.table, 1)
+        self.column.addLayout(row)
+        self.column.addLayout(side_by_side, 1)
+        document.trace_changed.connect(lambda _: self.names.clear())
+
+    def has_data(self) -> bool:
+        from viewer.kept.history import History
+
+        trace = self.document.trace
+        return trace is not None and len(trace.gpu_operations) > 0 and History().path.exists()
+
+    def refresh(self) -> None:
+        analysis, wanted = self.document.analysis, self.names.currentText()
+        if analysis is not None:
+            self.compute(lambda: _trend(analysis, wanted), self._show)
+
+    def _show(self, trend: _Trend) -> None:
+        self.names.clear()
+        self.names.addItems(trend.names)
+        self.names.setCurrentText(trend.name)
+        self.names.setVisible(bool(trend.names))
+        self.about.setText(
+            trend.problem or f"{len(trend.points)} runs; a line is the interval of its mean step"
+        )
+        self.chart.show_points(trend.points)
+        if trend.frame is not None:
+            self.table.set_frame(trend.frame)
+
+
+def _trend(analysis: Analysis, wanted: str) -> _Trend:
+    import pandas as pd
+
+    from rules.gates.figures import figures_of
+    from viewer.kept.history import History, Series, names_of
+    from viewer.reports.series_report import SIGNS, Point, against, bounds, points_of, spans
+
+    history = History()
+    try:
+        entries = [each for series in Series for each in history.entries(series)]
+    except TraceError as error:
+        return _Trend([], "", [], None, str(error))
+    names = names_of(entries)
+    if not names:
+        return _Trend([], "", [], None, "Nothing is kept: `stallscope baseline save NAME RUN` does it")
+    figures = figures_of(analysis)
+    name = wanted if wanted in names else _of_the_same_program(entries, names, figures)
+    mine = [each for each in entries if each.name == name][-MOST_POINTS:]
+    points = points_of(mine)
+    if not any(set(run.files) == set(figures.files) for each in mine for run in each.runs):
+        points = [*points, Point(OPEN, (figures,))]
+    shown = [
+        TrendPoint(each.name, each.step_ns, *span, each.note, each.name == OPEN)
+        for each, span in zip(points, spans(points), strict=True)
+        if each.step_ns
+    ]
+    rows = [
+        (
+            each.name,
+            each.step_ns or float("nan"),
+            bounds(against(points, number, 0)),
+            SIGNS[against(points, number, number - 1).outcome] if number else "",
+            each.note,
+        )
+        for number, each in enumerate(points)
+    ]
+    return _Trend(names, name, shown, pd.DataFrame(rows, columns=[column.key for column in COLUMNS]))
+
+
+def _of_the_same_program(entries: list[Entry], names: list[str], figures: RunFigures) -> str:
+    """The name whose newest run can be compared with the open one; the newest of all where there is none."""
+    from rules.gates.against_kept import judgement_on
+
+    for name in names:
+        newest = [each for each in entries if each.name == name][-1]
+        if not judgement_on(newest.runs, [figures]).reason:
+            return name
+    return names[0]
