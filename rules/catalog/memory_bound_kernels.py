@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+from parsers.model import Trace
 from parsers.model.units import percent, rate
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
@@ -16,9 +17,10 @@ from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.citation import measured_sentence
 from rules.thresholds import LEAST_SHARE
+from rules.wording.engine_advice import fusing_advice
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shares
-from rules.wording.words import for_python, for_pytorch, ours, with_native
+from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
 
 ATTENTION_WORTH_A_WORD = 0.05  # of the time in such kernels
 
@@ -49,6 +51,12 @@ _OF_CHAINS = (
 _UNKNOWN = ours(
     "How close each kernel is to the memory's bandwidth: profile the longest with $NsightCompute."
 )
+
+
+def _of_chains(trace: Trace) -> tuple[Words, ...]:
+    if by_engine := fusing_advice(trace):
+        return (*map(for_python, by_engine), *_OF_CHAINS[1:])
+    return _OF_CHAINS[1:] if is_compiled(trace) else _OF_CHAINS
 
 
 @rule
@@ -109,7 +117,7 @@ When it is wrong
             account=f"{_explanation(analysis, worst, length(busy), ceiling)} {measured}".strip(),
             remedies=with_native(
                 _NATIVE_ADVICE,
-                _OF_ATTENTION if attention else _OF_CHAINS[1:] if is_compiled(trace) else _OF_CHAINS,
+                _OF_ATTENTION if attention else _of_chains(trace),
                 _JAX_ADVICE,
             ),
             ceiling_ns=ceiling,

@@ -1,4 +1,4 @@
-"""What to try against slow launching in terms of the software that was recorded: its own flags come first."""
+"""What to try in terms of the software that was recorded: its own flags come first."""
 
 from __future__ import annotations
 
@@ -33,6 +33,23 @@ _OF_COMPILED: tuple[Words, ...] = (
         )
     ),
 )
+
+
+_FUSED_BY_ENGINES: dict[str, Words] = {
+    "SGLang": "Let SGLang join neighbouring kernels: --enable-torch-compile.",
+    "vLLM": "Let vLLM join neighbouring kernels: its compilation does, unless --enforce-eager switches it off.",
+    "TensorRT-LLM": "Let TensorRT-LLM join neighbouring kernels: torch_compile_config, or an engine that was built.",
+}
+
+
+def fusing_advice(trace: Trace) -> tuple[Words, ...]:
+    """How the recorded engine joins neighbouring kernels; empty for others."""
+    return tuple(_FUSED_BY_ENGINES[name] for name in software_of(trace) if name in _FUSED_BY_ENGINES)[:1]
+
+
+def graph_advice(trace: Trace) -> tuple[Words, ...]:
+    """How the recorded engine replays graphs; empty for others."""
+    return next((_OF_ENGINES[name][:1] for name in software_of(trace) if name in _OF_ENGINES), ())
 
 
 def launch_advice(trace: Trace) -> tuple[Words, ...]:

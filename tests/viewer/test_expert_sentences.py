@@ -44,8 +44,13 @@ EXPECTED = [
     Expected(
         "chrome/*sglang*",
         "The GPU is the limit: 93 %",
-        ("one long wait: 463 ms", "hipMemcpyWithStream", "software: SGLang, PyTorch"),
-        ("98 %", "36 steady", "idles 98"),
+        (
+            "one long wait: 463 ms",
+            "hipMemcpyWithStream",
+            "software: SGLang, PyTorch",
+            "--enable-torch-compile",
+        ),
+        ("Compile the model", "98 %", "36 steady", "idles 98"),
     ),
     Expected(
         "chrome/*b200__eager*",

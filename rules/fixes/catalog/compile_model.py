@@ -20,6 +20,7 @@ from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
+from rules.wording.engine_advice import fusing_advice
 from rules.wording.words import for_pytorch
 
 BOOL = npt.NDArray[np.bool_]
@@ -84,8 +85,14 @@ What makes it more or less
             categories=categories,
             culprit=f"{Family(int(np.bincount(family[fusable], device.duration[fusable]).argmax())).label} kernels",
             advice=(
-                for_pytorch(
-                    "torch.compile(model) joins neighbouring elementwise kernels, normalisations and reductions."
+                *(
+                    fusing_advice(analysis.trace)
+                    or (
+                        for_pytorch(
+                            "torch.compile(model) joins neighbouring elementwise kernels, normalisations and "
+                            "reductions."
+                        ),
+                    )
                 ),
                 "Fuse by hand what comes often: losses, normalisations and activations as one kernel each.",
             ),

@@ -20,7 +20,8 @@ from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_pytorch
+from rules.wording.engine_advice import graph_advice
+from rules.wording.words import Reader, for_pytorch, ours, said
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -99,10 +100,12 @@ What makes it more or less
         yield Proposal(
             fix=self.id,
             key="",
-            title=f"Replay a CUDA graph instead of launching {launches:,.0f} kernels one by one {replay.in_step}",
+            title=f"{said(ours('Replay a $CUDA graph'), Reader.of(analysis.trace))} instead of launching "
+            f"{launches:,.0f} kernels one by one {replay.in_step}",
             categories=(Category.LAUNCH_BOUND,),
             culprit="launches",
-            advice=(
+            advice=graph_advice(analysis.trace)
+            or (
                 "Capture the launches of a step once, as a graph, and replay it.",
                 for_pytorch('torch.cuda.CUDAGraph does it, or torch.compile(model, mode="reduce-overhead").'),
                 "Static shapes are needed: pad the input to a few sizes and capture one graph for each.",
