@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from PySide6.QtCore import Qt
@@ -19,6 +20,8 @@ from viewer.panels.tabs.query import QueryPanel
 from viewer.query.completion import candidates
 from viewer.query.overlay import KEY, overlay_of, places_of_rows
 from viewer.query.questions import questions
+from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.overview import covered_pixels
 from viewer.window.main_window import MainWindow
 
 from .conftest import KERNELS, MS, STEPS, US, wait_until_ready
@@ -162,6 +165,13 @@ def test_columns_of_an_answer_are_shown_by_their_units_and_missing_numbers_are_n
     assert columns[0].title == "total"
     assert shown.iloc[0, 2] != shown.iloc[0, 2]
     assert shown.iloc[0, 5] == 7
+
+
+def test_marks_of_answers_in_the_overview_are_runs_of_pixels() -> None:
+    scale = Scale(0.0, 100.0, 10)
+    start, end = np.array([0, 5, 41, 99]), np.array([4, 12, 49, 130])
+    assert covered_pixels(start, end, scale) == [(0, 2), (4, 5), (9, 10)]
+    assert covered_pixels(start[:0], end[:0], scale) == []
 
 
 def test_rows_lie_where_their_event_or_their_times_say(trace: Trace) -> None:

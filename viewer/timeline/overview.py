@@ -22,10 +22,12 @@ from viewer.timeline.pixels import busy_classes, busy_table, without_edges
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
+I64 = npt.NDArray[np.int64]
 HEIGHT = 44
 GRIP = 6
 MOST_DEVICES = 8
 OUTSIDE, INSIDE = 0.47, 0.11  # how much of the background's and of the accent's colour lies over the run
+MOST_ANSWERS, ANSWER = 3, 4  # lines of marks, and pixels of each
 CAUSES = 3  # pixels of the line that says what a device waits for
 
 
@@ -88,6 +90,7 @@ class Overview(QWidget):
                 self._outside = _tinted(self._picture, colors.window, OUTSIDE)
                 self._inside = _tinted(self._picture, colors.accent, INSIDE)
             self._draw_density(painter, self._picture)
+            self._draw_answers(painter, scene)
             self._draw_names(painter, scene)
         painter.fillRect(QRectF(0, HEIGHT - 1, self.width(), 1), colors.line)
         painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, HEIGHT), colors.line)
@@ -107,6 +110,17 @@ class Overview(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(theme.current().accent, 1.2))
         painter.drawRoundedRect(window.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
+
+    def _draw_answers(self, painter: QPainter, scene: Scene) -> None:
+        """Where the rows of answers lie in the whole run: a line of marks for each."""
+        whole = self._whole()
+        answers = [each for each in scene.derived.values() if each.recorded]
+        for number, each in enumerate(answers[:MOST_ANSWERS]):
+            color = each.colors(theme.current())[0]
+            for left, right in covered_pixels(each.rows[0].start, each.rows[0].end, whole):
+                painter.fillRect(
+                    QRectF(NAMES_WIDTH + left, 2 + number * ANSWER, right - left, ANSWER - 1), color
+                )
 
     def _draw_names(self, painter: QPainter, scene: Scene) -> None:
         colors = theme.current()
@@ -180,6 +194,16 @@ class Overview(QWidget):
 
     def _look(self, t0: float, t1: float) -> None:
         self._state.look_at(Scale(t0, t1, 1), animate=False, remember=False)
+
+
+def covered_pixels(start: I64, end: I64, scale: Scale) -> list[tuple[int, int]]:
+    """Runs of pixels, as [left, right), that entries touch; never more than the scale is wide."""
+    width = max(int(scale.width), 1)
+    first = np.clip(((start - scale.t0) / scale.ns_per_pixel).astype(np.int64), 0, width - 1)
+    last = np.clip(((end - scale.t0) / scale.ns_per_pixel).astype(np.int64), first, width - 1)
+    change = np.bincount(first, minlength=width + 1) - np.bincount(last + 1, minlength=width + 1)
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], np.cumsum(change) > 0, [0])).astype(np.int8)))
+    return [(int(left), int(right)) for left, right in edges.reshape(-1, 2)]
 
 
 def _tinted(picture: QImage, color: QColor, share: float) -> QImage:
