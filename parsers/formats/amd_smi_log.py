@@ -14,6 +14,7 @@ from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInpu
 from parsers.model.builder import TraceBuilder
 from parsers.smi.clock import NS
 from parsers.smi.exporters import amd_column
+from parsers.smi.readings import MOST_READ
 
 _PLACES = ("gpu", "device")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
@@ -93,7 +94,8 @@ def _numbers(table: CsvTable, *names: str) -> npt.NDArray[np.float64]:
     """The first number in each cell, such as 1700 in "(1700Mhz)"; nan without one."""
     texts, which = table.texts(*names)
     values = [float(found[0]) if (found := _NUMBER.search(text)) else np.nan for text in texts]
-    return np.array(values, np.float64)[which] if len(which) else np.empty(0)
+    read = np.array(values, np.float64)[which] if len(which) else np.empty(0)
+    return np.where(np.abs(read) < MOST_READ, read, np.nan)
 
 
 def _times(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from dataclasses import dataclass, field
 
@@ -12,6 +11,7 @@ from parsers.model import Counter, Excessive
 from parsers.smi.columns import Quantity
 
 MOST_SERIES = 20_000
+MOST_READ = 1e18  # no quantity of a GPU is larger, in whatever unit; a damaged number is
 _WORDS = {
     "active": 1.0,
     "not active": 0.0,
@@ -30,7 +30,9 @@ def number(text: str) -> float | None:
         value = float(int(head, 16)) if head[:2].lower() == "0x" else float(head)
     except ValueError:
         return _WORDS.get(cell.lower())
-    return value if math.isfinite(value) else None
+    except OverflowError:
+        return None
+    return value if abs(value) < MOST_READ else None
 
 
 @dataclass(slots=True)

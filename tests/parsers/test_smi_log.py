@@ -270,3 +270,8 @@ def test_any_text_after_a_header_is_read_or_refused(tmp_path: Path, tail: str) -
 )
 def test_a_date_that_no_clock_can_hold_is_not_read(date: str, readable: bool) -> None:
     assert (local_ns(date, "00:00:01") is not None) is readable
+
+
+@pytest.mark.parametrize("cell", ["1e308", "-1e19 W", "0x" + "f" * 400, "nan", "N/A"])
+def test_a_number_that_no_gpu_can_have_is_no_reading(cell: str) -> None:
+    assert number(cell) is None
