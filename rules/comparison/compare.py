@@ -153,6 +153,7 @@ def compare(
         matched,
         different_programs=other_program,
         other_size=times_as_long(*works) if first.gpus == second.gpus else None,
+        exposed=(first.share("communication") * step.before, second.share("communication") * step.after),
     )
     scaled = scaling(first, second)
     because: list[str] = []

@@ -10,7 +10,7 @@ from enum import Enum
 import numpy as np
 
 from parsers.model.units import average_count, percent, three_digits
-from rules.analysis.names.families import classify
+from rules.analysis.names.families import Family, classify
 from rules.comparison.calls import Calls
 from rules.comparison.kernel_rows import KernelChange, Match
 from rules.comparison.matched_steps import MatchedSteps
@@ -21,6 +21,7 @@ MOST = 0.5  # of the time with a counterpart: below it, little of one is in the 
 SAME_CALLS = 0.02
 MANY_CALLS = 0.25  # so many more or fewer of the same kernels are other work
 NOTICEABLE = 0.05  # of the operations' time
+OVERLAP = 0.1  # of the communication's time that runs beside computing: smaller changes are not told
 OTHER_SIZE = 0.1  # so many more or fewer numbers in an operator's tensors are another batch or length
 SHAPES = 0.25  # of the time of calls whose shapes are known on both sides
 OF_STATES = frozenset({"memory copy", "memset", "random numbers"})
@@ -43,13 +44,21 @@ class SameWork:
     differences: tuple[str, ...] = ()
 
 
-def same_work(steps: MatchedSteps, *, different_programs: bool, other_size: float | None) -> SameWork | None:
-    """``other_size``: by what factor equal kernels take longer, where that is beyond another clock.
+def same_work(
+    steps: MatchedSteps,
+    *,
+    different_programs: bool,
+    other_size: float | None,
+    exposed: tuple[float, float] = (0.0, 0.0),
+) -> SameWork | None:
+    """None where a side has no GPU work.
 
-    None where a side has no GPU work.
+    ``other_size``: by what factor equal kernels take longer, where that is beyond another clock. ``exposed``:
+    communication that nothing covers, ns a step.
     """
     if not all(len(each) for each in steps.calls):
         return None
+    each = " a step" if steps.steps[0] is not None and steps.steps[1] is not None else ""
     calls, matched, rows, texts = steps.calls, steps.pairs, steps.rows.rows, steps.texts
     totals = [max(sum(row.ns_before for row in rows), 1.0), max(sum(row.ns_after for row in rows), 1.0)]
     precision = _precision(rows, totals[0])
@@ -61,21 +70,20 @@ def same_work(steps: MatchedSteps, *, different_programs: bool, other_size: floa
             f"the same kernels take {three_digits(other_size if longer else 1 / other_size)} times "
             f"{'longer' if longer else 'less time'} each: another batch or length"
         )
-    fused = [
-        _joined(row) for row in rows if row.match is Match.JOINED and _weight(row, totals) >= NOTICEABLE / 5
-    ]
+    joined = _joined(rows, totals, each)
     renamed = _share(rows, totals, Match.COUNTERPART)
     other_names = (
         f"{percent(renamed)} of the kernel time is in other kernels for the same operators"
         if renamed >= NOTICEABLE and not precision
         else ""
     )
+    covered = _covered(rows, totals, exposed)
     one_sided = [
         _one_sided(rows, match, total) for match, total in ((Match.GONE, totals[0]), (Match.NEW, totals[1]))
     ]
-    counts = _counts(rows)
+    counts = _counts(rows, each)
     differences = tuple(
-        each for each in (precision, shapes, size, *fused[:3], other_names, *one_sided, counts) if each
+        each for each in (precision, shapes, size, joined, other_names, covered, *one_sided, counts) if each
     )
     alike = [
         sum(ns for row, ns in zip(rows, side, strict=True) if row.match is Match.SAME and _as_often(row))
@@ -95,7 +103,9 @@ def same_work(steps: MatchedSteps, *, different_programs: bool, other_size: floa
             return SameWork(Answer.NO, changed, differences)
     if min(alike) >= ALL and not (counts or shapes):
         return SameWork(
-            Answer.YES, f"{percent(min(alike))} of the kernel time is in the same kernels, as often", ()
+            Answer.YES,
+            f"{percent(min(alike))} of the kernel time is in the same kernels, as often",
+            differences,
         )
     often = _other_counts(rows, totals)
     if often:
@@ -111,10 +121,6 @@ def same_work(steps: MatchedSteps, *, different_programs: bool, other_size: floa
 
 def _ns(row: KernelChange, side: int) -> float:
     return row.ns_after if side else row.ns_before
-
-
-def _weight(row: KernelChange, totals: list[float]) -> float:
-    return max(row.ns_before / totals[0], row.ns_after / totals[1])
 
 
 def _share(rows: Sequence[KernelChange], totals: list[float], match: Match) -> float:
@@ -181,9 +187,28 @@ def _short(dims: str) -> str:
     return dims if len(dims) <= 60 else dims[:57] + "..."
 
 
-def _joined(row: KernelChange) -> str:
-    counts = average_count(row.calls_before), average_count(row.calls_after)
-    return f"{counts[0]} kernels a step became {counts[1]} ({row.family})"
+def _joined(rows: Sequence[KernelChange], totals: list[float], each: str) -> str:
+    """How many kernels were joined, or split, all together, and of which kind most of them are."""
+    mine = [row for row in rows if row.match is Match.JOINED]
+    if max((sum(_ns(row, side) for row in mine) / totals[side] for side in (0, 1)), default=0.0) < NOTICEABLE:
+        return ""
+    counts = sum(row.calls_before for row in mine), sum(row.calls_after for row in mine)
+    times: dict[str, float] = {}
+    for row in mine:
+        times[row.family] = times.get(row.family, 0.0) + row.ns_before + row.ns_after
+    most = max(times, key=lambda family: times[family])
+    return f"{average_count(counts[0])} kernels{each} became {average_count(counts[1])}, most of them: {most}"
+
+
+def _covered(rows: Sequence[KernelChange], totals: list[float], exposed: tuple[float, float]) -> str:
+    """How much of the communication runs beside computing, where that changed."""
+    sums = [sum(_ns(row, side) for row in rows if row.family == Family.COLLECTIVE.label) for side in (0, 1)]
+    if min(sums) < NOTICEABLE * min(totals):
+        return ""
+    shares = [max(0.0, 1 - alone / ns) for alone, ns in zip(exposed, sums, strict=True)]
+    if abs(shares[1] - shares[0]) < OVERLAP:
+        return ""
+    return f"computing covers {percent(shares[1])} of the communication instead of {percent(shares[0])}"
 
 
 def _one_sided(rows: Sequence[KernelChange], match: Match, total: float) -> str:
@@ -195,11 +220,11 @@ def _one_sided(rows: Sequence[KernelChange], match: Match, total: float) -> str:
     return f"{percent(ns / total)} of the kernel time {when} is in kernels that only that side has"
 
 
-def _counts(rows: Sequence[KernelChange]) -> str:
+def _counts(rows: Sequence[KernelChange], each: str) -> str:
     counts = [sum(row.calls_before for row in rows), sum(row.calls_after for row in rows)]
     if abs(counts[1] - counts[0]) <= SAME_CALLS * max(counts):
         return ""
-    return f"{average_count(counts[0])} operations a step became {average_count(counts[1])}"
+    return f"{average_count(counts[0])} operations{each} became {average_count(counts[1])}"
 
 
 def _other_counts(rows: Sequence[KernelChange], totals: list[float]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,21 @@ def test_more_gpus_are_judged_by_what_they_could_do() -> None:
     assert 1 < result.scaling.speedup < result.scaling.possible == 2
     assert "because communication that nothing covers takes" in result.scaling.told()
     assert compare(program(SOUND), program(SOUND)).scaling is None
+
+
+def test_how_much_of_the_communication_is_covered_is_told_where_it_changed() -> None:
+    def reduced(at: float) -> Trace:
+        def body(trace: TinyTrace, _: int) -> None:
+            trace.kernels(0, 5, 90, 100, GEMM)
+            trace.operation(at, at + 200, "ncclDevKernel_AllReduce_Sum", at - 6, stream=19)
+
+        return steps(5, 900, body).build()
+
+    work = compare(reduced(600), reduced(200)).work
+    assert work is not None
+    assert work.answer is Answer.YES
+    (told,) = work.differences
+    assert re.fullmatch(r"computing covers 9\d % of the communication instead of 0(\.0)? %", told)
 
 
 def test_a_documented_pair_is_neutral_with_the_counts_that_others_found(shared_data: Path) -> None:

@@ -51,12 +51,14 @@ class ControlBar(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 5, 12, 5)
         layout.setSpacing(6)
-        layout.addWidget(Label("Aligned at", "secondary", pixels=12))
+        self._anchor_label = Label("Aligned at", "secondary", pixels=12)
+        self._step_label = Label("Step", "secondary", pixels=12)
+        layout.addWidget(self._anchor_label)
         layout.addWidget(self.anchor)
         layout.addSpacing(6)
         layout.addWidget(self._rank_label)
         layout.addWidget(self.rank)
-        layout.addWidget(Label("Step", "secondary", pixels=12))
+        layout.addWidget(self._step_label)
         layout.addWidget(self.steps[0])
         layout.addWidget(self.steps[1])
         layout.addSpacing(6)
@@ -90,6 +92,10 @@ class ControlBar(QWidget):
         _fill(self.rank, names, names[0] if names else "")
         for widget in (self.rank, self._rank_label):
             widget.setVisible(len(names) > 1)
+        for widget in (self._anchor_label, self._step_label):
+            widget.setVisible(
+                len(names) < 2
+            )  # there is not room for all words, and the boxes say what they are
 
     def toggle_length(self) -> None:
         """From the same scale to the same length, or back."""

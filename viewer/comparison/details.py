@@ -13,7 +13,7 @@ from viewer.comparison import tables
 from viewer.comparison.finding_list import FindingList
 from viewer.comparison.step_dots import StepDots
 from viewer.look.labels import ElidedLabel, Label
-from viewer.panels.tables.table_view import TableView
+from viewer.panels.tables.table_view import ROW_HEIGHT, TableView
 
 LEAST_NAME = 84  # pixels
 
@@ -97,7 +97,8 @@ class Details(QTabWidget):
         line.addWidget(about, 1)
         column.addLayout(line)
         for widget in widgets:
-            column.addWidget(widget, 1 if widget is widgets[0] else 0)
+            column.addWidget(widget, 100 if widget is widgets[0] else 0)
+        column.addStretch(1)
         return box
 
     def show_result(self, result: Comparison, rows: Sequence[KernelChange], prepared: tables.Tables) -> None:
@@ -122,6 +123,8 @@ class Details(QTabWidget):
 
     def _fill_measures(self, result: Comparison, prepared: tables.Tables) -> None:
         self.measures.set_frame(prepared.measures)
+        header = self.measures.horizontalHeader().sizeHint().height()
+        self.measures.setMaximumHeight(header + ROW_HEIGHT * len(prepared.measures) + 2)
         ratio = result.judgement.ratio
         self.dots.setVisible(ratio is not None)
         if ratio is not None:

@@ -17,7 +17,7 @@ I64 = npt.NDArray[np.int64]
 
 LEAST_PHASE = 0.01  # of the step: shorter ones belong to what surrounds them
 MOST_PHASES = 24
-REST, WHOLE = "the rest of the step", "all of the step"
+REST, WHOLE = "the rest of the step", "all of it"
 
 
 @dataclass(frozen=True, slots=True)

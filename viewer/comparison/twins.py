@@ -108,10 +108,11 @@ class TwinTimelines(QWidget):
     def show_steps(self, sides: tuple[Side, Side], steps: MatchedSteps) -> None:
         """Match these steps: align them, join their phases, and fit both."""
         self._sides, self.steps = sides, steps
-        for view, side in zip(self.views, sides, strict=True):
+        for view, side, step in zip(self.views, sides, steps.steps, strict=True):
             if view.state.scene is None or view.state.scene.trace is not side.trace:
                 view.set_trace(side.trace)
             view.set_analysis(side.analysis)
+            view.follow(step.rank if step is not None else None)
         pairs = np.concatenate((steps.pairs.same, steps.pairs.counterpart))
         before, after = (calls.event[pairs[:, side]] for side, calls in enumerate(steps.calls))
         orders = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")

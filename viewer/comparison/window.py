@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 
 from parsers.model import Progress, Trace, TraceError
 from parsers.model.errors import SYSTEM_ERRORS, refused_by_system
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, three_digits
 from viewer.comparison.bridge_chart import BridgePanel
 from viewer.comparison.comparing import Compared, compared
@@ -377,13 +378,13 @@ class ComparisonWindow(QWidget):
             self._say_sides()
             return
         other = self.twins.views[1 - side].state.selected
-        name = trace.name(event)
+        name = kernel_name(trace.name(event))
         ns = duration(float(trace.events.duration[event]))
         text = f"{('before', 'after')[side]}: {name}, {ns}"
         beside = self.traces[1 - side]
         if other >= 0 and beside is not None:
             text += (
-                f" · {('before', 'after')[1 - side]}: {beside.name(other)}, "
+                f" · {('before', 'after')[1 - side]}: {kernel_name(beside.name(other))}, "
                 f"{duration(float(beside.events.duration[other]))}"
             )
         else:
