@@ -12,7 +12,7 @@ from rules.analysis.facts.host_language import is_python
 from rules.fixes.base import Proposal, fixes
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
-from rules.replay.replay import Change, Replay, replay_of
+from rules.replay.replay import MOST_OF_GAP, Change, Replay, replay_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -21,6 +21,9 @@ NARROWEST = 1.15  # a band reaches at least this factor to either side: docs/pre
 UNCERTAIN = 1.33  # ... and this one as far as the gain is one: half of the time saved may or may not be
 HOST_UNSURE = (
     1.2  # factor by which the host may be slower or faster than the replay takes it: docs/predictions.md
+)
+AT_ITS_MOST = (
+    0.95  # of what can be the recorder's: it may have cost less, and a fix may give what it gives with it
 )
 VAGUE = 1.8  # high over low: then what it depends on is said
 MOST_FIXES = 12
@@ -144,6 +147,8 @@ def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tup
     for host in (HOST_UNSURE, 1.0 / HOST_UNSURE):
         as_fast = replay.gain(likely, host=host)
         low, high = min(low, as_fast), max(high, as_fast)
+    if replay.recorder_share >= AT_ITS_MOST * MOST_OF_GAP:
+        high = max(high, replay.gain_recorded(likely))
     if any(each.low for each in proposals):
         low = min(low, replay.gain(least), replay.gain(least, host=HOST_UNSURE))
     if any(each.high for each in proposals):

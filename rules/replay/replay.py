@@ -140,6 +140,14 @@ class Replay:
         after = self.time(changes, host)
         return before / after if after > 0 else float("inf")
 
+    def gain_recorded(self, changes: Sequence[Change]) -> float:
+        """How many times faster a step becomes that is recorded in the same way."""
+        overlay = self.recorded.copy()
+        for change in changes:
+            change(overlay)
+        after = self._period(overlay)
+        return self.recorded_ns / after if after > 0 else float("inf")
+
     def _period(self, overlay: Overlay) -> float:
         return self.ready.run(overlay, timeline=False).period / max(overlay.steps, 1e-9)
 

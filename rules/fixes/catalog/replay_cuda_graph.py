@@ -26,7 +26,7 @@ from rules.wording.words import Reader, for_pytorch, ours, said
 BOOL = npt.NDArray[np.bool_]
 
 LEAST_LAUNCHES = 20  # between two waits: fewer are not worth a graph
-NODE_NS = 800.0  # what launching a graph costs for each of its kernels: docs/predictions.md
+NODE_NS = 500.0  # what launching a graph costs for each of its kernels: docs/predictions.md
 GRAPH_NS = 10_000.0
 LEAST_OF_TRAINING = 1.5  # times faster: a training step is much work to capture
 OTHER_LAUNCHES = 0.02  # of the launches of a step: a graph makes the same ones each time
@@ -62,8 +62,8 @@ When it applies
     tensors, no optimizer that goes through its parameters one by one.
 
 What is changed in the replay
-    The host time between and inside these launches is gone; launching a graph costs 0.8 us for each kernel in it.
-    What the program does outside of operators, and every wait, stays.
+    The host time between and inside these launches is gone; launching a graph costs 0.5 us for each kernel in it.
+    What an inference program does outside of operators, and every wait, stays. A training step is captured as a whole.
 
 What makes it more or less
     Shapes and addresses must be the same in each step. What cannot be captured stays as it is.
@@ -85,7 +85,8 @@ What makes it more or less
             return
         continued = np.append(False, inside[:-1] & (run[1:] == run[:-1]))
         first = inside & ~continued
-        kept = np.minimum(around.silent_ns + around.input_ns, host.gap)
+        own = np.zeros(len(host)) if training else around.silent_ns
+        kept = np.minimum(own + around.input_ns, host.gap)
         cost = np.where(first, GRAPH_NS + NODE_NS * size[run], 0.0)
 
         def graphed(overlay: Overlay) -> None:

@@ -1,0 +1,83 @@
+"""Batch normalisation takes the statistics of its own GPU's samples instead of asking all ranks in every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.catalog.remove_read_backs import counts_rows
+from rules.fixes.changes import host_time_times, together, without_waiting
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+
+FEW = 4  # synchronised normalisations in a step: fewer cost next to nothing
+HOST_LEFT = (
+    0.2  # of the host's time for one: a single call instead of statistics, a collective, a mask and the rest
+)
+
+_CODE = """# leave out: model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)
+# with small batches: normalisation that needs no batch
+norm = torch.nn.GroupNorm(32, channels)"""
+
+
+@fix
+class NormaliseOnEachGpu:
+    """Synchronised batch normalisation."""
+
+    id: ClassVar[str] = "normalise-on-each-gpu"
+    explanation: ClassVar[str] = """
+When it applies
+    At least 4 synchronised batch normalisations in a step of a run on several GPUs, by the operators' names.
+
+What is changed in the replay
+    Their collectives and waits are gone, and four fifths of the host's time inside them. Their kernels stay.
+
+What makes it more or less
+    Whether the batch of each GPU is large enough for statistics of its own: with 16 and more samples it is.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole run."""
+        around, device = surroundings_of(analysis), replay.device
+        inside = around.around(lambda name: name.startswith("SyncBatchNorm"))
+        often = (len(np.unique(inside)) - 1) / max(replay.steps, 1) / max(len(replay.spans), 1) / 2
+        if len(replay.spans) < 2 or often < FEW:
+            return
+        nodes = inside >= 0
+        meeting = nodes[device.launch] & (device.meeting >= 0)
+        numbers = np.isin(np.unique(device.meeting[device.meeting >= 0]), device.meeting[meeting])
+        counted = nodes & counts_rows(replay)
+        vanishing = counted[device.launch]
+
+        def alone(overlay: Overlay) -> None:
+            overlay.transfer[numbers] = 0.0
+            overlay.meets[numbers] = False
+            overlay.duration[meeting | vanishing] = 0.0
+
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Normalise batches on each GPU alone: {often:,.0f} layers ask all ranks, twice {replay.in_step}",
+            categories=(
+                Category.COMMUNICATION_LATENCY,
+                Category.EXPOSED_COMMUNICATION,
+                Category.SYNCHRONIZATION,
+            ),
+            culprit="SyncBatchNorm",
+            advice=(
+                "With 16 and more samples on each GPU take the statistics of these alone.",
+                "With fewer use a normalisation that needs no batch: group or layer normalisation.",
+            ),
+            code=_CODE,
+            expected=together(
+                alone,
+                host_time_times(nodes, HOST_LEFT),
+                without_waiting(nodes & (replay.waits.target >= 0)),
+            ),
+        )
