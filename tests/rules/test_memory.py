@@ -159,7 +159,7 @@ def test_the_process_that_met_its_own_limit_is_not_told_of_fragmentation(fixture
 LOSS = ({"name": "cross_entropy", "filename": "/env/site-packages/torch/nn/functional.py", "line": 9},)
 
 
-@pytest.mark.parametrize(("logits", "said"), [(12, True), (10, False)])
+@pytest.mark.parametrize(("logits", "said"), [(12, True), (10, True), (8, False)])
 def test_what_would_help_is_what_holds_most_with_its_bytes(tmp_path: Path, logits: int, said: bool) -> None:
     snapshot = Snapshot()
     for address, size, frames in (
