@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from rules.analysis.analysis import Analysis
 from rules.base import Severity
+from rules.gates.figures import RunFigures, figures_of
 from rules.thresholds import DEFAULTS, Thresholds, known_thresholds
 
 MOST_PERCENT = 1e6
@@ -55,6 +57,14 @@ class Gates:
     items: tuple[float, float] | None = None
     fail_on: Severity | None = None
     thresholds: Thresholds = DEFAULTS
+
+    def figures_of(self, analysis: Analysis) -> RunFigures:
+        """The figures of a run, with the kernels and regions that the limits name among them."""
+        named = {
+            quantity: [each.name for each in self.limits if each.quantity is quantity]
+            for quantity in (Quantity.KERNEL, Quantity.REGION)
+        }
+        return figures_of(analysis, named[Quantity.KERNEL], named[Quantity.REGION])
 
 
 def percentage(value: object) -> float:

@@ -237,6 +237,14 @@ def test_figures_are_means_over_ranks_for_every_step() -> None:
     assert figures.kernels_called("void lib::gemm<4>(float*)") == [gemm]
 
 
+def test_kernels_and_regions_that_limits_name_are_kept_however_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rules.gates.figures.MOST_NAMES", 0)
+    gates = Gates((limit_of("kernel:gemm=5"), limit_of("region:forward=5")))
+    figures = gates.figures_of(two_ranks())
+    assert (len(figures.kernels), list(figures.regions)) == (1, ["forward"])
+    assert figures_of(two_ranks()).kernels == {}
+
+
 def test_figures_survive_being_kept_and_damage_is_noticed() -> None:
     figures = replace(run(), step_ns=np.arange(1.0, 2 * MOST_STEPS + 1))
     again = RunFigures.from_data(json.loads(json.dumps(figures.shortened().to_data())))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewer.terminal.console import complain, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE, GATE_FAILED
-from viewer.terminal.option_values import add_store, add_thresholds, thresholds_of
+from viewer.terminal.option_values import add_gates, add_store, add_thresholds, thresholds_of
 
 if TYPE_CHECKING:
     from viewer.kept.history import Entry, History
@@ -32,6 +32,7 @@ def declare(commands: Any) -> None:
         metavar="TEXT",
         help="why a run that got slower is taken nevertheless; it is kept",
     )
+    add_gates(save)
     add_thresholds(save)
     save.set_defaults(run=_save)
     listed = actions.add_parser("list", help="say what is kept")
@@ -54,19 +55,17 @@ def _save(options: argparse.Namespace) -> int:
     from rules.analysis.analysis import Analysis
     from rules.comparison.gate import Outcome
     from rules.gates.against_kept import judgement_on
-    from rules.gates.figures import figures_of
+    from rules.gates.limits import Gates
     from viewer.kept.history import Entry, Series
     from viewer.reports.series_report import bounds
 
     history, thresholds, progress = _history(options), thresholds_of(options), terminal_progress()
     files = [options.paths, *options.repeat]
+    gates = options.gates or Gates()
+    parts = [progress.part(number / len(files), (number + 1) / len(files)) for number in range(len(files))]
     runs = tuple(
-        figures_of(
-            Analysis(
-                recording(paths, progress.part(number / len(files), (number + 1) / len(files))), thresholds
-            )
-        )
-        for number, paths in enumerate(files)
+        gates.figures_of(Analysis(recording(paths, part), thresholds))
+        for paths, part in zip(files, parts, strict=True)
     )
     progress.step(1.0, "")
     former = history.entries(Series.BASELINE, options.name)

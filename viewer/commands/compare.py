@@ -15,9 +15,8 @@ from viewer.terminal.option_values import add_gates, add_store, add_thresholds, 
 from viewer.terminal.report_options import add_reports, files_asked_for, write_reports
 
 if TYPE_CHECKING:
-    from parsers.model import Progress, Trace
+    from parsers.model import Progress
     from rules.comparison.compare import Comparison
-    from rules.gates.figures import RunFigures
     from rules.gates.judging import Answer
     from rules.gates.limits import Gates
     from rules.thresholds import Thresholds
@@ -135,6 +134,7 @@ def _sides(parser: argparse.ArgumentParser, options: argparse.Namespace) -> _Sid
 def _compared(
     sides: _Sides, gates: Gates, thresholds: Thresholds, progress: Progress
 ) -> tuple[Comparison, list[Answer]]:
+    from rules.analysis.analysis import Analysis
     from rules.comparison.compare import compare
     from rules.gates.against_kept import compare_with_kept
     from rules.gates.judging import judge
@@ -142,12 +142,13 @@ def _compared(
 
     count = len(sides.before) + len(sides.after)
     parts = iter([progress.part(number / count, (number + 1) / count) for number in range(count)])
-    figures = _Figures(gates, thresholds)
     traces = [recording(files[0], next(parts)) for files in (sides.before, sides.after) if files]
-    before = [figures.of(traces[0])] if sides.before else []
-    after = [figures.of(traces[-1])]
-    before += [figures.of(recording(files, next(parts))) for files in sides.before[1:]]
-    after += [figures.of(recording(files, next(parts))) for files in sides.after[1:]]
+    before = [gates.figures_of(Analysis(traces[0], thresholds))] if sides.before else []
+    after = [gates.figures_of(Analysis(traces[-1], thresholds))]
+    for runs, files_of_runs in ((before, sides.before[1:]), (after, sides.after[1:])):
+        runs += [
+            gates.figures_of(Analysis(recording(files, next(parts)), thresholds)) for files in files_of_runs
+        ]
     if sides.kept:
         before = list(History(sides.store).latest(Series.BASELINE, sides.kept).runs)
         result = compare_with_kept(before, f"{KEPT}{sides.kept}", traces[0], after[1:], thresholds)
@@ -155,25 +156,6 @@ def _compared(
         more = [run.steps for run in before[1:]], [run.steps for run in after[1:]]
         result = compare(traces[0], traces[1], thresholds, more)
     return result, judge(gates, before, after, result.judgement)
-
-
-@dataclass(frozen=True, slots=True)
-class _Figures:
-    """Makes the figures of runs, with what the limits name among them."""
-
-    gates: Gates
-    thresholds: Thresholds
-
-    def of(self, trace: Trace) -> RunFigures:
-        from rules.analysis.analysis import Analysis
-        from rules.gates.figures import figures_of
-        from rules.gates.limits import Quantity
-
-        named = {
-            quantity: [each.name for each in self.gates.limits if each.quantity is quantity]
-            for quantity in (Quantity.KERNEL, Quantity.REGION)
-        }
-        return figures_of(Analysis(trace, self.thresholds), named[Quantity.KERNEL], named[Quantity.REGION])
 
 
 def _report_refusal(options: argparse.Namespace, gates: Gates, why: str) -> None:
@@ -221,6 +203,7 @@ def _exit_code(answers: Sequence[Answer]) -> int:
 
 def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -> int:
     """A table of runs in their order; the gate is on the last against the first."""
+    from rules.analysis.analysis import Analysis
     from rules.gates.against_kept import judgement_on
     from rules.gates.judging import judge
     from viewer.reports.gate_report import gate_json
@@ -229,9 +212,10 @@ def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -
 
     progress = terminal_progress()
     count = len(options.series)
-    figures = _Figures(gates, thresholds)
     runs = [
-        figures.of(recording([path], progress.part(number / count, (number + 1) / count)))
+        gates.figures_of(
+            Analysis(recording([path], progress.part(number / count, (number + 1) / count)), thresholds)
+        )
         for number, path in enumerate(options.series)
     ]
     progress.step(1.0, "")
