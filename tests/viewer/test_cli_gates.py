@@ -200,6 +200,8 @@ def test_a_slower_run_becomes_the_baseline_only_with_a_reason_which_the_trend_sh
     first, second = json.loads(capsys.readouterr().out)["runs"]
     assert first["name"].endswith("abc")
     assert (second["note"], second["of_previous"]["outcome"]) == ("larger vocabulary", "slower")
+    assert main(["trend", *store]) == DONE
+    assert capsys.readouterr().out == "main\n"
     assert main(["compare", "baseline:other", slow, *store]) == BAD_INPUT
     assert main(["baseline", "remove", "main", *store]) == DONE
     assert main(["trend", "main", *store]) == BAD_INPUT

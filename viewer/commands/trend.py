@@ -15,7 +15,12 @@ from viewer.terminal.report_options import add_reports, files_asked_for, write_r
 def declare(commands: Any) -> None:
     """Add the command's parser."""
     parser = commands.add_parser("trend", help="how the runs kept under a name differ, in their order")
-    parser.add_argument("name", metavar="NAME", help="of a baseline, or of a program that `capture` recorded")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="of a baseline, or of a program that `capture` recorded; without one the names are listed",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_reports(parser, ("html", "pdf", "markdown"))
     add_store(parser)
@@ -24,10 +29,15 @@ def declare(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the trend; the exit code."""
-    from viewer.kept.history import History, Series
+    from viewer.kept.history import History, Series, names_of
+    from viewer.reports.plain_text import safe
     from viewer.reports.series_report import points_of, series_json, series_text
 
     history = History(options.store)
+    if options.name is None:
+        names = [name for series in Series for name in names_of(history.entries(series))]
+        print("\n".join(safe(name) for name in names) or "Nothing is kept yet.")
+        return DONE
     entries = history.entries(Series.BASELINE, options.name) or history.entries(Series.PROGRAM, options.name)
     if not entries:
         history.latest(Series.BASELINE, options.name)
