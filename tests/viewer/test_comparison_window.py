@@ -188,7 +188,13 @@ def test_a_bar_of_the_bridge_and_a_row_of_kernels_mark_their_kernels_on_both_sid
     frame = window.details.kernels.rows.frame
     assert frame is not None
     first = set(frame["names_before"].iloc[0].split("\n"))
-    assert {each.name for each in window.twins.views[0].state.evidence} <= first
+    evidence = window.twins.views[0].state.evidence
+    assert {each.name for each in evidence} <= first
+    window.twins.views[0].show_interval(0, 1000, animate=False)
+    window.details.kernels.chosen.emit(0)
+    t0, t1 = window.twins.views[0].visible_interval
+    assert any(each.end > t0 and each.start < t1 for each in evidence)
+    assert are_aligned(window)
 
 
 def test_every_bar_adds_up_and_small_ones_are_enlarged(window: ComparisonWindow) -> None:

@@ -245,9 +245,15 @@ class TwinTimelines(QWidget):
         self.event_selected.emit(side, event)
 
     def highlight(self, places: tuple[list[Evidence], list[Evidence]]) -> None:
-        """Mark places on both sides, without moving."""
+        """Mark places on both sides, and fly to the longest of a side where none is in view."""
         for view, mine in zip(self.views, places, strict=True):
             view.highlight(mine)
+        for view, mine in zip(self.views, places, strict=True):
+            scale = view.state.target
+            if mine and not any(each.end > scale.t0 and each.start < scale.t1 for each in mine):
+                longest = max(mine, key=lambda each: each.end - each.start)
+                view.state.reveal(float(longest.start), float(longest.end))
+                return
 
     def clear(self) -> None:
         """Take all marks and selections away."""

@@ -187,7 +187,10 @@ class ComparisonWindow(QWidget):
             from viewer.loading.loader import opened
 
             part = progress.part(0.0, 0.7)
-            after = opened(paths, part, lambda _: None, thresholds).trace
+            read = opened(paths, part, lambda _: None, thresholds)
+            if read.process is not None:
+                read.process.close()
+            after = read.trace
             self._read.emit(reading, after)
             progress.step(0.7, "comparing")
             return compared(before, after, thresholds)
