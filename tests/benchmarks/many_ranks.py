@@ -32,9 +32,12 @@ def main():
     facts, diagnosis = diagnosis_of_many(run)
     text = as_text(facts, diagnosis)
     end = time.perf_counter()
+    whose = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    cpu = [each.ru_utime + each.ru_stime for each in whose]
     peak = [resource.getrusage(which).ru_maxrss * 1024 for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     told = as_json(facts, diagnosis)["ranks"]
     print(json.dumps({
+        "own_cpu": cpu[0], "workers_cpu": cpu[1],
         "reading": read - begin, "judging": end - read, "own": peak[0], "worker": peak[1], "lines": text.count("\\n"),
         "late": told["late"], "links": [each["ranks"] for each in told["slow_links"]],
         "patterns": [each["name"] for each in told["patterns"]],
@@ -57,6 +60,7 @@ class Taken:
     summary: float  # bytes of one, mean
     lines: int
     named: bool
+    shared_cpu: float  # seconds of processors if its workers' were spread evenly over as many
 
 
 def simulated(ranks: int, events: int = EVENTS) -> Run:
@@ -86,6 +90,7 @@ def measure(run: Run, folder: Path, cache: Path, workers: int) -> Taken:
         found["late"] == [f"rank {STRAGGLER}"]
         and slow in found["links"]
         and {f"rank {STRAGGLER}", f"pipeline stage {SLOW_STAGE}"} <= set(found["patterns"]),
+        found["own_cpu"] + found["workers_cpu"] / workers,
     )
 
 
@@ -106,7 +111,10 @@ def report(folder: Path, sizes: tuple[int, ...] = SIZES) -> None:
         taken = measure(run, where, cache, 2)
         first = first or taken
         if taken is first:
-            told = f"speed-up of two processes: {alone.reading / taken.reading:.2f}"
+            told = (
+                f"speed-up of two processes: {alone.reading / taken.reading:.2f}, by the seconds of processors, "
+                f"which others on the machine do not change: {alone.shared_cpu / taken.shared_cpu:.2f}"
+            )
         print(
             f"{ranks:>10,} {taken.reading:>6.1f} s {taken.reading / first.reading:>11.2f} {taken.judging:>7.2f} s"
             f" {taken.peak / 1e9:>5.2f} GB {taken.summary / 1e3:>6.0f} kB {taken.lines:>6}"

@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from xml.sax.saxutils import escape, quoteattr
 
 from parsers.known_formats import own_suffixes, recorders, usual_suffixes
 
@@ -55,6 +54,8 @@ def media_types() -> dict[str, tuple[str, str]]:
 
 
 def _declared() -> Iterable[str]:
+    from xml.sax.saxutils import escape, quoteattr  # late: it loads what only the network needs
+
     for suffix, (media_type, comment) in media_types().items():
         parent = next((type for end, type in _PARENTS.items() if suffix.endswith(end)), "")
         yield f"  <mime-type type={quoteattr(media_type)}>"
@@ -67,6 +68,8 @@ def _declared() -> Iterable[str]:
 
 
 def _provided() -> Iterable[str]:
+    from xml.sax.saxutils import escape  # late: it loads what only the network needs
+
     return (f"    <mediatype>{escape(media_type)}</mediatype>" for media_type, _ in media_types().values())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
@@ -21,7 +21,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QMainWindow,
     QMenuBar,
-    QSplitter,
     QStackedWidget,
     QTabWidget,
     QVBoxLayout,
@@ -40,9 +39,7 @@ from viewer.look.separator import HorizontalLine
 from viewer.panels.dock import BottomPanels
 from viewer.panels.findings.diagnosis import DiagnosisPanel
 from viewer.panels.fixes.what_if import WhatIfPanel
-from viewer.panels.ranks.heat import Cell
-from viewer.panels.ranks.map_view import RankMapView
-from viewer.panels.ranks.side import RanksSide
+from viewer.panels.ranks.views import RankViews
 from viewer.panels.tabs.bookmarks import BookmarksPanel
 from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
@@ -69,7 +66,6 @@ if TYPE_CHECKING:
 
 FIRST_SIZE = (1440, 900)
 LEAST_SIZE = (720, 480)
-MAP_HEIGHT = 360  # of the map of ranks, and of the timelines below, where the window is high enough
 SUMMARISING = "summarise"
 ARRANGED_BY_HAND = ("pinned", "hidden", "heights", "order")
 
@@ -104,28 +100,21 @@ class MainWindow(QMainWindow):
         self.pages = QStackedWidget()
         self.pages.addWidget(self.start_page)
         self.pages.addWidget(self.timeline)
-        self.rank_map = RankMapView(self.document)
-        self._map_above = QSplitter(Qt.Orientation.Vertical)
-        self._map_above.setChildrenCollapsible(False)
-        self._map_above.addWidget(self.rank_map)
-        self._map_above.addWidget(self.pages)
-        self._map_above.setSizes([MAP_HEIGHT, MAP_HEIGHT])
+        self.side = QTabWidget()
+        self.ranks = RankViews(self.document, self.pages, self.side, self)
         self.kernel_report: KernelReport | None = None
         middle = QWidget()
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.banner)
-        column.addWidget(self._map_above, 1)
+        column.addWidget(self.ranks.area, 1)
         self._middle = column
         self.setCentralWidget(middle)
         self.menu_bar = QMenuBar()
         self.setMenuWidget(self._top())
         self.diagnosis = DiagnosisPanel(self.document)
         self.fixes = WhatIfPanel(self.what_if)
-        self.ranks = RanksSide(self.document, self)
-        self.ranks.hide()
-        self.side = QTabWidget()
         self.side.setDocumentMode(True)
         self.side.tabBar().setAccessibleName("Diagnosis and fixes")
         self.side.addTab(self.diagnosis, "Diagnosis")
@@ -215,9 +204,6 @@ class MainWindow(QMainWindow):
         )
         self.timeline.ready.connect(self._restore_arrangement)
         self.timeline.rank_followed.connect(self.toolbar.steps.follow)
-        self.ranks.rank_chosen.connect(
-            lambda row: self.rank_map.heat.select(Cell(row, self._step_of_rank(row)))
-        )
         self.what_if.plan_changed.connect(self._show_fixes)
         self.what_if.predicted.connect(self._swap_verdict)
         document.finding_changed.connect(lambda _: self.side.setCurrentWidget(self.diagnosis))
@@ -252,22 +238,13 @@ class MainWindow(QMainWindow):
         """What is predicted stands where the verdict is while fixes are ticked."""
         self.verdict.setVisible(prediction is None and self.document.trace is not None)
 
-    def _step_of_rank(self, row: int) -> int:
-        """The step in which a rank of many costs most."""
-        many = self.document.many
-        return 0 if many is None else int(many.facts.lateness.cost[row].argmax())
-
     def _show_fixes(self) -> None:
-        """The tabs of the fixes and of many ranks come and go with them."""
-        for panel, title in ((self.ranks, "Ranks"), (self.fixes, "What if")):
-            here = self.side.indexOf(panel)
-            if panel.has_data() and here < 0:
-                self.side.addTab(panel, title)
-                if panel is self.ranks:
-                    self.side.setCurrentWidget(panel)
-            elif not panel.has_data() and here >= 0:
-                self.side.removeTab(here)
-                panel.setParent(self)
+        """The tab of the fixes comes and goes with them."""
+        here = self.side.indexOf(self.fixes)
+        if self.fixes.has_data() and here < 0:
+            self.side.addTab(self.fixes, "What if")
+        elif not self.fixes.has_data() and here >= 0:
+            self.side.removeTab(here)
         self.side.tabBar().setVisible(self.side.count() > 1)
         self.diagnosis.heading.setVisible(self.side.count() == 1)
         self.panels.update_tabs()
@@ -318,7 +295,6 @@ class MainWindow(QMainWindow):
         else:
             self._note.remove()
         self._show_pages()
-        self._show_fixes()
         if (page := self.pages.currentWidget()) is not None:
             page.setFocus()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QMouseEvent
@@ -12,7 +14,6 @@ from parsers.model.names.devices import short_device_name
 from parsers.model.units import duration
 from rules.analysis.facts.cost import idle_cost
 from rules.analysis.idle.causes import Cause, IdleTable
-from rules.summaries.run import ManyRanks
 from rules.wording.promises import first_step, gain
 from rules.wording.verdict import (
     beside_the_verdict,
@@ -25,6 +26,9 @@ from viewer.document import Document, Stage
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.budget_bar import BudgetBar, Part
+
+if TYPE_CHECKING:
+    from rules.summaries.run import ManyRanks
 
 MOST_ROWS_SHOWN = 4
 

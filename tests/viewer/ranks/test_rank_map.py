@@ -105,7 +105,8 @@ def test_a_run_of_many_ranks_opens_as_a_map_with_the_slowest_and_a_typical_rank_
     window = empty_window
     window.open([tmp_path])
     wait_until_ready(qtbot, window)
-    document, heat = window.document, window.rank_map.heat
+    assert window.ranks.map is not None
+    document, heat = window.document, window.ranks.map.heat
 
     def shown() -> list[int | None]:
         trace = document.trace
@@ -113,7 +114,7 @@ def test_a_run_of_many_ranks_opens_as_a_map_with_the_slowest_and_a_typical_rank_
 
     assert document.many is not None
     typical = document.many.facts.typical
-    assert window.rank_map.isVisible()
+    assert window.ranks.map.isVisible()
     assert window.verdict.sentence.text().startswith("17 of 18 ranks wait ")
     assert shown() == sorted([7, typical])
     assert document.diagnosis is not None
@@ -129,7 +130,7 @@ def test_a_run_of_many_ranks_opens_as_a_map_with_the_slowest_and_a_typical_rank_
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Right):
         qtbot.keyClick(heat, key)
     assert (heat.cell.row, heat.cell.step) == (1, 2)
-    assert "rank 1" in window.rank_map.selected.text()
+    assert "rank 1" in window.ranks.map.selected.text()
     qtbot.keyClick(heat, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: len(shown()) == 3)
     assert shown() == sorted([1, 7, typical])
@@ -146,12 +147,12 @@ def test_a_run_of_many_ranks_opens_as_a_map_with_the_slowest_and_a_typical_rank_
     assert len(heat._sorted) == 6
     qtbot.keyClick(heat, Qt.Key.Key_Escape)
     assert len(heat._sorted) == 18
-    window.rank_map.measures.button(1).click()
-    assert window.rank_map.measure is Measure.WAIT
-    assert window.ranks.costly is not None
-    window.ranks.costly.chosen.emit(7)
+    window.ranks.map.measures.button(1).click()
+    assert window.ranks.map.measure is Measure.WAIT
+    assert window.ranks.panel.costly is not None
+    window.ranks.panel.costly.chosen.emit(7)
     assert heat.cell is not None
     assert heat.cell.row == 7
     document.clear()
-    assert not window.rank_map.isVisible()
-    assert window.side.indexOf(window.ranks) < 0
+    assert not window.ranks.map.isVisible()
+    assert window.side.indexOf(window.ranks.panel) < 0
