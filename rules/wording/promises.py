@@ -11,6 +11,7 @@ from rules.wording.phrases import listed
 from rules.wording.verdict import shows_no_run
 
 RECORDER_WORTH_A_WORD = 0.03
+LEAST_MISSED = 0.001  # a smaller part is not told exactly: no replay is
 ADDS_LITTLE = 1.02
 LEAST_SPEEDUP = 1.01  # less is nothing to speak of
 OTHER_SHARE = 0.005  # of the window: a share that differs more from the headline's is told
@@ -111,9 +112,8 @@ def about_replay(plan: Plan) -> str:
     if not plan.promises:
         return "No change in the catalogue would make a step 3 % faster."
     counted = f"{replay.steps} step{'s' if replay.steps != 1 else ''}"
-    text = (
-        f"Predicted by replaying {counted}; of what was recorded the replay misses {percent(replay.error)}."
-    )
+    missed = percent(replay.error) if replay.error >= LEAST_MISSED else f"less than {percent(LEAST_MISSED)}"
+    text = f"Predicted by replaying {counted}; of what was recorded the replay misses {missed}."
     if replay.recorder_share >= RECORDER_WORTH_A_WORD:
         text += (
             f" About {percent(replay.recorder_share)} of a step is the profiler's own time; it is left out."

@@ -358,6 +358,25 @@ def test_communication_that_computation_waits_for_is_hidden(transfer: float, fou
     assert ("hide-communication" in promised(make_plan(Analysis(trace.build())))) is found
 
 
+@pytest.mark.parametrize(("clock", "found"), [(1400.0, True), (1960.0, False)])
+def test_a_gpu_that_a_limit_holds_below_its_clock_is_told_to_have_it_lifted(
+    clock: float, found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(9):
+            trace.operation(20 + place * 215, 235 + place * 215, TENSOR, 5 + place * 6)
+        trace.call(70, 1985, "cudaDeviceSynchronize")
+
+    trace = steps(6, 2000, body)
+    times = [index * 100.0 for index in range(120)]
+    trace.counter("GPU 0 SM clock", "MHz", [(at, clock) for at in times])
+    trace.counter("GPU 0 maximum SM clock", "MHz", [(at, 1980.0) for at in times])
+    trace.counter("GPU 0 software power cap", "", [(at, 1.0) for at in times])
+    made = promised(make_plan(Analysis(trace.build())))
+    assert ("end-throttling" in made) is found
+    assert made.get("end-throttling", 1.41) == pytest.approx(1980 / 1400, rel=0.05)
+
+
 def test_a_native_program_is_shown_no_python() -> None:
     trace = TinyTrace()
     for index in range(6):
