@@ -12,7 +12,7 @@ from rules.analysis.facts.copies import Copies, worst_copies
 from rules.analysis.facts.host_link import (
     ADVICE_ON_PAGES,
     BESIDE,
-    PAGES_MOVE,
+    PAGES_FROM_GPU,
     PINNED_AND_BESIDE,
     copies_sentence,
     link_advice,
@@ -86,7 +86,7 @@ When it is wrong
         worst = worst_copies(analysis, CopyKind.D2H)
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
-        pageable, use = worst.from_pageable, link_use(trace, worst)
+        pageable, use = worst.from_pageable, None if worst.are_migrations else link_use(trace, worst)
         where = (
             Culprit(CulpritKind.REGION, worst.regions[0])
             if worst.regions
@@ -98,7 +98,7 @@ When it is wrong
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
             headline=Headline(
-                PAGES_MOVE if worst.are_migrations else "Copies from the GPU stand alone",
+                PAGES_FROM_GPU if worst.are_migrations else "Copies from the GPU stand alone",
                 found_in.share(worst.exposed_ns),
             ),
             account=_explanation(worst, found_in) + link_sentence(use, pageable),

@@ -14,7 +14,7 @@ from rules.analysis.facts.copies import Copies, worst_copies
 from rules.analysis.facts.host_link import (
     ADVICE_ON_PAGES,
     BESIDE,
-    PAGES_MOVE,
+    PAGES_TO_GPU,
     PINNED_AND_BESIDE,
     LinkUse,
     copies_sentence,
@@ -101,14 +101,14 @@ When it is wrong
         worst = worst_copies(analysis, CopyKind.H2D)
         if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[LEAST_SHARE]:
             return
-        pageable, use = worst.from_pageable, link_use(trace, worst)
+        pageable, use = worst.from_pageable, None if worst.are_migrations else link_use(trace, worst)
         found_in = extent(analysis, worst.exposed, worst.device)
         yield Finding(
             rule=self.id,
             category=self.category,
             severity=severity_of(worst.exposed_ns, analysis.window_ns),
             headline=Headline(
-                PAGES_MOVE if worst.are_migrations else "Copies to the GPU stand alone",
+                PAGES_TO_GPU if worst.are_migrations else "Copies to the GPU stand alone",
                 found_in.share(worst.exposed_ns),
             ),
             account=_explanation(worst, use, found_in) + link_sentence(use, pageable),

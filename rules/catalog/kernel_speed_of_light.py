@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from parsers.model import KernelProfile
 from rules.base import Category, Severity, rule
-from rules.kernels.checks.compute import instruction_pipes, pipes
+from rules.kernels.checks.compute import Pipe, instruction_pipes, pipes
 from rules.kernels.checks.occupancy import occupancy_verdict
 from rules.kernels.checks.speed_of_light import (
     COMPUTE,
@@ -21,7 +21,8 @@ from rules.kernels.findings import Fault, KernelRule, Reads, other_faults
 EXPLAINING_SHARE = 0.5
 _ADVICE: dict[Category, tuple[str, ...]] = {
     Category.MEMORY_BOUND: (
-        "Move fewer bytes: fuse this kernel with its neighbours (torch.compile), use bf16 or fp8 instead of fp32.",
+        "Move fewer bytes: fuse this kernel with its neighbours, or store values in 16 or 8 bits where that is precise "
+        "enough.",
         "Reuse data while it is in registers, shared memory or L2 (tiling) instead of reading it again.",
     ),
     Category.COMPUTE_BOUND: (
@@ -92,13 +93,23 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
         title=sol.verdict,
         explanation=_explanation(kernel, sol)
         + (f" What makes it so: {'; '.join(causes)}." if causes else ""),
-        advice=_ADVICE[sol.bound],
+        advice=_ADVICE[sol.bound][1:] if _has_nothing_for_tensor_cores(kernel, sol) else _ADVICE[sol.bound],
         saving=0.0 if causes else saving,
         category=sol.bound,
         confidence="high" if at_the_limit else "medium",
         severity=Severity.INFO if at_the_limit or causes else None,
         is_verdict=True,
     )
+
+
+def _busiest(kernel: KernelProfile) -> Pipe | None:
+    return max([*pipes(kernel), *instruction_pipes(kernel)], key=lambda pipe: pipe.percent, default=None)
+
+
+def _has_nothing_for_tensor_cores(kernel: KernelProfile, sol: SpeedOfLight) -> bool:
+    """Whether what keeps the kernel busy is no multiplication, such as integers or special functions."""
+    busiest = _busiest(kernel)
+    return sol.bound is Category.COMPUTE_BOUND and busiest is not None and "FMA" not in busiest.shown.upper()
 
 
 def _one_side(kernel: KernelProfile) -> Fault | None:
@@ -129,9 +140,7 @@ def _explanation(kernel: KernelProfile, sol: SpeedOfLight) -> str:
         f"It uses {sol.compute:.0f} % of the GPU's compute and {sol.memory:.0f} % of its memory throughput. "
     )
     if sol.bound is Category.COMPUTE_BOUND:
-        busiest = max(
-            [*pipes(kernel), *instruction_pipes(kernel)], key=lambda pipe: pipe.percent, default=None
-        )
+        busiest = _busiest(kernel)
         text += (
             f"The busiest pipe is {busiest.shown}, {busiest.percent:.0f} % of its peak. " if busiest else ""
         )

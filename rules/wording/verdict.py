@@ -13,11 +13,13 @@ from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.base import Category, Finding, Severity
 from rules.diagnosis import Diagnosis
+from rules.kernels.launch_groups import kernel_groups, profiled_ns
 from rules.memory.summary import memory_of
 from rules.ranking import weight
 from rules.wording.memory import peak_sentence
 
 NOTEWORTHY_IDLE = 0.15  # of the window
+MOST_OF_IT = 0.5  # of the profiled time
 MOSTLY_COMPUTING = 0.8  # of the window, and less than half of the rest is what one finding can give:
 SMALL_BESIDE_THE_LIMIT = 0.1  # then that the GPU computes is told first
 BUDGET_LABELS = {
@@ -154,13 +156,21 @@ def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     count = len(trace.kernels)
     kernels = f"{count} profiled kernel{'s' if count != 1 else ''}"
     limits = [each for each in diagnosis.findings if each.rule == "kernel-speed-of-light"]
-    if count == 1 and limits:
-        return limits[0].title
+    if limits and (most := _of_the_longest(trace, limits)):
+        return most.title
     if "kernel-speed-of-light" in diagnosis.skipped:
         return f"{kernels}, and no verdict: their throughput was not measured (--section SpeedOfLight)"
     unmeasured = [rule for rule in diagnosis.skipped if rule.startswith("kernel-")]
     checked = "" if not unmeasured else " among what was measured"
     return f"{kernels}, none with a fault worth fixing first{checked}"
+
+
+def _of_the_longest(trace: Trace, limits: list[Finding]) -> Finding | None:
+    """What limits the kernel that takes most of the profiled time; None where none does, or nothing is known of it."""
+    longest = max(kernel_groups(trace.kernels), key=lambda each: each.total_ns)
+    if longest.count < len(trace.kernels) and longest.total_ns < MOST_OF_IT * profiled_ns(trace):
+        return None
+    return next((each for each in limits if each.kernel == longest.representative.id), None)
 
 
 def _largest_idle(analysis: Analysis) -> str:

@@ -16,6 +16,7 @@ from rules.ranking import ranked
 from rules.wording.headline import Headline
 from rules.wording.verdict import beside_the_verdict, first_problem, larger_problem, verdict
 from tests.rules.builder import TinyTrace, steps
+from tests.rules.kernel_profiles import COMPUTE, MEMORY, kernel, trace_of
 from viewer.reports.html_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
@@ -149,3 +150,11 @@ def test_checks_that_nothing_was_recorded_for_are_counted_where_they_are_many() 
     report = as_text(trace, diagnose(trace), Analysis(trace))
     assert "no Nsight Compute counters: 14 checks of single kernels" in " ".join(report.split())
     assert "kernel-atomics" not in report
+
+
+def test_of_several_kernels_the_verdict_tells_what_limits_the_one_that_takes_most_of_the_time() -> None:
+    busy = {COMPUTE: 90.0, MEMORY: 30.0}
+    times = ({"gpu__time_duration.sum": 900_000.0}, {"gpu__time_duration.sum": 1_000.0})
+    profiled = (kernel(busy, took, name=name) for took, name in zip(times, ("long", "short"), strict=True))
+    analysis = Analysis(trace_of(*profiled))
+    assert verdict(analysis, diagnosis_of(analysis)).startswith("long: limited by compute")

@@ -67,7 +67,8 @@ PINNED_AND_BESIDE = ours(
     "Allocate the host's memory pinned ($cudaHostAlloc), and copy with $cudaMemcpyAsync on a stream of its own while "
     "the GPU computes."
 )
-PAGES_MOVE = "Pages of unified memory move when they are touched"
+PAGES_TO_GPU = "Pages of unified memory move to the GPU one by one"
+PAGES_FROM_GPU = "Pages of unified memory move from the GPU one by one"
 ADVICE_ON_PAGES = (
     ours(
         "Fetch what a kernel or the CPU needs before it does, in one piece: $cudaMemPrefetchAsync; $cudaMemAdvise for "

@@ -27,7 +27,7 @@ _SIGNS = (
     ("CuPy", r"^cupy_|cupy_backends"),
     ("RAPIDS", r"\b(cudf|cuml|cugraph|rmm)(::|[/\\])"),
     ("PyTorch", r"^aten::|\bat::native::|^torch[/\\]|^autograd::engine"),
-    ("OpenMP offloading", r"^__omp_offloading"),
+    ("OpenMP offloading", r"^__omp_offloading|^nvkernel_"),
     ("OpenACC", r"^acc_|_\d+_gpu$|^__pgi_uacc"),
     ("Kokkos", r"\bKokkos::"),
     ("MPI", r"^MPI_[A-Z]"),

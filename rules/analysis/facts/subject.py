@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace, derived
 from parsers.model.names.calls import Call, calls_of
+from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
@@ -84,7 +85,9 @@ def _too_little(analysis: Analysis) -> Subject | None:
     operations = trace.gpu_operations
     busy = length(clip(union(trace.events.start[operations], trace.events.end[operations]), *analysis.window))
     fills = busy >= MOST_OF_IT * analysis.window_ns
-    if len(operations) >= (FEWEST_OPERATIONS if fills else LEAST_OPERATIONS):
+    pages = int(np.count_nonzero(named(trace, operations, is_migration)))
+    counted = len(operations) - (pages if pages < LEAST_OPERATIONS else 0)
+    if counted >= (FEWEST_OPERATIONS if fills else LEAST_OPERATIONS):
         return None
     if analysis.steps_in_window >= 2 and analysis.work_outside_steps <= MOST_OF_IT:
         return None
