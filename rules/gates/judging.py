@@ -12,6 +12,7 @@ from parsers.model.units import duration, size, three_digits
 from rules.comparison.gate import Decision, Judgement, Outcome
 from rules.comparison.repeats import ratio_of_runs
 from rules.comparison.step_times import CONFIDENCE, FEWEST_STEPS, RESAMPLES, SEED, StepTimes
+from rules.gates.against_kept import judgement_on
 from rules.gates.figures import RunFigures
 from rules.gates.limits import Gates, Limit, Quantity
 
@@ -63,6 +64,8 @@ def _answer(limit: Limit, gates: Gates, before: Runs, after: Runs, steps: Judgem
     if limit.quantity is Quantity.STEP_TIME:
         return _of_steps(limit, steps)
     what = f"The gate on {limit.written}"
+    if limit.quantity is Quantity.THROUGHPUT and gates.items and gates.items[0] != gates.items[1]:
+        steps = judgement_on(before, after)  # which does not mind another batch: that is what was stated
     if steps.outcome is Outcome.NOT_COMPARABLE:
         return Answer(limit, Decision.INCONCLUSIVE, f"{what} cannot decide: {steps.reason}.")
     measured = _measured(limit, gates, before, after, steps)

@@ -10,7 +10,7 @@ import pytest
 
 from rules.analysis.analysis import Analysis
 from rules.base import Severity
-from rules.comparison.gate import Decision
+from rules.comparison.gate import Decision, Judgement
 from rules.comparison.repeats import ratio_of_runs
 from rules.comparison.step_times import StepTimes
 from rules.gates.against_kept import compare_with_kept, judgement_on
@@ -175,6 +175,11 @@ def test_a_throughput_needs_the_items_of_a_step_and_follows_them() -> None:
     assert "--per-step-items" in answer.why
     assert decided("throughput=5", run(10), run(18), "64,128").decision is PASSED
     assert decided("throughput=5", run(10), run(18)).decision is FAILED
+    other_batch = Judgement.of(None, ["another batch"])
+    (answer,) = judge(Gates((limit_of("throughput=5"),), (64, 128)), [run(10)], [run(18)], other_batch)
+    assert answer.decision is PASSED
+    (answer,) = judge(Gates((limit_of("throughput=5"),), (64, 64)), [run(10)], [run(18)], other_batch)
+    assert answer.decision is INCONCLUSIVE
 
 
 def test_one_failure_fails_all_and_nothing_to_judge_is_no_pass() -> None:

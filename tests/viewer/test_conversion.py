@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +17,7 @@ from rules.analysis.analysis import Analysis
 from rules.wording.verdict import verdict
 from viewer.cli import main
 from viewer.reports.conversion.chrome import write_chrome
+from viewer.reports.conversion.tables import write_table
 
 
 def diagnosis(paths: Sequence[Path]) -> tuple[Trace, object]:
@@ -71,18 +73,21 @@ def test_ranks_go_into_a_folder_and_never_into_one_file(fixtures: Path, tmp_path
     assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["rank0.json.gz", "rank1.json.gz"]
 
 
-def test_what_no_analysis_reads_is_written_when_it_is_asked_for(
-    fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, out = str(fixtures / "programs" / "recompile.fixed.pt.trace.json.gz"), tmp_path / "out.json"
-    assert main(["convert", path, "--to", "chrome", str(out)]) == 0
-    assert "left out: arguments that no analysis reads" in capsys.readouterr().err
-    assert main(["convert", path, "--to", "chrome", str(out), "--all-arguments"]) == 0
-    assert "left out" not in capsys.readouterr().err
+def test_what_no_analysis_reads_is_written_when_it_is_asked_for(fixtures: Path, tmp_path: Path) -> None:
+    trace, out = read(fixtures / "programs" / "recompile.fixed.pt.trace.json.gz"), tmp_path / "out.json"
+    assert write_chrome(trace, out, Progress()) == [
+        "arguments that no analysis reads (--all-arguments writes them, slowly)"
+    ]
+    assert write_chrome(trace, out, Progress(), all_arguments=True) == []
     kernels = [each for each in json.loads(out.read_text())["traceEvents"] if each.get("cat") == "kernel"]
     assert all(
         {"device", "stream", "correlation", "grid", "warps per SM"} <= each["args"].keys() for each in kernels
     )
+
+
+@cache
+def read(path: Path) -> Trace:
+    return open_trace([path], Progress())
 
 
 @pytest.mark.parametrize(
@@ -98,9 +103,8 @@ def test_what_no_analysis_reads_is_written_when_it_is_asked_for(
 def test_every_kind_of_recording_is_a_table(
     fixtures: Path, tmp_path: Path, name: str, table: str, columns: set[str], to: str
 ) -> None:
-    out = tmp_path / f"out.{to}"
-    trace = open_trace([fixtures / name], Progress())
-    assert main(["convert", str(fixtures / name), "--to", to, str(out)]) == 0
+    trace, out = read(fixtures / name), tmp_path / "out"
+    write_table(trace, "", to, out, Progress())
     written = pd.read_csv(out, low_memory=False) if to == "csv" else pd.read_parquet(out)
     assert columns <= set(written.columns)
     rows = {
@@ -115,13 +119,17 @@ def test_every_kind_of_recording_is_a_table(
 def test_a_table_that_is_not_there_and_other_tables_are_said(
     fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = str(tmp_path / "out.csv")
-    sampled = str(fixtures / "torch" / "memory_stack.pt.trace.json.gz")
-    assert main(["convert", sampled, "--to", "csv", out]) == 0
+    out = tmp_path / "out.csv"
+    sampled = read(fixtures / "torch" / "memory_stack.pt.trace.json.gz")
+    left_out = write_table(sampled, "allocations", "csv", out, Progress())
+    assert left_out == ["events (--table events)", "counters (--table counters)"]
+    assert len(pd.read_csv(out)) == sum(len(each.allocations.start) for each in sampled.memory)
+    with pytest.raises(TraceError, match="It holds events, counters, allocations"):
+        write_table(sampled, "kernels", "csv", out, Progress())
+    with pytest.raises(TraceError, match="no events"):
+        write_chrome(read(fixtures / "ncu" / "kernels.live_metrics.csv"), out, Progress())
     assert (
-        "left out: counters (--table counters); allocations (--table allocations)" in capsys.readouterr().err
+        main(["convert", str(fixtures / "smi" / "dmon.txt"), "--to", "csv", str(out), "--table", "events"])
+        == 2
     )
-    assert main(["convert", sampled, "--to", "csv", out, "--table", "kernels"]) == 2
-    assert "It holds events, counters, allocations" in capsys.readouterr().err
-    assert main(["convert", str(fixtures / "ncu" / "kernels.raw.csv.gz"), "--to", "chrome", out]) == 2
-    assert "no events" in capsys.readouterr().err
+    assert "It holds counters: choose with --table" in capsys.readouterr().err
