@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from parsers.model.units import duration, percent, three_digits
-from rules.base import Finding, Severity
+from rules.base import Category, Finding, Severity
 from rules.diagnosis import Diagnosis
 from rules.fixes.plan import Plan, Promise
 from rules.wording.headline import Part
 from rules.wording.phrases import listed
-from rules.wording.verdict import shows_no_run
+from rules.wording.verdict import first_problem, shows_no_run
 
 RECORDER_WORTH_A_WORD = 0.03
 LEAST_MISSED = 0.001  # a smaller part is not told exactly: no replay is
@@ -90,14 +90,21 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
 
 
 def first_step(plan: Plan, diagnosis: Diagnosis) -> str:
-    """What to do first, what it gives, and what else is gone then, as sentences; empty where nothing is promised."""
-    if not plan.promises or shows_no_run(plan.replay.analysis, diagnosis):
+    """What to do first, what it gives, and what else is gone then, or that nothing is to be done, as sentences.
+
+    Empty where neither can be said.
+    """
+    if shows_no_run(plan.replay.analysis, diagnosis):
         return ""
-    promise = plan.promises[0]
-    text = f"Do this first: {promise.proposal.title}. A step gets {worded(promise)}."
+    if not plan.promises:
+        computes = any(each.category is Category.GPU_BOUND for each in diagnosis.findings)
+        is_sound = computes and not plan.reason and first_problem(diagnosis) is None
+        return "Nothing to mend here: the GPU computes nearly all of the time." if is_sound else ""
     loud = [
         each for each in diagnosis.findings if each.category.accuses and each.severity is not Severity.INFO
     ]
+    promise = plan.promises[0]
+    text = f"Do this first: {promise.proposal.title}. A step gets {worded(promise)}."
     gone = [each for each in removed(promise, diagnosis) if each in loud and each is not loud[0]]
     if gone:
         text += f" It also mends: {listed([each.headline.matter(each.reader) for each in gone[:2]])}."

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules import Category, Diagnosis, Finding, diagnosis_of
+from rules import Category, Diagnosis, Finding, Severity, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.base import severity_of
 from rules.culprit import Culprit, CulpritKind
@@ -112,6 +112,18 @@ def test_the_first_step_says_what_else_it_mends(empty: Plan) -> None:
     )
     assert first_step(plan, Diagnosis((finding(),))).endswith("(1.7 to 2.3x).")
     assert first_step(empty, Diagnosis((finding(),))) == ""
+
+
+def test_a_gpu_that_computes_and_that_no_change_makes_faster_is_sound(empty: Plan) -> None:
+    empty = replace(empty, replay=replace(empty.replay, reason=""))
+    computes = replace(finding(Category.GPU_BOUND), severity=Severity.INFO)
+    little, much = finding(Category.COPY_D2H, 3), finding(Category.COPY_D2H, 30)
+    sound = "Nothing to mend here: the GPU computes nearly all of the time."
+    assert first_step(empty, Diagnosis((little, computes))) == sound
+    assert first_step(empty, Diagnosis((much, computes))) == ""
+    assert first_step(empty, Diagnosis((little,))) == ""
+    unknown = replace(empty, replay=replace(empty.replay, reason="its launches are missing"))
+    assert first_step(unknown, Diagnosis((computes,))) == ""
 
 
 def test_the_words_fit_a_recording() -> None:

@@ -127,7 +127,9 @@ class VerdictStrip(QWidget):
                 return of_the_cpu.explanation
             if not len(trace.gpu_operations):
                 return f"{length} of other things. Without GPU work nobody can say what the GPU waits for."
-            return f"{length} analysed. Here is what the GPU does with its time."
+            plan = self._document.plan
+            sound = first_step(plan, diagnosis) if plan is not None and diagnosis is not None else ""
+            return sound or f"{length} analysed. Here is what the GPU does with its time."
         parts = []
         if problem.culprit.name and not problem.headline.names_culprit:
             parts.append(f"In {problem.culprit.text}.")
