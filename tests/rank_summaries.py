@@ -114,6 +114,7 @@ def _summary(
         alone=Alone(needed, needed, needed),
         launches=100,
         launches_without_operation=0,
+        lost_records=False,
         operations=((100, 100),),
         span=((int(start[0, 0]), int(end[-1, -1])),),
     )

@@ -7,6 +7,10 @@ import sys
 
 def main() -> int:
     """Run the command line."""
+    if getattr(sys, "frozen", False):
+        from multiprocessing import freeze_support  # a worker of a pool is this program, started again
+
+        freeze_support()
     from viewer.cli import main as command_line
 
     return command_line()

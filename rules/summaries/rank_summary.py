@@ -77,6 +77,7 @@ class SummaryWords:
     alone: Alone | None  # where its step can be replayed
     launches: int
     launches_without_operation: int
+    lost_records: bool  # so many that nothing else is concluded
     operations: tuple[tuple[int, int], ...]  # GPU operations and kernels of each device
     span: tuple[tuple[int, int], ...]  # of each device: first start, last end
 

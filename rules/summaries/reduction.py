@@ -18,6 +18,7 @@ from rules.analysis.facts.clocks import logged
 from rules.analysis.facts.completeness import completeness_of
 from rules.analysis.facts.device_time import idle_parts
 from rules.analysis.facts.inside_window import operations
+from rules.analysis.facts.subject import SubjectKind, subject_of
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
@@ -63,7 +64,7 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
         columns[f"{number}.blocks"] = _blocks(analysis, device)
         columns |= _readings(analysis, device, number)
     kinds, collectives, collective_names = _collectives(analysis, devices)
-    completeness = completeness_of(trace)
+    completeness, subject = completeness_of(trace), subject_of(analysis)
     words = SummaryWords(
         input=trace.inputs[0],
         rank=trace.ranks[0] if trace.ranks else None,
@@ -87,6 +88,7 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
         alone=_alone(analysis),
         launches=completeness.launches,
         launches_without_operation=len(completeness.lost),
+        lost_records=subject is not None and subject.kind is SubjectKind.LOST_RECORDS,
         operations=tuple(_counts(trace, device) for device in devices),
         span=tuple(analysis.span(device) for device in devices),
     )

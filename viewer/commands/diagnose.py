@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from parsers.model import Progress
     from rules import Diagnosis, Severity
     from rules.analysis.analysis import Analysis
-    from viewer.loading.ranks.opening import FilesOfRun
+    from rules.summaries.run import ManyRanks
 
 
 def declare(commands: Any) -> None:
@@ -82,8 +82,8 @@ def _run(options: argparse.Namespace, then: Callable[[Analysis, Diagnosis], None
     from rules.analysis.analysis import Analysis
 
     progress = terminal_progress()
-    if (many := _many_ranks(options, progress)) is not None:
-        return _diagnose_many(many, options, progress)
+    if (many := _many_ranks(options, progress.part(0.0, 0.9))) is not None:
+        return _diagnose_many(many, options, progress.part(0.9, 1.0))
     trace = recording(options.paths, progress.part(0.0, 0.7))
     analysis = Analysis(trace, thresholds_of(options))
     diagnosis = diagnosis_of(analysis, progress.part(0.7, 1.0))
@@ -148,10 +148,9 @@ def _undecided(analysis: Analysis, diagnosis: Diagnosis) -> str:
     return _crashed(diagnosis)
 
 
-def _diagnose_many(files: FilesOfRun, options: argparse.Namespace, progress: Progress) -> int:
+def _diagnose_many(run: ManyRanks, options: argparse.Namespace, progress: Progress) -> int:
     """The same of a run of many ranks, by summaries."""
     from rules.summaries.diagnosis import diagnosis_of_many
-    from viewer.loading.ranks.opening import Workers, open_many
     from viewer.reports.many_ranks_report import as_json, as_text
 
     if asked := files_asked_for(options):
@@ -160,9 +159,7 @@ def _diagnose_many(files: FilesOfRun, options: argparse.Namespace, progress: Pro
             "There is no report of this kind for a run of so many ranks.",
             "Use --json, or name a few of its ranks.",
         )
-    workers = Workers(options.workers, options.scheduler)
-    run = open_many(files, progress.part(0.05, 0.9), thresholds_of(options), workers)
-    facts, diagnosis = diagnosis_of_many(run, progress.part(0.9, 1.0))
+    facts, diagnosis = diagnosis_of_many(run, progress)
     progress.step(1.0, "")
     if options.json:
         print_json(as_json(facts, diagnosis))
@@ -173,17 +170,27 @@ def _diagnose_many(files: FilesOfRun, options: argparse.Namespace, progress: Pro
     return _gate(diagnosis, level, _crashed(diagnosis)) if level is not None else DONE
 
 
-def _many_ranks(options: argparse.Namespace, progress: Progress) -> FilesOfRun | None:
-    """The files of a run of so many ranks that these are judged by summaries; None for others."""
-    from viewer.loading.ranks.opening import FilesOfRun, files_of_many
+def _many_ranks(options: argparse.Namespace, progress: Progress) -> ManyRanks | None:
+    """The run of so many ranks that it is judged by summaries, or of any number where that is asked; else None."""
+    from viewer.loading.ranks.opening import FilesOfRun, Workers, files_of_many, many_ranks_of, open_many
     from viewer.loading.ranks.remote_files import is_address, listed
 
+    thresholds, paths = thresholds_of(options), [Path(name) for name in options.paths]
     if any(is_address(name) for name in options.paths):
-        return FilesOfRun(tuple(each for name in options.paths for each in listed(name)), ())
-    if "-" in options.paths:
+        files: FilesOfRun | None = FilesOfRun(
+            tuple(each for name in options.paths for each in listed(name)), ()
+        )
+    elif "-" in options.paths:
         return None
-    asked = bool(options.scheduler or options.workers)
-    return files_of_many([Path(name) for name in options.paths], progress.part(0.0, 0.05), always=asked)
+    elif options.scheduler or options.workers:
+        files = files_of_many(paths, progress.part(0.0, 0.05), always=True)
+    else:
+        found = many_ranks_of(paths, progress, thresholds)
+        return found[1] if found is not None else None
+    if files is None:
+        return None
+    workers = Workers(options.workers, options.scheduler)
+    return open_many(files, progress.part(0.05, 1.0), thresholds, workers)
 
 
 def _crashed(diagnosis: Diagnosis) -> str:

@@ -123,16 +123,14 @@ def as_json(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
             for placed, each in zip(run.members, words, strict=True)
         ],
         "quality": quality_json(run.quality),
-        "completeness": {
-            "launches": sum(each.launches for each in words),
-            "launches_without_operation": sum(each.launches_without_operation for each in words),
-        },
+        "completeness": _completeness(run),
         "window_ns": run.window_ns,
         "steps": [step for member in range(len(words)) for step in _steps(run, member)],
         "devices": [_device(run, row) for row in range(len(run.rows))],
         "memory": [],
         "kernels": [],
         "tables": [],
+        "statistics": {},
         "findings": [_finding_json(run, finding) for finding in diagnosis.findings],
         "fixes": [],
         "replay": {"error": None, "recorder_share": None, "steps": 0, "reason": NO_REPLAY},
@@ -142,6 +140,20 @@ def as_json(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
         "crashed": dict(sorted(diagnosis.crashed.items())),
         "quiet": list(diagnosis.quiet),
         "thresholds": dict(sorted(diagnosis.thresholds.chosen.items())),
+    }
+
+
+def _completeness(run: ManyRanks) -> dict[str, Any]:
+    words = [placed.summary.words for placed in run.members]
+    launches, lost = (
+        sum(each.launches for each in words),
+        sum(each.launches_without_operation for each in words),
+    )
+    return {
+        "launches": launches,
+        "launches_without_operation": lost,
+        "share": round(1 - lost / max(launches, 1), 4),
+        "lost_records": any(each.lost_records for each in words),
     }
 
 

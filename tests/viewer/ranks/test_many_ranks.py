@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -23,9 +24,9 @@ from rules.summaries.patterns import Pattern
 from rules.summaries.run import ManyRanks
 from tests.rank_runs import Run
 from viewer.cli import main
-from viewer.loading.ranks import pool, summaries
+from viewer.loading.ranks import opening, pool, summaries
 from viewer.loading.ranks.joining import joined
-from viewer.loading.ranks.opening import Workers, files_of_many, open_many
+from viewer.loading.ranks.opening import Workers, files_of_many, many_ranks_of, open_many
 from viewer.loading.ranks.reducing import reduce_rank
 from viewer.loading.ranks.wanted import Wanted
 from viewer.reports.many_ranks_report import as_json, as_text
@@ -124,7 +125,9 @@ def test_a_page_names_what_was_left_out_and_stays_a_page(facts: ManyRanksDiagnos
     assert "Left out: rank17.pt.trace.json: " in text
     assert "notes.txt" in text
     assert text.count("\n") < 80
-    assert [each["rank"] for each in as_json(facts, diagnosis)["devices"]] == list(range(17))
+    told = json.loads(json.dumps(as_json(facts, diagnosis)))
+    jsonschema.validate(told, json.loads(resources.path("diagnosis.schema.json").read_text("utf-8")))
+    assert [each["rank"] for each in told["devices"]] == list(range(17))
     assert [name for name, _ in run.unread] == ["notes.txt", "rank17.pt.trace.json"]
 
 
@@ -214,3 +217,17 @@ def test_few_ranks_are_read_in_full_and_nothing_but_broken_files_is_refused(tmp_
     assert files is not None
     with pytest.raises(TraceError, match="No rank could be read"):
         open_many(files, workers=Workers(1))
+    assert many_ranks_of([tmp_path]) is None
+
+
+def test_of_many_files_a_few_that_are_ranks_of_one_run_are_read_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "FULL_RANKS", 2)
+    for number in range(3):
+        for rank in range(2):
+            Run(**SMALL | {"ranks": 3, "stages": 1, "steps": 2}).write(
+                tmp_path / f"{number}", range(rank, rank + 1)
+            )
+    assert files_of_many([tmp_path]) is not None
+    assert many_ranks_of([tmp_path]) is None

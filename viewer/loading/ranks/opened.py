@@ -13,7 +13,7 @@ from rules.summaries.diagnosis import diagnosis_of_many
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.page import sentence
 from rules.thresholds import Thresholds
-from viewer.loading.ranks.opening import FilesOfRun, files_of_many, open_many
+from viewer.loading.ranks.opening import FilesOfRun, many_ranks_of
 
 MOST_PINNED = 4  # timelines beside one another
 
@@ -74,10 +74,10 @@ class ManyRanksOpened:
 
 def opened_many(paths: Sequence[Path], progress: Progress, thresholds: Thresholds) -> ManyRanksOpened | None:
     """The run of these files where it has so many ranks that it is judged by summaries; None for others."""
-    files = files_of_many(paths, progress.part(0.0, 0.05))
-    if files is None:
+    found = many_ranks_of(paths, progress.part(0.0, 0.85), thresholds)
+    if found is None:
         return None
-    run = open_many(files, progress.part(0.05, 0.85), thresholds)
+    files, run = found
     facts, diagnosis = diagnosis_of_many(run, progress.part(0.85, 1.0))
     _ = facts.patterns, facts.reasons, facts.costly, facts.slow_links, facts.scaling
     compared = tuple(dict.fromkeys(row for row in (facts.slowest, facts.typical) if row >= 0))

@@ -43,6 +43,7 @@ class FilesOfRun:
     wanted: tuple[Wanted, ...]
     skipped: tuple[tuple[str, str], ...]
     contents: tuple[Contents, ...] = ()
+    large: bool = False  # too large to be read in full, however few of them belong together
 
 
 def files_of_many(
@@ -63,8 +64,8 @@ def files_of_many(
         progress.stop_if_wanted()
         (timelines if isinstance(parser_of(sources[0]), Reopenable) else others).append(sources)
     size = sum(_unpacked_bytes(each) for sources in timelines for each in sources)
-    many = len(timelines) > FULL_RANKS or (len(timelines) >= FEWEST_RANKS and size > FULL_BYTES)
-    if not timelines or not (many or always):
+    large = len(timelines) >= FEWEST_RANKS and size > FULL_BYTES
+    if not timelines or not (len(timelines) > FULL_RANKS or large or always):
         return None
     skipped = [each for content in found for each in content.skipped]
     skipped += [(sources[0].name, "It is no timeline of a rank.") for sources in others]
@@ -75,6 +76,7 @@ def files_of_many(
         ),
         tuple(skipped),
         tuple(found),
+        large,
     )
 
 
@@ -151,6 +153,26 @@ def open_many(
             "Record the GPU as well, and open the recordings again.",
         )
     return run
+
+
+def many_ranks_of(
+    paths: Sequence[Path],
+    progress: Progress | None = None,
+    thresholds: Thresholds = DEFAULTS,
+) -> tuple[FilesOfRun, ManyRanks] | None:
+    """The run of so many ranks that it is judged by summaries, and its files; None for what is to be read in full.
+
+    Of many files only a few may be ranks of one run, or none may hold GPU work.
+    """
+    progress = progress or Progress()
+    files = files_of_many(paths, progress.part(0.0, 0.05))
+    if files is None:
+        return None
+    try:
+        run = open_many(files, progress.part(0.05, 1.0), thresholds)
+    except TraceError:
+        return None
+    return None if len(run.members) <= FULL_RANKS and not files.large else (files, run)
 
 
 def _key(wanted: Wanted) -> str | None:
