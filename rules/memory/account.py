@@ -57,8 +57,10 @@ class DeviceMemory:
 
     @property
     def peak_at(self) -> int:
-        """When most was allocated."""
-        return int(self.time[int(self.held.argmax())]) if len(self.held) else 0
+        """When most was allocated; of equal moments the first that a timeline beside it shows."""
+        most = np.flatnonzero(self.held == self.peak)
+        shown = most[self.time[most] >= 0]
+        return int(self.time[(shown if len(shown) else most)[0]]) if len(most) else 0
 
     @property
     def peak(self) -> int:

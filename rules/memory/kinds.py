@@ -36,6 +36,7 @@ _COMMUNICATION = re.compile(
 )
 _MODULE = re.compile(r"[/\\]torch[/\\]nn[/\\]modules[/\\]module\.py$")
 _PLACED = frozenset({"convert", "_apply"})  # Module.to, Module.cuda
+_FUNCTIONAL = re.compile(r"[/\\]torch[/\\]nn[/\\]functional\.py$")  # a loss outside of modules too
 _CALLED = frozenset({"_call_impl", "_wrapped_call_impl", "forward"})
 _LOADED = frozenset({"load_state_dict", "reset_parameters", "from_pretrained"})
 _MOVED = frozenset(
@@ -125,7 +126,8 @@ def _flags(frame: Frame) -> int:
     if _COMMUNICATION.search(frame.file):
         flags |= _IS_COMMUNICATION
     in_module = _MODULE.search(frame.file) is not None
-    if frame.function == "forward" or (in_module and frame.function in _CALLED):
+    called = in_module and frame.function in _CALLED
+    if frame.function == "forward" or called or _FUNCTIONAL.search(frame.file):
         flags |= _IS_FORWARD
     if (in_module and frame.function in _PLACED) or frame.function in _LOADED:
         flags |= _IS_PLACED

@@ -131,7 +131,8 @@ def test_the_tab_shows_the_peak_first_and_any_moment_that_is_clicked(
     moment = empty_window.document.moment
     assert moment is not None
     assert moment.kind == Kind.PARAMETERS.value
-    assert int(panel.table.rows.frame["size"].sum()) == account.at(moment.when)
+    held = account.at(moment.when)
+    qtbot.waitUntil(lambda: int(panel.table.rows.frame["size"].sum()) == held)
     assert panel.bars is not None
     panel.bars.resize(400, 200)
     assert not panel.bars.grab().isNull()
@@ -139,14 +140,13 @@ def test_the_tab_shows_the_peak_first_and_any_moment_that_is_clicked(
     for name in GROUPS:
         panel._button(name).click()
         wait_until_ready(qtbot, empty_window)
-        assert int(panel.table.rows.frame["size"].sum()) == account.at(moment.when)
+        assert int(panel.table.rows.frame["size"].sum()) == held
     visited = []
     empty_window.document.moment_changed.connect(lambda moment: visited.append(moment.when))
     for focused in (timeline, panel.table):
         focused.setFocus()
         QTest.keyClick(focused, Qt.Key.Key_P)
-        wait_until_ready(qtbot, empty_window)
-        assert int(panel.table.rows.frame["size"].sum()) == account.peak
+        qtbot.waitUntil(lambda: int(panel.table.rows.frame["size"].sum()) == account.peak)
         QTest.keyClick(focused, Qt.Key.Key_P, Qt.KeyboardModifier.ShiftModifier)
     assert visited == 2 * [account.peak_at, account.peaks()[0]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -96,6 +96,7 @@ class AllocationsPanel(Panel):
         self.groupings.buttonClicked.connect(lambda _: self._fill_table())
         document.moment_changed.connect(self._on_moment)
         theme.changed.connect(self.invalidate)
+        self.table.installEventFilter(self)  # a table takes letters for the beginning of what is searched
 
     def has_data(self) -> bool:
         trace = self.document.trace
@@ -302,8 +303,17 @@ class AllocationsPanel(Panel):
             f"{size(int(table.size[number]))} of {kind} ({part}), made {made}{by}; never freed"
         )
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        return isinstance(event, QKeyEvent) and event.type() is QEvent.Type.KeyPress and self._visited(event)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_P and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            self.document.visit_peak(following=bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
-        else:
+        if not self._visited(event):
             super().keyPressEvent(event)
+
+    def _visited(self, event: QKeyEvent) -> bool:
+        """Go to the peak on P, to the next one on Shift+P; whether it was such a key."""
+        shift = Qt.KeyboardModifier.ShiftModifier
+        if event.key() != Qt.Key.Key_P or event.modifiers() & ~shift:
+            return False
+        self.document.visit_peak(following=bool(event.modifiers() & shift))
+        return True

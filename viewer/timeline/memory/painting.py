@@ -66,7 +66,9 @@ def paint_memory(
         place += row < top[None, :]
     reserved = None
     if shown.reserved is not None:
-        reserved = height - np.rint(shown.reserved * ((height - line) / stack.top)).astype(np.int64)
+        # Where the snapshot reaches further back than the counter of what is reserved, that is not known.
+        least = np.maximum(shown.reserved, shown.held.sum(axis=0))
+        reserved = height - np.rint(least * ((height - line) / stack.top)).astype(np.int64)
         place += row < reserved[None, :]
     table, lined = _tables(stack.kinds, colors, reserved is not None)
     tile = _tile(line, rows, width, phase)
