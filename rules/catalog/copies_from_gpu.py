@@ -24,6 +24,7 @@ from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
+from rules.wording.engine_advice import directive_advice
 from rules.wording.headline import Headline
 from rules.wording.host_work import advice_by_name
 from rules.wording.phrases import share
@@ -105,7 +106,7 @@ When it is wrong
             remedies=ADVICE_ON_PAGES
             if worst.are_migrations
             else with_native(
-                (BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _REDUCE_FIRST),
+                (*directive_advice(trace), BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _REDUCE_FIRST),
                 (*(advice_by_name(where) or _of_results(worst)), *link_advice(use, pageable)),
                 _JAX_ADVICE,
             ),

@@ -27,6 +27,7 @@ from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
+from rules.wording.engine_advice import directive_advice
 from rules.wording.headline import Headline
 from rules.wording.phrases import share
 from rules.wording.words import for_native, for_python, for_pytorch, ours, with_native
@@ -115,7 +116,7 @@ When it is wrong
             remedies=ADVICE_ON_PAGES
             if worst.are_migrations
             else with_native(
-                (BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _KEEP_ON_GPU),
+                (*directive_advice(trace), BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _KEEP_ON_GPU),
                 (
                     *([for_python(_PIN)] if pageable else []),
                     *map(

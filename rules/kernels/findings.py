@@ -24,7 +24,7 @@ from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
 from rules.kernels.join import kernel_join
-from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, profiled_ns
+from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, kernel_groups, profiled_ns
 from rules.wording.headline import Headline
 
 I64 = npt.NDArray[np.int64]
@@ -38,6 +38,8 @@ FROM_THE_REPORT = (
 )
 MOST_EVIDENCE = 5
 SHORT_NS = 5_000
+NEARLY_ALL = 0.9  # of the profiled time in one kernel: then
+LEAST_TOLD = 0.01  # of it is the least that another one takes whose limit is told
 _OF_LARGE_SETS = frozenset(
     {
         "WarpStateStats",
@@ -98,12 +100,15 @@ def findings(rule: str, analysis: Analysis, groups: Iterable[tuple[KernelGroup, 
     """
     trace = analysis.trace
     joined = len(trace.gpu_operations) > 0 and kernel_join(trace).matched > 0
+    one_is_all = _takes_nearly_all(trace)
     for group, fault in groups:
         weight = _on_the_timeline(analysis, group) if joined else _in_the_report(trace, group)
         if weight is None:
             continue
         saving = 0.0 if math.isnan(fault.saving) else min(max(fault.saving, 0.0), 1.0)
         ceiling = round(saving * weight.total_ns)
+        if fault.is_verdict and one_is_all and weight.total_ns < LEAST_TOLD * weight.window_ns:
+            continue
         once = ONE_LAUNCH if group.only_first_launch else ""
         notes = [weight.note, once, _caution(group.representative), fault.cannot_tell]
         yield Finding(
@@ -125,6 +130,12 @@ def findings(rule: str, analysis: Analysis, groups: Iterable[tuple[KernelGroup, 
             unknown=(" ".join(note for note in notes if note),),
             confidence=fault.confidence,
         )
+
+
+def _takes_nearly_all(trace: Trace) -> bool:
+    """Whether one kernel takes nearly all of the profiled time."""
+    longest = max((each.total_ns for each in kernel_groups(trace.kernels)), default=0.0)
+    return longest >= NEARLY_ALL * max(profiled_ns(trace), 1)
 
 
 def _verdict_first(kernel: KernelProfile, fault: Fault) -> str:

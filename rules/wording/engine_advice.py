@@ -42,6 +42,22 @@ _FUSED_BY_ENGINES: dict[str, Words] = {
 }
 
 
+_DIRECTIVES = {
+    "OpenMP offloading": "#pragma omp target data map(...)",
+    "OpenACC": "#pragma acc data copy(...)",
+}
+
+
+def directive_advice(trace: Trace) -> tuple[Words, ...]:
+    """How arrays stay on the GPU where directives offload loops; empty for other programs."""
+    return tuple(
+        f"Open a data region around the steps ({_DIRECTIVES[name]}): without one, the arrays of every loop travel "
+        "both ways."
+        for name in software_of(trace)
+        if name in _DIRECTIVES
+    )
+
+
 def fusing_advice(trace: Trace) -> tuple[Words, ...]:
     """How the recorded engine joins neighbouring kernels; empty for others."""
     return tuple(_FUSED_BY_ENGINES[name] for name in software_of(trace) if name in _FUSED_BY_ENGINES)[:1]

@@ -16,7 +16,9 @@ from rules.diagnosis import Diagnosis
 from rules.kernels.launch_groups import kernel_groups, profiled_ns
 from rules.memory.summary import memory_of
 from rules.ranking import weight
+from rules.wording.headline import Headline
 from rules.wording.memory import peak_sentence
+from rules.wording.phrases import of_every_step
 
 NOTEWORTHY_IDLE = 0.15  # of the window
 MOST_OF_IT = 0.5  # of the profiled time
@@ -108,7 +110,7 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
             else f"The GPU computes {percent(_computing(analysis))} of the time"
         )
     if problem is not None:
-        return problem.title
+        return _both_ways(analysis, diagnosis, problem) or problem.title
     if trace.kernels and not len(trace.gpu_operations):
         return _of_kernels(trace, diagnosis)
     if not len(trace.gpu_operations) and trace.memory and (known := memory_of(analysis)):
@@ -163,6 +165,19 @@ def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     unmeasured = [rule for rule in diagnosis.skipped if rule.startswith("kernel-")]
     checked = "" if not unmeasured else " among what was measured"
     return f"{kernels}, none with a fault worth fixing first{checked}"
+
+
+def _both_ways(analysis: Analysis, diagnosis: Diagnosis, problem: Finding) -> str:
+    """One sentence for copies to and from the GPU that both cost much; empty for other problems."""
+    copies = [
+        each
+        for each in diagnosis.findings
+        if each.category in (Category.COPY_H2D, Category.COPY_D2H) and each.severity is Severity.HIGH
+    ]
+    if len(copies) < 2 or problem not in copies:
+        return ""
+    both = of_every_step(analysis, sum(each.share for each in copies))
+    return Headline("Copies to and from the GPU stand alone", both).said(problem.reader)
 
 
 def _of_the_longest(trace: Trace, limits: list[Finding]) -> Finding | None:

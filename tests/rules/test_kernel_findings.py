@@ -365,3 +365,14 @@ def test_a_check_is_made_where_the_profiler_recorded_its_section_or_a_large_set(
 ) -> None:
     results = tuple(RuleResult("SomeRule", section, "ok", "") for section in sections)
     assert KernelAtomics.reads.are_in(replace(kernel({}), metrics={}, rule_results=results)) is checked
+
+
+@pytest.mark.parametrize(("time", "told"), [(9_900.0, False), (10_200.0, True)])
+def test_what_limits_a_kernel_of_less_than_a_hundredth_of_the_time_is_not_told(
+    time: float, told: bool
+) -> None:
+    took = "gpu__time_duration.sum"
+    recording = trace_of(
+        kernel({took: 1_000_000.0}, name="long"), kernel({**WAITING, took: time}, name="short")
+    )
+    assert any(each.title.startswith("short: mostly waits") for each in found(recording)) is told

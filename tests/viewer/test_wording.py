@@ -72,7 +72,7 @@ def test_a_timeline_without_gpu_work_says_how_to_record_it_and_draws_no_budget()
     trace = tiny.build()
     report = as_text(trace, diagnose(trace), Analysis(trace))
     assert "ProfilerActivity.CUDA" in report
-    assert "100 %" not in report
+    assert "Where the time of" not in report
     log = TinyTrace()
     log.counter("power", "W", [(0, 100.0), (1000, 120.0)])
     assert "ProfilerActivity.CUDA" not in as_text(log.build(), Diagnosis(), Analysis(log.build()))
@@ -158,3 +158,26 @@ def test_of_several_kernels_the_verdict_tells_what_limits_the_one_that_takes_mos
     profiled = (kernel(busy, took, name=name) for took, name in zip(times, ("long", "short"), strict=True))
     analysis = Analysis(trace_of(*profiled))
     assert verdict(analysis, diagnosis_of(analysis)).startswith("long: limited by compute")
+
+
+@pytest.mark.parametrize(
+    ("back", "sentence"),
+    [
+        (600, "Copies to and from the GPU stand alone: 90 % of every step"),
+        (100, "Copies to the GPU stand alone: 60 %"),
+    ],
+)
+def test_copies_that_cost_much_both_ways_are_told_in_one_sentence(back: int, sentence: str) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.copy(0, 1200, "HtoD", 0)
+        trace.operation(1200, 2000 - back, "__omp_offloading_solve", 10)
+        trace.copy(2000 - back, 2000, "DtoH", 20)
+
+    trace = TinyTrace()
+    for index in range(6):
+        trace.shift = 2000 * index
+        body(trace, index)
+    analysis = Analysis(trace.build())
+    diagnosis = diagnosis_of(analysis)
+    assert verdict(analysis, diagnosis).startswith(sentence)
+    assert any("target data" in advice for each in diagnosis.findings for advice in each.advice)

@@ -18,7 +18,7 @@ from rules.fixes.changes import copies, per_step, together, without_calls
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_pytorch
+from rules.wording.words import for_native, for_python, for_pytorch
 
 BOOL = npt.NDArray[np.bool_]
 
@@ -27,12 +27,18 @@ LARGE_NS = 50_000.0
 
 _ADVICE = {
     CopyKind.D2H: (
-        "Reduce on the GPU first (argmax, topk, a mean, the score itself) and copy only the result.",
+        for_native("Keep on the GPU what the next step needs again, and copy back only what is read."),
+        for_python(
+            "Reduce on the GPU first (argmax, topk, a mean, the score itself) and copy only the result."
+        ),
         "What must be copied: into pinned memory and asynchronously, while the next batch computes.",
         for_pytorch("tensor.to('cpu', non_blocking=True) into a pinned buffer, and one event to wait for."),
     ),
     CopyKind.H2D: (
-        "Send less: uint8 images instead of float32, indices instead of one-hot rows, and convert on the GPU.",
+        for_native("Keep on the GPU what the next step needs again, and send only what has changed."),
+        for_python(
+            "Send less: uint8 images instead of float32, indices instead of one-hot rows, and convert on the GPU."
+        ),
         "Copy from pinned memory and asynchronously: then the copy runs beside the GPU's work.",
         for_pytorch("pin_memory=True in the DataLoader, and tensor.to('cuda', non_blocking=True)."),
     ),
