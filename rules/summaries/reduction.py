@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -223,18 +223,26 @@ def _collectives(
     return (
         tuple(CollectiveKind(*each) for each in kinds),
         {
-            "collective.device": np.array(
-                [place.get(device, -1) for device in columns.device.tolist()], np.int32
-            ),
+            "collective.device": _narrow([place.get(device, -1) for device in columns.device.tolist()]),
             "collective.start": columns.start,
             "collective.end": columns.end,
-            "collective.kind": np.array(kind, np.int32),
-            "collective.name": name.astype(np.int32),
-            "collective.sequence": columns.sequence,
-            "collective.step": step_numbers(analysis, columns).astype(np.int32),
+            "collective.kind": _narrow(kind),
+            "collective.name": _narrow(name),
+            "collective.sequence": _narrow(columns.sequence),
+            "collective.step": _narrow(step_numbers(analysis, columns)),
         },
         tuple(trace.strings[each] for each in distinct.tolist()),
     )
+
+
+def _narrow(values: Sequence[int] | I64) -> npt.NDArray[np.signedinteger[Any]]:
+    """The same numbers in as few bytes as hold them all."""
+    column = np.asarray(values, np.int64)
+    most = int(np.abs(column).max(initial=0))
+    return column.astype(next(kind for kind in _WIDTHS if most <= np.iinfo(kind).max))
+
+
+_WIDTHS = (np.int8, np.int16, np.int32, np.int64)
 
 
 def _culprits(analysis: Analysis, devices: tuple[int, ...]) -> tuple[IdleCulprit, ...]:

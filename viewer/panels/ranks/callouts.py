@@ -31,9 +31,12 @@ def placed(
     """Each callout that is in view and has room, the box it speaks of, and where its text, as wide as it is, stands."""
     found: list[tuple[Callout, QRectF, QRectF]] = []
     taken = [box for box in boxes if box is not None and box.height() < plot.height() / 2]
-    for callout, box, wide in zip(callouts, boxes, widths, strict=True):
-        if box is None:
-            continue
+    listed = [
+        (box, callout, wide)
+        for box, callout, wide in zip(boxes, callouts, widths, strict=True)
+        if box is not None
+    ]
+    for box, callout, wide in sorted(listed, key=lambda each: each[0].height()):  # low ones have least room
         for place in _places(box, plot, min(wide + 2 * MARGIN + 4, plot.width() - 8)):
             if not any(place.intersects(other) for other in taken):
                 found.append((callout, box, place))
