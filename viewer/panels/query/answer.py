@@ -34,7 +34,9 @@ class Answer(QWidget):
         super().__init__(parent)
         self.table: TableView | None = None
         self._pages = QStackedLayout()
-        self._text = Label("", "secondary", wrap=True)
+        self._text = Label(
+            "", "secondary", wrap=True, parent=self
+        )  # else it would be shown as a window of its own
         self._text.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._text.setContentsMargins(20, 8, 20, 8)
         self._pages.addWidget(self._text)
