@@ -24,8 +24,10 @@ def analysed(
 
 def prepared(analysis: Analysis, diagnosis: Diagnosis) -> tuple[Analysis, Diagnosis]:
     """The same, with what the window's own thread will ask first made here, in a job's."""
+    from rules.analysis.inference.engine_steps import engine_steps
     from viewer.timeline.scene import joined
 
+    engine_steps(analysis.trace)
     for device in analysis.active_devices:
         analysis.budgets(device)
     joined(analysis)

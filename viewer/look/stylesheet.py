@@ -116,6 +116,7 @@ QCheckBox::indicator:checked:disabled { background: $text_faint; border-color: $
 QRadioButton::indicator:checked:disabled { border-color: $text_faint; }
 QLabel[role="secondary"] { color: $text_secondary; }
 QLabel[role="faint"] { color: $text_faint; }
+QLabel[role="error"] { color: $error; }
 """
 )
 

@@ -329,6 +329,6 @@ def qt_palette(theme: Theme) -> QPalette:
 def _sheet_colors(theme: Theme) -> dict[str, str]:
     names = (
         "window", "panel", "strip", "hover", "selection", "line", "line_strong",
-        "text", "text_secondary", "text_faint", "accent", "accent_fill",
+        "text", "text_secondary", "text_faint", "accent", "accent_fill", "error",
     )  # fmt: skip
     return {name: getattr(theme, name).name() for name in names}

@@ -36,13 +36,17 @@ class StepName:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EngineSteps:
-    """Columns of equal length, sorted by start; times in int64 ns from the trace start, counts ``UNKNOWN`` or >= 0."""
+    """Columns of equal length, sorted by start; times in int64 ns from the trace start, counts ``UNKNOWN`` or >= 0.
+
+    ``event`` is the region of each step, an index into the event table.
+    """
 
     start: I64
     end: I64
     kind: I64
     prompts: I64
     decoded: I64
+    event: I64
 
     def of_kind(self, kind: StepKind) -> EngineSteps:
         """Only the steps of one kind."""
@@ -56,6 +60,7 @@ class EngineSteps:
             self.kind[wanted],
             self.prompts[wanted],
             self.decoded[wanted],
+            self.event[wanted],
         )
 
     @property
@@ -164,7 +169,9 @@ def _steps_named(trace: Trace, naming: Callable[[str], StepName | None]) -> Engi
     regions = _outermost(trace, _of_busiest_rank(trace, regions))
     regions = regions[np.argsort(events.start[regions], kind="stable")]
     told = table[events.name[regions]]
-    return EngineSteps(events.start[regions], events.end[regions], told[:, 0], told[:, 1], told[:, 2])
+    return EngineSteps(
+        events.start[regions], events.end[regions], told[:, 0], told[:, 1], told[:, 2], regions
+    )
 
 
 def _of_busiest_rank(trace: Trace, regions: I64) -> I64:

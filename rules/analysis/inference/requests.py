@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,9 +12,11 @@ import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
 from parsers.model.names.per_name import named
-from parsers.model.results import REQUEST_LOG
+from parsers.model.results import REQUEST_LOG, Cell
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 
+B1 = npt.NDArray[np.bool_]
+I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 _NS_PER_MS = 1e6
 _RANGE = re.compile(r"^req(?:uest)?[\s_#:\-]*(?=[\w\-]{0,60}\d)[\w\-]{1,60}$", re.IGNORECASE)
@@ -27,25 +30,78 @@ class RequestSource(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class AllowedTimes:
+    """The longest time to first token and per output token (ns) that were agreed on; None: any."""
+
+    ttft_ns: float | None = None
+    tpot_ns: float | None = None
+
+    def __bool__(self) -> bool:
+        return self.ttft_ns is not None or self.tpot_ns is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lateness:
+    """Of each request, whether its times are known so far that it can be judged, and which of them are too long."""
+
+    judged: B1
+    late_ttft: B1
+    late_tpot: B1
+
+    @property
+    def late(self) -> B1:
+        """The judged requests that took longer than allowed."""
+        return self.judged & (self.late_ttft | self.late_tpot)
+
+    @property
+    def share_in_time(self) -> float | None:
+        """Of the judged requests; None where there are none."""
+        count = int(self.judged.sum())
+        return 1 - int(self.late.sum()) / count if count else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Requests:
-    """Columns of equal length: ns of arrival, first token and end, tokens out; NaN where it is not known."""
+    """Columns of equal length, by arrival: ns of arrival, first token and end, tokens in and out; NaN: not known.
+
+    Times of a log count from its first request, those of ranges from the trace start. ``event`` is the range, an index
+    into the event table, -1 for a log; ``name_of`` gives the name of the request in a row.
+    """
 
     source: RequestSource
     arrival: F64
     first: F64
     end: F64
+    prompt: F64
     out: F64
+    event: I64
+    name_of: Callable[[int], str]
 
     @property
     def ttft_ns(self) -> F64:
-        """Time to first token of each request where it is known."""
-        return _known(self.first - self.arrival)
+        """Time to first token."""
+        return self.first - self.arrival
 
     @property
     def tpot_ns(self) -> F64:
-        """Time per output token after the first, of each request that has more than one."""
+        """Time per output token after the first; NaN for requests with one."""
         further = np.where(self.out > 1, self.out - 1, np.nan)
-        return _known((self.end - self.first) / further)
+        tpot: F64 = (self.end - self.first) / further
+        return tpot
+
+    def lateness(self, allowed: AllowedTimes) -> Lateness:
+        """Who took longer than allowed. Requests that the recording cut are not judged by times they do not have."""
+        ttft, tpot = self.ttft_ns, self.tpot_ns
+        only_one = np.isfinite(self.end) & (self.out <= 1)
+        judged = np.full(len(self), bool(allowed))
+        late_ttft, late_tpot = np.zeros((2, len(self)), bool)
+        if allowed.ttft_ns is not None:
+            judged &= np.isfinite(ttft)
+            late_ttft = ttft > allowed.ttft_ns
+        if allowed.tpot_ns is not None:
+            judged &= np.isfinite(tpot) | only_one
+            late_tpot = tpot > allowed.tpot_ns
+        return Lateness(judged, late_ttft, late_tpot)
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -69,13 +125,30 @@ def _logged(trace: Trace) -> Requests | None:
     logs = [table for table in trace.tables if table.columns == REQUEST_LOG and table.rows]
     if len(logs) != 1:
         return None
-    arrival, first, end, out = (
+    arrival, first, end, prompt, out = (
         np.array(
             [np.nan if not isinstance(cell, float) else cell for cell in logs[0].column(name)], np.float64
         )
-        for name in ("arrival", "first token", "end", "out")
+        for name in ("arrival", "first token", "end", "prompt", "out")
     )
-    return Requests(RequestSource.LOG, arrival * _NS_PER_MS, first * _NS_PER_MS, end * _NS_PER_MS, out)
+    ids = logs[0].column("id")
+    return Requests(
+        RequestSource.LOG,
+        arrival * _NS_PER_MS,
+        first * _NS_PER_MS,
+        end * _NS_PER_MS,
+        prompt,
+        out,
+        np.full(len(arrival), -1, np.int64),
+        lambda row: _shown_id(ids[row], row),
+    )
+
+
+def _shown_id(stated: Cell, row: int) -> str:
+    """Numbers as the log has them; the place in the order of arrival where it has none."""
+    if stated is None:
+        return f"number {row + 1}"
+    return f"{stated:.0f}" if isinstance(stated, float) else stated
 
 
 def _marked(trace: Trace, steps: EngineSteps) -> Requests | None:
@@ -87,7 +160,17 @@ def _marked(trace: Trace, steps: EngineSteps) -> Requests | None:
     arrival = trace.events.start[regions].astype(np.float64)
     end = trace.events.end[regions].astype(np.float64)
     first = _first_tokens(arrival, end, steps)
-    return Requests(RequestSource.RANGES, arrival, first, end, _tokens_out(first, end, steps))
+    names = trace.events.name[regions]
+    return Requests(
+        RequestSource.RANGES,
+        arrival,
+        first,
+        end,
+        np.full(len(arrival), np.nan),
+        _tokens_out(first, end, steps),
+        regions,
+        lambda row: trace.strings[names[row]],
+    )
 
 
 def _first_tokens(arrival: F64, end: F64, steps: EngineSteps) -> F64:
@@ -114,7 +197,3 @@ def _tokens_out(first: F64, end: F64, steps: EngineSteps) -> F64:
     if np.isnan(first).any() or np.any(decode.decoded < 0) or further.sum() != decode.decoded.sum():
         return np.full(len(first), np.nan)
     return (1 + further).astype(np.float64)
-
-
-def _known(values: F64) -> F64:
-    return values[np.isfinite(values)]

@@ -55,13 +55,13 @@ def serving_of(trace: Trace) -> Serving | None:
         step_ns={
             kind: told
             for kind in StepKind
-            if (told := _percentiles((each := steps.of_kind(kind)).end - each.start)) is not None
+            if (told := percentiles((each := steps.of_kind(kind)).end - each.start)) is not None
         },
         requests=None if requests is None else len(requests),
         source=None if requests is None else requests.source,
         tokens_per_s=_throughput(steps, requests),
-        ttft_ns=_percentiles(requests.ttft_ns) if requests else None,
-        tpot_ns=_percentiles(requests.tpot_ns) if requests else None,
+        ttft_ns=percentiles(requests.ttft_ns) if requests else None,
+        tpot_ns=percentiles(requests.tpot_ns) if requests else None,
         decode_ns_by_batch=_by_batch(steps.of_kind(StepKind.DECODE)),
         plateau=_plateau(steps.of_kind(StepKind.DECODE)),
     )
@@ -95,5 +95,7 @@ def _plateau(decode: EngineSteps) -> int | None:
     return None
 
 
-def _percentiles(values: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> Percentiles | None:
-    return Percentiles(*np.percentile(values, (50, 90, 99)).tolist()) if len(values) else None
+def percentiles(values: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> Percentiles | None:
+    """Of the values that are known."""
+    known = values[np.isfinite(values)]
+    return Percentiles(*np.percentile(known, (50, 90, 99)).tolist()) if len(known) else None

@@ -1,0 +1,138 @@
+"""The serving tab: latencies against typed times, steps by kind and batch, and its flights to the timeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from parsers import open_trace
+from parsers.model import Trace
+from rules.analysis.inference.engine_steps import StepKind, engine_steps
+from rules.analysis.inference.requests import AllowedTimes, requests_of
+from tests.rules.builder import TinyTrace, ns
+from viewer.panels.tables.table_view import TableView
+from viewer.panels.tabs.serving import ServingPanel
+from viewer.statistics.serving import places_of_steps, serving_tables
+from viewer.window.main_window import MainWindow
+
+from .conftest import show_tab, wait_until_ready
+
+LOG = Path(__file__).parents[1] / "fixtures" / "results" / "requests.jsonl"
+PREFILL, DECODE = "execute_context_1(5)_generation_0(0)", "execute_context_0(0)_generation_{0}({0})"
+PREFILL_US, DECODE_US, BETWEEN_US = 4_000.0, 1_000.0, 100.0
+
+
+def engine() -> Trace:
+    """Two prompts, then decode steps of both and three of the one that is left; the second request arrives late."""
+    tiny, now, ends = TinyTrace(), 0.0, []
+    for name in [PREFILL, PREFILL, DECODE.format(2), *[DECODE.format(1)] * 3]:
+        taken = PREFILL_US if name == PREFILL else DECODE_US
+        tiny.region(now, now + taken, name)
+        ends.append(now + taken)
+        now += taken + BETWEEN_US
+    tiny.region(0, ends[-1], "request_0", thread=7)
+    tiny.region(PREFILL_US, ends[2], "request_1", thread=8)
+    return tiny.build()
+
+
+@pytest.fixture(scope="module")
+def served() -> Trace:
+    """The engine, made once."""
+    return engine()
+
+
+def test_rows_hold_the_time_of_a_kind_and_of_a_batch_size_and_lead_to_their_steps(served: Trace) -> None:
+    tables = serving_tables(served)
+    assert tables is not None
+    rows = tables.steps.set_index("name")
+    assert rows["count"].to_dict() == {
+        "prefill steps": 2,
+        "decode steps": 4,
+        "decode of 1": 3,
+        "decode of 2": 1,
+    }
+    assert rows["p50"]["decode of 2"] == ns(DECODE_US)
+    assert rows["rate"]["decode of 2"] == pytest.approx(2 / (DECODE_US * 1e-6))
+    assert rows["between"]["decode steps"] == ns(BETWEEN_US)
+    assert rows["share"]["prefill steps"] == pytest.approx(2 / 3)
+    places = places_of_steps(served, tables, rows.index.get_loc("decode of 1"))
+    assert [place.name for place in places] == [DECODE.format(1)] * 3
+    assert [place.start for place in places] == tables.engine.of_kind(StepKind.DECODE).start[1:].tolist()
+
+
+def test_requests_that_the_recording_cut_are_neither_late_nor_in_time(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    whole = '{"id": 1, "arrival": 1000, "first": 2000, "end": 6000, "prompt": 4, "out": 5}'
+    single = '{"id": 2, "arrival": 1000, "first": 4000, "end": 4000, "prompt": 4, "out": 1}'
+    waiting = '{"id": "c", "arrival": 3000, "first": null, "end": null, "prompt": 4, "out": 0}'
+    log.write_text("\n".join([whole, single, waiting]))
+    trace = open_trace([log])
+    requests = requests_of(trace, engine_steps(trace))
+    assert requests is not None
+    assert [requests.name_of(row) for row in range(3)] == ["1", "2", "c"]
+    for allowed, late, judged in (
+        (AllowedTimes(), 0, 0),
+        (AllowedTimes(ttft_ns=1000), 1, 2),
+        (AllowedTimes(ttft_ns=3000), 0, 2),
+        (AllowedTimes(tpot_ns=999), 1, 2),
+        (AllowedTimes(tpot_ns=1000), 0, 2),
+        (AllowedTimes(ttft_ns=1000, tpot_ns=999), 2, 2),
+    ):
+        found = requests.lateness(allowed)
+        assert (found.late.sum(), found.judged.sum()) == (late, judged)
+
+
+def test_typed_times_say_who_is_late_and_rows_fly_to_what_they_speak_of(
+    window: MainWindow, served: Trace, qtbot: QtBot
+) -> None:
+    assert "Serving" not in window.panels.titles()
+    window.document.show(served)
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Serving")
+    panel = window.panels.findChild(ServingPanel)
+    assert isinstance(panel, ServingPanel)
+    assert panel.steps.isVisible()
+    assert not panel.verdict.isVisible()
+    roles = [label.property("role") for label in panel.ttft.figures]
+    assert "error" not in roles
+
+    _press(panel.steps, row=3)
+    t0, t1 = window.timeline.visible_interval
+    step = engine_steps(served).of_kind(StepKind.DECODE)
+    assert t0 <= step.start[0] < step.end[0] <= t1
+    assert t1 - t0 < served.duration
+
+    panel.ttft.allowed.setFocus()
+    panel.ttft.allowed.selectAll()
+    QTest.keyClicks(panel.ttft.allowed, "4.02")
+    assert panel.verdict.isVisible()
+    assert panel.verdict.text() == "50 % in time, 1 of 2 late"
+    assert [label.property("role") for label in panel.ttft.figures] == ["error"] * 3
+    assert "error" not in [label.property("role") for label in panel.tpot.figures]
+
+    panel.choice.setFocus()
+    QTest.keyClick(panel.choice, Qt.Key.Key_Down)
+    assert panel.requests.isVisible()
+    assert panel.requests.rows.value(1, "name") == "request_1"
+    assert [panel.requests.rows.value(row, "late_ttft") for row in (0, 1)] == [0, 1]
+    _press(panel.requests, row=1)
+    t0, t1 = window.timeline.visible_interval
+    assert t0 <= ns(PREFILL_US)
+    assert t1 >= step.end[0]
+
+    window.document.show(open_trace([LOG]))
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Serving")
+    assert panel.requests.isVisible()
+    assert panel.choice.isHidden()
+    assert panel.requests.rows.rowCount() == 41
+    assert panel.verdict.text() == "0 % in time, 41 of 41 late"
+
+
+def _press(table: TableView, row: int) -> None:
+    where = table.visualRect(table.rows.index(row, 1)).center()
+    QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, where)

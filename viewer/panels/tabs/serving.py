@@ -1,0 +1,246 @@
+"""The serving tab: latencies of requests against the allowed times, and what each kind of engine step takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from PySide6.QtCore import QLocale, Qt
+from PySide6.QtGui import QDoubleValidator, QFont
+from PySide6.QtWidgets import (
+    QComboBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from parsers.model.results import REQUEST_LOG
+from parsers.model.units import duration, percent, three_digits
+from rules.analysis.inference.engine_steps import engine_steps
+from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
+from viewer.document import Document
+from viewer.look.labels import Label
+from viewer.panels.panel import Panel, tab
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
+
+if TYPE_CHECKING:
+    from rules.analysis.inference.serving import Percentiles
+    from viewer.statistics.serving import ServingTables
+
+STEPS = (
+    Column("name", "Engine steps", width=124),
+    Column("count", "Count", Show.COUNT, width=60),
+    Column("p50", "p50", Show.TIME, width=72),
+    Column("p90", "p90", Show.TIME, width=72),
+    Column("p99", "p99", Show.TIME, width=72),
+    Column("rate", "Tokens/s", Show.NUMBER, "Batch size over the median time of its decode steps"),
+    Column("share", "Share", Show.SHARE, "Of the time of all engine steps", width=150),
+    Column(
+        "between",
+        "Before it",
+        Show.TIME,
+        "Median time since the end of the step before: the engine's work on the CPU between steps, "
+        "or its waiting for requests",
+    ),
+    Column("remark", "Remark", width=110, sparse=True),
+)
+REQUESTS = (
+    Column("name", "Request", width=120),
+    Column("arrival", "Arrived", Show.TIME, "Since the first request"),
+    Column("ttft", "TTFT", Show.TIME, "Time to first token", tone="late_ttft"),
+    Column("tpot", "TPOT", Show.TIME, "Time per output token after the first", tone="late_tpot"),
+    Column("whole", "Whole", Show.TIME, "From its arrival to its last token"),
+    Column("prompt", "Tokens in", Show.COUNT, sparse=True),
+    Column("out", "Out", Show.COUNT, "Tokens that were written"),
+)
+LONGEST_ALLOWED_MS = 1e6
+NS_PER_MS = 1e6
+SIDE_WIDTH = 330
+FIGURES = ("p50", "p90", "p99")
+
+
+class _Latency:
+    """One row of the side: three percentiles of a latency and the field for its allowed time."""
+
+    def __init__(self, name: str, meaning: str, grid: QGridLayout, row: int) -> None:
+        self.title = Label(name)
+        self.title.setToolTip(meaning)
+        self.figures = [Label("", pixels=12) for _ in FIGURES]
+        self.allowed = QLineEdit()
+        numbers = QDoubleValidator(0.0, LONGEST_ALLOWED_MS, 3, self.allowed)
+        numbers.setNotation(QDoubleValidator.Notation.StandardNotation)
+        numbers.setLocale(QLocale(QLocale.Language.C))
+        self.allowed.setValidator(numbers)
+        self.allowed.setPlaceholderText("any")
+        self.allowed.setFixedWidth(84)
+        self.allowed.setAccessibleName(f"Allowed {meaning.lower()} in ms")
+        self.allowed.setToolTip("Type the longest time that is allowed, in ms")
+        for column, widget in enumerate((self.title, *self.figures, self.allowed)):
+            grid.addWidget(widget, row, column)
+
+    @property
+    def allowed_ns(self) -> float | None:
+        """None while any time is allowed."""
+        typed = self.allowed.text()
+        return float(typed) * NS_PER_MS if typed and self.allowed.hasAcceptableInput() else None
+
+    def show_figures(self, told: Percentiles | None) -> None:
+        """Percentiles beyond the allowed time in the colour of errors."""
+        values = (told.p50, told.p90, told.p99) if told is not None else (None,) * len(FIGURES)
+        for label, value in zip(self.figures, values, strict=True):
+            label.setText("-" if value is None else duration(round(value)))
+            late = value is not None and self.allowed_ns is not None and value > self.allowed_ns
+            _give_role(label, "error" if late else "")
+
+
+@tab
+class ServingPanel(Panel):
+    """A row flies to its steps, or to its request where ranges mark it."""
+
+    title: ClassVar[str] = "Serving"
+    order: ClassVar[int] = 45
+    follows_step: ClassVar[bool] = False
+
+    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
+        super().__init__(document, parent)
+        self._found: ServingTables | None = None
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(4)
+        for column, text in enumerate((*FIGURES, "allowed ms"), start=1):
+            grid.addWidget(Label(text, "secondary", pixels=12), 0, column)
+        self.ttft = _Latency("TTFT", "Time to first token", grid, 1)
+        self.tpot = _Latency("TPOT", "Time per output token", grid, 2)
+        self.verdict = Label("", weight=QFont.Weight.DemiBold, wrap=True)
+        self.about = Label("", "secondary", pixels=12, wrap=True)
+        self.choice = QComboBox()
+        self.choice.setAccessibleName("Table of the serving tab")
+        self.choice.addItems(["Engine steps", "Requests"])
+        side = QWidget(self)
+        side.setFixedWidth(SIDE_WIDTH)
+        stack = QVBoxLayout(side)
+        stack.setContentsMargins(12, 6, 10, 6)
+        stack.setSpacing(4)
+        stack.addLayout(grid)
+        for widget in (self.verdict, self.about):
+            stack.addWidget(widget)
+        stack.addStretch(1)
+        stack.addWidget(self.choice)
+        self.steps, self.requests = TableView(STEPS, "Engine steps"), TableView(REQUESTS, "Requests")
+        self.tables = (self.steps, self.requests)
+        self.pages = QStackedWidget(self)
+        for table in self.tables:
+            self.pages.addWidget(table)
+        row = QHBoxLayout()
+        row.setSpacing(0)
+        row.addWidget(side, 0, Qt.AlignmentFlag(0))
+        row.addWidget(self.pages, 1)
+        self.column.addLayout(row)
+        self.choice.currentIndexChanged.connect(self.pages.setCurrentIndex)
+        self.pages.currentChanged.connect(lambda _: self.tables_shown.emit())
+        self.steps.chosen.connect(self._show_steps)
+        self.requests.chosen.connect(self._show_request)
+        for latency in (self.ttft, self.tpot):
+            latency.allowed.textChanged.connect(lambda _: self._judge())
+
+    def has_data(self) -> bool:
+        """Steps of an engine were found when the recording was analysed, or a log of requests was opened."""
+        trace = self.document.trace
+        if trace is None:
+            return False
+        return bool(engine_steps.kept(trace)) or any(table.columns == REQUEST_LOG for table in trace.tables)
+
+    def refresh(self) -> None:
+        trace = self.document.trace
+        if trace is None:
+            return
+
+        def work() -> ServingTables | None:
+            from viewer.statistics.serving import serving_tables
+
+            return serving_tables(trace)
+
+        self.compute(work, self._show)
+
+    def _show(self, found: ServingTables | None) -> None:
+        self._found = found
+        if found is None:
+            return
+        self.steps.set_frame(found.steps)
+        both = bool(len(found.steps)) and found.requests is not None
+        self.choice.setVisible(both)
+        self.choice.setCurrentIndex(1 if not len(found.steps) else self.choice.currentIndex() if both else 0)
+        for latency in (self.ttft, self.tpot):
+            latency.allowed.setEnabled(found.requests is not None)
+        self._judge()
+
+    def _judge(self) -> None:
+        """Against the allowed times as they are typed now."""
+        found = self._found
+        if found is None:
+            return
+        self.ttft.show_figures(found.serving.ttft_ns)
+        self.tpot.show_figures(found.serving.tpot_ns)
+        self.about.setText(_about(found))
+        if found.requests is None:
+            self.verdict.hide()
+            return
+        from viewer.statistics.serving import request_table
+
+        lateness = found.requests.lateness(AllowedTimes(self.ttft.allowed_ns, self.tpot.allowed_ns))
+        self.requests.set_frame(request_table(found.requests, lateness))
+        self.verdict.setText(_verdict(lateness))
+        self.verdict.setVisible(lateness.share_in_time is not None)
+        _give_role(self.verdict, "error" if lateness.late.any() else "")
+
+    def _show_steps(self, row: int) -> None:
+        from viewer.statistics.serving import places_of_steps
+
+        if self.document.trace is not None and self._found is not None:
+            self.document.show_evidence(places_of_steps(self.document.trace, self._found, row))
+
+    def _show_request(self, row: int) -> None:
+        from viewer.statistics.serving import place_of_request
+
+        if self.document.trace is not None and self._found is not None and self._found.requests is not None:
+            self.document.show_evidence(place_of_request(self.document.trace, self._found.requests, row))
+
+
+def _verdict(lateness: Lateness) -> str:
+    share = lateness.share_in_time
+    if share is None:
+        return ""
+    late, judged = int(lateness.late.sum()), int(lateness.judged.sum())
+    cut = len(lateness.judged) - judged
+    counted = f"; {cut:,} not finished, not counted" if cut else ""
+    return f"{percent(share)} in time, {late:,} of {judged:,} late{counted}"
+
+
+def _about(found: ServingTables) -> str:
+    """What the figures rest on, in a few short sentences."""
+    from viewer.statistics.serving import MOST_REQUESTS
+
+    serving = found.serving
+    said = []
+    if serving.requests is not None:
+        source = "their log" if serving.source is RequestSource.LOG else "their ranges"
+        said.append(f"{serving.requests:,} requests by {source}")
+    else:
+        said.append("No requests are marked: open a request log with the recording for their latencies")
+    if (serving.requests or 0) > MOST_REQUESTS:
+        said.append(f"the table has the first {MOST_REQUESTS:,}")
+    if serving.tokens_per_s is not None:
+        said.append(f"{three_digits(serving.tokens_per_s)} tokens/s out")
+    if serving.plateau is not None:
+        said.append(f"from a batch of {serving.plateau:,} on, larger ones hardly decode more a second")
+    return "; ".join(said) + "."
+
+
+def _give_role(label: Label, role: str) -> None:
+    if label.property("role") != role:
+        label.setProperty("role", role)
+        label.style().unpolish(label)
+        label.style().polish(label)

@@ -1,0 +1,138 @@
+"""The tables of a serving engine: its steps by kind and batch size, and its requests with their latencies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Trace
+from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
+from rules.analysis.inference.requests import Lateness, Requests, requests_of
+from rules.analysis.inference.serving import Serving, percentiles, serving_of
+from rules.base import Evidence
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_REQUESTS = 5_000  # rows of the table
+MOST_PLACES = 200  # steps that one row shows
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServingTables:
+    """What was found; a row of ``steps`` is told from ``of_row``, which steps of the engine it speaks of."""
+
+    serving: Serving
+    engine: EngineSteps
+    requests: Requests | None
+    steps: pd.DataFrame
+    of_row: tuple[I64, ...]
+
+
+def serving_tables(trace: Trace) -> ServingTables | None:
+    """None where neither steps of an engine nor a request log are there."""
+    serving = serving_of(trace)
+    if serving is None:
+        return None
+    engine = engine_steps(trace)
+    frame, of_row = _step_table(engine, serving.plateau)
+    return ServingTables(serving, engine, requests_of(trace, engine), frame, of_row)
+
+
+def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame, tuple[I64, ...]]:
+    """A row a kind of step, then one a batch size of the decode steps; times in ns, the share is of all steps' time.
+
+    ``between`` is the median time from the end of the step before: what the engine does, or waits for, outside of
+    them. ``rate`` is tokens/s at the median time, of decode steps whose batch is known.
+    """
+    import pandas as pd
+
+    taken = engine.end - engine.start
+    between = np.full(len(engine), np.nan)
+    between[1:] = np.maximum(engine.start[1:] - np.maximum.accumulate(engine.end)[:-1], 0)
+    rows: list[dict[str, Any]] = []
+    of_row: list[I64] = []
+
+    def add(name: str, members: I64, batch: int | None = None, remark: str = "") -> None:
+        told, before = percentiles(taken[members]), percentiles(between[members])
+        if told is None:
+            return
+        of_row.append(members)
+        rows.append(
+            {
+                "name": name,
+                "count": len(members),
+                "p50": told.p50,
+                "p90": told.p90,
+                "p99": told.p99,
+                "rate": batch / told.p50 * 1e9 if batch and told.p50 > 0 else np.nan,
+                "share": taken[members].sum() / max(taken.sum(), 1),
+                "between": before.p50 if before else np.nan,
+                "remark": remark,
+            }
+        )
+
+    for kind in StepKind:
+        add(f"{kind.name.lower()} steps", np.flatnonzero(engine.kind == kind))
+    decode = engine.kind == StepKind.DECODE
+    for batch in np.unique(engine.decoded[decode & (engine.decoded > 0)]).tolist():
+        remark = "plateau begins" if batch == plateau else ""
+        add(f"decode of {batch:,}", np.flatnonzero(decode & (engine.decoded == batch)), batch, remark)
+    columns = ["name", "count", "p50", "p90", "p99", "rate", "share", "between", "remark"]
+    return pd.DataFrame(rows, columns=columns), tuple(of_row)
+
+
+def request_table(requests: Requests, lateness: Lateness) -> pd.DataFrame:
+    """One row a request by arrival, the first ``MOST_REQUESTS``; ``late_*`` is 1 where a time is too long.
+
+    Times are ns; an arrival counts from the first.
+    """
+    import pandas as pd
+
+    shown = min(len(requests), MOST_REQUESTS)
+    arrival = requests.arrival[:shown]
+    return pd.DataFrame(
+        {
+            "name": [requests.name_of(row) for row in range(shown)],
+            "arrival": arrival - arrival[0],
+            "ttft": requests.ttft_ns[:shown],
+            "tpot": requests.tpot_ns[:shown],
+            "whole": (requests.end - requests.arrival)[:shown],
+            "prompt": requests.prompt[:shown] if np.isfinite(requests.prompt).any() else 0,
+            "out": requests.out[:shown],
+            "late_ttft": lateness.late_ttft[:shown].astype(np.int64),
+            "late_tpot": lateness.late_tpot[:shown].astype(np.int64),
+        }
+    )
+
+
+def places_of_steps(trace: Trace, tables: ServingTables, row: int) -> list[Evidence]:
+    """The steps of a row in the order of time: all, or the longest ``MOST_PLACES``."""
+    members, engine = tables.of_row[row], tables.engine
+    taken = engine.end[members] - engine.start[members]
+    longest = np.sort(members[np.argsort(-taken, kind="stable")[:MOST_PLACES]])
+    return _places(trace, engine.event[longest])
+
+
+def place_of_request(trace: Trace, requests: Requests, row: int) -> list[Evidence]:
+    """The range of a request; nothing where a log alone tells of it, whose clock is not the recording's."""
+    event = requests.event[row : row + 1]
+    return _places(trace, event[event >= 0])
+
+
+def _places(trace: Trace, which: I64) -> list[Evidence]:
+    """Places without their event: a selected one would bring its own tab to the front."""
+    events = trace.events
+    return [
+        Evidence(
+            int(events.lane[event]),
+            int(events.start[event]),
+            int(events.end[event]),
+            trace.strings[events.name[event]],
+        )
+        for event in which.tolist()
+    ]
