@@ -30,7 +30,7 @@ fi
 "$python" -m PyInstaller --noconfirm --log-level "${FREEZE_LOG:-ERROR}" --distpath "$into" --workpath "$into/work" packaging/stallscope.spec
 
 if [ "$(uname -s)" = Linux ]; then
-    "$python" packaging/linux/unneeded_libraries.py "$into/stallscope" libarrow_substrait libarrow_dataset libarrow_acero
+    "$python" packaging/linux/unneeded_libraries.py "$into/stallscope" libarrow_substrait libarrow_dataset libarrow_acero libparquet
     # Debugging symbols are half of some compiled libraries. Those in *.libs were rewritten by auditwheel; strip breaks them.
     if command -v strip >/dev/null; then
         find "$into/stallscope/_internal" -type f \( -name '*.so' -o -name '*.so.*' \) ! -path '*.libs/*' -exec strip --strip-unneeded {} +

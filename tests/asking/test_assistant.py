@@ -83,7 +83,8 @@ def test_a_session_over_standard_input_and_output(
 
 
 def test_every_tool_answers_in_bounds(recordings: Mapping[str, Analysis]) -> None:
-    for analysis in recordings.values():
+    for name in ("torch with stacks and memory", "Nsight Systems of graphs", "XProf"):
+        analysis = recordings[name]
         assert len(answers.diagnosis(analysis)) <= answers.MOST_TEXT + 100
         assert len(answers.predictions(analysis)) <= answers.MOST_TEXT + 100
         json.dumps(answers.about(analysis), allow_nan=False)

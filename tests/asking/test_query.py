@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from viewer.query.database import Database, database_of
 from viewer.query.errors import QueryError
 from viewer.query.questions import questions
 from viewer.query.views import VIEWS
+from viewer.reports.conversion.parquet import write_parquet
 from viewer.statistics.operators import operator_table, operator_times
 from viewer.tables.table import frame_of, row_tables, summaries, summary_of
 
@@ -275,12 +277,20 @@ def test_a_question_without_end_is_stopped(database: Database) -> None:
     assert database.run("SELECT 1 AS one").frame["one"].tolist() == [1]
 
 
+def test_a_recording_that_was_asked_is_gone_when_nobody_holds_it(memory_stack: Analysis) -> None:
+    asked = Analysis(memory_stack.trace)
+    assert database_of(asked).run("SELECT count(*) AS n FROM kernels").rows == 1
+    gone = weakref.ref(asked)
+    del asked
+    assert gone() is None
+
+
 def test_nobody_who_asks_nothing_loads_duckdb(fixtures: Path) -> None:
     program = (
         "import sys; from viewer.cli import main; main(['diagnose', sys.argv[1]]); "
         "assert 'duckdb' not in sys.modules and 'pandas' not in sys.modules"
     )
-    file = str(fixtures / "torch/memory_stack.pt.trace.json.gz")
+    file = str(fixtures / "rocm/rocprofv3.json")
     subprocess.run([sys.executable, "-c", program, file], check=True, capture_output=True)
 
 
@@ -313,3 +323,21 @@ def test_the_command_answers_as_table_csv_json_and_parquet(
     ):
         assert main(["query", *words]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_parquet_is_written_with_duckdb_where_arrow_cannot(
+    memory_stack: Analysis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = frame_of(memory_stack, "kernels")
+    for name in ("arrow", "duckdb's"):
+        write_parquet(frame, tmp_path / name)
+        read = pd.read_parquet(tmp_path / name)
+        assert read["duration_ns"].tolist() == frame["duration_ns"].tolist()
+        assert read["name"].astype(str).tolist() == frame["name"].astype(str).tolist()
+        monkeypatch.setattr(pd.DataFrame, "to_parquet", _without_arrow)
+    with pytest.raises(OSError, match="nowhere"):
+        write_parquet(frame, tmp_path / "nowhere" / "x.parquet")
+
+
+def _without_arrow(*_: object, **__: object) -> None:
+    raise ImportError("pyarrow.parquet")

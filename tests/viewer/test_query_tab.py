@@ -29,6 +29,10 @@ from .conftest import KERNELS, MS, STEPS, US, wait_until_ready
 LONG = "SELECT event, start_ns, duration_ns FROM kernels WHERE duration_ns >= ms(1) ORDER BY start_ns"
 
 
+def test_a_window_stays_the_active_one_while_its_tabs_are_made(window: MainWindow) -> None:
+    assert window.isActiveWindow()
+
+
 def asked(window: MainWindow, qtbot: QtBot, sql: str = "") -> QueryPanel:
     """The tab, with an answer where there is a question."""
     window.commands["ask"].trigger()
@@ -148,6 +152,7 @@ def test_a_completion_is_taken_with_enter(window: MainWindow, qtbot: QtBot) -> N
     panel = asked(window, qtbot)
     panel.editor.put("")
     QTest.keyClicks(panel.editor, "SELECT * FROM kern")
+    assert panel.editor.popup is not None
     assert panel.editor.popup.isVisible()
     QTest.keyClick(panel.editor.popup, Qt.Key.Key_Return)
     assert panel.editor.sql == "SELECT * FROM kernels"

@@ -78,7 +78,7 @@ class Database:
     """Tables are handed to DuckDB when a query names them; one query runs at a time."""
 
     def __init__(self, analysis: Analysis) -> None:
-        self._analysis = analysis
+        self._of = weakref.ref(analysis)  # which owns this database
         self._turn = threading.Lock()
         self._known: set[str] = set()
         try:
@@ -88,6 +88,12 @@ class Database:
         self._duckdb = duckdb
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=dict(_SAFE))
         _OPEN.add(self)
+
+    @property
+    def _analysis(self) -> Analysis:
+        analysis = self._of()
+        assert analysis is not None, "a database does not outlive its analysis"
+        return analysis
 
     def close(self) -> None:
         """Give everything back, and end what is being answered."""

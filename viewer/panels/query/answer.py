@@ -34,9 +34,11 @@ class Answer(QWidget):
         super().__init__(parent)
         self.table: TableView | None = None
         self._pages = QStackedLayout()
-        self._text = Label(
-            "", "secondary", wrap=True, parent=self
-        )  # else it would be shown as a window of its own
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(self._pages, 1)  # first: it shows what is added, which then needs a parent
+        self._text = Label("", "secondary", wrap=True)
         self._text.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._text.setContentsMargins(20, 8, 20, 8)
         self._pages.addWidget(self._text)
@@ -45,10 +47,6 @@ class Answer(QWidget):
         bottom.setContentsMargins(12, 4, 10, 5)
         bottom.addWidget(self.left, 1)
         bottom.addWidget(self.right)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(self._pages, 1)
         column.addLayout(bottom)
 
     def say(self, text: str) -> None:

@@ -20,7 +20,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextDocument,
 )
-from PySide6.QtWidgets import QCompleter, QListView, QPlainTextEdit, QTextEdit, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QCompleter, QPlainTextEdit, QTextEdit, QWidget
 
 from parsers.model import Trace
 from viewer.look import theme
@@ -98,14 +98,7 @@ class Editor(QPlainTextEdit):
         self.textChanged.connect(self.forget_mistake)
         self._place_numbers()
         self._begin = 0
-        self._completer = QCompleter(self)
-        self._completer.setWidget(self)
-        self._completer.setModel(QStandardItemModel(self._completer))
-        self._completer.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
-        self.popup = QListView()
-        self.popup.setFont(font)
-        self._completer.setPopup(self.popup)
-        self._completer.activated[QModelIndex].connect(self._complete)  # type: ignore[index]
+        self._completer: QCompleter | None = None
 
     def know(self, trace: Trace | None) -> None:
         """The recording whose names can be completed; tables are coloured from now on."""
@@ -148,7 +141,7 @@ class Editor(QPlainTextEdit):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QKeyEvent) and event.type() is QEvent.Type.ShortcutOverride:
             own = event.key() == Qt.Key.Key_F1 or self._runs(event)
-            if own or (event.key() == Qt.Key.Key_Escape and (self.running or self.popup.isVisible())):
+            if own or (event.key() == Qt.Key.Key_Escape and (self.running or self._is_offering())):
                 event.accept()
                 return True
         return super().event(event)
@@ -159,7 +152,7 @@ class Editor(QPlainTextEdit):
         return control and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        key, popup = event.key(), self.popup.isVisible()
+        key, popup = event.key(), self._is_offering()
         if popup and key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Tab, Qt.Key.Key_Escape):
             event.ignore()  # for the list of completions
         elif self._runs(event):
@@ -175,23 +168,44 @@ class Editor(QPlainTextEdit):
             if asked or (event.text().strip() and event.text().isprintable()) or (popup and event.text()):
                 self._offer()
 
+    @property
+    def popup(self) -> QAbstractItemView | None:
+        """The list of completions; None until the first one was offered."""
+        return self._completer.popup() if self._completer is not None else None
+
+    def _is_offering(self) -> bool:
+        popup = self.popup
+        return popup is not None and popup.isVisible()
+
+    def _made_completer(self) -> QCompleter:
+        """Made when it is needed: its list is a window, and a new window takes the focus away from the others."""
+        if self._completer is None:
+            self._completer = QCompleter(self)
+            self._completer.setWidget(self)
+            self._completer.setModel(QStandardItemModel(self._completer))
+            self._completer.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
+            self._completer.activated[QModelIndex].connect(self._complete)  # type: ignore[index]
+            if self.popup is not None:
+                self.popup.setFont(self.font())
+        return self._completer
+
     def _offer(self) -> None:
         self._begin, found = candidates(self.sql, self.textCursor().position(), self.trace)
-        model = self._completer.model()
+        completer = self._made_completer()
+        model, popup = completer.model(), completer.popup()
         assert isinstance(model, QStandardItemModel)
+        assert popup is not None
         model.clear()
         for each in found:
             item = QStandardItem(f"{each.text:<{LONGEST}}  {each.sort:<8}  {each.about}".rstrip())
             item.setData(each.text, Qt.ItemDataRole.UserRole)
             model.appendRow(item)
         if not found:
-            self.popup.hide()
+            popup.hide()
             return
-        self.popup.setCurrentIndex(self._completer.completionModel().index(0, 0))
+        popup.setCurrentIndex(completer.completionModel().index(0, 0))
         place = self.cursorRect()
-        self._completer.complete(
-            QRect(place.x() + self.numbers_width, place.y(), POPUP_WIDTH, place.height())
-        )
+        completer.complete(QRect(place.x() + self.numbers_width, place.y(), POPUP_WIDTH, place.height()))
 
     def _complete(self, index: QModelIndex) -> None:
         cursor = self.textCursor()

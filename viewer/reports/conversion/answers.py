@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from viewer.kept.storage import in_one_piece
+from viewer.reports.conversion.parquet import write_parquet
 from viewer.reports.conversion.tables import without_formulas
 
 ENDINGS = (".csv", ".json", ".parquet")
@@ -19,7 +20,7 @@ def write_frame(frame: pd.DataFrame, out: Path) -> None:
         raise ValueError("The ending of the file says its format: use .csv, .json or .parquet.")
     with in_one_piece(out) as part:
         if ending == ".parquet":
-            frame.to_parquet(part, index=False)
+            write_parquet(frame, part)
         elif ending == ".json":
             frame.to_json(part, orient="records")
         else:

@@ -14,6 +14,7 @@ from parsers.model import EventKind, Progress, Trace, TraceError
 from parsers.model.attributes import TEXT_ATTRIBUTES
 from parsers.model.memory import AFTER, BEFORE
 from viewer.kept.storage import in_one_piece
+from viewer.reports.conversion.parquet import write_parquet
 
 CHUNK = 100_000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -47,7 +48,7 @@ def write_table(trace: Trace, which: str, to: str, out: Path, progress: Progress
         )
     with in_one_piece(out) as part:
         if to == "parquet":
-            pd.concat(_TABLES[name](trace, progress), ignore_index=True).to_parquet(part, index=False)
+            write_parquet(pd.concat(_TABLES[name](trace, progress), ignore_index=True), part)
         else:
             for number, table in enumerate(_TABLES[name](trace, progress)):
                 without_formulas(table).to_csv(
