@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,20 @@ def test_requests_that_the_recording_cut_are_neither_late_nor_in_time(tmp_path: 
     ):
         found = requests.lateness(allowed)
         assert (found.late.sum(), found.judged.sum()) == (late, judged)
+
+
+@pytest.mark.parametrize(("moved_ns", "placed"), [(0, True), (ns(PREFILL_US) // 2, False)])
+def test_a_log_of_another_clock_leads_to_the_step_of_the_first_token_where_no_other_fits(
+    moved_ns: int, placed: bool, served: Trace, tmp_path: Path
+) -> None:
+    steps = engine_steps(served)
+    firsts = (steps.end[:2] + 7_000_000_000 + [0, moved_ns]).tolist()
+    line = '{{"id": {}, "arrival": {}, "first": {}, "end": {}, "prompt": 5, "out": 2}}'
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(line.format(each, each - 9, each, each + 9) for each in reversed(firsts)))
+    requests = requests_of(replace(served, tables=open_trace([log]).tables), steps)
+    assert requests is not None
+    assert requests.event.tolist() == (steps.event[:2].tolist() if placed else [-1, -1])
 
 
 def test_typed_times_say_who_is_late_and_rows_fly_to_what_they_speak_of(

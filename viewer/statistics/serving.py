@@ -119,7 +119,7 @@ def places_of_steps(trace: Trace, tables: ServingTables, row: int) -> list[Evide
 
 
 def place_of_request(trace: Trace, requests: Requests, row: int) -> list[Evidence]:
-    """The range of a request; nothing where a log alone tells of it, whose clock is not the recording's."""
+    """The range of a request, or the step that gave its first token; nothing where neither is known."""
     event = requests.event[row : row + 1]
     return _places(trace, event[event >= 0])
 

@@ -64,8 +64,9 @@ class Lateness:
 class Requests:
     """Columns of equal length, by arrival: ns of arrival, first token and end, tokens in and out; NaN: not known.
 
-    Times of a log count from its first request, those of ranges from the trace start. ``event`` is the range, an index
-    into the event table, -1 for a log; ``name_of`` gives the name of the request in a row.
+    Times of a log count from its first request, those of ranges from the trace start. ``event`` is an index into the
+    event table: the range or, for a log, the engine step that gave the first token; -1 where that is not known.
+    ``name_of`` gives the name of the request in a row.
     """
 
     source: RequestSource
@@ -117,10 +118,10 @@ class Requests:
 
 def requests_of(trace: Trace, steps: EngineSteps) -> Requests | None:
     """What a log says, else what ranges and engine steps say together; None where nothing marks requests."""
-    return _logged(trace) or _marked(trace, steps)
+    return _logged(trace, steps) or _marked(trace, steps)
 
 
-def _logged(trace: Trace) -> Requests | None:
+def _logged(trace: Trace, steps: EngineSteps) -> Requests | None:
     """The requests of the log; None where there is none, or several, which have no common clock."""
     logs = [table for table in trace.tables if table.columns == REQUEST_LOG and table.rows]
     if len(logs) != 1:
@@ -139,9 +140,29 @@ def _logged(trace: Trace) -> Requests | None:
         end * _NS_PER_MS,
         prompt,
         out,
-        np.full(len(arrival), -1, np.int64),
+        _steps_of_first_tokens(first * _NS_PER_MS, steps),
         lambda row: _shown_id(ids[row], row),
     )
+
+
+def _steps_of_first_tokens(first: F64, steps: EngineSteps) -> I64:
+    """The prefill step (event) that ended with each request's first token, whatever the clock of the log.
+
+    All -1 unless as many prompts as requests were computed, and in one rhythm: the distance of both clocks must vary
+    by less than half the shortest of these steps, so that no other pairing fits.
+    """
+    found = np.full(len(first), -1, np.int64)
+    prefill = steps.of_kind(StepKind.PREFILL)
+    if not len(prefill) or np.any(prefill.prompts < 0) or prefill.prompts.sum() != len(first):
+        return found
+    by_end = np.argsort(prefill.end, kind="stable")
+    step_of = np.repeat(by_end, prefill.prompts[by_end])
+    by_first = np.argsort(first, kind="stable")
+    apart = np.ptp(first[by_first] - prefill.end[step_of])
+    if not apart < (prefill.end - prefill.start).min() / 2:
+        return found
+    found[by_first] = prefill.event[step_of]
+    return found
 
 
 def _shown_id(stated: Cell, row: int) -> str:

@@ -98,7 +98,7 @@ class _Latency:
 
 @tab
 class ServingPanel(Panel):
-    """A row flies to its steps, or to its request where ranges mark it."""
+    """A row flies to its steps; that of a request to its range, or to the step that gave its first token."""
 
     title: ClassVar[str] = "Serving"
     order: ClassVar[int] = 45
@@ -230,6 +230,8 @@ def _about(found: ServingTables) -> str:
         said.append(f"{serving.requests:,} requests by {source}")
     else:
         said.append("No requests are marked: open a request log with the recording for their latencies")
+    if found.requests is not None and len(found.steps) and not (found.requests.event >= 0).any():
+        said.append("the log does not fit the engine's steps, so that its rows have no place")
     if (serving.requests or 0) > MOST_REQUESTS:
         said.append(f"the table has the first {MOST_REQUESTS:,}")
     if serving.tokens_per_s is not None:
