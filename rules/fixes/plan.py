@@ -144,13 +144,12 @@ def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tup
     least: list[Change] = [each.low or each.expected for each in proposals]
     most: list[Change] = [each.high or each.expected for each in proposals]
     low, high = expected / margin(expected), expected * margin(expected)
-    for host in (HOST_UNSURE, 1.0 / HOST_UNSURE):
-        as_fast = replay.gain(likely, host=host)
-        low, high = min(low, as_fast), max(high, as_fast)
+    on_hosts = {host: replay.gain(likely, host=host) for host in (HOST_UNSURE, 1.0 / HOST_UNSURE)}
+    low, high = min(low, *on_hosts.values()), max(high, *on_hosts.values())
     if replay.recorder_share >= AT_ITS_MOST * MOST_OF_GAP:
         high = max(high, replay.gain_recorded(likely))
     if any(each.low for each in proposals):
-        low = min(low, replay.gain(least), replay.gain(least, host=HOST_UNSURE))
+        low = min(low, replay.gain(least, host=min(on_hosts, key=lambda host: on_hosts[host])))
     if any(each.high for each in proposals):
         high = max(high, replay.gain(most))
     return low, high

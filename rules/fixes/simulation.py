@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from parsers.model import EventKind
 from rules.analysis.arithmetic.intervals import clip, length, subtract, union
+from rules.analysis.idle.causes import Cause
+from rules.fixes.idle_after import idle_by_cause
 from rules.fixes.plan import Outcome, Plan
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
@@ -33,7 +35,8 @@ class Part(StrEnum):
 class StepTimeline:
     """GPU operations of one device in one step, by lane and start; times are ns from the start of its first one.
 
-    ``event`` is the operation's event, ``parts`` say where the ``length`` of the step goes (ns).
+    ``event`` is the operation's event, ``parts`` say where the ``length`` of the step goes (ns), ``idle`` why nothing
+    runs for ``Part.IDLE`` of it; empty for a step as recorded.
     """
 
     event: I64
@@ -42,6 +45,7 @@ class StepTimeline:
     end: I64
     length: int
     parts: dict[Part, int]
+    idle: dict[Cause, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,9 +103,10 @@ def _typical(replay: Replay, device: int) -> int:
 
 
 def _replayed(replay: Replay, mine: BOOL, overlay: Overlay, run: Run) -> StepTimeline:
-    return _timeline(
-        replay, mine & overlay.present, run.start, run.end, run.period / max(overlay.steps, 1e-9)
-    )
+    present = mine & overlay.present
+    found = _timeline(replay, present, run.start, run.end, run.period / max(overlay.steps, 1e-9))
+    busy = clip(union(found.start, found.end), 0, found.length)
+    return replace(found, idle=idle_by_cause(replay, overlay, run, present, busy, found.length))
 
 
 def _timeline(replay: Replay, mine: BOOL, start: F64, end: F64, whole: float) -> StepTimeline:

@@ -43,7 +43,6 @@ PART_LABELS = {
     Part.COMPUTE: "compute",
     Part.COMMUNICATION: "exposed communication",
     Part.COPY: "exposed copies",
-    Part.IDLE: "idle",
 }
 
 
@@ -116,13 +115,16 @@ def _ghost(trace: Trace, step: Simulation) -> Derived:
 
 
 def bar(step: Simulation, *, after: bool) -> list[tuple[str, str, int]]:
-    """(key of the colour, label, ns) of the parts of a step without a recorder, before or after the fixes."""
-    parts = (step.after if after else step.before).parts
-    return [
-        ("unknown" if part is Part.IDLE else part.value, PART_LABELS[part], parts[part])
-        for part in Part
-        if parts.get(part)
+    """(key of the colour, label, ns) of the parts of a step without a recorder, before or after the fixes.
+
+    Idle time comes by its causes, the longest first.
+    """
+    timeline = step.after if after else step.before
+    working = [
+        (part.value, PART_LABELS[part], timeline.parts[part]) for part in Part if part is not Part.IDLE
     ]
+    causes = sorted(timeline.idle.items(), key=lambda each: -each[1])
+    return [each for each in working if each[2]] + [(cause.key, cause.label, ns) for cause, ns in causes]
 
 
 def path_track(trace: Trace, path: CriticalPath) -> Derived:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import CopyKind
+from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.category import Category
@@ -24,7 +25,7 @@ from rules.wording.words import for_pytorch
 BOOL = npt.NDArray[np.bool_]
 
 START_NS = 1_500.0  # of a kernel's time is its start: one kernel for all items starts once
-SHORTEST_BODY = 4  # calls of a loop that waits: shorter ones only read a value back, which is another fix
+SHORTEST_BODY = 4  # calls for each wait: a loop of fewer only reads values back, which is another fix
 LEAST_LAUNCHES = 20  # in a step: fewer are not worth the work
 _WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
 _PRODUCTS = (Family.GEMM, Family.TRITON)
@@ -81,7 +82,7 @@ def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
     around = surroundings_of(analysis)
     optimizer = around.inside(lambda name: name.startswith("Optimizer.step"))
     counting = counts_rows(replay)
-    waits = replay.waits.target >= 0
+    waits = (replay.waits.target >= 0) & (host.call == Call.SYNCHRONIZE)
     loops = loops_of(analysis)
     counted = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
     found = []
@@ -91,7 +92,7 @@ def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
             continue
         if products[body].any() and loop.times not in counted:
             continue
-        if waits[body].any() and loop.body < SHORTEST_BODY:
+        if loop.body < SHORTEST_BODY * np.count_nonzero(waits[body]):
             continue
         if (
             around.silent_ns[loop.first + 1 : loop.last].sum()

@@ -29,6 +29,9 @@ LEAST_LAUNCHES = 20  # between two waits: fewer are not worth a graph
 NODE_NS = 500.0  # what launching a graph costs for each of its kernels: docs/predictions.md
 GRAPH_NS = 10_000.0
 LEAST_OF_TRAINING = 1.5  # times faster: a training step is much work to capture
+FEW_WAITS = (
+    4  # in a training step: what is read back more often is removed first, for nothing is inside a graph
+)
 OTHER_LAUNCHES = 0.02  # of the launches of a step: a graph makes the same ones each time
 _CAPTURED = (Call.LAUNCH, Call.MEMSET, Call.COPY, Call.LOAD)
 
@@ -59,7 +62,7 @@ class ReplayCudaGraph:
 When it applies
     There are stretches of 20 and more launches between which nothing is read back. Of training steps only where
     launching takes most of the step, every step makes the same launches, and nothing simpler removes them: no loop over
-    tensors, no optimizer that goes through its parameters one by one.
+    tensors, no optimizer that goes through its parameters one by one, no values that are read back all the time.
 
 What is changed in the replay
     The host time between and inside these launches is gone; launching a graph costs 0.5 us for each kernel in it.
@@ -123,7 +126,8 @@ def _alike(analysis: Analysis, replay: Replay) -> bool:
     of_step = (
         of_step[1:-1] if len(of_step) > 2 else of_step
     )  # where steps are not marked, the outer ones may be cut
-    if np.ptp(of_step) > OTHER_LAUNCHES * of_step.max() or counts_rows(replay).any():
+    waits = np.count_nonzero(replay.waits.target >= 0) / max(replay.steps, 1)
+    if np.ptp(of_step) > OTHER_LAUNCHES * of_step.max() or counts_rows(replay).any() or waits > FEW_WAITS:
         return False
     return not any(
         True for simpler in (FuseOptimizer(), JoinLoop()) for _ in simpler.proposals(analysis, replay)

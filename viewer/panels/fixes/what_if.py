@@ -107,10 +107,7 @@ class WhatIfPanel(QWidget):
         step = prediction.steps[0]
         whole = max(step.after.length, 1)
         parts = sorted(bar(step, after=True), key=lambda part: -part[2])
-        text = "Of it the GPU is " + ", ".join(
-            f"{percent(ns / whole)} {'busy with ' if key != 'unknown' else ''}{label}"
-            for key, label, ns in parts[:3]
-        )
+        text = "What fills it: " + ", ".join(f"{label} {percent(ns / whole)}" for _, label, ns in parts[:3])
         left = [
             each for each in plan.promises if each.id not in prediction.ids and not each.proposal.redesign
         ]
