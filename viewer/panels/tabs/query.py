@@ -54,7 +54,7 @@ class QueryPanel(Panel):
     """Questions at the left, the text in the middle, the answer at the right."""
 
     title: ClassVar[str] = "Query"
-    order: ClassVar[int] = 120
+    order: ClassVar[int] = 107
     follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
