@@ -74,14 +74,14 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each place whose work is long."""
         around = surroundings_of(analysis)
-        own = _own_work(replay, around)
+        own = own_work(replay, around)
         plans = plan_building(IdleTime(analysis, Cause.HOST))
         for name, nodes in sorted(_places(replay, around, own, _phases(replay, own)).items()):
             planning = plans if plans and plans.operator == name else None
             yield _proposal(analysis, replay, name, nodes, own, planning)
 
 
-def _own_work(replay: Replay, around: Surroundings) -> F64:
+def own_work(replay: Replay, around: Surroundings) -> F64:
     """How much of the time before each call the CPU worked on something of its own (ns).
 
     Where that is a good part of it, the operators in between belong to it: they compute on the CPU.

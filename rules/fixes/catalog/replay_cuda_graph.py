@@ -16,6 +16,7 @@ from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
 from rules.fixes.catalog.join_loop import JoinLoop
+from rules.fixes.catalog.move_host_phase import own_work
 from rules.fixes.catalog.remove_read_backs import counts_rows
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
@@ -66,7 +67,8 @@ When it applies
 
 What is changed in the replay
     The host time between and inside these launches is gone; launching a graph costs 0.5 us for each kernel in it.
-    What an inference program does outside of operators, and every wait, stays. A training step is captured as a whole.
+    What an inference program does outside of operators, and every wait, stays. A training step is captured as a whole,
+    without the phases of at least 250 us in which the CPU does something of its own.
 
 What makes it more or less
     Shapes and addresses must be the same in each step. What cannot be captured stays as it is.
@@ -88,7 +90,7 @@ What makes it more or less
             return
         continued = np.append(False, inside[:-1] & (run[1:] == run[:-1]))
         first = inside & ~continued
-        own = np.zeros(len(host)) if training else around.silent_ns
+        own = own_work(replay, around) if training else around.silent_ns
         kept = np.minimum(own + around.input_ns, host.gap)
         cost = np.where(first, GRAPH_NS + NODE_NS * size[run], 0.0)
 
