@@ -1,9 +1,9 @@
 ; Installer for Windows, for Inno Setup 6. UNTESTED: it was written without a Windows machine at hand.
-; iscc /DVersion=0.1.0 packaging\windows\stallscope.iss      after packaging/freeze.sh
+; iscc /DVersion=0.2.0 packaging\windows\stallscope.iss      after packaging/freeze.sh
 ; It installs for one user and needs no administrator. Plain .json, .sqlite and .csv are offered under "Open with" only.
 
 #ifndef Version
-  #error Give the version: iscc /DVersion=0.1.0 ...
+  #error Give the version: iscc /DVersion=0.2.0 ...
 #endif
 #define Folder "..\..\build\package\stallscope"
 
