@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -272,9 +273,12 @@ def test_a_file_that_may_not_be_read_is_one_sentence(
     path.write_bytes(JSON)
     path.chmod(0)
     if os.geteuid() == 0:  # who may read everything
+        usual = Path.open
 
-        def refused(*_: object, **__: object) -> None:
-            raise PermissionError(13, "Permission denied", str(path))
+        def refused(file: Path, *more: Any, **named: Any) -> Any:
+            if file == path:
+                raise PermissionError(13, "Permission denied", str(path))
+            return usual(file, *more, **named)
 
         monkeypatch.setattr(Path, "open", refused)
     assert main(["diagnose", str(path)]) == 2

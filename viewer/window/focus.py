@@ -74,6 +74,8 @@ class HomeFocus(QObject):
     @property
     def is_elsewhere(self) -> bool:
         """Whether another part of the same window has the focus."""
+        if not isValid(self._window):  # the window is being deleted, part by part
+            return False
         home, focus = self._home(), QApplication.focusWidget()
         if home is None or focus is None or focus is self._window or focus.window() is not self._window:
             return False

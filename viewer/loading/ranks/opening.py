@@ -86,6 +86,8 @@ def _may_be_many(paths: Sequence[Path]) -> bool:
 
 
 def _members(path: Path) -> int:
+    if not path.is_file():  # what waits for a writer, or never ends, is not looked into
+        return 0
     try:
         with zipfile.ZipFile(path) as archive:
             return len(archive.namelist())
