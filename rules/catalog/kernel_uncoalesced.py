@@ -68,7 +68,7 @@ When it is wrong
         if saving < LEAST_SAVING:
             return None
         return Fault(
-            title=f"scattered memory accesses, {100 * share:.0f} % of the traffic wasted",
+            title=f"scattered memory accesses, {100 * _wasted(kernel, share):.0f} % of the traffic wasted",
             explanation=text,
             advice=(
                 "Let threadIdx.x be the fastest-changing index of what a warp reads and writes.",
@@ -80,6 +80,13 @@ When it is wrong
             code="i = blockIdx.x * blockDim.x + threadIdx.x;  // a[i], not a[i * stride]",
             confidence="high" if results else "medium",
         )
+
+
+def _wasted(kernel: KernelProfile, otherwise: float) -> float:
+    """The share of the sectors that neatly ordered accesses would not need: less of the time may depend on them."""
+    total = kernel.number("memory_l2_theoretical_sectors_global")
+    ideal = kernel.number("memory_l2_theoretical_sectors_global_ideal")
+    return otherwise if not total or ideal is None else max(total - ideal, 0.0) / total
 
 
 def _worst(results: list[KernelRuleResult]) -> tuple[str, float]:

@@ -376,3 +376,13 @@ def test_what_limits_a_kernel_of_less_than_a_hundredth_of_the_time_is_not_told(
         kernel({took: 1_000_000.0}, name="long"), kernel({**WAITING, took: time}, name="short")
     )
     assert any(each.title.startswith("short: mostly waits") for each in found(recording)) is told
+
+
+def test_the_wasted_traffic_is_the_same_in_title_and_explanation(fixtures: Path) -> None:
+    (finding, *_) = [
+        each
+        for each in found(opened(fixtures / "ncu" / "kernels.raw.csv.gz"))
+        if each.category is Category.UNCOALESCED_ACCESS
+    ]
+    assert "88 % of the traffic wasted" in finding.title
+    assert "88 % of the traffic is waste" in finding.explanation

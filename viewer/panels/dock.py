@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QTabWidget, QToolButton, QVBoxLayout, QWidget
 
 from viewer.document import Document, Stage
 from viewer.panels.panel import Panel, tabs
 
-FILTER_WIDTH = 180
+FILTER_WIDTH, NARROW_FILTER = 180, 108
 NARROW = 860
 
 
@@ -113,8 +113,6 @@ class BottomPanels(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        narrow = self.width() < NARROW
-        self.filter.setFixedWidth(FILTER_WIDTH * 6 // 10 if narrow else FILTER_WIDTH)
         self._on_current()
 
     def update_tabs(self, prefer: str = "") -> None:
@@ -176,18 +174,25 @@ class BottomPanels(QWidget):
         panel = self._current()
         has_table = panel is not None and any(table.isVisibleTo(panel) for table in panel.tables)
         families = panel is not None and panel.has_families
+        self.filter.setFixedWidth(FILTER_WIDTH)
+        if self.width() < NARROW or not self._fits():
+            self.filter.setFixedWidth(NARROW_FILTER)
         self.filter.setVisible(has_table)
-        self.export.setVisible(has_table and self.width() >= NARROW)
-        self.by_family.setVisible(families and self._fits(self.by_family))
+        self.export.setVisible(has_table and self._fits(self.export))
+        beside = (self.by_family,) if self.export.isHidden() else (self.by_family, self.export)
+        self.by_family.setVisible(families and self._fits(*beside))
         self.more_families.setVisible(families and self.by_family.isHidden())
         self.more_export.setVisible(has_table and self.export.isHidden())
         self.more.setVisible(self.more_families.isVisible() or self.more_export.isVisible())
+        QCoreApplication.postEvent(
+            self.tabs, QEvent(QEvent.Type.LayoutRequest)
+        )  # the titles take what got free
         self._filter_current()
 
-    def _fits(self, widget: QWidget) -> bool:
-        """Whether a widget has room beside the titles of all tabs and the filter."""
+    def _fits(self, *widgets: QWidget) -> bool:
+        """Whether these have room beside the titles of all tabs and the filter."""
         taken = self.tabs.tabBar().sizeHint().width() + self.filter.width() + self.more.sizeHint().width()
-        return taken + widget.sizeHint().width() + 20 <= self.width()
+        return taken + sum(each.sizeHint().width() for each in widgets) + 20 <= self.width()
 
     def _filter_current(self, _: str = "") -> None:
         panel = self._current()
