@@ -2,8 +2,6 @@
 
 SETUP := ./scripts/setup.sh
 BIN := .venv/bin
-# One more than cores, because tests of the recorder wait for other processes; more than four need too much memory.
-TESTERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); [ $$cores -lt 4 ] && echo $$((cores + 1)) || echo 4)
 
 help: ## Say what each command does
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -17,7 +15,7 @@ setup: ## Only set up: system libraries, .venv, and the program in it
 
 test: ## Set up with the test tools, then run the tests (ARGS="-k name" is passed on to pytest)
 	@$(SETUP) test
-	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal $(ARGS)
+	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: ## Set up with the developer tools, then check style, types and the direction of imports
 	@$(SETUP) dev

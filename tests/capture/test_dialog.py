@@ -200,8 +200,8 @@ def test_one_button_records_and_hands_the_files_over(
 @pytest.mark.usefixtures("needs_torch")
 @pytest.mark.parametrize(
     ("script", "launched_by", "files"),
-    [("training.py", (), 1), ("distributed.py", TORCHRUN, 2), ("spawning.py", (), 2)],
-    ids=["loader with workers", "torchrun", "spawned processes"],
+    [("training.py", (), 1), ("distributed.py", TORCHRUN, 2)],
+    ids=["loader with workers", "torchrun"],
 )
 def test_programs_of_several_processes_are_recorded_from_the_window_and_diagnosed(
     make_dialog: MakeDialog,
