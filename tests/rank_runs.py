@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tests.benchmarks.kineto_like import flow, microseconds
+
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
@@ -238,27 +240,15 @@ def _operator(
     yield _complete(
         "cuda_runtime", "cudaLaunchKernel", thread, launch, 3_000, f'"cbid": 211, "correlation": {number}'
     )
-    yield _flow("s", thread, launch, number)
+    yield flow("s", thread, START + launch, number)
     about = f'"device": {device}, "stream": {stream}, "correlation": {number}, "block": [128, 1, 1], {said}'
     yield _complete("kernel", kernel, gpu, start, end - start, about)
-    yield _flow("f", gpu, start, number)
+    yield flow("f", gpu, START + start, number)
 
 
 def _complete(category: str, name: str, place: str, start: int, duration: int, arguments: str) -> str:
     return (
         f'  {{\n    "ph": "X", "cat": "{category}", "name": "{name}", "pid": {place},\n'
-        f'    "ts": {_microseconds(START + start)}, "dur": {_microseconds(duration)},\n'
+        f'    "ts": {microseconds(START + start)}, "dur": {microseconds(duration)},\n'
         f'    "args": {{\n      {arguments}\n    }}\n  }}'
     )
-
-
-def _flow(end: str, place: str, time: int, number: int) -> str:
-    binding = ', "bp": "e"' if end == "f" else ""
-    return (
-        f'  {{\n    "ph": "{end}", "id": {number}, "pid": {place}, "ts": {_microseconds(START + time)},\n'
-        f'    "cat": "ac2g", "name": "ac2g"{binding}\n  }}'
-    )
-
-
-def _microseconds(time: int) -> str:
-    return f"{time // 1000}.{time % 1000:03d}"

@@ -78,9 +78,9 @@ def _operator(clock: Clock, number: int) -> Iterator[str]:
     yield _complete("cpu_op", name, thread, clock.cpu, 14_000, number)
     yield _complete("cpu_op", f"{name}_inner", thread, clock.cpu + 3_000, 10_000, number)
     yield _complete("cuda_runtime", "cudaLaunchKernel", thread, launch, 4_000, number)
-    yield _flow("s", thread, launch, number)
+    yield flow("s", thread, launch, number)
     yield _complete("kernel", KERNELS[number % len(KERNELS)], gpu, clock.gpu, duration, number, stream)
-    yield _flow("f", gpu, clock.gpu, number)
+    yield flow("f", gpu, clock.gpu, number)
     clock.cpu += 16_000
     clock.gpu += duration
 
@@ -99,18 +99,20 @@ def _complete(
         arguments = f'"External id": {number}, "Record function id": 0, "Ev Idx": {number}'
     return (
         f'  {{\n    "ph": "X", "cat": "{category}", "name": "{name}", "pid": {place},\n'
-        f'    "ts": {_microseconds(start)}, "dur": {_microseconds(duration)},\n'
+        f'    "ts": {microseconds(start)}, "dur": {microseconds(duration)},\n'
         f'    "args": {{\n      {arguments}\n    }}\n  }}'
     )
 
 
-def _flow(end: str, place: str, time: int, number: int) -> str:
+def flow(end: str, place: str, time: int, number: int) -> str:
+    """The begin ("s") or the end ("f") of an arrow from a launch to its operation, at ``time`` (ns)."""
     binding = ', "bp": "e"' if end == "f" else ""
     return (
-        f'  {{\n    "ph": "{end}", "id": {number}, "pid": {place}, "ts": {_microseconds(time)},\n'
+        f'  {{\n    "ph": "{end}", "id": {number}, "pid": {place}, "ts": {microseconds(time)},\n'
         f'    "cat": "ac2g", "name": "ac2g"{binding}\n  }}'
     )
 
 
-def _microseconds(time: int) -> str:
+def microseconds(time: int) -> str:
+    """ns as Kineto writes them."""
     return f"{time // 1000}.{time % 1000:03d}"

@@ -67,7 +67,10 @@ def as_json(
         "kernels": [_kernel(trace, index) for index in range(len(trace.kernels))],
         "tables": [table_json(table) for table in trace.tables],
         "statistics": tables_json(every_table(analysis) if all_tables else rows_that_matter(analysis)),
-        "findings": [_finding(trace, finding) for finding in diagnosis.findings],
+        "findings": [
+            finding_json(finding, _device_id(trace, finding), _places(trace, finding))
+            for finding in diagnosis.findings
+        ],
         **fixes_json(analysis, diagnosis),
         "skipped": dict(sorted(diagnosis.skipped.items())),
         "crashed": dict(sorted(diagnosis.crashed.items())),
@@ -206,7 +209,8 @@ def _memory(trace: Trace, summary: MemorySummary) -> dict[str, Any]:
     }
 
 
-def _finding(trace: Trace, finding: Finding) -> dict[str, Any]:
+def finding_json(finding: Finding, device: int | None, evidence: list[dict[str, Any]]) -> dict[str, Any]:
+    """One finding; ``device`` is the id that its GPU has, ``evidence`` its places on a timeline."""
     return {
         "rule": finding.rule,
         "category": finding.category.value,
@@ -217,15 +221,23 @@ def _finding(trace: Trace, finding: Finding) -> dict[str, Any]:
         "code": finding.code,
         "culprit": finding.culprit.text,
         "rank": finding.rank,
-        "device": None if finding.device is None else trace.devices[finding.device].id,
+        "device": device,
         "kernel": finding.kernel,
         "ceiling_ns": int(finding.ceiling_ns),
         "speedup_at_most": round(finding.speedup_at_most, 3),
         "of_recording": finding.of_recording,
         "confidence": finding.confidence,
         "cannot_tell": finding.cannot_tell,
-        "evidence": [_evidence(trace, each) for each in finding.evidence[:EVIDENCE_LIMIT]],
+        "evidence": evidence,
     }
+
+
+def _device_id(trace: Trace, finding: Finding) -> int | None:
+    return None if finding.device is None else trace.devices[finding.device].id
+
+
+def _places(trace: Trace, finding: Finding) -> list[dict[str, Any]]:
+    return [_evidence(trace, each) for each in finding.evidence[:EVIDENCE_LIMIT]]
 
 
 def _evidence(trace: Trace, evidence: Evidence) -> dict[str, Any]:

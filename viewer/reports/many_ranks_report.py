@@ -14,7 +14,7 @@ from rules.summaries.findings import when
 from rules.summaries.run import ManyRanks
 from rules.summaries.states import COMMUNICATION, COMPUTE, COPIES, FIRST_IDLE
 from rules.wording.verdict import share_of
-from viewer.reports.json_report import SCHEMA, quality_json
+from viewer.reports.json_report import SCHEMA, finding_json, quality_json
 from viewer.reports.plain_text import safe
 
 WIDTH = 96
@@ -131,7 +131,7 @@ def as_json(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:
         "kernels": [],
         "tables": [],
         "statistics": {},
-        "findings": [_finding_json(run, finding) for finding in diagnosis.findings],
+        "findings": [finding_json(finding, _device_id(run, finding), []) for finding in diagnosis.findings],
         "fixes": [],
         "replay": {"error": None, "recorder_share": None, "steps": 0, "reason": NO_REPLAY},
         "critical_path": {},
@@ -202,30 +202,11 @@ def _device(run: ManyRanks, row: int) -> dict[str, Any]:
     }
 
 
-def _finding_json(run: ManyRanks, finding: Finding) -> dict[str, Any]:
-    device = None
-    if finding.device is not None:
-        row = run.rows[finding.device]
-        device = run.members[row.member].summary.words.devices[row.device].id
-    return {
-        "rule": finding.rule,
-        "category": finding.category.value,
-        "severity": finding.severity.value,
-        "title": finding.title,
-        "explanation": finding.explanation,
-        "advice": list(finding.advice),
-        "code": finding.code,
-        "culprit": finding.culprit.text,
-        "rank": finding.rank,
-        "device": device,
-        "kernel": finding.kernel,
-        "ceiling_ns": int(finding.ceiling_ns),
-        "speedup_at_most": round(finding.speedup_at_most, 3),
-        "of_recording": finding.of_recording,
-        "confidence": finding.confidence,
-        "cannot_tell": finding.cannot_tell,
-        "evidence": [],
-    }
+def _device_id(run: ManyRanks, finding: Finding) -> int | None:
+    if finding.device is None:
+        return None
+    row = run.rows[finding.device]
+    return run.members[row.member].summary.words.devices[row.device].id
 
 
 def _ranks(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from viewer.tables.summaries.wording import (
     by_text,
     during,
     summed,
+    tell_durations,
 )
 from viewer.tables.table import Column, Summary, summary
 
@@ -190,8 +191,7 @@ class ApiSummary(Summary):
         rows = during(analysis, "api_calls", t0, t1)
         group, stats, table = by_text(rows, "name")
         length = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
-        table["calls"], table["total_ns"], table["mean_ns"] = stats.count, stats.total, stats.mean
-        table["p50_ns"], table["p99_ns"] = stats.median, stats.p99
+        tell_durations(table, stats)
         idle = rows["gpu_idle_ns"].fillna(0).to_numpy(np.int64)
         table["gpu_idle_ns"] = summed(group, idle, len(stats.key))
         table["event"] = longest_events(group, length, rows["event"].to_numpy(np.int64), stats.key)
@@ -230,7 +230,6 @@ class SystemCallSummary(Summary):
             }
         )
         group, stats, table = by_text(rows, "name")
-        table["calls"], table["total_ns"], table["mean_ns"] = stats.count, stats.total, stats.mean
-        table["p50_ns"], table["p99_ns"] = stats.median, stats.p99
+        tell_durations(table, stats)
         table["event"] = longest_events(group, trace.events.duration[events], events, stats.key)
         return table.sort_values("total_ns", ascending=False, ignore_index=True)

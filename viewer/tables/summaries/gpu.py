@@ -12,7 +12,17 @@ from rules.analysis.analysis import Analysis
 from viewer.statistics.grouping import grouped
 from viewer.statistics.kernels import family_table, kernel_table, longest_events
 from viewer.statistics.ranks import rank_tables
-from viewer.tables.summaries.wording import CALLS, LONGEST, MEAN, P50, P99, TOTAL, during, renamed
+from viewer.tables.summaries.wording import (
+    CALLS,
+    LONGEST,
+    MEAN,
+    P50,
+    P99,
+    TOTAL,
+    during,
+    renamed,
+    tell_durations,
+)
 from viewer.tables.table import Column, Summary, summary
 
 SHARE = Column("gpu_time_share", "of the summed time of all operations on the GPU")
@@ -98,8 +108,7 @@ class CopySummary(Summary):
         stats = grouped(group, length)
         size = np.bincount(group, rows["size_bytes"].fillna(0).to_numpy(np.float64), len(found))
         table = pd.DataFrame([found[key] for key in stats.key], columns=keys)
-        table["calls"], table["total_ns"], table["mean_ns"] = stats.count, stats.total, stats.mean
-        table["p50_ns"], table["p99_ns"] = stats.median, stats.p99
+        tell_durations(table, stats)
         table["size_bytes"] = size.astype(np.int64)
         known = (size > 0) & (stats.total > 0)
         table["moved_bytes_per_s"] = np.where(known, size / np.maximum(stats.total, 1) * 1e9, np.nan)
