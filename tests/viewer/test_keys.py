@@ -292,6 +292,7 @@ def choose_from_menu(window: MainWindow, place: QPoint, wanted: str) -> None:
 
 def test_a_right_click_on_a_lane_pins_and_hides_it(window: MainWindow) -> None:
     timeline = window.timeline
+    QTest.keyClick(window, Qt.Key.Key_U)
     name = QPoint(60, at(timeline, 1, "CUDA API").y())
     choose_from_menu(window, name, "Pin")
     assert [each.track.title for each in timeline.state.layout.pinned] == ["CUDA API"]

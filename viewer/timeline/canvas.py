@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QWidget
 from viewer.look import theme
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.layout import Placed
-from viewer.timeline.geometry.picking import event_at
 from viewer.timeline.hover import event_text
 from viewer.timeline.labels import painting
 from viewer.timeline.legend import Legend
@@ -119,6 +118,13 @@ class LaneCanvas(QWidget):
             elif placed.bottom > self.offset + self.room:
                 self.scroll_to(self._at_a_lane(placed.bottom - self.room, first))
         return True
+
+    def shows(self, lane: int) -> bool:
+        """Whether all of a lane can be seen."""
+        placed = self.state.layout.of_lane(lane)
+        if placed is None or placed in self.state.layout.pinned:
+            return placed is not None
+        return self.offset <= placed.top and placed.bottom <= self.offset + self.room
 
     def _at_a_lane(self, least: int, most: int) -> int:
         """An offset of at least ``least`` at which the first lane is whole, below the heading that stays over it."""
@@ -299,11 +305,11 @@ class LaneCanvas(QWidget):
             made = self.state.scene.derived.get(placed.track.key)
             derived = made.at(row.depth, when) if made is not None else -1
         elif row is not None and placed.track.lane >= 0:
-            inside = event_at(self.state.scene.trace.events, placed.track.lane, row.depth, when, 0.0)
+            inside = self.state.scene.event_at(placed.track, row.depth, when, 0.0)
             gap = self._gap_at(placed, when)
             event = inside
             if inside < 0 and (gap < 0 or self._pixels_of_gap(gap) < 4 * PICK_PIXELS):
-                event = event_at(self.state.scene.trace.events, placed.track.lane, row.depth, when, tolerance)
+                event = self.state.scene.event_at(placed.track, row.depth, when, tolerance)
         gap = self._gap_at(placed, when) if event < 0 else -1
         return Hit(placed, False, when, event, gap, derived, row.depth if row is not None else -1)
 
@@ -311,7 +317,7 @@ class LaneCanvas(QWidget):
         scene = self.state.scene
         if scene is None or scene.idle is None or not self.state.gaps_visible:
             return -1
-        devices: tuple[int, ...] = (placed.track.device,) if placed.track.first_of_device else ()
+        devices: tuple[int, ...] = (placed.track.device,) if placed.track.shows_gaps else ()
         if placed.track.is_heading:
             devices = next(each.devices for each in scene.index.groups if each.key == placed.track.group)
         idle = scene.idle
@@ -332,7 +338,9 @@ class LaneCanvas(QWidget):
         """The lanes whose tracks touch a span of heights of this widget."""
         low, high = sorted((y0, y1))
         return tuple(
-            each.placed.track.lane
+            lane
             for each in (*self.pinned(), *self.shown())
-            if each.placed.track.lane >= 0 and each.top < high and each.top + each.placed.height > low
+            if each.top < high and each.top + each.placed.height > low
+            for lane in (each.placed.track.lane, each.placed.track.calls)
+            if lane >= 0
         )

@@ -20,6 +20,7 @@ from viewer.timeline.labels import SHORTEST_NAME, TextCache, painting
 from viewer.timeline.pixels import (
     Picture,
     Shown,
+    paint_busy,
     paint_counter,
     paint_derived,
     paint_events,
@@ -143,6 +144,9 @@ class FramePainter:
         placed, track = shown.placed, shown.placed.track
         if track.is_heading:
             paint_strip(picture, scene, shown, options.gaps)
+        elif track.busy:
+            row = placed.rows[0]
+            paint_busy(picture, scene, track.device, shown.top + row.top, row.height, options.gaps, False)
         elif track.counter >= 0:
             paint_counter(picture, scene, shown)
         elif track.derived:
@@ -151,7 +155,7 @@ class FramePainter:
             if track.first_of_device and options.gaps and not placed.collapsed:
                 self._gaps(picture, scene, shown)
             for row in placed.rows:
-                seen = paint_events(picture, scene, track.lane, row.depth, shown.top + row.top, row.height)
+                seen = paint_events(picture, scene, track, row.depth, shown.top + row.top, row.height)
                 if seen is not None and row.height >= LEAST_TEXT_ROW and len(seen.wide):
                     self._collect(picture, scene, shown, row.depth, seen, names)
 
@@ -170,17 +174,18 @@ class FramePainter:
         self, picture: Picture, scene: Scene, shown: Shown, depth: int, seen: Columns, names: list[_Name]
     ) -> None:
         """Take the names of a row's events that have room for some letters."""
-        lane, place = shown.placed.track.lane, shown.placed.rows[depth]
+        track, place = shown.placed.track, shown.placed.rows[depth]
+        lane, row = track.lane, scene.index.row(track, depth)
         left = np.maximum(seen.left / picture.ratio, 0.0) + 5
         room = np.minimum(seen.right / picture.ratio, picture.view.width / picture.ratio) - left - 3
         roomy = np.flatnonzero(room >= SHORTEST_NAME)
         if len(names) + len(roomy) > MOST_NAMES:
             roomy = roomy[np.argsort(-room[roomy])[: max(MOST_NAMES - len(names), 0)]]
-        if not len(roomy):
+        if not len(roomy) or row is None:
             return
         small = place.height < SMALL_TEXT_ROW
         cache = self._small_names if small else self._names
-        row, event = scene.index.rows[lane][depth], seen.wide[roomy]
+        event = seen.wide[roomy]
         inks, classes = scene.colors.shades(lane, depth).inks, scene.colors.classes(lane, row, event).tolist()
         y = round(shown.top + place.top + (place.height - cache.height) / 2)
         for index, name, kind in zip(roomy.tolist(), row.name[event].tolist(), classes, strict=True):

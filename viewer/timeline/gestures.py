@@ -273,7 +273,7 @@ class Gestures(QObject):
         if at.x() >= NAMES_WIDTH or self._canvas.heading_at(at) is not None:
             return None
         placed = self._canvas.track_at(at.y() - EDGE)
-        if placed is None or placed.track.is_heading or placed.track.derived or placed.collapsed:
+        if placed is None or placed.track.is_heading or placed.track.is_made or placed.collapsed:
             return None
         bottom = self._canvas.top_of(placed) + placed.height
         return placed if abs(bottom - at.y()) <= EDGE else None

@@ -33,7 +33,7 @@ class LaneCommands:
     def toggle(self, placed: Placed) -> None:
         """Fold or unfold a lane, or a group."""
         track = placed.track
-        if track.derived:
+        if track.is_made:
             return
         if track.is_heading:
             self.set_group(
@@ -99,7 +99,7 @@ class LaneCommands:
     def reset(self) -> None:
         """The arrangement a recording starts with."""
         with self._history.change("reset the lanes"):
-            self._state.arrangement = Arrangement()
+            self._state.arrangement = Arrangement().switched_like(self._arrangement)
 
     def resize(self, placed: Placed, height: int) -> None:
         """Give a lane a height in pixels; more height shows more levels."""
@@ -108,8 +108,9 @@ class LaneCommands:
 
     def move(self, placed: Placed, target: Placed | None) -> bool:
         """Put a lane where another one of its group is; False where a lane cannot go."""
-        fixed = placed.track.is_heading or placed.track.derived
-        if target is None or target.track.is_heading or fixed or target.track.group != placed.track.group:
+        fixed = placed.track.is_heading or placed.track.is_made
+        aims = target is not None and not (target.track.is_heading or target.track.is_made)
+        if target is None or not aims or fixed or target.track.group != placed.track.group:
             return False
         if target.track.key == placed.track.key:
             return True
@@ -125,7 +126,8 @@ class LaneCommands:
             keys = [
                 each.track.key
                 for each in self._state.layout.scrolled
-                if each.track.group == placed.track.group and not each.track.is_heading
+                if each.track.group == placed.track.group
+                and not (each.track.is_heading or each.track.is_made)
             ]
             if placed.track.key not in keys or target.track.key not in keys:
                 return
@@ -144,6 +146,8 @@ class LaneCommands:
                 action = menu.addAction(f"Show: {text}", partial(self.set_group, group, state))
                 action.setCheckable(True)
                 action.setChecked(placed.state is state)
+        elif placed is not None and placed.track.busy:
+            menu.addAction("Hide", lambda: self.hide(placed))
         elif placed is not None:
             pinned = placed.track.key in self._arrangement.pinned
             menu.addAction("Unpin" if pinned else "Pin to the top", lambda: self.pin(placed))

@@ -73,9 +73,8 @@ class LaneHistory:
 
     def show(self, lanes: _Lanes) -> None:
         """Lay the lanes out as they were."""
-        compact = self._state.arrangement.compact  # a switch of its own
-        self._state.arrangement, self._state.filter = deepcopy(lanes.arrangement), lanes.filter
-        self._state.arrangement.compact = compact
+        self._state.filter = lanes.filter
+        self._state.arrangement = deepcopy(lanes.arrangement).switched_like(self._state.arrangement)
         self._state.relayout()
 
     def _lanes(self) -> _Lanes:

@@ -78,7 +78,7 @@ class NamesColumn:
                 painter, track.title, TEXT_LEFT, round(box.top() + (placed.height - cache.height) / 2), room
             )
             return
-        foldable = (
+        foldable = not track.is_made and (
             track.is_heading or track.levels > 1 or placed.collapsed or track.small or track.key == hovered
         )
         first_line = box.top() + (
@@ -132,7 +132,7 @@ class NamesColumn:
             largest = float(counter.value.max()) if len(counter.value) else None
             return f"max {shown_value(largest, counter.unit)}  {track.subtitle}".rstrip()
         if shown.placed.hidden_levels and not shown.placed.collapsed and shown.placed.height >= TWO_LINES:
-            return f"{track.subtitle}, {len(shown.placed.rows)} of {track.levels} levels"
+            return f"{track.subtitle}, {len(shown.placed.rows)} of {track.levels}"
         return track.subtitle
 
 

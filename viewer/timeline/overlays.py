@@ -41,7 +41,12 @@ class Overlays:
         scene = self._state.scene
         if scene is None:
             return
-        by_lane = {each.placed.track.lane: each for each in shown if each.placed.track.lane >= 0}
+        by_lane = {
+            lane: each
+            for each in shown
+            for lane in (each.placed.track.lane, each.placed.track.calls)
+            if lane >= 0
+        }
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         self._draw_outside(painter, height)
         self._draw_bookmarks(painter, height)
@@ -104,7 +109,7 @@ class Overlays:
         shown = by_lane.get(int(events.lane[event]))
         if shown is None:
             return None
-        depth = int(events.depth[event])
+        depth = scene.level_of(shown.placed.track, event)
         row = next((row for row in shown.placed.rows if row.depth == depth), None)
         if row is None:
             return None
@@ -226,21 +231,16 @@ class Overlays:
         if state.gap < 0 or scene.idle is None or state.gap >= len(scene.idle):
             return
         device = int(scene.idle.device[state.gap])
-        lane = next(
-            (s for s in shown if s.placed.track.first_of_device and s.placed.track.device == device), None
-        )
-        if lane is None:
-            return
         left, right = (
             state.scale.x(float(scene.idle.start[state.gap])),
             state.scale.x(float(scene.idle.end[state.gap])),
         )
-        box = _clipped(
-            QRectF(left, lane.top + 1, max(right - left, 2.0), lane.placed.height - 3), state.scale.width
-        )
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(theme.current().text, 2))
-        painter.drawRoundedRect(box, 3, 3)
+        for each in shown:
+            if each.placed.track.shows_gaps and each.placed.track.device == device:
+                box = QRectF(left, each.top + 1, max(right - left, 2.0), each.placed.height - 3)
+                painter.drawRoundedRect(_clipped(box, state.scale.width), 3, 3)
 
     def _draw_area(self, painter: QPainter, shown: list[Shown], height: int) -> QRectF | None:
         """Where the selected area is; None while nothing of it is visible."""

@@ -1,11 +1,21 @@
-"""The strip on top: the whole run as busy density, with the visible part as a window one can drag."""
+"""The strip on top: the whole run, or a part of it, as busy density, with the visible part as a window one can drag."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QImage,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration
@@ -28,11 +38,16 @@ GRIP = 6
 MOST_DEVICES = 8
 OUTSIDE, INSIDE = 0.47, 0.11  # how much of the background's and of the accent's colour lies over the run
 MOST_ANSWERS, ANSWER = 3, 4  # lines of marks, and pixels of each
+ZOOM_NOTCH = 0.7
+AROUND = 5.0  # times the view: what the overview shows when it is zoomed to it
+LEAST_SHARE = 0.1  # of the run: where the steps take less, the overview begins with them alone
+STEPS_AIR = 0.15
+MORE = 5.0  # pixels of the mark that says that the run goes on
 CAUSES = 3  # pixels of the line that says what a device waits for
 
 
 class Overview(QWidget):
-    """Always shows everything; dragging the window moves the view, dragging outside it makes a new one."""
+    """Shows everything, or the part that it was zoomed to; the window in it moves the view."""
 
     def __init__(self, state: TimelineState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -41,12 +56,14 @@ class Overview(QWidget):
         self._small = TextCache(theme.font(theme.SECONDARY_PX))
         self._picture: QImage | None = None
         self._inside = self._outside = QImage()
+        self._span: tuple[float, float] | None = None  # ns: the part that is shown, None for all
+        self._of: Scene | None = None
         self._dragged: str | None = None  # "move", "left", "right" or "new"
         self._grabbed = 0.0
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Overview of the whole run")
-        state.view_changed.connect(self.update)
+        state.view_changed.connect(self._on_view)
         state.content_changed.connect(self._on_content)
 
     def sizeHint(self) -> QSize:
@@ -57,14 +74,56 @@ class Overview(QWidget):
 
     def _on_content(self) -> None:
         self._picture = None
+        scene = self._state.scene
+        if scene is not self._of and (scene is None or scene.analysis is not None):
+            self._of, self._span = scene, None
+            self._begin_with_steps()
         self.update()
 
-    def _whole(self) -> Scale:
-        return Scale(0.0, self._state.end, max(self.width() - NAMES_WIDTH, 1))
+    def _begin_with_steps(self) -> None:
+        """Where nearly nothing of a long run is of interest, show the part that is."""
+        steps = self._state.scene.steps if self._state.scene is not None else ()
+        if steps:
+            first, last = min(step.start for step in steps), max(step.end for step in steps)
+            if last - first < LEAST_SHARE * self._state.end:
+                air = STEPS_AIR * (last - first)
+                self._show(first - air, last + air)
+
+    def _on_view(self) -> None:
+        """The window stays inside of what is shown."""
+        view = self._state.scale
+        if self._span is not None:
+            t0, t1 = self._span
+            if view.span >= t1 - t0:
+                self._show(view.t0 - view.span, view.t1 + view.span)
+            elif view.t0 < t0 or view.t1 > t1:
+                moved = min(view.t0 - t0, 0.0) + max(view.t1 - t1, 0.0)
+                self._show(t0 + moved, t1 + moved)
+        self.update()
+
+    def _show(self, t0: float, t1: float) -> None:
+        low, high = max(t0, 0.0), min(t1, self._state.end)
+        self._span = None if high - low >= self._state.end else (low, high)
+        self._picture = None
+        self.update()
+
+    @property
+    def shown(self) -> tuple[float, float]:
+        """The part of the run that is shown, ns."""
+        return self._span or (0.0, self._state.end)
+
+    def toggle_zoom(self) -> None:
+        """Show what is around the view, or the whole run again."""
+        view = self._state.target
+        air = view.span * (AROUND - 1) / 2
+        self._show(*((0.0, self._state.end) if self._span is not None else (view.t0 - air, view.t1 + air)))
+
+    def _scale(self) -> Scale:
+        return Scale(*self.shown, max(self.width() - NAMES_WIDTH, 1))
 
     def window_rect(self) -> QRectF:
         """The rectangle of the visible part, in pixels of this widget."""
-        whole, view = self._whole(), self._state.scale
+        whole, view = self._scale(), self._state.scale
         left = min(max(whole.x(view.t0), 0.0), whole.width)
         right = min(max(whole.x(view.t1), 0.0), whole.width)
         if right - left < 6:
@@ -85,13 +144,14 @@ class Overview(QWidget):
             width = max(round((self.width() - NAMES_WIDTH) * ratio), 1)
             if self._picture is None or self._picture.width() != width:
                 self._picture = _density(
-                    scene, self._whole().resized(width), round((HEIGHT - 5) * ratio), ratio
+                    scene, self._scale().resized(width), round((HEIGHT - 5) * ratio), ratio
                 )
                 self._outside = _tinted(self._picture, colors.window, OUTSIDE)
                 self._inside = _tinted(self._picture, colors.accent, INSIDE)
             self._draw_density(painter, self._picture)
             self._draw_answers(painter, scene)
             self._draw_names(painter, scene)
+            self._draw_ends(painter)
         painter.fillRect(QRectF(0, HEIGHT - 1, self.width(), 1), colors.line)
         painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, HEIGHT), colors.line)
 
@@ -111,9 +171,26 @@ class Overview(QWidget):
         painter.setPen(QPen(theme.current().accent, 1.2))
         painter.drawRoundedRect(window.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
 
+    def _draw_ends(self, painter: QPainter) -> None:
+        """At each end behind which the run goes on, a mark."""
+        (t0, t1), middle = self.shown, HEIGHT / 2
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.current().text_secondary)
+        for goes_on, x, towards in (
+            (t0 > 0, NAMES_WIDTH + 2, -1),
+            (t1 < self._state.end, self.width() - 2, 1),
+        ):
+            if goes_on:
+                base = x - towards * MORE
+                painter.drawPolygon(
+                    QPolygonF(
+                        [QPointF(x, middle), QPointF(base, middle - MORE), QPointF(base, middle + MORE)]
+                    )
+                )
+
     def _draw_answers(self, painter: QPainter, scene: Scene) -> None:
         """Where the rows of answers lie in the whole run: a line of marks for each."""
-        whole = self._whole()
+        whole = self._scale()
         answers = [each for each in scene.derived.values() if each.recorded]
         for number, each in enumerate(answers[:MOST_ANSWERS]):
             color = each.colors(theme.current())[0]
@@ -126,7 +203,9 @@ class Overview(QWidget):
         colors = theme.current()
         painter.setPen(colors.text)
         painter.setFont(self._bold.font)
+        t0, t1 = self.shown
         what = "First events" if scene.trace.quality.of_preview else "Whole run"
+        what = what if self._span is None else f"{duration(t1 - t0)} of {duration(self._state.end)}"
         self._bold.draw(painter, what, TEXT_LEFT, 6, NAMES_WIDTH - TEXT_LEFT - 8)
         steps = len(self._state.shown_steps)
         told = (
@@ -134,6 +213,7 @@ class Overview(QWidget):
             if steps
             else duration(self._state.end)
         )
+        told = told if self._span is None else "double click for the whole run"
         painter.setPen(colors.text_secondary)
         painter.setFont(self._small.font)
         self._small.draw(painter, told, TEXT_LEFT, 6 + self._bold.height + 1, NAMES_WIDTH - TEXT_LEFT - 8)
@@ -152,7 +232,7 @@ class Overview(QWidget):
             return
         self._state.remember()
         self._dragged = self._part_at(x)
-        when = self._whole().time(x - NAMES_WIDTH)
+        when = self._scale().time(x - NAMES_WIDTH)
         self._grabbed = when - self._state.scale.t0 if self._dragged == "move" else when
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -165,7 +245,7 @@ class Overview(QWidget):
             )
             self.setCursor(shape)
             return
-        when = self._whole().time(x - NAMES_WIDTH)
+        when = self._scale().time(x - NAMES_WIDTH)
         view = self._state.scale
         if self._dragged == "move":
             t0 = when - self._grabbed
@@ -174,22 +254,31 @@ class Overview(QWidget):
             self._look(min(when, view.t1 - 100), view.t1)
         elif self._dragged == "right":
             self._look(view.t0, max(when, view.t0 + 100))
-        elif abs(when - self._grabbed) > self._whole().ns_per_pixel * 3:
+        elif abs(when - self._grabbed) > self._scale().ns_per_pixel * 3:
             self._look(min(when, self._grabbed), max(when, self._grabbed))
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         dragged, self._dragged = self._dragged, None
-        when = self._whole().time(event.position().x() - NAMES_WIDTH)
-        if dragged == "new" and abs(when - self._grabbed) <= self._whole().ns_per_pixel * 3:
+        when = self._scale().time(event.position().x() - NAMES_WIDTH)
+        if dragged == "new" and abs(when - self._grabbed) <= self._scale().ns_per_pixel * 3:
             span = self._state.scale.span
             self._state.look_at(Scale(when - span / 2, when + span / 2, 1), remember=False)
 
     def mouseDoubleClickEvent(self, _: QMouseEvent) -> None:
-        self._state.show_interval(0, self._state.end, air=0.01)
+        if self._span is not None:
+            self._show(0.0, self._state.end)
+        else:
+            self._state.show_interval(0, self._state.end, air=0.01)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         notches = (event.angleDelta().y() or event.angleDelta().x()) / 120
-        x = self._state.scale.x(self._whole().time(event.position().x() - NAMES_WIDTH))
+        whole = self._scale()
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            zoomed = whole.zoomed(event.position().x() - NAMES_WIDTH, ZOOM_NOTCH**notches)
+            view = self._state.target
+            self._show(min(zoomed.t0, view.t0), max(zoomed.t1, view.t1))
+            return
+        x = self._state.scale.x(whole.time(event.position().x() - NAMES_WIDTH))
         self._state.zoom(min(max(x, 0), self._state.scale.width), 0.8**notches)
 
     def _look(self, t0: float, t1: float) -> None:

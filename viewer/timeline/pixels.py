@@ -28,6 +28,7 @@ from viewer.timeline.geometry.raster import (
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.strips import Strips, colored
 from viewer.timeline.geometry.ticks import ticks
+from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import counter_style_of
 from viewer.timeline.memory.painting import paint_memory
 from viewer.timeline.memory.stack import MemoryStack
@@ -80,21 +81,20 @@ def paint_ground(picture: Picture, shown: list[Shown], origin: float) -> None:
         if 0 <= x < picture.view.width:
             picture.pixels[:, x : x + picture.line] = line
     for each in shown:
-        if each.placed.track.is_heading:
+        if each.placed.track.is_heading or each.placed.track.busy:
             picture.block(each.top, each.placed.height)[:] = rgb(colors.strip)
         bottom = round((each.top + each.placed.height) * picture.ratio)
         picture.pixels[max(bottom - picture.line, 0) : max(bottom, 0)] = line
 
 
 def paint_events(
-    picture: Picture, scene: Scene, lane: int, depth: int, top: float, height: float
+    picture: Picture, scene: Scene, track: Track, depth: int, top: float, height: float
 ) -> Columns | None:
     """One row of a lane; returns what it shows, None where nothing is visible."""
-    block = picture.block(top, height)
-    rows = scene.index.rows[lane]
-    if not len(block) or depth >= len(rows):
+    block, row, lane = picture.block(top, height), scene.index.row(track, depth), track.lane
+    if not len(block) or row is None:
         return None
-    row, ground = rows[depth], rgb(theme.current().window)
+    ground = rgb(theme.current().window)
     strip = picture.strips.strip((lane, depth), row, picture.view)
     seen = strip.shown(picture.view)
 
@@ -124,24 +124,30 @@ def paint_strip(picture: Picture, scene: Scene, shown: Shown, gaps: bool) -> Non
     group = next(each for each in scene.index.groups if each.key == shown.placed.track.group)
     if not shown.placed.rows or not group.devices:
         return
-    place, count, colors = shown.placed.rows[0], len(group.devices), theme.current()
-    table = busy_table(colors)
+    place, count = shown.placed.rows[0], len(group.devices)
     for number, device in enumerate(group.devices):
         first, last = round(number * place.height / count), round((number + 1) * place.height / count)
         top, height = shown.top + place.top + first, max(last - first - (count > 1), 1)
-        idle = scene.gaps.get(device)
-        view = picture.view
-        seen = picture.strips.strip(("gaps", device), idle.row, view).shown(view) if gaps and idle else None
-        if idle is not None and seen is not None:
-            footed = height >= LEAST_FOOTED and count == 1
-            block = picture.block(top, height + (FOOT if footed else 0))
-            foot = min(round(FOOT * picture.ratio), len(block)) if footed else 0
-            _paint_gaps(picture, idle.row, seen, block, _gap_colors(colors, rgb(colors.strip)), foot, top)
-        busy = scene.index.busy.get(device)
-        seen = picture.strips.strip(("busy", device), busy, view).shown(view) if busy is not None else None
-        block = picture.block(top, height)
-        if busy is not None and seen is not None and len(block):
-            paint_row(block, without_edges(seen), busy_classes(busy, seen), table, rgb(colors.strip))
+        paint_busy(picture, scene, device, top, height, gaps, count == 1)
+
+
+def paint_busy(
+    picture: Picture, scene: Scene, device: int, top: int, height: int, gaps: bool, footed: bool
+) -> None:
+    """When a device works, and with ``gaps`` what it waits for otherwise; ``footed``: with a line below."""
+    idle, colors, view = scene.gaps.get(device), theme.current(), picture.view
+    ground = rgb(colors.strip)
+    seen = picture.strips.strip(("gaps", device), idle.row, view).shown(view) if gaps and idle else None
+    if idle is not None and seen is not None:
+        footed = footed and height >= LEAST_FOOTED
+        block = picture.block(top, height + (FOOT if footed else 0))
+        foot = min(round(FOOT * picture.ratio), len(block)) if footed else 0
+        _paint_gaps(picture, idle.row, seen, block, _gap_colors(colors, ground), foot, top)
+    busy = scene.index.busy.get(device)
+    seen = picture.strips.strip(("busy", device), busy, view).shown(view) if busy is not None else None
+    block = picture.block(top, height)
+    if busy is not None and seen is not None and len(block):
+        paint_row(block, without_edges(seen), busy_classes(busy, seen), busy_table(colors), ground)
 
 
 def paint_derived(picture: Picture, scene: Scene, shown: Shown) -> None:

@@ -16,8 +16,9 @@ from viewer.timeline.event_colors import COLOR_MODES, EventColors
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.gaps import Gaps, device_gaps
+from viewer.timeline.geometry.picking import entry_at
 from viewer.timeline.geometry.step_rows import StepRow, step_rows
-from viewer.timeline.geometry.tracks import stacked_counters
+from viewer.timeline.geometry.tracks import Track, stacked_counters
 from viewer.timeline.kinds.base import style_of
 from viewer.timeline.memory.stack import MemoryStack
 
@@ -100,6 +101,19 @@ class Scene:
     def forget_colors(self) -> None:
         """After a change of theme, mode or analysis."""
         self.colors = EventColors(self.trace, self.index, self.color_mode, self.culprits)
+
+    def event_at(self, track: Track, depth: int, when: float, tolerance: float) -> int:
+        """The event on a level of a lane at ``when``, else the nearest one within ``tolerance`` ns; -1 for none."""
+        row, events = self.index.row(track, depth), self.index.events(track, depth)
+        entry = -1 if row is None else entry_at(row, when, tolerance)
+        if row is None or entry < 0:
+            return -1
+        return row.first + entry if events is None else int(events[entry])
+
+    def level_of(self, track: Track, event: int) -> int:
+        """The level of a track on which one of its events is drawn."""
+        lane, depth = int(self.trace.events.lane[event]), int(self.trace.events.depth[event])
+        return self.index.calls[track.lane].level_of(event) if lane == track.calls else depth
 
     def shown_name(self, lane: int, name: int) -> str:
         """What is written into a box of an event with this name."""

@@ -23,10 +23,11 @@ from rules.base import Evidence
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.history import History
-from viewer.timeline.geometry.layout import Layout, lay_out
+from viewer.timeline.geometry.layout import Layout, drawn, lay_out
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.geometry.scale import Scale, fitted
 from viewer.timeline.geometry.step_rows import StepRow
+from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.scene import Scene
 
 FLIGHT_MS = 120
@@ -119,7 +120,7 @@ class TimelineState(QObject):
         self._spans = _spans(())
         self.origin, self.filter, self._followed = 0.0, "", None
         self.limits = self.focus = None
-        self.arrangement = Arrangement()
+        self.arrangement = Arrangement().switched_like(self.arrangement)
         self.end = float(max(scene.trace.duration, 1)) if scene is not None else 1.0
         whole = fitted(0.0, self.end, self.scale.width, 0.01)
         self.scale = (view.resized(self.scale.width) if view is not None else whole).within(self.end)
@@ -140,6 +141,12 @@ class TimelineState(QObject):
         derived = self.scene.derived.values() if self.scene is not None else ()
         self.layout = lay_out(groups, self.arrangement, self.filter, derived, self._height)
         self.content_changed.emit()
+
+    @property
+    def drawn_tracks(self) -> list[Track]:
+        """The tracks of all lanes, whether they can be seen or not."""
+        groups = self.scene.index.groups if self.scene is not None else ()
+        return [track for group in groups for track in drawn(group, self.arrangement, self.filter)]
 
     # The view
 

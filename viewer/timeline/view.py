@@ -214,17 +214,19 @@ class TimelineView(QWidget):
         scene = self.state.scene
         if scene is not None and event >= 0 and reveal:
             events = scene.trace.events
-            self._unfold(int(events.lane[event]), int(events.depth[event]))
+            self._unfold(int(events.lane[event]), event)
             self.state.reveal(float(events.start[event]), float(events.end[event]))
         self.state.select_event(event)
 
-    def _unfold(self, lane: int, depth: int) -> None:
-        """Make a lane and one of its levels visible."""
-        assert self.state.scene is not None
-        groups = self.state.scene.index.groups
-        track = next((track for group in groups for track in group.tracks if track.lane == lane), None)
+    def _unfold(self, lane: int, event: int = -1) -> None:
+        """Make a lane visible, and the level of one of its events."""
+        scene, state = self.state.scene, self.state
+        assert scene is not None
+        placed = state.layout.of_lane(lane)
+        groups = [placed.track] if placed is not None else state.drawn_tracks
+        track = next((track for track in groups if track.holds(lane)), None)
         if track is not None:
-            self.lane_commands.uncover(track, depth)
+            self.lane_commands.uncover(track, scene.level_of(track, event) if event >= 0 else 0)
             self.canvas.reveal_lane(lane)
 
     def next_event(self) -> None:
@@ -245,14 +247,14 @@ class TimelineView(QWidget):
             self.state.follow_lane(evidence[0].lane)
         for lane in dict.fromkeys(place.lane for place in evidence[:40]):
             if self.state.scene is not None and 0 <= lane < len(self.state.scene.trace.lanes):
-                depths = [place.event for place in evidence if place.lane == lane and place.event >= 0]
-                depth = int(self.state.scene.trace.events.depth[depths[0]]) if depths else 0
-                self._unfold(lane, depth)
+                events = [place.event for place in evidence if place.lane == lane and place.event >= 0]
+                self._unfold(lane, *events[:1])
         self.state.highlight(evidence)
 
     def reveal_device(self, device: int) -> None:
         """Scroll to the lanes of a device and follow its rank's steps, without moving in time."""
-        for lane in lanes_of_device(self.state.layout, device):
+        lanes = lanes_of_device(self.state.layout, device)
+        for lane in lanes if not self.canvas.shows(lanes[-1] if lanes else -1) else ():
             self.canvas.reveal_lane(lane)
         if self.state.scene is not None and 0 <= device < len(self.state.scene.trace.devices):
             self.state.follow(self.state.scene.trace.devices[device].rank)
@@ -329,13 +331,18 @@ class TimelineView(QWidget):
         self.state.arrangement.compact = compact
         self.state.relayout()
 
+    def set_calls_inside(self, inside: bool) -> None:
+        """Whether GPU API calls are drawn inside of the operators that make them, or on lanes of their own."""
+        self.state.arrangement.calls_apart = not inside
+        self.state.relayout()
+
     def arrangement(self) -> dict[str, Any]:
         """How lanes are pinned, hidden, folded, ordered and sized, as plain data."""
         return self.state.arrangement.to_data()
 
     def set_arrangement(self, data: Mapping[str, Any]) -> None:
         """Restore what ``arrangement`` gave."""
-        self.state.arrangement = Arrangement.from_data(data)
+        self.state.arrangement = Arrangement.from_data(data).switched_like(self.state.arrangement)
         self.state.relayout()
 
     def picture(self) -> QImage:

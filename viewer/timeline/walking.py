@@ -13,9 +13,12 @@ Rows = list[tuple[int, int]]
 
 
 def visible_rows(layout: Layout) -> Rows:
-    """(lane, depth) of every row on the screen or scrolled off it, from top to bottom."""
-    placed = (*layout.pinned, *layout.scrolled)
-    return [(each.track.lane, row.depth) for each in placed if each.track.lane >= 0 for row in each.rows]
+    """(lane, depth) of every row on the screen or scrolled off it, from top to bottom; calls after their operators."""
+    rows: Rows = []
+    for each in (*layout.pinned, *layout.scrolled):
+        rows += [(each.track.lane, row.depth) for row in each.rows if each.track.lane >= 0]
+        rows += [(each.track.calls, 0)] if each.track.calls >= 0 and each.rows else []
+    return rows
 
 
 def along(state: TimelineState, step: int) -> int:

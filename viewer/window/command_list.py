@@ -122,8 +122,19 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
             (),
             needs_trace=True,
         ),
+        Command(
+            "overview-zoom",
+            "View",
+            "Overview of what is around the view",
+            t.overview.toggle_zoom,
+            ("Z",),
+            needs_trace=True,
+        ),
         Command("gaps", "View", "Idle gaps", t.set_gaps_visible, ("G",), checked=True, separated=True),
         Command("compact", "View", "Compact lanes", t.set_compact, ("C",), checked=False),
+        Command(
+            "calls-inside", "View", "API calls inside operators", t.set_calls_inside, ("U",), checked=True
+        ),
         Command("legend", "View", "Legend of the colours", t.set_legend_visible, ("L",), checked=False),
         Command(
             "ghosts", "View", "Predicted steps", w.predicted.set_ghosts_visible, ("Shift+G",), checked=True

@@ -63,7 +63,7 @@ def test_the_lanes_of_a_device_are_scrolled_into_view(view: TimelineView, qtbot:
     view.resize(1000, 190)
     qtbot.waitUntil(lambda: view.canvas.most_offset > 0)
     view.canvas.scroll_to(0)
-    assert not any(each.placed.track.device == 0 for each in view.canvas.shown())
+    assert not any(each.placed.track.first_of_device for each in view.canvas.shown())
     before = view.visible_interval
     view.reveal_device(0)
     assert any(each.placed.track.first_of_device for each in view.canvas.shown())

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, span, x_of
+from parsers.model import Device, EventKind, Lane, LaneKind
+from parsers.model.builder import TraceBuilder
+from rules.analysis.analysis import Analysis
+from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, span, wheel, x_of
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.ruler import RULER_HEIGHT
 from viewer.timeline.view import TimelineView
+
+CONTROL = Qt.KeyboardModifier.ControlModifier
 
 
 def test_dragging_on_the_ruler_measures_over_all_lanes(view: TimelineView) -> None:
@@ -107,3 +113,60 @@ def test_a_click_on_a_bookmark_shows_it(view: TimelineView) -> None:
     QTest.mouseClick(view.ruler, LEFT, NONE, QPoint(x, 5))
     assert span(view) < 1 * MS
     assert view.visible_interval[0] < 15 * MS < view.visible_interval[1]
+
+
+# The overview's own zoom
+
+
+def test_ctrl_and_the_wheel_zoom_the_overview_and_a_double_click_shows_the_run(view: TimelineView) -> None:
+    end = view.state.end
+    view.show_interval(5 * MS, 6 * MS)
+    assert view.overview.shown == (0.0, end)
+    before = view.overview.window_rect().width()
+    wheel(view.overview, view.overview.window_rect().center().toPoint(), 4, CONTROL)
+    t0, t1 = view.overview.shown
+    assert 0 < t0 < 5 * MS
+    assert 6 * MS < t1 < end
+    assert view.visible_interval == (5 * MS, 6 * MS)
+    assert view.overview.window_rect().width() > 3 * before
+    assert view.overview.window_rect().left() > NAMES_WIDTH
+    QTest.mouseDClick(view.overview, LEFT, NONE, view.overview.rect().center())
+    assert view.overview.shown == (0.0, end)
+
+
+def test_the_window_is_never_outside_of_the_zoomed_overview(view: TimelineView) -> None:
+    view.show_interval(5 * MS, 6 * MS)
+    view.overview.toggle_zoom()
+    length = view.overview.shown[1] - view.overview.shown[0]
+    assert length == pytest.approx(5 * MS)
+    view.show_interval(20 * MS, 21 * MS)
+    t0, t1 = view.overview.shown
+    assert t0 <= 20 * MS < 21 * MS <= t1
+    assert t1 - t0 == pytest.approx(length)
+    view.fit_all()
+    assert view.overview.shown == (0.0, view.state.end)
+
+
+def test_steps_that_are_a_sliver_of_a_long_run_fill_the_overview(qtbot: QtBot) -> None:
+    builder = TraceBuilder()
+    steps = builder.lane(Lane(LaneKind.STEPS, "Steps", process=7))
+    thread = builder.lane(Lane(LaneKind.CPU_THREAD, "Main thread", process=7, thread=7))
+    stream = builder.lane(
+        Lane(LaneKind.GPU_STREAM, "stream 7", device=builder.device(Device(0, "GPU")), stream=7)
+    )
+    begin = 20_000 * MS + np.arange(4) * 30 * MS
+    builder.add(begin, begin + 30 * MS, builder.string("ProfilerStep#1"), steps, EventKind.STEP)
+    builder.add(begin, begin + 10 * MS, builder.string("gemm"), stream, EventKind.KERNEL)
+    builder.add(np.array([0]), np.array([22_000 * MS]), builder.string("main"), thread, EventKind.CPU_OP)
+    trace = builder.build()
+    timeline = TimelineView()
+    qtbot.addWidget(timeline)
+    timeline.set_animated(False)
+    timeline.resize(1000, 400)
+    timeline.show()
+    timeline.set_trace(trace)
+    timeline.show_interval(20_010 * MS, 20_040 * MS)
+    timeline.set_analysis(Analysis(trace))
+    t0, t1 = timeline.overview.shown
+    assert 19_900 * MS < t0 < 20_000 * MS
+    assert 20_120 * MS < t1 < 20_200 * MS

@@ -194,7 +194,7 @@ def test_a_click_selects_the_event_under_it(view: TimelineView, small_run: Trace
     with qtbot.waitSignal(view.event_selected) as told:
         QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 6.7))
     assert told.args == [kernel(small_run, 0)]
-    QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 3, "CUDA API"))
+    QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 3, "Main thread"))
     assert view.state.selected == -1
 
 
@@ -301,7 +301,7 @@ def test_dragging_across_lanes_takes_all_of_them(view: TimelineView, small_run: 
 def test_a_click_takes_the_area_away(view: TimelineView, qtbot: QtBot) -> None:
     drag(view.canvas, at(view, 6), at(view, 9))
     with qtbot.waitSignal(view.area_selected) as told:
-        QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 3, "CUDA API"))
+        QTest.mouseClick(view.canvas, LEFT, NONE, at(view, 3, "Main thread"))
     assert told.args == [None]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import islice
 from typing import Any
@@ -32,6 +32,11 @@ class Arrangement:
     order: list[str] = field(default_factory=list)  # keys of one or several groups, in the order wanted
     groups: dict[str, GroupState] = field(default_factory=dict)
     compact: bool = False
+    calls_apart: bool = False  # GPU API calls on lanes of their own, not inside of their operators
+
+    def switched_like(self, other: Arrangement) -> Arrangement:
+        """The same arrangement with the switches of another one: they are the window's, not the recording's."""
+        return replace(self, compact=other.compact, calls_apart=other.calls_apart)
 
     def to_data(self) -> dict[str, Any]:
         """The same as lists and dictionaries that JSON can hold."""
@@ -43,6 +48,7 @@ class Arrangement:
             "order": list(self.order),
             "groups": {key: state.name for key, state in self.groups.items()},
             "compact": self.compact,
+            "calls_apart": self.calls_apart,
         }
 
     @staticmethod
@@ -59,6 +65,7 @@ class Arrangement:
             order=_texts(data, "order"),
             groups={key: GroupState[state] for key, state in states.items()},
             compact=data.get("compact") is True,
+            calls_apart=data.get("calls_apart") is True,
         )
 
 

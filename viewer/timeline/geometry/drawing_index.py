@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers.model import LaneKind, Progress, Trace, derived
 from rules.analysis.arithmetic.intervals import subtract, union
+from viewer.timeline.geometry.nested_calls import NestedCalls, groups_with_calls, nested_calls
 from viewer.timeline.geometry.row_index import Row, lane_rows, row_index
-from viewer.timeline.geometry.tracks import Group, groups
+from viewer.timeline.geometry.tracks import Group, Track, busy_tracks, groups
 
 I64 = npt.NDArray[np.int64]
 
@@ -21,13 +22,28 @@ class DrawingIndex:
     """What ``build_index`` made.
 
     ``rows`` of every lane by depth, the ``names`` that occur in lanes of each kind (indices into the trace's strings),
-    and for every device the union of its GPU work; an interval's name is ``ALONE`` where only communication runs.
+    for every device the union of its GPU work, an interval's name being ``ALONE`` where only communication runs, and
+    for lanes of operators the API ``calls`` inside of them.
     """
 
     rows: tuple[tuple[Row, ...], ...]
     groups: tuple[Group, ...]
     names: Mapping[LaneKind, I64]
     busy: Mapping[int, Row]
+    calls: Mapping[int, NestedCalls]
+
+    def row(self, track: Track, depth: int) -> Row | None:
+        """A level of a lane as it is drawn; None where nothing lies on it."""
+        nested = self.calls[track.lane].rows.get(depth) if track.calls >= 0 else None
+        if nested is not None:
+            return nested.row
+        rows = self.rows[track.lane]
+        return rows[depth] if depth < len(rows) else None
+
+    def events(self, track: Track, depth: int) -> I64 | None:
+        """The event of each entry of such a row; None where they follow one another."""
+        nested = self.calls[track.lane].rows.get(depth) if track.calls >= 0 else None
+        return None if nested is None else nested.events
 
     @property
     def nbytes(self) -> int:
@@ -61,7 +77,9 @@ def build_index(trace: Trace, progress: Progress | None = None) -> DrawingIndex:
         if row is not None:
             busy[device] = row
     found = {kind: np.flatnonzero(names) for kind, names in seen.items()}
-    return DrawingIndex(tuple(rows), groups(trace), found, busy)
+    nested = nested_calls(trace)
+    tracks = (replace(group, busy=busy_tracks(group)) for group in groups_with_calls(groups(trace), nested))
+    return DrawingIndex(tuple(rows), tuple(tracks), found, busy, nested)
 
 
 def _busy(trace: Trace, operations: I64) -> Row | None:

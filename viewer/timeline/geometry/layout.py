@@ -10,6 +10,7 @@ from parsers.model import LaneKind
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived
 from viewer.timeline.geometry.lane_filter import LaneFilter
+from viewer.timeline.geometry.nested_calls import inside_or_apart
 from viewer.timeline.geometry.tracks import Group, Track
 from viewer.timeline.kinds.base import LaneStyle, Wish, style_of
 
@@ -21,9 +22,11 @@ COUNTER = 44
 STACKED = 196
 PADDING = 4
 BRIEF_HEADING = 24
+ROWS_OF_CALLS = 2  # what a lane of their own would take
 FOOT = 3  # the solid line under a gap
 SCREEN = 560  # pixels of lanes that are surely visible at once
 MOST_BRIEF = 4  # ranks
+LEAST_LEVELS = 2  # of a lane that gives up some for the GPU's
 MOST_GROWTH = 2  # times what the lane of a GPU wishes for, where there is room
 
 
@@ -77,8 +80,8 @@ class Layout:
         return next((each for each in (*self.pinned, *self.scrolled) if each.track.key == key), None)
 
     def of_lane(self, lane: int) -> Placed | None:
-        """The track of a lane."""
-        return next((each for each in (*self.pinned, *self.scrolled) if each.track.lane == lane), None)
+        """The track that a lane is drawn in."""
+        return next((each for each in (*self.pinned, *self.scrolled) if each.track.holds(lane)), None)
 
     def at(self, y: int) -> Placed | None:
         """The scrolled track at ``y``."""
@@ -128,6 +131,7 @@ def lay_out(
     """
     states = starting_states(groups) | arrangement.groups
     wanted = LaneFilter.of(text)
+    groups = [replace(group, tracks=tuple(drawn(group, arrangement, text))) for group in groups]
     by_key = {
         track.key: track
         if len(groups) == 1
@@ -142,6 +146,7 @@ def lay_out(
     )
     pinned_keys = set(arrangement.pinned)
     placed: list[Placed] = []
+    busy: list[Track] = []
     for group in groups:
         tracks = [
             track
@@ -157,21 +162,59 @@ def lay_out(
             placed.append(_heading(group, state, arrangement))
         if state is GroupState.STRIP and len(groups) > 1:
             continue
+        busy += [track for track in group.busy if track.key not in arrangement.hidden and not wanted]
         placed += [
             _sized(track, arrangement, state)
             for track in tracks
             if state is not GroupState.BRIEF or track.brief or len(groups) == 1
         ]
-    placed = _with_derived(placed, tuple(derived))
+    placed = [*_busy_rows(busy, arrangement), *_with_derived(placed, tuple(derived))]
     spare = room - sum(each.height for each in (*pinned, *placed))
-    return Layout(tuple(pinned), tuple(_stacked(_grown(placed, spare, arrangement))))
+    fitted = _grown(placed, spare, arrangement) if spare > 0 else _with_gpu_in_view(placed, room, arrangement)
+    return Layout(tuple(pinned), tuple(_stacked(fitted)))
+
+
+def drawn(group: Group, arrangement: Arrangement, text: str = "") -> list[Track]:
+    """The tracks of a group with calls inside of their operators, where those are not wanted for themselves."""
+    kept = frozenset(arrangement.pinned) | arrangement.hidden
+    return inside_or_apart(group.tracks, kept, arrangement.calls_apart or bool(LaneFilter.of(text)))
+
+
+def _busy_rows(tracks: Sequence[Track], arrangement: Arrangement) -> list[Placed]:
+    """The rows that say when each GPU works, lower where there are many."""
+    height = COMPACT if arrangement.compact or len(tracks) > MOST_BRIEF else COLLAPSED
+    return [Placed(track, 0, height, (RowPlace(0, 2, height - 4),)) for track in tracks]
+
+
+def _with_gpu_in_view(placed: Sequence[Placed], room: int, arrangement: Arrangement) -> list[Placed]:
+    """Lanes above the first GPU's own one give up their deepest levels until that ends within ``room`` pixels."""
+    shrunk = list(placed)
+    first = next((index for index, each in enumerate(placed) if each.track.first_of_device), 0)
+    over = sum(each.height for each in placed[: first + 1]) - room if room else 0
+    while over > 0:
+        index = max(
+            (at for at in range(first) if _may_shrink(shrunk[at], arrangement)),
+            key=lambda at: len(shrunk[at].rows),
+            default=-1,
+        )
+        if index < 0:
+            break
+        each = shrunk[index]
+        shrunk[index] = _sized(
+            each.track, arrangement, height=each.height - _wish(each.track, GroupState.FULL).row
+        )
+        over -= each.height - shrunk[index].height
+    return shrunk
+
+
+def _may_shrink(each: Placed, arrangement: Arrangement) -> bool:
+    free = each.track.lane >= 0 and not each.collapsed and each.track.key not in arrangement.heights
+    return free and len(each.rows) > LEAST_LEVELS
 
 
 def _grown(placed: Sequence[Placed], spare: int, arrangement: Arrangement) -> list[Placed]:
     """With up to ``spare`` more pixels: half of them for the GPUs' own lanes, then levels that did not fit."""
     grown = list(placed)
-    if spare <= 0:
-        return grown
     free = [
         index
         for index, each in enumerate(placed)
@@ -241,7 +284,8 @@ def _stacked(placed: Iterable[Placed]) -> list[Placed]:
 
 def _wish(track: Track, state: GroupState) -> Wish:
     brief = state is not GroupState.FULL
-    return _style(track).wished(track.levels, brief=brief, first=track.first_of_device)
+    wish = _style(track).wished(track.levels, brief=brief, first=track.first_of_device)
+    return wish if track.calls < 0 else replace(wish, rows=wish.rows + ROWS_OF_CALLS)
 
 
 def _style(track: Track) -> LaneStyle:

@@ -6,8 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from parsers.model.events import EventTable
+from viewer.timeline.geometry.row_index import Row
+
+I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +30,25 @@ class AreaSelection:
 def event_at(events: EventTable, lane: int, depth: int, when: float, tolerance: float) -> int:
     """The event of a row at ``when``, else the nearest one within ``tolerance`` ns; -1 where there is none."""
     part = events.window(lane, depth, int(when - tolerance) - 1, int(when + tolerance) + 2)
-    if part.stop <= part.start:
+    found = _nearest(events.start[part], events.end[part], when, tolerance)
+    return part.start + found if found >= 0 else -1
+
+
+def entry_at(row: Row, when: float, tolerance: float) -> int:
+    """The same for the entries of a row as it is drawn: an offset in it."""
+    low, high = row.window(when - tolerance - 1, when + tolerance + 2)
+    found = _nearest(row.start[low:high], row.end[low:high], when, tolerance)
+    return low + found if found >= 0 else -1
+
+
+def _nearest(start: I64, end: I64, when: float, tolerance: float) -> int:
+    if not len(start):
         return -1
-    start, end = events.start[part], events.end[part]
     away = np.maximum(np.maximum(start - when, when - end), 0.0)
     nearest = int(np.argmin(away))
     inside = np.flatnonzero(away == away[nearest])
     best = int(inside[np.argmax((end - start)[inside])])
-    return part.start + best if away[best] <= tolerance else -1
+    return best if away[best] <= tolerance else -1
 
 
 def neighbour(events: EventTable, event: int, step: int) -> int:

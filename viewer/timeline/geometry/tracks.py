@@ -17,7 +17,8 @@ Thread = tuple[int | None, int | None, int | None]  # rank, process, thread
 class Track:
     """One horizontal strip: a heading, a lane (``lane`` >= 0) or a counter (``counter`` >= 0).
 
-    ``key`` names it across sessions; ``levels`` is how many rows of nested events it has.
+    ``key`` names it across sessions; ``levels`` is how many rows of nested events it has, and ``calls`` the lane of the
+    GPU API calls that are drawn inside of its operators.
     """
 
     key: str
@@ -38,10 +39,26 @@ class Track:
     stream: int | None = None
     stacked: bool = False  # a counter of which it is known what adds up to it
     derived: bool = False  # worked out, not recorded: the key names it in the scene
+    busy: bool = False  # when the device works, and why it does not
+    calls: int = -1
+    levels_with_calls: int = 1
 
     @property
     def is_heading(self) -> bool:
-        return self.lane < 0 and self.counter < 0 and not self.derived
+        return self.lane < 0 and self.counter < 0 and not self.is_made
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it shows what was worked out, and so cannot be folded, moved or resized."""
+        return self.derived or self.busy
+
+    @property
+    def shows_gaps(self) -> bool:
+        return self.first_of_device or self.busy
+
+    def holds(self, lane: int) -> bool:
+        """Whether events of this lane are drawn in it."""
+        return lane >= 0 and lane in (self.lane, self.calls)
 
     @property
     def is_gpu_lane(self) -> bool:
@@ -57,6 +74,7 @@ class Group:
     subtitle: str
     devices: tuple[int, ...]
     tracks: tuple[Track, ...]
+    busy: tuple[Track, ...] = ()  # one a GPU, above all lanes
 
 
 def lane_key(lane: Lane) -> str:
@@ -276,6 +294,19 @@ def _counter_track(trace: Trace, index: int, group: str) -> Track:
         Place.COUNTER if stacked else place, device,
         small=index != next(iter(stacked_counters(trace))) if stacked else place is Place.ASIDE or told_there,
         rank=counter.rank, gpu=gpu, stacked=stacked,
+    )  # fmt: skip
+
+
+def busy_tracks(group: Group) -> tuple[Track, ...]:
+    """A track for each GPU of a group that says at a glance when it works."""
+    where = f"{group.title} · " if group.key.startswith("rank") else ""
+    return tuple(
+        Track(
+            f"busy/{group.key}/{track.gpu}", group.key, f"{where}GPU {track.gpu}", "busy and idle",
+            device=track.device, rank=track.rank, gpu=track.gpu, busy=True,
+        )
+        for track in group.tracks
+        if track.first_of_device
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,12 +19,31 @@ if TYPE_CHECKING:
     from viewer.look.theme import Theme
 
 _THREADS = ("#5f86cf", "#8f84cf", "#5aa39a", "#b07fae", "#8c9a5b", "#6f93b8")
+_API_CALL = re.compile(r"(cuda|cu|hip|hsa_|ur|ze)[A-Z]\w+")  # as drawn inside of operators
+_LAUNCH_HUE = "#c2a14a"
 _CALLS = {
     "launch": (Call.LAUNCH, Call.GRAPH_LAUNCH),
     "wait": (Call.SYNCHRONIZE,),
     "copy": (Call.COPY, Call.BLOCKING_COPY, Call.MEMSET),
     "memory": (Call.ALLOCATE,),
 }
+
+
+def call_group(name: str) -> str:
+    """What a call of the runtime or the driver is for."""
+    call = call_of(name)
+    return next((group for group, calls in _CALLS.items() if call in calls), "other calls")
+
+
+def call_color(group: str, theme: Theme) -> QColor:
+    """The colour of such a group."""
+    if group == "wait":
+        return theme.cause(Cause.SYNCHRONIZATION)
+    if group == "memory":
+        return theme.cause(Cause.ALLOCATOR)
+    if group == "copy":
+        return theme.family("copies")
+    return theme.plain(_LAUNCH_HUE) if group == "launch" else theme.grey
 
 
 @lane_style
@@ -41,9 +61,11 @@ class CpuThreadStyle(LaneStyle):
     wish: ClassVar[Wish] = Wish(30, 15, 6)
 
     def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
-        return str(stable_number(name) % 3)
+        return call_group(name) if _API_CALL.match(name) else str(stable_number(name) % 3)
 
     def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
+        if not key.isdigit():
+            return call_color(key, theme)
         hue = theme.plain(_THREADS[row.number % len(_THREADS)])
         return theme.shaded(hue, int(key) - 1 + min(row.depth, 4))
 
@@ -81,23 +103,16 @@ class CudaApiStyle(LaneStyle):
     title: ClassVar[str] = "CUDA API"
     endings: ClassVar[tuple[str, ...]] = ("CUDA calls",)
     category: ClassVar[str] = "CUDA API calls"
-    hue: ClassVar[str] = "#c2a14a"
+    hue: ClassVar[str] = _LAUNCH_HUE
     heading: ClassVar[str] = "GPU API calls"
     main_thread: ClassVar[int] = 1
     wish: ClassVar[Wish] = Wish(34, 18, 2)
 
     def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
-        call = call_of(name)
-        return next((group for group, calls in _CALLS.items() if call in calls), "other calls")
+        return call_group(name)
 
     def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
-        if key == "wait":
-            return theme.cause(Cause.SYNCHRONIZATION)
-        if key == "memory":
-            return theme.cause(Cause.ALLOCATOR)
-        if key == "copy":
-            return theme.family("copies")
-        return theme.plain(self.hue) if key == "launch" else theme.grey
+        return call_color(key, theme)
 
     def titles(self, lane: Lane, trace: Trace) -> tuple[str, str]:
         title, second = super().titles(lane, trace)
