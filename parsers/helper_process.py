@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO
 
+from parsers.copied_process import CopiedProcess, can_copy
+
 FROZEN_WORD = (
     "--helper-process"  # the frozen program has no interpreter to run: it starts itself with this word
 )
@@ -34,7 +36,8 @@ class HelperProcess:
     """A running helper: ``module`` has a function ``serve(request, answer)``, which gets the line and a pipe.
 
     ``pieces`` cuts what it answers; by default these are lines. With ``own_group`` the helpers that this one starts
-    end with it. The process ends with this object. Raises ``OSError`` when it cannot be started.
+    end with it. ``copied`` makes it a copy of this process, which starts sooner, where that can be. The process ends
+    with this object. Raises ``OSError`` when it cannot be started.
     """
 
     def __init__(
@@ -43,15 +46,10 @@ class HelperProcess:
         request: bytes,
         pieces: Callable[[IO[bytes]], Iterable[bytes]] = iter,
         own_group: bool = False,
+        copied: bool = False,
     ) -> None:
         self._pieces: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self.process = subprocess.Popen(
-            _command(module),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=own_group,
-        )
+        self.process = _started(module, own_group, copied)
         weakref.finalize(self, _end, self.process, own_group)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -75,7 +73,19 @@ class HelperProcess:
         """End the process, whatever it is doing, and what it started; its exit code."""
         _end(self.process, self._own_group)
         self._listener.join()
-        return self.process.returncode
+        return self.process.wait()
+
+
+def _started(module: str, own_group: bool, copied: bool) -> subprocess.Popen[bytes] | CopiedProcess:
+    if copied and can_copy():
+        return CopiedProcess(lambda: serve(module), own_group)
+    return subprocess.Popen(
+        _command(module),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=own_group,
+    )
 
 
 def serve(module: str) -> None:
@@ -118,7 +128,7 @@ def _listen(
     heard.put(None)
 
 
-def _end(process: subprocess.Popen[bytes], own_group: bool) -> None:
+def _end(process: subprocess.Popen[bytes] | CopiedProcess, own_group: bool) -> None:
     if process.poll() is None:
         if own_group and sys.platform != "win32":
             with contextlib.suppress(ProcessLookupError):

@@ -182,7 +182,7 @@ def rule(cls: R) -> R:
     return cls
 
 
-def rules() -> list[Rule]:
-    """Every rule of ``rules.catalog``, by id."""
-    import_all()
+def rules(counters: bool = True) -> list[Rule]:
+    """Every rule of ``rules.catalog``, by id; those about hardware ``counters`` may be left out."""
+    import_all(counters)
     return [_RULES[name] for name in sorted(_RULES)]

@@ -18,6 +18,7 @@ from rules.analysis.facts.clocks import has_clocks
 from rules.analysis.facts.device_log import device_logs
 from rules.analysis.facts.subject import subject_of
 from rules.base import Finding, Need, NeedsMore, rules
+from rules.catalog import counter_rules
 from rules.ranking import ranked
 from rules.thresholds import DEFAULTS, Thresholds
 from rules.wording.words import Reader, Words, said
@@ -49,9 +50,11 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
     trace, progress = analysis.trace, progress or Progress()
     reader = Reader.of(trace)
     missing = {need: reason for need in Need if (reason := _unmet(analysis, need))}
-    catalog = rules()
+    catalog = rules(counters=bool(trace.kernels))
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
+    if (no_counters := missing.get(Need.KERNEL_COUNTERS)) is not None:
+        skipped |= dict.fromkeys(counter_rules(), said(no_counters, reader))
     crashed: dict[str, str] = {}
     quiet: list[str] = []
     for index, each in enumerate(catalog):
@@ -78,7 +81,7 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
         if not found:
             quiet.append(each.id)
     told = ranked(replace(finding, reader=reader) for finding in findings)
-    return Diagnosis(tuple(told), skipped, crashed, tuple(quiet), analysis.thresholds)
+    return Diagnosis(tuple(told), dict(sorted(skipped.items())), crashed, tuple(quiet), analysis.thresholds)
 
 
 def combined_ceiling(findings: Sequence[Finding]) -> int:

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from viewer.window.main_window import MainWindow
 
 GIL_SWITCH_S = 0.001  # a short turn for background work, so that painting never waits long
+_OFTEN = (
+    700,
+    10,
+    10,
+)  # as the interpreter begins; the command line makes it seldom while the program is loaded
 _windows: list[MainWindow] = []
 
 
@@ -55,6 +60,7 @@ def open_window(paths: Sequence[Path] = (), at: int | None = None) -> MainWindow
     window.show()
     if len(_windows) == 1:
         gc.freeze()  # so that no collection has to look at what never goes away
+        gc.set_threshold(*_OFTEN)
     if paths:
         QTimer.singleShot(0, lambda: window.open(paths, at))
     return window

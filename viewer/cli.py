@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import io
 import os
@@ -16,10 +17,13 @@ from viewer import commands
 from viewer.terminal.console import complain, program_version
 from viewer.terminal.exit_codes import BAD_INPUT, BROKEN, DONE, INTERRUPTED
 
+_SELDOM = 100_000, 10, 10  # columns make few objects, loading the program many that stay
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the process's exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    gc.set_threshold(*_SELDOM)
     try:
         options = _parser(arguments).parse_args(arguments)
         run: Callable[[argparse.Namespace], int] = options.run
@@ -78,13 +82,27 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         "where to see it, and what to change.",
         epilog=f"commands: {', '.join(known)}; without one the files open in the window",
     )
-    parser.add_argument("--version", action="version", version=f"stallscope {program_version()}")
+    parser.add_argument("--version", action=_Version)
     module = known.get(arguments[0]) if arguments else None
     if module is None:
         _declare_window(parser)
     else:
         importlib.import_module(module).declare(parser.add_subparsers(required=True))
     return parser
+
+
+class _Version(argparse.Action):
+    """Looks the version up only where it is asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(
+            option_strings, argparse.SUPPRESS, nargs=0, help="show the program's version and exit"
+        )
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Say it and end."""
+        print(f"stallscope {program_version()}")
+        parser.exit()
 
 
 def _declare_window(parser: argparse.ArgumentParser) -> None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from parsers.base import Source, parser
-from parsers.memory.data_pickle import NotData, read_data
-from parsers.memory.event_runs import EventRuns
-from parsers.memory.history import History
-from parsers.memory.snapshot import DeviceHistory, memory_of
 from parsers.model import Counter, Device, Effect, Progress, Trace, TraceInput, UnknownFormat
 from parsers.model.builder import TraceBuilder
 from parsers.model.memory import BEFORE
 from parsers.source import open_bytes
 from parsers.unpacking_limit import LimitedStream
+
+if TYPE_CHECKING:
+    from parsers.memory.history import History
+    from parsers.memory.snapshot import DeviceHistory
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05][}\]\x95cq(]")
 _JSON = re.compile(rb'\s*\{\s*"(segments|device_traces)"\s*:\s*\[')
@@ -42,6 +42,9 @@ class MemorySnapshot:
         return _PICKLE.match(source.head) is not None or _JSON.match(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.memory.history import History
+        from parsers.memory.snapshot import DeviceHistory, memory_of
+
         history = History()
         snapshot = _decoded(source, history, progress)
         if not isinstance(snapshot, Mapping) or not isinstance(segments := snapshot.get("segments"), list):
@@ -108,6 +111,9 @@ def _devices(segments: list[Any], traces: list[Any]) -> list[int]:
 
 
 def _decoded(source: Source, history: History, progress: Progress) -> Any:
+    from parsers.memory.data_pickle import NotData, read_data
+    from parsers.memory.event_runs import EventRuns
+
     parts = []
     with open_bytes(source) as packed:
         stream = LimitedStream(packed, source, progress, "reading the snapshot")

@@ -12,7 +12,6 @@ from parsers.base import Source, parser
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, TraceError, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.ncu.blocks import UNPACKING_ERRORS
-from parsers.ncu.launches import profiles_of
 from parsers.ncu.pages import Page
 from parsers.ncu.sections import HEADING
 from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
@@ -56,6 +55,8 @@ class NsightComputeCsv:
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.ncu.launches import profiles_of
+
         builder = TraceBuilder()
         try:
             with open_bytes(source) as stream:

@@ -8,10 +8,6 @@ from typing import ClassVar
 
 from parsers.base import Source, parser
 from parsers.model import ArgumentSource, Progress, Trace, TraceError
-from parsers.nsys.arguments import arguments_in
-from parsers.nsys.conversion import converted, find_nsys
-from parsers.nsys.export import read_export
-from parsers.sqlite.unpacked import unpacked
 
 _MAGIC = b"NVIDIA Tegra Profiler Report "
 _STREAM_SUFFIX = ".qdstrm"
@@ -35,6 +31,10 @@ class NsightSystemsReport:
         )
 
     def argument_source(self, source: Source) -> ArgumentSource:
+        from parsers.nsys.arguments import arguments_in
+        from parsers.nsys.conversion import converted, find_nsys
+        from parsers.sqlite.unpacked import unpacked
+
         nsys = find_nsys()
         if nsys is None:
             raise TraceError(source.path, "There is no nsys on this computer any more.")
@@ -42,6 +42,10 @@ class NsightSystemsReport:
         return arguments_in(converted(path, nsys, Progress()))
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.nsys.conversion import converted, find_nsys
+        from parsers.nsys.export import read_export
+        from parsers.sqlite.unpacked import unpacked
+
         if not source.head.startswith(_MAGIC):
             raise TraceError(
                 source.path,

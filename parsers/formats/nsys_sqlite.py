@@ -6,11 +6,8 @@ from typing import ClassVar
 
 from parsers.base import Source, parser
 from parsers.model import ArgumentSource, Progress, Trace
-from parsers.nsys.arguments import arguments_in
-from parsers.nsys.export import read_export
 from parsers.preview import with_common_end
 from parsers.sqlite.read_only import SQLITE_MAGIC
-from parsers.sqlite.unpacked import unpacked
 
 _LARGE_TABLES = 3  # kernels, calls and ranges, of which a preview shows equal parts
 
@@ -30,15 +27,23 @@ class NsightSystemsSqlite:
         return source.head.startswith(SQLITE_MAGIC)
 
     def argument_source(self, source: Source) -> ArgumentSource:
+        from parsers.nsys.arguments import arguments_in
+        from parsers.sqlite.unpacked import unpacked
+
         return arguments_in(unpacked(source, Progress()) if source.compression else source.path)
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.nsys.export import read_export
+        from parsers.sqlite.unpacked import unpacked
+
         progress.step(0.0, "opening the database")
         path = unpacked(source, progress.part(0.0, 0.05)) if source.compression else source.path
         return read_export(path, str(source.path), self.format, progress)
 
     def preview(self, source: Source, most_events: int, progress: Progress) -> Trace | None:
         """The first rows of each table; None for a packed file, which has to be unpacked as a whole first."""
+        from parsers.nsys.export import read_export
+
         if source.compression:
             return None
         first = read_export(

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.base import Source, parser
-from parsers.memory_limit import require_memory
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.perfetto.packets import read_packets
-from parsers.perfetto.timeline import ANNOTATIONS, TrackTimeline
 from parsers.source import open_bytes
 from parsers.unpacking_limit import LimitedStream
 
@@ -32,6 +29,10 @@ class PerfettoTrace:
         return _is_packets(source.head)
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.memory_limit import require_memory
+        from parsers.perfetto.packets import read_packets
+        from parsers.perfetto.timeline import ANNOTATIONS, TrackTimeline
+
         builder = TraceBuilder()
         with open_bytes(source) as file:
             limited = LimitedStream(file, source, progress.part(0.0, 0.1), "reading the trace")

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from parsers.base import Source, parser
-from parsers.memory_limit import require_memory
 from parsers.model import ArgumentSource, Progress, Rank, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.rocm.columns import DatabaseColumns, arguments_of
-from parsers.rocm.rocpd_tables import ProcessTables
-from parsers.rocm.timeline import Timeline
-from parsers.sqlite.database import Database
-from parsers.sqlite.listed import tables_of
-from parsers.sqlite.row_source import RowSource
-from parsers.sqlite.unpacked import unpacked
+
+if TYPE_CHECKING:
+    from parsers.sqlite.database import Database
 
 _TABLES = re.compile(r"rocpd_(?:info_|kernel_dispatch|(?:metadata|string|region)_[0-9a-f])")
 _EVENTS = ("rocpd_kernel_dispatch", "rocpd_region", "rocpd_memory_copy")
@@ -35,13 +30,27 @@ class Rocpd:
     version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
+        from parsers.sqlite.listed import tables_of
+
         return any(_TABLES.match(name) for name in tables_of(source))
 
     def argument_source(self, source: Source) -> ArgumentSource:
+        from parsers.rocm.columns import arguments_of
+        from parsers.sqlite.row_source import RowSource
+        from parsers.sqlite.unpacked import unpacked
+
         path = unpacked(source, Progress()) if source.compression else source.path
         return RowSource.of(path, arguments_of)
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.memory_limit import require_memory
+        from parsers.rocm.columns import DatabaseColumns, arguments_of
+        from parsers.rocm.rocpd_tables import ProcessTables
+        from parsers.rocm.timeline import Timeline
+        from parsers.sqlite.database import Database
+        from parsers.sqlite.row_source import RowSource
+        from parsers.sqlite.unpacked import unpacked
+
         path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
         builder = TraceBuilder()
         database = Database.open(path, builder.quality, progress=progress)

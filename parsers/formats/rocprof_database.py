@@ -6,15 +6,8 @@ import contextlib
 from typing import ClassVar
 
 from parsers.base import Source, parser
-from parsers.memory_limit import require_memory
 from parsers.model import Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.rocm.database_rows import DatabaseRows
-from parsers.rocm.table_records import TableRecords
-from parsers.rocm.timeline import Timeline
-from parsers.sqlite.database import Database
-from parsers.sqlite.listed import tables_of
-from parsers.sqlite.unpacked import unpacked
 
 _KERNELS = ("KERN", "A", "OPS")
 _CALLS = {"HIP": "HIP calls", "HSA": "HSA calls", "KFD": "driver calls", "rocTX": "regions"}
@@ -36,10 +29,19 @@ class RocprofDatabase:
     version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
+        from parsers.sqlite.listed import tables_of
+
         names = tables_of(source)
         return "KERN" in names or ("HIP" in names and bool(names & {"OPS", "COPY", "HSA"}))
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.memory_limit import require_memory
+        from parsers.rocm.database_rows import DatabaseRows
+        from parsers.rocm.table_records import TableRecords
+        from parsers.rocm.timeline import Timeline
+        from parsers.sqlite.database import Database
+        from parsers.sqlite.unpacked import unpacked
+
         path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
         builder = TraceBuilder()
         database = Database.open(path, builder.quality, progress=progress)

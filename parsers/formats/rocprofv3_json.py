@@ -6,12 +6,8 @@ import re
 from typing import ClassVar
 
 from parsers.base import Source, parser
-from parsers.json_lists import JsonLists
-from parsers.memory_limit import require_memory
 from parsers.model import Effect, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.rocm.sdk_records import DEEPEST, TOOL_DEPTH, WANTED, ProcessRecords
-from parsers.rocm.timeline import Timeline
 from parsers.signatures import USUAL_GROWTH
 from parsers.source import open_bytes
 from parsers.unpacking_limit import LimitedStream
@@ -35,6 +31,11 @@ class Rocprofv3Json:
         return _START.match(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.json_lists import JsonLists
+        from parsers.memory_limit import require_memory
+        from parsers.rocm.sdk_records import DEEPEST, TOOL_DEPTH, WANTED, ProcessRecords
+        from parsers.rocm.timeline import Timeline
+
         size = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
         hint = "Record a shorter part of the program."
         require_memory(source.path, size // _BYTES_A_RECORD, _BYTES_AN_EVENT, hint)

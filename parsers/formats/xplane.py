@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from parsers.base import Source, parser
-from parsers.memory_limit import require_memory
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.source import READ_ERRORS, open_bytes
 from parsers.unpacking_limit import UnpackingLimit
-from parsers.xprof.planes import arguments_at, planes_of
-from parsers.xprof.timeline import PlaneTimeline
 
 _SPACE = re.compile(
     rb"\x0a.{1,6}?(?:\x08.{1,10}?)?\x12.{1,2}(?:/(?:host|device):|Task Environment)", re.DOTALL
@@ -42,6 +39,10 @@ class XPlane:
         return XPlaneArguments(source.path, source.compression)
 
     def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.memory_limit import require_memory
+        from parsers.xprof.planes import planes_of
+        from parsers.xprof.timeline import PlaneTimeline
+
         builder = TraceBuilder()
         content, damage = _content(source, progress.part(0.0, 0.1))
         require_memory(source.path, len(content), _BYTES_AN_EVENT_BYTE, "Record fewer steps.")
@@ -91,6 +92,8 @@ class XPlaneArguments:
 
     def arguments(self, source_row: int) -> Mapping[str, Any]:
         """Every statistic of the event; empty when the file is gone."""
+        from parsers.xprof.planes import arguments_at
+
         try:
             if not self._content:
                 self._content, _ = _content(Source(self.path, b"", self.compression), Progress())

@@ -7,9 +7,6 @@ import numpy.typing as npt
 
 from parsers.model import KernelProfile, Trace
 from parsers.model.names.kernels import base_name
-from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
-from rules.kernels.join import Certainty, kernel_join
-from rules.kernels.roofline import nearest_roof
 
 I64 = npt.NDArray[np.int64]
 
@@ -18,6 +15,8 @@ def measured_sentence(trace: Trace, events: I64) -> str:
     """Counters of the profiled kernel that takes most of the time of ``events``; empty when none was profiled."""
     if not trace.kernels or not len(events):
         return ""
+    from rules.kernels.join import Certainty, kernel_join
+
     join = kernel_join(trace)
     mine = np.isin(join.event, events) & (join.certainty >= Certainty.AMBIGUOUS)
     if not mine.any():
@@ -28,6 +27,9 @@ def measured_sentence(trace: Trace, events: I64) -> str:
 
 def profile_sentence(kernel: KernelProfile) -> str:
     """The main verdict on one profiled launch, with its numbers."""
+    from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
+    from rules.kernels.roofline import nearest_roof
+
     sol = speed_of_light(kernel)
     if sol is None:
         return ""

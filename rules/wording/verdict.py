@@ -13,7 +13,6 @@ from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.base import Category, Finding, Severity
 from rules.diagnosis import Diagnosis
-from rules.kernels.launch_groups import kernel_groups, profiled_ns
 from rules.memory.summary import memory_of
 from rules.ranking import weight
 from rules.wording.headline import Headline
@@ -182,6 +181,8 @@ def _both_ways(analysis: Analysis, diagnosis: Diagnosis, problem: Finding) -> st
 
 def _of_the_longest(trace: Trace, limits: list[Finding]) -> Finding | None:
     """What limits the kernel that takes most of the profiled time; None where none does, or nothing is known of it."""
+    from rules.kernels.launch_groups import kernel_groups, profiled_ns
+
     longest = max(kernel_groups(trace.kernels), key=lambda each: each.total_ns)
     if longest.count < len(trace.kernels) and longest.total_ns < MOST_OF_IT * profiled_ns(trace):
         return None

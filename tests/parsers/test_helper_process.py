@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from parsers import helper_process
+from parsers.copied_process import can_copy
 from parsers.helper_process import HelperProcess
 
 PATIENCE_S = 30.0
@@ -19,10 +21,15 @@ PATIENCE_S = 30.0
 Ask = Callable[..., HelperProcess]
 
 
-@pytest.fixture
-def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+@pytest.fixture(params=["started", "copied"])
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Ask]:
     """Starts a helper whose ``serve`` has this body."""
     started: list[HelperProcess] = []
+    copied = request.param == "copied"
+    if copied and sys.platform != "linux":
+        pytest.skip("processes are copied on Linux alone")
+    monkeypatch.setattr(helper_process, "can_copy", lambda: copied)
+    monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(
         helper_process, "CODE", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{helper_process.CODE}"
     )
@@ -30,7 +37,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
     def start(body: str, request: bytes = b"", **more: object) -> HelperProcess:
         lines = textwrap.indent(textwrap.dedent(body), "    ")
         (tmp_path / "helping.py").write_text(f"import os, time\ndef serve(request, answer):\n{lines}\n")
-        started.append(HelperProcess("helping", request, **more))  # type: ignore[arg-type]
+        started.append(HelperProcess("helping", request, copied=True, **more))  # type: ignore[arg-type]
         return started[-1]
 
     yield start
@@ -49,7 +56,7 @@ def said(helper: HelperProcess) -> list[bytes]:
 def test_it_gets_its_request_and_its_answer_comes_in_lines(ask: Ask) -> None:
     helper = ask("answer.write(request + b'\\nand more\\n')", b"a request")
     assert said(helper) == [b"a request\n", b"and more\n"]
-    assert helper.process.wait(PATIENCE_S) == 0
+    assert helper.process.wait() == 0
 
 
 def test_an_answer_can_come_as_a_whole(ask: Ask) -> None:
@@ -65,7 +72,7 @@ def test_what_is_printed_gets_into_no_answer(ask: Ask) -> None:
 def test_a_helper_that_fails_says_so_by_its_exit_code(ask: Ask) -> None:
     helper = ask("raise ZeroDivisionError")
     assert said(helper) == []
-    assert helper.process.wait(PATIENCE_S) != 0
+    assert helper.process.wait() != 0
 
 
 def test_silence_is_told_from_the_end(ask: Ask) -> None:
@@ -81,7 +88,7 @@ def test_it_ends_with_whoever_asked(ask: Ask) -> None:
     assert helper.next(PATIENCE_S) == b"here\n"
     assert helper.process.stdin is not None
     helper.process.stdin.close()
-    assert helper.process.wait(PATIENCE_S) == 1
+    assert helper.process.wait() == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no groups of processes to end")
@@ -99,6 +106,15 @@ def test_what_it_started_ends_with_it(ask: Ask) -> None:
     while child.exists() and "Z" not in (child / "stat").read_text().split()[2]:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_process_of_several_threads_is_not_copied() -> None:
+    waiting = threading.Event()
+    thread = threading.Thread(target=waiting.wait)
+    thread.start()
+    assert not can_copy()
+    waiting.set()
+    thread.join()
 
 
 def test_the_frozen_program_starts_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 from parsers.model import KernelProfile, Trace
 from parsers.model.kernels import MetricValue, RuleResult
 from rules.base import EXPLANATION_HEADINGS, Category, Finding, Need, Severity, rules
+from rules.catalog import counter_rules
 from rules.catalog.kernel_atomics import KernelAtomics
 from rules.diagnosis import diagnose
 from rules.kernels.checks.occupancy import Advice, occupancy_verdict
@@ -313,6 +314,7 @@ def test_tiny_kernels_of_a_long_report_are_left_out() -> None:
 def test_kernel_rules_state_their_needs_and_explain_themselves() -> None:
     ours = [rule for rule in rules() if rule.id.startswith("kernel-")]
     assert len(ours) >= 13
+    assert sorted(rule.id for rule in ours) == sorted(counter_rules())  # known without importing them
     for rule in ours:
         assert rule.needs == {Need.KERNEL_COUNTERS}
         lines = rule.explanation.splitlines()

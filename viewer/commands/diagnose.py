@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -78,13 +79,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, then: Callable[[Analysis, Diagnosis], None]) -> int:
-    from rules import diagnosis_of
-    from rules.analysis.analysis import Analysis
-
     progress = terminal_progress()
     if (many := _many_ranks(options, progress.part(0.0, 0.9))) is not None:
         return _diagnose_many(many, options, progress.part(0.9, 1.0))
-    trace = recording(options.paths, progress.part(0.0, 0.7))
+    trace = recording(options.paths, progress.part(0.0, 0.7), lambda: _load(options.json))
+    from rules import diagnosis_of
+    from rules.analysis.analysis import Analysis
+
     analysis = Analysis(trace, thresholds_of(options))
     diagnosis = diagnosis_of(analysis, progress.part(0.7, 1.0))
     progress.step(1.0, "")
@@ -105,6 +106,14 @@ def _run(options: argparse.Namespace, then: Callable[[Analysis, Diagnosis], None
     sys.stdout.flush()
     then(analysis, diagnosis)
     return _gate(diagnosis, level, undecided) if level is not None else DONE
+
+
+def _load(json: bool) -> None:
+    """Load what judges and tells, while another process reads."""
+    from rules.base import rules
+
+    rules(counters=False)
+    importlib.import_module(f"viewer.reports.{'json' if json else 'text'}_report")
 
 
 def _level(options: argparse.Namespace) -> Severity | None:
@@ -172,11 +181,17 @@ def _diagnose_many(run: ManyRanks, options: argparse.Namespace, progress: Progre
 
 def _many_ranks(options: argparse.Namespace, progress: Progress) -> ManyRanks | None:
     """The run of so many ranks that it is judged by summaries, or of any number where that is asked; else None."""
-    from viewer.loading.ranks.opening import FilesOfRun, Workers, files_of_many, many_ranks_of, open_many
-    from viewer.loading.ranks.remote_files import is_address, listed
+    from viewer.loading.ranks.asking import is_address, may_be_many
 
-    thresholds, paths = thresholds_of(options), [Path(name) for name in options.paths]
-    if any(is_address(name) for name in options.paths):
+    paths = [Path(name) for name in options.paths]
+    addresses = any(is_address(name) for name in options.paths)
+    if not (addresses or options.scheduler or options.workers or may_be_many(paths)):
+        return None
+    from viewer.loading.ranks.opening import FilesOfRun, Workers, files_of_many, many_ranks_of, open_many
+    from viewer.loading.ranks.remote_files import listed
+
+    thresholds = thresholds_of(options)
+    if addresses:
         files: FilesOfRun | None = FilesOfRun(
             tuple(each for name in options.paths for each in listed(name)), ()
         )

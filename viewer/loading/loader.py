@@ -73,18 +73,21 @@ def _opened(
     return Opened(open_trace(paths, progress))
 
 
-def read_apart(paths: Sequence[Path], progress: Progress) -> Trace:
+def read_apart(
+    paths: Sequence[Path], progress: Progress, meanwhile: Callable[[], None] = lambda: None
+) -> Trace:
     """Read files as one run for a command, in a process that can be ended at any moment where that may be needed.
 
-    Such are packed files, databases and whatever is not small: what they cost is not told by their size. Raises like
-    ``opened``.
+    Such are packed files, databases and whatever is not small: what they cost is not told by their size. While that
+    process reads, this one does what is to be done ``meanwhile``. Raises like ``opened``.
     """
     if may_cost_more_than_it_looks(paths):
         from viewer.loading.process import CannotLoadThere, LoadingProcess
 
         try:
-            process = LoadingProcess(paths, preview_events=0)
+            process = LoadingProcess(paths, only_read=True)
             try:
+                meanwhile()
                 return process.trace(progress, lambda _: None)
             finally:
                 process.close()

@@ -8,13 +8,12 @@ import msgspec
 
 from parsers.model import Malformed, TraceError, UnknownFormat
 from parsers.stored.handover import Handover
-from rules.handover import FoundOut
 
 
 class Wanted(msgspec.Struct, tag=True, frozen=True):
     """What to read; columns that the cache does not take go below ``folder``.
 
-    With ``handed`` nothing is read: these columns of an earlier process are analysed.
+    With ``handed`` nothing is read: these columns of an earlier process are analysed. What is ``only_read`` is not.
     """
 
     paths: tuple[str, ...]
@@ -22,6 +21,7 @@ class Wanted(msgspec.Struct, tag=True, frozen=True):
     preview_events: int
     thresholds: dict[str, float]  # those that are not at their default
     handed: Handover | None = None
+    only_read: bool = False
 
 
 class Step(msgspec.Struct, tag=True, frozen=True):
@@ -44,9 +44,9 @@ class Read(msgspec.Struct, tag=True, frozen=True):
 
 
 class Analysed(msgspec.Struct, tag=True, frozen=True):
-    """The diagnosis is there; ``columns`` is a file of ``parsers.stored.columns``."""
+    """The diagnosis is there: a ``rules.handover.FoundOut``, and a file of ``parsers.stored.columns``."""
 
-    plain: FoundOut
+    plain: msgspec.Raw
     columns: str
 
 

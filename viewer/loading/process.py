@@ -7,6 +7,7 @@ import queue
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,10 +17,6 @@ from parsers.model import Progress, Trace, TraceError
 from parsers.preview import PREVIEW_EVENTS
 from parsers.stored import columns as stored_columns
 from parsers.stored.handover import Handover, take_over
-from rules import Diagnosis
-from rules.analysis.analysis import Analysis
-from rules.handover import known
-from rules.thresholds import DEFAULTS, Thresholds
 from viewer.loading.messages import (
     Analysed,
     Failed,
@@ -34,6 +31,11 @@ from viewer.loading.messages import (
     message_of,
 )
 
+if TYPE_CHECKING:
+    from rules import Diagnosis
+    from rules.analysis.analysis import Analysis
+    from rules.thresholds import Thresholds
+
 _LOOK_EVERY_S = 0.03
 
 
@@ -46,14 +48,17 @@ class LoadingFailed(Exception):
 
 
 class LoadingProcess:
-    """One request to a process of its own. ``close`` ends it, whatever it is doing."""
+    """One request to a process of its own. ``close`` ends it, whatever it is doing.
+
+    What is ``only_read`` is for a command: nothing is shown early, nothing analysed, and the process may be a copy.
+    """
 
     def __init__(
         self,
         paths: Sequence[Path],
-        thresholds: Thresholds = DEFAULTS,
-        preview_events: int | None = None,
+        thresholds: Thresholds | None = None,
         handed: Handover | None = None,
+        only_read: bool = False,
     ) -> None:
         self.paths = tuple(Path(path) for path in paths)
         self.thresholds = thresholds
@@ -63,12 +68,15 @@ class LoadingProcess:
         wanted = Wanted(
             tuple(str(path) for path in self.paths),
             str(self.folder.path),
-            PREVIEW_EVENTS if preview_events is None else preview_events,
-            dict(thresholds.chosen),
+            0 if only_read else PREVIEW_EVENTS,
+            dict(thresholds.chosen) if thresholds is not None else {},
             handed,
+            only_read,
         )
         try:
-            self._helper = HelperProcess(f"{__package__}.serve", line_of(wanted), own_group=True)
+            self._helper = HelperProcess(
+                f"{__package__}.serve", line_of(wanted), own_group=True, copied=only_read
+            )
         except (OSError, ValueError) as error:
             raise CannotLoadThere(str(error)) from error
 
@@ -89,12 +97,16 @@ class LoadingProcess:
 
     def analysis(self, trace: Trace, progress: Progress) -> tuple[Analysis, Diagnosis]:
         """Wait for the analysis of the trace that ``trace`` gave; raises like it. To be asked once."""
+        from rules.handover import FoundOut, known
+        from rules.thresholds import DEFAULTS
+
         self._asked = True
         message = self._next(Analysed, progress, lambda _: None)
         assert isinstance(message, Analysed)
         try:
             _, columns = stored_columns.read(Path(message.columns))
-            return known(trace, message.plain, columns, self.thresholds)
+            plain = msgspec.json.decode(message.plain, type=FoundOut)
+            return known(trace, plain, columns, self.thresholds or DEFAULTS)
         except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
             raise CannotLoadThere(str(error)) from error
 

@@ -89,6 +89,8 @@ def _work(wanted: Wanted, speaker: Speaker) -> None:
         return
     del trace
     speaker.say(Read(handed))
+    if wanted.only_read:
+        return
     trace = take_over(handed)  # the analysis works on the mapped columns, so that they are in memory once
     _analyse(trace, wanted, progress, speaker)
 
@@ -124,6 +126,8 @@ def _show_first(paths: list[Path], folder: Path, events: int, speaker: Speaker) 
 
 
 def _analyse(trace: Trace, wanted: Wanted, progress: Progress, speaker: Speaker) -> None:
+    import msgspec
+
     from parsers.stored import columns as stored_columns
     from rules.handover import found_out
     from rules.thresholds import Thresholds
@@ -136,4 +140,4 @@ def _analyse(trace: Trace, wanted: Wanted, progress: Progress, speaker: Speaker)
     except OSError as error:
         speaker.say(NoRoom(f"the analysis could not be written ({error})"))
         return
-    speaker.say(Analysed(plain, str(path)))
+    speaker.say(Analysed(msgspec.Raw(msgspec.json.encode(plain)), str(path)))

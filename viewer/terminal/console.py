@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from parsers.containers import PrivateFolder
 
 
-def recording(names: Sequence[str], progress: Progress) -> Trace:
-    """Read the named files as one run; "-" is standard input. Raises ``TraceError``."""
+def recording(
+    names: Sequence[str], progress: Progress, meanwhile: Callable[[], None] = lambda: None
+) -> Trace:
+    """Read the named files as one run, as ``read_apart`` does; "-" is standard input. Raises ``TraceError``."""
     from viewer.loading.loader import read_apart
 
-    return read_apart(inputs(names), progress)
+    return read_apart(inputs(names), progress, meanwhile)
 
 
 def inputs(names: Sequence[str]) -> list[Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 _WORD = re.compile(r"\w+", re.ASCII)
 # What a match of such an alternative consists of, and what it looks ahead for, lies inside one word.
@@ -25,16 +26,16 @@ class NamePatterns:
     """Patterns with their flags, known by their numbers."""
 
     def __init__(self, patterns: Sequence[tuple[str, int]]) -> None:
-        self._complete = [re.compile(pattern, flags) for pattern, flags in patterns]
+        self._complete = patterns
         self._in_word: list[tuple[int, re.Pattern[str]]] = []
-        self._across: list[tuple[int, str, re.Pattern[str]]] = []
+        self._across: list[tuple[int, str, str, int]] = []
         for number, (pattern, flags) in enumerate(patterns):
             parts = alternatives(pattern)
             inside = [part for part in parts if _INSIDE_A_WORD.fullmatch(part)]
             if inside:
                 self._in_word.append((1 << number, re.compile("|".join(inside), flags)))
             across = [part for part in parts if part not in inside]
-            self._across += [(number, needed_text(part), re.compile(part, flags)) for part in across]
+            self._across += [(number, needed_text(part), part, flags) for part in across]
         self._words: dict[str, int] = {}
         spoken_of = {each for pattern, _ in patterns for each in _NUMBER.findall(_NO_NUMBER.sub("", pattern))}
         self._numbers = {each[:length] for each in spoken_of for length in range(len(each) + 1)}
@@ -42,15 +43,15 @@ class NamePatterns:
     def read(self, name: str) -> Found:
         """What is found in a name."""
         if not name.isascii():  # there a letter may be more than two that differ by their case
-            return Found(name, sum(1 << n for n, each in enumerate(self._complete) if each.search(name)), [])
+            found = (bool(_compiled(*each).search(name)) << n for n, each in enumerate(self._complete))
+            return Found(name, sum(found), [])
         bits = 0
         for word in _WORD.findall(name):
             known = self._words.get(word)
             bits |= self._learn(word) if known is None else known
         lower = name.lower()
-        return Found(
-            name, bits, [(number, pattern) for number, needed, pattern in self._across if needed in lower]
-        )
+        across = [(number, _compiled(*part)) for number, needed, *part in self._across if needed in lower]
+        return Found(name, bits, across)
 
     def _learn(self, word: str) -> int:
         if len(self._words) >= _MOST_WORDS:
@@ -70,6 +71,12 @@ class NamePatterns:
             return number
         other = (number[:same] + digit for digit in "0123456789")
         return next((each for each in other if each not in self._numbers), number)
+
+
+@cache
+def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
+    """Most names never need most of the patterns, and compiling them all takes longer than a small recording."""
+    return re.compile(pattern, flags)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +15,12 @@ from rules.summaries.rank_summary import RankSummary
 from rules.summaries.run import ManyRanks
 from rules.thresholds import DEFAULTS, Thresholds
 from viewer.loading.ranks import summaries
+from viewer.loading.ranks.asking import FEWEST_RANKS, FULL_RANKS, may_be_many
 from viewer.loading.ranks.joining import joined
 from viewer.loading.ranks.pool import processes, reduce_here
 from viewer.loading.ranks.wanted import Reduced, Wanted
 
-FULL_RANKS = 16  # of more ranks only summaries are read; up to so many everything is
 FULL_BYTES = 6 << 30  # of several ranks together, unpacked
-FEWEST_RANKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ def files_of_many(
     ``always`` for whom summaries are enough of any run.
     """
     progress = progress or Progress()
-    if not always and not _may_be_many(paths):
+    if not always and not may_be_many(paths):
         return None
     found = [contents(Path(path), progress) for path in paths]
     recordings = [sources for _, sources in recordings_of(found)]
@@ -78,21 +76,6 @@ def files_of_many(
         tuple(found),
         large,
     )
-
-
-def _may_be_many(paths: Sequence[Path]) -> bool:
-    """Whether there is anything to look into: several files, a folder, or a zip archive of so many members."""
-    return len(paths) >= FEWEST_RANKS or any(path.is_dir() or _members(path) > FULL_RANKS for path in paths)
-
-
-def _members(path: Path) -> int:
-    if not path.is_file():  # what waits for a writer, or never ends, is not looked into
-        return 0
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return len(archive.namelist())
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return 0
 
 
 def _unpacked_bytes(source: Source) -> int:

@@ -15,11 +15,6 @@ from viewer.loading.ranks.wanted import Wanted
 _COPY_BYTES = 4 << 20
 
 
-def is_address(name: str) -> bool:
-    """Whether this is an address and no path."""
-    return "://" in name
-
-
 def listed(address: str) -> tuple[Wanted, ...]:
     """The files under an address, in order of their names; raises ``TraceError``."""
     url_to_fs = _fsspec(address).core.url_to_fs

@@ -1,0 +1,38 @@
+"""Whether what was named may be a run of many ranks: asked of every recording, so that it imports next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from parsers.signatures import ZIP
+
+FULL_RANKS = 16  # of more ranks only summaries are read; up to so many everything is
+FEWEST_RANKS = 3
+
+
+def is_address(name: str) -> bool:
+    """Whether this is an address and no path."""
+    return "://" in name
+
+
+def may_be_many(paths: Sequence[Path]) -> bool:
+    """Whether there is anything to look into: several files, a folder, or a zip archive of so many members."""
+    return len(paths) >= FEWEST_RANKS or any(path.is_dir() or _members(path) > FULL_RANKS for path in paths)
+
+
+def _members(path: Path) -> int:
+    if not path.is_file():  # what waits for a writer, or never ends, is not looked into
+        return 0
+    try:
+        with path.open("rb") as file:
+            if file.read(len(ZIP)) != ZIP:
+                return 0
+        from zipfile import BadZipFile, ZipFile
+    except OSError:
+        return 0
+    try:
+        with ZipFile(path) as archive:
+            return len(archive.namelist())
+    except (OSError, BadZipFile, ValueError, NotImplementedError):
+        return 0
