@@ -33,7 +33,7 @@ bench: ## Measure loading, diagnosis and painting, as ratios
 	@$(SETUP) test
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
-fuzz: ## Try damaged recordings (ARGS="FORMAT --minutes 5 --processes 2"); goes on where the last run ended
+fuzz: ## Try damaged recordings (ARGS="FORMAT --minutes 5 --processes 2 --guided"); goes on where the last run ended
 	@$(SETUP) fuzz || $(SETUP) test
 	$(BIN)/python -m tests.fuzzing $(ARGS)
 

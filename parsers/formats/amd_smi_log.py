@@ -12,9 +12,9 @@ from parsers.base import Source, parser
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv
 from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.model.counters import MOST_READ
 from parsers.smi.clock import NS
 from parsers.smi.exporters import amd_column
-from parsers.smi.readings import MOST_READ
 
 _PLACES = ("gpu", "device")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
@@ -105,7 +105,7 @@ def _times(
     if "timestamp" in table:
         stated = table.numbers("timestamp")
         if np.all(np.isfinite(stated[usable]) & (np.abs(stated[usable]) < _FARTHEST_S)):
-            return (np.nan_to_num(stated) * NS).astype(np.int64), True
+            return (np.where(usable, stated, 0) * NS).astype(np.int64), True
     time = np.zeros(table.length, np.int64)
     for number in np.unique(gpu[usable]).tolist():
         mine = usable & (gpu == number)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model.attributes import Attribute, AttributeColumn
-from parsers.model.counters import Counter
+from parsers.model.counters import MOST_READ, Counter
 from parsers.model.errors import Excessive
 from parsers.model.events import EventTable
 from parsers.model.far_away import far_away
@@ -270,11 +270,18 @@ class TraceBuilder:
             return dict(zip(self._attributes, threads.map(column_of, list(self._attributes)), strict=True))
 
     def _shifted_counters(self, zero: int) -> tuple[Counter, ...]:
-        """Counters on the trace's clock; those that shared an array of times still do."""
+        """Counters on the trace's clock, without impossible readings; those that shared an array of times still do."""
         times: dict[int, I64] = {}
+        shifted = []
         for each in self.counters:
-            times.setdefault(id(each.time), each.time - zero)
-        return tuple(replace(each, time=times[id(each.time)]) for each in self.counters)
+            time, value = times.setdefault(id(each.time), each.time - zero), each.value
+            if (impossible := np.abs(value) >= MOST_READ).any():
+                said = f"Readings beyond {MOST_READ:g} were left out."
+                self.quality.note("impossible reading", Effect.NOTED, said, each.name, int(impossible.sum()))
+                time, value = time[~impossible], value[~impossible]
+            if len(value) or not len(each.value):
+                shifted.append(replace(each, time=time, value=value))
+        return tuple(shifted)
 
 
 def _allow(what: str, count: int, most: int) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+MOST_READ = 1e18  # no sampled quantity is larger, in whatever unit; a damaged number is
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counter:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parsers.model import Counter, Excessive
+from parsers.model.counters import MOST_READ
 from parsers.smi.columns import Quantity
 
 MOST_SERIES = 20_000
-MOST_READ = 1e18  # no quantity of a GPU is larger, in whatever unit; a damaged number is
 _WORDS = {
     "active": 1.0,
     "not active": 0.0,

@@ -1,6 +1,7 @@
-"""``make fuzz ARGS="[FORMAT ...] [--minutes N] [--processes N] [--folder F]"``: damaged recordings of all formats.
+"""``make fuzz ARGS="[FORMAT ...] [--minutes N] [--processes N] [--guided] [--folder F]"``: damaged recordings.
 
-The formats share the time. A folder that was used before is gone on with: its corpus, and the count of what was tried.
+The formats share the time; ``--guided`` lets atheris choose the injuries, which is slower and reaches further.
+A folder that was used before is gone on with: its corpus, and the count of what was tried.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.fuzzing.seeds import seeds
+from tests.fuzzing.seeds import formats
 
-ROUND_S = 60.0  # one format's turn, so that every format had one soon
 MOST_BYTES = 6 << 30  # of address space, for one process
 
 
@@ -30,36 +30,47 @@ def tried(folder: Path) -> dict[str, Counter[str]]:
     return found
 
 
-def take_turns(formats: list[str], folder: Path, seconds: float, processes: int) -> None:
-    """Workers on one format after the other, until each had its share of ``seconds``."""
-    turns = max(round(seconds * processes / ROUND_S / len(formats)), 1)
-    turn_s = seconds * processes / turns / len(formats)
+def work(folder: Path, formats: list[str], seconds: float, processes: int, guided: bool) -> None:
+    """Let workers try inputs for some seconds: each all formats in turn, or a guided one a format after the other."""
+    turns = [[format] for format in formats] if guided else [formats] * processes
+    share_s = seconds * processes / len(turns)
 
-    def turn(format: str) -> None:
-        worker = [sys.executable, "-m", "tests.fuzzing.worker", format, str(folder), f"{turn_s:.0f}"]
+    def begin(of: list[str]) -> None:
+        module = "tests.fuzzing.guided" if guided else "tests.fuzzing.worker"
+        worker = [
+            sys.executable,
+            "-m",
+            module,
+            str(folder),
+            f"{share_s:.0f}",
+            str(random.randrange(1 << 30)),
+            *of,
+        ]
         limited = ["prlimit", f"--as={MOST_BYTES}", *worker] if sys.platform == "linux" else worker
-        subprocess.run([*limited, str(random.randrange(1 << 30))], check=False, stdout=subprocess.DEVNULL)
+        subprocess.run(limited, check=False, stdout=subprocess.DEVNULL)
 
     with ThreadPoolExecutor(processes) as pool:
-        list(pool.map(turn, formats * turns))
+        list(pool.map(begin, turns))
 
 
 def main() -> int:
     """Fuzz, then say what was tried; 1 where a fault was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzzing", description=__doc__)
-    known = sorted(seeds())
+    known = formats()
     parser.add_argument(
         "formats", nargs="*", metavar="FORMAT", help=f"of {', '.join(known)}; all if left out"
     )
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--guided", action="store_true", help="let atheris choose the injuries")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzzing"))
     options = parser.parse_args()
     unknown = set(options.formats) - set(known)
     if unknown:
         parser.error(f"no format is called {', '.join(sorted(unknown))}")
     options.folder.mkdir(parents=True, exist_ok=True)
-    take_turns(options.formats or known, options.folder, options.minutes * 60, options.processes)
+    chosen = options.formats or known
+    work(options.folder, chosen, options.minutes * 60, options.processes, options.guided)
     total: Counter[str] = Counter()
     for format, outcomes in sorted(tried(options.folder).items()):
         print(

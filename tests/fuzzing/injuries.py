@@ -7,7 +7,6 @@ import gzip
 import random
 import re
 import sqlite3
-from pathlib import Path
 from typing import Any
 
 import zstandard
@@ -31,11 +30,12 @@ _NUMBER = re.compile(rb"(?<![\w.])-?\d+(?:\.\d+)?")
 
 
 def damaged_bytes(data: bytes, chance: random.Random) -> bytes:
-    """The same bytes after one to eight random injuries."""
+    """The same bytes after one to eight random injuries, which are as small as the data."""
     text = bytearray(data)
-    for _ in range(chance.randint(1, 8)):
+    longest = len(data) // 16 + 1
+    for _ in range(chance.choice((1, 1, 2, 3, 8))):
         where = chance.randrange(len(text) + 1)
-        until = min(where + chance.choice((1, 2, 8, 64, 4096)), len(text))
+        until = min(where + min(chance.choice((1, 2, 8, 64, 4096)), longest), len(text))
         injury = chance.randrange(6)
         if injury == 0:
             text[where:until] = chance.randbytes(until - where)
@@ -47,7 +47,7 @@ def damaged_bytes(data: bytes, chance: random.Random) -> bytes:
             text[where:where] = text[where:until]
         elif injury == 4 and where < len(text):
             text[where] ^= 1 << chance.randrange(8)
-        elif injury == 5 and chance.random() < 0.3:
+        elif injury == 5 and chance.random() < 0.1:
             del text[where:]
     return bytes(text)
 
@@ -56,7 +56,7 @@ def damaged_text(data: bytes, chance: random.Random) -> bytes:
     """The same text with some numbers replaced, and some lines lost, doubled or in another order."""
     parts = []
     last = 0
-    share = chance.choice((0.0001, 0.001, 0.01))
+    share = max(chance.choice((0.0001, 0.001, 0.01)), chance.choice((20, 100)) / (len(data) + 1))
     for found in _NUMBER.finditer(data):
         if chance.random() < share:
             parts += [data[last : found.start()], chance.choice(NUMBERS)]
@@ -76,10 +76,8 @@ def damaged_text(data: bytes, chance: random.Random) -> bytes:
     return b"\n".join(lines)
 
 
-def damage_rows(path: Path, chance: random.Random) -> None:
-    """Change, remove and rename what is in a database, in place."""
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA synchronous = OFF")
+def damage_rows(connection: sqlite3.Connection, chance: random.Random) -> None:
+    """Change, remove and rename what is in a database."""
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for _ in range(chance.randint(1, 6)):
         if not tables:
@@ -109,18 +107,18 @@ def damage_rows(path: Path, chance: random.Random) -> None:
                 connection.execute(f'ALTER TABLE "{table}" RENAME TO "{table}_V2"')
                 tables.remove(table)
     connection.commit()
-    connection.close()
 
 
-def injured(data: bytes, folder: Path, chance: random.Random) -> bytes:
+def injured(data: bytes, chance: random.Random) -> bytes:
     """A recording with injuries of the sorts that such data can have, sometimes packed afterwards."""
     if data.startswith(SQLITE) and chance.random() < 0.6:
-        path = folder / "rows"
-        path.write_bytes(data)
-        with contextlib.suppress(sqlite3.Error, UnicodeError):
-            damage_rows(path, chance)
-            data = path.read_bytes()
-        path.unlink()
+        with (
+            contextlib.closing(sqlite3.connect(":memory:")) as rows,
+            contextlib.suppress(sqlite3.Error, UnicodeError),
+        ):
+            rows.deserialize(data)
+            damage_rows(rows, chance)
+            data = rows.serialize()
         return data if chance.random() < 0.8 else damaged_bytes(data, chance)
     if is_text(data) and chance.random() < 0.5:
         data = damaged_text(data, chance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 import tarfile
@@ -12,44 +13,49 @@ from pathlib import Path
 
 from parsers.base import parser_of
 from parsers.source import identify
+from tests.fuzzing.small_seeds import small_seeds
 from tests.parsers.stored.readings import FIXTURES, GOLDEN, NO_RECORDINGS
 from viewer.kept.session import Session
 
 SQLITE = b"SQLite format 3\0"
 SESSION, ARCHIVE = "session", "archive"
-SEEDS_A_FORMAT = 4
+FILES_A_FORMAT = 4
 LONGEST_TEXT = 60_000
-LARGEST = 8 << 20
-OTHER_PRODUCERS = (
-    b'{"traceEvents":[{"ph":"M","pid":2,"name":"process_name","args":{"name":"/device:GPU:0"}},'
-    b'{"ph":"M","pid":2,"tid":7,"name":"thread_name","args":{"name":"Stream #13(Compute)"}},'
-    b'{"ph":"X","pid":2,"tid":7,"ts":1.5,"dur":2,"name":"fusion","args":{"hlo_op":"fusion.1","correlation_id":"7"}},'
-    b'{"ph":"b","cat":"io","id":"0x1","name":"read","pid":1,"tid":1,"ts":2},{"ph":"n","cat":"io","id":"0x1",'
-    b'"name":"half","pid":1,"tid":1,"ts":3},{"ph":"e","cat":"io","id":"0x1","name":"read","pid":1,"tid":1,"ts":9},'
-    b'{"ph":"B","name":"outer","pid":1,"tid":1,"ts":1},{"ph":"E","pid":1,"tid":1,"ts":8},'
-    b'{"ph":"C","name":"queue","pid":1,"ts":4,"args":{"length":3}},{"ph":"i","s":"g","name":"mark","pid":1,"ts":4},'
-    b'{"ph":"s","id":1,"pid":1,"tid":1,"ts":2,"name":"flow"},{"ph":"f","bp":"e","id":1,"pid":2,"tid":7,"ts":3}],'
-    b'"metadata":{"highres-ticks":true},"displayTimeUnit":"ns"}'
-)
+LARGEST = 9 << 20
 
 
-def seeds() -> dict[str, list[bytes]]:
-    """Recordings by format, unpacked; the longer text ones cut, which damages their end already."""
-    sized: dict[str, list[tuple[int, Path]]] = defaultdict(list)
-    for file in FIXTURES.glob("*/*"):
+def formats() -> list[str]:
+    """What can be damaged: every format that a recording of the tests has, archives of them, and sessions."""
+    return sorted({*_files_by_format(), ARCHIVE, SESSION})
+
+
+def seeds(format: str) -> list[bytes]:
+    """Sound inputs of a format, unpacked, the small ones first; the longer text ones cut, which damages their end."""
+    if format == SESSION:
+        return [_session()]
+    small = small_seeds()
+    if format == ARCHIVE:
+        ranks = small["chrome"]
+        return [
+            _zip(ranks),
+            _tar(ranks),
+            gzip.compress(_tar([*ranks, *small["smi-log"]])),
+            _zip(small["nsys-sqlite"]),
+        ]
+    of_files = [_unpacked(file) for file in _files_by_format()[format][:FILES_A_FORMAT]]
+    return [*small.get(format, ()), *(data for data in of_files if len(data) <= LARGEST)]
+
+
+@functools.cache
+def _files_by_format() -> dict[str, list[Path]]:
+    """Recordings that are kept with the tests, the smallest first."""
+    found: dict[str, list[Path]] = defaultdict(list)
+    for file in sorted(FIXTURES.glob("*/*"), key=lambda each: each.stat().st_size):
         if not file.is_file() or file.suffix in NO_RECORDINGS or file.name.endswith(GOLDEN):
             continue
         parser = parser_of(identify(file))
         if parser is not None:
-            sized[parser.format].append((file.stat().st_size, file))
-    found = {}
-    for format, files in sorted(sized.items()):
-        unpacked = [_unpacked(file) for _, file in sorted(files)[:SEEDS_A_FORMAT]]
-        found[format] = [data for data in unpacked if len(data) <= LARGEST]
-    found["chrome"].append(OTHER_PRODUCERS)
-    ranks = [data[:20_000] for data in found["chrome"][:3]]
-    found[ARCHIVE] = [_zip(ranks), _tar(ranks), gzip.compress(_tar([*ranks, found["smi-log"][0]]))]
-    found[SESSION] = [_session()]
+            found[parser.format].append(file)
     return found
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from parsers import open_trace
+from rules import diagnose
 from tests.fuzzing import trial
 from tests.fuzzing.__main__ import tried
 from tests.fuzzing.injuries import injured
-from tests.fuzzing.seeds import OTHER_PRODUCERS
+from tests.fuzzing.small_seeds import OTHER_PRODUCERS, small_seeds
 from tests.fuzzing.worker import FAULT, Worker, at_random
 
 
@@ -39,7 +40,8 @@ def test_an_input_that_shows_a_fault_is_kept_with_its_traceback(
 ) -> None:
     monkeypatch.setattr(trial, "open_trace", fault)
     monkeypatch.setattr(trial, "MOST_S", 0.05)
-    worker = Worker("chrome", tmp_path, 60, 0)
+    (tmp_path / "scratch").mkdir()
+    worker = Worker("chrome", tmp_path, tmp_path / "scratch", 0)
     worker.take(b"one")
     worker.take(b"two")
     worker.write()
@@ -51,8 +53,20 @@ def test_an_input_that_shows_a_fault_is_kept_with_its_traceback(
 
 def test_what_is_tried_is_counted_over_runs(tmp_path: Path) -> None:
     (tmp_path / "tried.jsonl").write_text(json.dumps({"format": "chrome", "opened": 7}) + "\n")
-    worker = Worker("chrome", tmp_path, 0.3, 1)
-    at_random(worker, [OTHER_PRODUCERS], lambda data: injured(data, tmp_path, random.Random(3)))
+    (tmp_path / "scratch").mkdir()
+    worker = Worker("chrome", tmp_path, tmp_path / "scratch", 1)
+    inputs = [OTHER_PRODUCERS]
+    at_random(worker, inputs, injured, 0.3)
     outcomes = tried(tmp_path)["chrome"]
     assert outcomes.total() > 7
     assert not outcomes[FAULT]
+    assert len(inputs) > 1, "what opened in a new way is injured further"
+
+
+@pytest.mark.parametrize("format", sorted(small_seeds()))
+def test_what_the_fuzzing_begins_with_is_sound(format: str, tmp_path: Path) -> None:
+    for data in small_seeds()[format]:
+        (path := tmp_path / "sound").write_bytes(data)
+        trace = open_trace([path])
+        assert trace.inputs[0].format == format
+        assert not diagnose(trace).crashed

@@ -1,14 +1,14 @@
-"""One damaged input, opened, diagnosed and reported, within bounds of time and memory."""
+"""Damaged inputs of one format: opened, and some diagnosed and reported, within bounds of time and memory."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import resource
 import signal
-import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -27,6 +27,7 @@ FIRST_S, S_A_BYTE = 2.0, 20e-6  # of processor time: what any input may take, an
 MOST_S = 10.0
 MOST_BYTES = 1 << 30  # of memory, above what the process took before
 ASKED_EVENTS = 4
+DIAGNOSED = 0.1  # of the inputs that open as a trace of a form that was seen before; of a new form, all are
 OPENED, REFUSED = "opened", "refused"
 
 
@@ -34,40 +35,74 @@ class TooSlow(BaseException):
     """An input took too long; no ``except`` of the program may take it for damage of the file."""
 
 
-def try_out(data: bytes, format: str, chance: random.Random) -> str:
-    """``OPENED`` or ``REFUSED``. Anything else is raised: a fault of the program."""
-    before = _peak()
-    outcome = OPENED
-    with tempfile.TemporaryDirectory(prefix="stallscope-fuzz-") as folder:
-        file = Path(folder) / "input"
-        file.write_bytes(data)
+class Trials:
+    """Inputs of one format, tried in a folder of their own; ``forms`` tells in how many ways they were read so far."""
+
+    def __init__(self, format: str, folder: Path, chance: random.Random) -> None:
+        self.format = format
+        self.forms: set[Hashable] = set()
+        self._file = folder / "input"
+        self._chance = chance
+
+    def of(self, data: bytes) -> str:
+        """``OPENED`` or ``REFUSED``. Anything else is raised: a fault of the program."""
+        before = _peak()
+        outcome = OPENED
+        self._file.unlink(missing_ok=True)  # a trace that still lives reads the bytes that it was made of
+        self._file.write_bytes(data)
         try:
             with _within_time(len(data)):
-                if format == SESSION:
-                    _read_session(file)
+                if self.format == SESSION:
+                    _read_session(self._file)
                 else:
-                    _use(open_trace([file]), chance)
-        except (TraceError, SessionError):
+                    self._use(open_trace([self._file]))
+        except (TraceError, SessionError) as error:
             outcome = REFUSED
-        beside = sorted(each.name for each in Path(folder).iterdir())
-    if beside != ["input"]:
-        raise AssertionError(f"left beside the recording: {beside}")
-    if _peak() - before > MOST_BYTES:
-        raise MemoryError(f"{(_peak() - before) >> 20} MB")
-    return outcome
+            self.forms.add(_place_of(error))
+        beside = set(os.listdir(self._file.parent)) - {self._file.name}
+        if beside:
+            for name in beside:
+                (self._file.parent / name).unlink()
+            raise AssertionError(f"left beside the recording: {sorted(beside)}")
+        if _peak() - before > MOST_BYTES:
+            raise MemoryError(f"{(_peak() - before) >> 20} MB")
+        return outcome
+
+    def _use(self, trace: Trace) -> None:
+        quality = trace.quality
+        if quality.events_read != quality.events_kept + quality.quarantined:
+            raise AssertionError(f"the account does not add up: {quality}")
+        for _ in range(min(len(trace.events), ASKED_EVENTS)):
+            trace.arguments(self._chance.randrange(len(trace.events)))
+        form = _form_of(trace)
+        if form in self.forms and self._chance.random() >= DIAGNOSED:
+            return
+        self.forms.add(form)
+        diagnosis, analysis = diagnose(trace), Analysis(trace)
+        if diagnosis.crashed:
+            raise AssertionError("a rule failed: " + "; ".join(diagnosis.crashed.values()))
+        for report in (as_text, as_html, as_json):
+            report(trace, diagnosis, analysis)
 
 
-def _use(trace: Trace, chance: random.Random) -> None:
-    quality = trace.quality
-    if quality.events_read != quality.events_kept + quality.quarantined:
-        raise AssertionError(f"the account does not add up: {quality}")
-    diagnosis, analysis = diagnose(trace), Analysis(trace)
-    if diagnosis.crashed:
-        raise AssertionError("a rule failed: " + "; ".join(diagnosis.crashed.values()))
-    for report in (as_text, as_html, as_json):
-        report(trace, diagnosis, analysis)
-    for _ in range(min(len(trace.events), ASKED_EVENTS)):
-        trace.arguments(chance.randrange(len(trace.events)))
+def _form_of(trace: Trace) -> Hashable:
+    """What sorts of things a trace holds and lost, and about how many: inputs of one form go much the same way."""
+    return (
+        len(trace.events).bit_length(),
+        len(trace.links.launch).bit_length(),
+        frozenset(lane.kind for lane in trace.lanes),
+        frozenset(trace.attributes),
+        frozenset(note.kind for note in trace.quality.notes),
+        (len(trace.devices), len(trace.kernels), len(trace.counters), len(trace.tables), len(trace.memory)),
+    )
+
+
+def _place_of(error: Exception) -> Hashable:
+    """Where an input was refused."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return None if place is None else (place.tb_frame.f_code.co_filename, place.tb_lineno)
 
 
 def _read_session(file: Path) -> None:

@@ -1,15 +1,16 @@
-"""``python -m tests.fuzzing.worker FORMAT FOLDER SECONDS SEED``: one process that tries damaged inputs of one format.
+"""``python -m tests.fuzzing.worker FOLDER SECONDS SEED FORMAT ...``: one process that tries damaged inputs.
 
-Where atheris is installed, it chooses among our injuries and its own by the code of the parsers that they reach, and
-keeps in ``FOLDER/corpus/FORMAT`` what reached something new; else injuries are dealt out at random. What was tried is
-added to ``FOLDER/tried.jsonl``, and an input that showed a fault is kept in ``FOLDER/faults`` with its traceback.
+The formats take turns. Injuries are dealt out at random, most of them to small recordings; an input that is read in a
+new way is injured further. What was tried is added to ``FOLDER/tried.jsonl``, and an input that showed a fault is kept
+in ``FOLDER/faults`` with its traceback.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import itertools
 import json
+import os
 import random
 import sys
 import tempfile
@@ -21,39 +22,39 @@ from collections.abc import Callable
 from pathlib import Path
 
 WRITTEN_EVERY = 100  # inputs
-LAST_S = 2.0  # before the end, when a guided process may end at any input
 FAULT = "fault"
-LONGEST_INPUT = 4 << 20
+TURN_INPUTS, TURN_S = 500, 4.0  # of processor time: a turn of a format ends with the first of both
+LONGEST_KEPT = 16_000
+CANDIDATES = 3  # of which the shortest is injured
+IN_MEMORY = Path("/dev/shm")
 
 
 class Worker:
     """Tries inputs of one format, counts what became of them and keeps those that showed a fault."""
 
-    def __init__(self, format: str, folder: Path, seconds: float, seed: int) -> None:
-        from tests.fuzzing.trial import TooSlow, try_out
+    def __init__(self, format: str, folder: Path, scratch: Path, seed: int) -> None:
+        from tests.fuzzing.trial import OPENED, TooSlow, Trials
 
-        self._try_out, self._too_slow = try_out, TooSlow
         self.format, self.folder = format, folder
-        self.end = time.monotonic() + seconds
         self.chance = random.Random(seed)
+        self._opened, self._too_slow = OPENED, TooSlow
+        self._trials = Trials(format, scratch, self.chance)
         self._outcomes: Counter[str] = Counter()
 
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() > self.end
-
-    def take(self, data: bytes) -> None:
-        """Try one input."""
+    def take(self, data: bytes) -> bool:
+        """Try one input; whether it opened in a new way."""
+        forms = len(self._trials.forms)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)  # numpy met a number that nobody thought of
-                outcome = self._try_out(data, self.format, self.chance)
+                outcome = self._trials.of(data)
         except (Exception, self._too_slow) as fault:
             outcome = FAULT
             self._keep(data, fault)
         self._outcomes[outcome] += 1
-        if self._outcomes.total() >= WRITTEN_EVERY or self.end - time.monotonic() < LAST_S:
+        if self._outcomes.total() >= WRITTEN_EVERY:
             self.write()
+        return outcome == self._opened and len(self._trials.forms) > forms
 
     def write(self) -> None:
         """Add the count so far to the file of what was tried."""
@@ -75,71 +76,36 @@ class Worker:
             print(f"{name}\n{trouble}", file=sys.stderr)
 
 
-def at_random(worker: Worker, originals: list[bytes], injure: Callable[[bytes], bytes]) -> None:
-    """Injuries at random until the time is up."""
-    while not worker.is_over:
-        worker.take(injure(worker.chance.choice(originals)))
+def at_random(
+    worker: Worker, inputs: list[bytes], injure: Callable[[bytes, random.Random], bytes], seconds: float
+) -> None:
+    """A turn of at most ``seconds``; inputs that opened in a new way are added to ``inputs``."""
+    end, most_s = time.monotonic() + seconds, time.process_time() + TURN_S
+    for _ in range(TURN_INPUTS):
+        if time.monotonic() > end or time.process_time() > most_s:
+            break
+        data = injure(min(worker.chance.choices(inputs, k=CANDIDATES), key=len), worker.chance)
+        if worker.take(data) and len(data) <= LONGEST_KEPT:
+            inputs.append(data)
     worker.write()
 
 
-def guided(worker: Worker, corpus: Path, injure: Callable[[bytes], bytes], seed: int) -> None:
-    """Injuries chosen by what they reach; ends the process."""
-    import atheris
-
-    def take(data: bytes) -> None:
-        worker.take(data)
-
-    def mutate(data: bytes, largest: int, _: int) -> bytes:
-        if worker.chance.random() < 0.5:
-            return bytes(injure(bytes(data))[:largest])
-        return bytes(atheris.Mutate(data, largest))
-
-    seconds = max(round(worker.end - time.monotonic()), 1)
-    flags = [
-        f"-max_total_time={seconds}",
-        f"-seed={seed + 1}",
-        f"-max_len={LONGEST_INPUT}",
-        "-rss_limit_mb=0",
-    ]
-    quiet = [
-        "-verbosity=0",
-        "-timeout=300",
-        "-artifact_prefix=" + str(worker.folder) + "/",
-        "-detect_leaks=0",
-        "-len_control=0",
-    ]
-    atheris.Setup([sys.argv[0], str(corpus), *flags, *quiet], take, custom_mutator=mutate)
-    atheris.Fuzz()
-
-
-def main(format: str, folder: Path, seconds: float, seed: int) -> None:
-    """Try inputs of ``format`` for some seconds."""
-    is_guided = importlib.util.find_spec("atheris") is not None
-    if is_guided:
-        import atheris
-
-        with atheris.instrument_imports(include=["parsers"]):
-            worker = Worker(format, folder, seconds, seed)
-    else:
-        worker = Worker(format, folder, seconds, seed)
+def main(folder: Path, seconds: float, seed: int, formats: list[str]) -> None:
+    """Try inputs of ``formats`` for some seconds, of which each has a share."""
     from tests.fuzzing.injuries import injured
     from tests.fuzzing.seeds import seeds
 
-    originals = seeds()[format]
-
-    def injure(data: bytes) -> bytes:
-        with tempfile.TemporaryDirectory() as scratch:
-            return injured(data, Path(scratch), worker.chance)
-
-    if not is_guided:
-        at_random(worker, originals, injure)
-        return
-    corpus = folder / "corpus" / format
-    corpus.mkdir(parents=True, exist_ok=True)
-    for data in originals:
-        (corpus / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
-    guided(worker, corpus, injure, seed)
+    end = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as scratch:
+        os.environ["XDG_CACHE_HOME"] = os.environ["LOCALAPPDATA"] = f"{scratch}/cache"
+        begun: dict[str, tuple[Worker, list[bytes]]] = {}
+        turns = itertools.cycle(formats)
+        while (left := end - time.monotonic()) > 0:
+            if (format := next(turns)) not in begun:
+                (own := Path(scratch) / format).mkdir()
+                begun[format] = Worker(format, folder, own, seed), seeds(format)
+            at_random(*begun[format], injured, left)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]))
+    main(Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

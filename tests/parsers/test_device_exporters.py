@@ -33,6 +33,12 @@ def test_a_log_of_amd_smi_has_a_counter_for_each_gpu_and_column() -> None:
     assert trace.quality.events_read == trace.quality.events_kept == 4
 
 
+def test_the_time_of_a_row_that_is_left_out_does_not_matter(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text((FIXTURES / "amd_smi_monitor.csv").read_text() + "1e300,,1,1,1,1,1,1,1,1,1\n")
+    assert counters(open_trace([path]))["GPU 0 power"].time.tolist() == [0, 1_000_000_000]
+
+
 def test_a_log_of_rocm_smi_without_times_is_a_second_apart(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(ROCM_SMI)

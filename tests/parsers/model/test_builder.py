@@ -163,6 +163,19 @@ def table(**changes: object) -> EventTable:
     return EventTable(**{**columns, **changes})  # type: ignore[arg-type]
 
 
+def test_readings_that_no_quantity_can_have_are_left_out_and_counted() -> None:
+    builder = TraceBuilder()
+    builder.counters.append(Counter("clock", "MHz", column(1, 2, 3), np.array([1e308, 5.0, -np.inf])))
+    builder.counters.append(Counter("power", "W", column(1), np.array([1e18])))
+    trace = builder.build()
+    assert [(each.name, each.time.tolist(), each.value.tolist()) for each in trace.counters] == [
+        ("clock", [1], [5.0])
+    ]
+    assert [(note.kind, note.count, note.example) for note in trace.quality.notes] == [
+        ("impossible reading", 3, "clock")
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
