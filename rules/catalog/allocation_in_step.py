@@ -19,6 +19,7 @@ from rules.analysis.idle.lost_time import IdleTime
 from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
+from rules.wording.engine_advice import directive_advice
 from rules.wording.phrases import counted, share
 from rules.wording.words import for_jax, for_native, for_python, for_pytorch, ours, with_native
 
@@ -115,7 +116,7 @@ When it is wrong
             what="Allocating memory stalls the GPU",
             account=_explanation(analysis, waiting) + (_CACHE_IS_OFF if uncached else ""),
             remedies=with_native(
-                _NATIVE_ADVICE,
+                (*directive_advice(trace), *_NATIVE_ADVICE),
                 _CACHE_ADVICE if uncached else _PINNED_ADVICE if pinned else map(for_pytorch, _ADVICE),
                 _JAX_ADVICE,
             ),

@@ -22,7 +22,7 @@ from rules.analysis.idle.lost_time import IdleTime
 from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
-from rules.wording.engine_advice import launch_advice
+from rules.wording.engine_advice import launch_advice, queueing_advice
 from rules.wording.phrases import counted, part_of_step, share
 from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
 
@@ -127,7 +127,9 @@ When it is wrong
             what="The CPU launches too slowly",
             account=_explanation(analysis, waiting, facts),
             remedies=with_native(
-                _NATIVE_ADVICE, map(for_python, _advice(analysis, facts, culprit)), _JAX_ADVICE
+                queueing_advice(analysis.trace) or _NATIVE_ADVICE,
+                map(for_python, _advice(analysis, facts, culprit)),
+                _JAX_ADVICE,
             ),
             example=for_pytorch(
                 _OPTIMIZER_CODE

@@ -20,6 +20,7 @@ from rules.analysis.idle.lost_time import IdleTime
 from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
+from rules.wording.engine_advice import queueing_advice
 from rules.wording.phrases import counted, listed, share
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours, with_native
 
@@ -149,7 +150,9 @@ When it is wrong
             waiting,
             what="Waiting for results stalls the GPU",
             account=_explanation(analysis, waiting, copied, calls - copied),
-            remedies=with_native(_NATIVE_ADVICE, _advice(culprit, read_back), _JAX_ADVICE),
+            remedies=with_native(
+                (*queueing_advice(trace), *_NATIVE_ADVICE), _advice(culprit, read_back), _JAX_ADVICE
+            ),
             example=for_pytorch(_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE),
             unknown=(
                 for_native(ours("Which line calls it: record backtraces ($RecordBacktraces).")),

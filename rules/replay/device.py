@@ -10,6 +10,7 @@ import numpy.typing as npt
 from parsers.model import EventKind
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.ranks.waiting import ranks_of
 from rules.replay.host import HostNodes
 from rules.replay.spans import Span
@@ -52,6 +53,7 @@ class DeviceNodes:
     latency: F64
     extra: F64
     duration: F64
+    alone: F64  # the part of a kernel's time in which its device ran no other one: 1 where kernels take turns
     depends: I64  # a column of operations that another one waits for ...
     dependent: I64  # ... and of those that wait
     left: F64  # part of the former's duration, for each such pair
@@ -125,6 +127,12 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
         latency=latency,
         extra=np.maximum(start - ready, 0.0),
         duration=duration.astype(np.float64),
+        alone=_alone(
+            device,
+            start,
+            end,
+            ~communicates & ~np.isin(trace.events.kind[every], (EventKind.MEMCPY, EventKind.MEMSET)),
+        ),
         depends=depends,
         dependent=dependent,
         left=left,
@@ -133,6 +141,16 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
         member_of=member_of,
         initial=initial,
     )
+
+
+def _alone(device: I64, start: I64, end: I64, computes: BOOL) -> F64:
+    """For each operation that computes, the union of those of its device as a part of their sum; 0 for others."""
+    found = np.zeros(len(device))
+    for each in np.unique(device).tolist():
+        mine = computes & (device == each)
+        whole = int((end - start)[mine].sum())
+        found[mine] = length(union(start[mine], end[mine])) / max(whole, 1)
+    return found
 
 
 def _node_of_event(starts: I64, host: HostNodes, span: int) -> list[tuple[int, I64]]:

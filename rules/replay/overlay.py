@@ -18,7 +18,7 @@ class Overlay:
     Times in ns. ``waits`` switches a host node's waiting on, ``follows`` a dependency; an operation that is not
     ``present`` takes no time and waits for nothing. ``transfer`` is the time that each collective takes after its
     last participant came; where ``meets`` is off, nobody waits for the others. ``steps`` is how many steps the
-    replayed nodes are then worth.
+    replayed nodes are then worth. Kernels that took turns on their device still do unless ``turns`` is off.
     """
 
     gap: F64
@@ -31,6 +31,7 @@ class Overlay:
     transfer: F64
     meets: BOOL
     steps: float
+    turns: bool = True
 
     def copy(self) -> Overlay:
         """Columns of its own."""

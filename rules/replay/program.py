@@ -238,11 +238,13 @@ class Program:
         end_of_span = self._span_ends(*span_ends[0])
         if not timeline:
             none = np.empty(0)
-            return Run(self._period(span_ends), end_of_span, round_start, none, none, none)
+            return Run(self._period(span_ends, overlay), end_of_span, round_start, none, none, none)
         of_node: F64 = np.array(bases)[self.segment]
         end = self._ends(arrival, np.array(held), np.array(bases), done)
         start = end - np.where(overlay.present, overlay.duration, 0.0)
-        return Run(self._period(span_ends), end_of_span, round_start, of_node + host_start, start, end)
+        return Run(
+            self._period(span_ends, overlay), end_of_span, round_start, of_node + host_start, start, end
+        )
 
     def _leads(self) -> I64:
         """For each thread its rank's main thread."""
@@ -250,13 +252,18 @@ class Program:
         of_span = {int(self.host.span_of_thread[lead]): int(lead) for lead in leads}
         return np.array([of_span[span] for span in self.host.span_of_thread.tolist()], np.int64)
 
-    def _period(self, ends: list[tuple[F64, F64]]) -> float:
+    def _period(self, ends: list[tuple[F64, F64]], overlay: Overlay) -> float:
+        """Between the ends of the last two rounds; devices run no more kernels at once than they did when recorded."""
         if len(ends) < 2:
             return float("nan")
         threads = (ends[-1][0] - ends[-2][0])[self.host.leads]
         started = np.isfinite(ends[-2][1])
         streams = ends[-1][1][started] - ends[-2][1][started]
-        return float(max(np.max(threads, initial=0.0), np.max(streams, initial=0.0)))
+        alone = self.device.alone * overlay.turns
+        kernels = np.bincount(self.device.device, overlay.duration * overlay.present * alone)
+        return float(
+            max(np.max(threads, initial=0.0), np.max(streams, initial=0.0), np.max(kernels, initial=0.0))
+        )
 
     def _span_ends(self, thread_end: F64, stream_end: F64) -> F64:
         """When each span ended: its main thread, or the last of its streams."""

@@ -17,6 +17,7 @@ MOST_EVENTS = (
     60_000  # of the API calls of all ranks in the replayed steps; the first three steps are never left out
 )
 LEAST_STEPS = 3
+STARTS_AT_ONCE_NS = 20_000  # a call that began longer before the GPU did anything loads code, or waits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,18 +118,22 @@ def _end(analysis: Analysis, devices: tuple[int, ...], step: Step) -> int:
 
 
 def _launching_time(analysis: Analysis, devices: tuple[int, ...]) -> tuple[int, int]:
-    """From the first launch for some devices to the end of the last call of the threads that launch."""
-    trace = analysis.trace
+    """From the first launch of what is analysed to the end of the last call that a launching thread makes meanwhile."""
+    trace, (begin, end) = analysis.trace, analysis.window
     starts, ends = [], []
     for device in devices:
         operations = trace.operations_of_device(device)
-        launches = trace.links.launch_of(operations)
+        at = trace.events.start[operations]
+        launches = trace.links.launch_of(operations[(at >= begin) & (at < end)])
         launches = launches[launches >= 0]
+        near = trace.events.start[launches] >= begin - STARTS_AT_ONCE_NS
+        launches = launches[near] if near.any() else launches
         if len(launches):
             starts.append(int(trace.events.start[launches].min()))
             ends.append(int(trace.events.end[launches].max()))
             for thread in analysis.threads.drivers(device)[0]:
                 calls, _ = analysis.threads.noted_calls(thread)
+                calls = calls[trace.events.start[calls] < end]
                 if len(calls):
                     ends.append(int(trace.events.end[calls].max()))
     return (min(starts), max(ends)) if starts else (0, 0)

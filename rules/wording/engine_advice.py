@@ -43,16 +43,29 @@ _FUSED_BY_ENGINES: dict[str, Words] = {
 
 
 _DIRECTIVES = {
-    "OpenMP offloading": "#pragma omp target data map(...)",
-    "OpenACC": "#pragma acc data copy(...)",
+    "OpenMP offloading": (
+        "#pragma omp target data map(...)",
+        "nowait and depend, and one taskwait at the end",
+    ),
+    "OpenACC": ("#pragma acc data copy(...)", "async(1), and one #pragma acc wait(1) at the end"),
 }
 
 
 def directive_advice(trace: Trace) -> tuple[Words, ...]:
     """How arrays stay on the GPU where directives offload loops; empty for other programs."""
     return tuple(
-        f"Open a data region around the steps ({_DIRECTIVES[name]}): without one, the arrays of every loop travel "
+        f"Open a data region around the steps ({_DIRECTIVES[name][0]}): without one, the arrays of every loop travel "
         "both ways."
+        for name in software_of(trace)
+        if name in _DIRECTIVES
+    )
+
+
+def queueing_advice(trace: Trace) -> tuple[Words, ...]:
+    """How loops that directives offload follow one another without the CPU between them; empty for other programs."""
+    return tuple(
+        f"Queue the loops behind one another ({_DIRECTIVES[name][1]}): otherwise the CPU waits for each before it "
+        "launches the next."
         for name in software_of(trace)
         if name in _DIRECTIVES
     )

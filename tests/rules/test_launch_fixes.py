@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rules.analysis.analysis import Analysis
+from rules.fixes.plan import make_plan
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan, plan_of_body, promised
 
@@ -53,6 +55,20 @@ def test_the_rounds_of_a_loop_are_joined(rounds: int, kernel: str, found: bool) 
 
     made = promised(plan_of_body(body))
     assert ("join-loop" in made) is found
+
+
+def test_the_rounds_of_a_program_that_is_no_python_may_go_through_time() -> None:
+    def made(python: bool) -> dict[str, float]:
+        trace = TinyTrace()
+        rounds = ["sort_kernel", "gather_kernel", "scan_kernel"] * 10
+        for place, name in enumerate(["first_kernel", *rounds, "last_kernel"]):
+            trace.operation(place * 60 + 10, place * 60 + 11, f"void {name}", place * 60)
+        if python:
+            trace.op(0, 1, "aten::sort")
+        return promised(make_plan(Analysis(trace.build())))
+
+    assert "join-loop" in made(python=True)
+    assert "join-loop" not in made(python=False)
 
 
 def test_a_loop_that_waits_in_each_round_waits_once_when_it_is_joined() -> None:

@@ -116,3 +116,24 @@ def test_pages_of_unified_memory_are_to_be_fetched_before_they_are_touched() -> 
     assert "unified memory" in found(recording, Category.COPY_D2H).title
     idle = Analysis(recording).idle
     assert {Cause(cause) for cause in idle.cause.tolist()} == {Cause.HOST}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "queued", "kept"),
+    [
+        ("update_57_gpu", "#pragma acc wait(1)", "#pragma acc data copy"),
+        ("__omp_offloading_3d_update_l57", "taskwait", "#pragma omp target data"),
+        ("stencil", "", ""),
+    ],
+)
+def test_loops_of_directives_are_queued_by_their_own_clauses(kernel: str, queued: str, kept: str) -> None:
+    trace = TinyTrace()
+    for place in range(60):
+        at = place * 100.0
+        trace.operation(at + 6, at + 20, kernel, at)
+        trace.call(at + 10, at + 40, "cuStreamSynchronize")
+        trace.call(at + 45, at + 80, "cuMemAlloc_v2")
+    findings = {each.category: " ".join(each.advice) for each in diagnose(trace.build()).findings}
+    assert queued in findings[Category.SYNCHRONIZATION]
+    assert kept in findings[Category.ALLOCATOR]
+    assert ("#pragma" in findings[Category.ALLOCATOR]) is bool(kept)

@@ -139,6 +139,40 @@ def test_twice_the_durations_of_everything_give_twice_the_step() -> None:
     assert made.time([double]) == pytest.approx(2 * made.usual_ns, abs=2 * latencies)
 
 
+def test_kernels_that_took_turns_on_two_streams_are_not_replayed_at_once() -> None:
+    def gain(apart: float) -> float:
+        trace = TinyTrace()
+        for place in range(30):
+            at = place * 100.0
+            trace.operation(at + 6, at + 6 + 60, "stencil", at, stream=7 + place % 2)
+            trace.call(at + 8, at + apart, "cudaStreamSynchronize")
+        made = replay_of(Analysis(trace.build()))
+
+        def never_waits(overlay: Overlay) -> None:
+            overlay.waits[:] = False
+            overlay.cost[:] = 0.0
+            overlay.gap[:] = 0.0
+
+        return made.gain([never_waits])
+
+    assert gain(95.0) == pytest.approx(100 / 60, rel=0.05)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_start_up_and_the_end_of_a_program_are_not_replayed(waits: bool) -> None:
+    trace = TinyTrace()
+    first = 90_000.0 if waits else 0.0
+    trace.operation(first + 20, first + 80, "stencil", 10.0, launch_us=first or 5.0)
+    for place in range(1, 40):
+        at = first + place * 100.0
+        trace.operation(at + 20, at + 80, "stencil", at)
+    for place in range(50):
+        trace.call(first + 4_100 + place * 1_000, first + 4_100 + place * 1_000 + 900, "cuModuleUnload")
+    made = replay_of(Analysis(trace.build()))
+    assert made.reason == ""
+    assert made.recorded_ns == pytest.approx(4_000_000, rel=0.05)
+
+
 def test_a_recording_without_launches_says_why_nothing_is_predicted() -> None:
     trace = TinyTrace()
     for index in range(40):

@@ -98,5 +98,6 @@ def _divided(times: float) -> Change:
         overlay.cost /= times
         overlay.tail /= times
         overlay.waits[:] = False
+        overlay.turns = False  # those of small requests leave room for one another
 
     return change

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from parsers.model import CopyKind
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.host_language import is_python
 from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
@@ -47,7 +48,8 @@ class JoinLoop:
 When it applies
     The same calls come eight and more times in a row, at least 20 launches in a step. Layers of a model follow from
     one another: bodies with convolutions, attention or normalisations are none, and those with matrix products only
-    where rows are counted for each item.
+    where rows are counted for each item. Loops of programs that are not Python usually go through time: each round
+    needs the one before.
 
 What is changed in the replay
     The CPU does the body once. Of the other rounds the GPU's work is left, without the 1.5 us that each kernel takes
@@ -60,6 +62,8 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each number of items: what a step does for the same list belongs together."""
+        if not is_python(analysis.trace):
+            return
         by_times: dict[int, list[Loop]] = {}
         for loop in sorted(_joinable(analysis, replay), key=lambda each: -each.times):
             cut = loop.times + 1  # where a step is thought to begin inside a loop

@@ -18,6 +18,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, of_nodes, together, without_calls, without_waiting
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
+from rules.wording.engine_advice import queueing_advice
 from rules.wording.words import for_native, for_pytorch
 
 BOOL = npt.NDArray[np.bool_]
@@ -86,6 +87,7 @@ What makes it more or less
         counting = _counting_runs(replay, reads, synchronises)
         for name, nodes in sorted(_by_place(around, reads | synchronises, counting).items()):
             counts = name in (*_COUNTING, COUNTED)
+            values = 2 * int((nodes & reads).sum()) >= max(int((nodes & waiting).sum()), 1)
             inside = (counting if name == COUNTED else around.inside(name.__eq__)) if counts else nodes
             gone = without_calls(replay, inside) if counts else without_calls(replay, nodes & reads, 0.0)
             often = (
@@ -94,11 +96,15 @@ What makes it more or less
             yield Proposal(
                 fix=self.id,
                 key=name,
-                title=_title(name, counts, bool((nodes & reads).any()), often, replay.in_step),
+                title=_title(name, counts, values, often, replay.in_step),
                 categories=(Category.SYNCHRONIZATION,),
                 culprit=name or "synchronisation",
-                advice=_ADVICE_COUNT if counts else _ADVICE_VALUE if (nodes & reads).any() else _ADVICE_SYNC,
-                code=_COUNT_CODE if counts else _VALUE_CODE if (nodes & reads).any() else "",
+                advice=_ADVICE_COUNT
+                if counts
+                else _ADVICE_VALUE
+                if values
+                else (*queueing_advice(trace), *_ADVICE_SYNC),
+                code=_COUNT_CODE if counts else _VALUE_CODE if values else "",
                 expected=together(gone, without_waiting(nodes & waiting)),
             )
 
