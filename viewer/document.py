@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rules.fixes.plan import Plan
     from viewer.loading.ranks.opened import ManyRanksOpened
     from viewer.query.overlay import Overlay
+    from viewer.timeline.geometry.derived import Derived
 
 LOADING = "open"
 ANALYSING = "analyse"
@@ -84,7 +85,8 @@ class Document(QObject):
     area_changed = Signal(object)  # Area or None
     moment_changed = Signal(object)  # Moment or None
     finding_changed = Signal(object)  # Finding or None
-    overlays_changed = Signal(object)  # the answers to questions that the timeline shows as lanes
+    overlays_changed = Signal()  # the answers to questions that the timeline shows as lanes
+    request_lanes_changed = Signal()
     recording_wanted = Signal(object)  # CaptureRequest: the recorder is to open with it
     evidence_wanted = Signal(object, int)  # list of Evidence, which of them to fly to
     _first_read = Signal(object, object, object)  # which load, its paths, Trace of the first events
@@ -106,6 +108,7 @@ class Document(QObject):
         self.moment: Moment | None = None
         self.finding: Finding | None = None
         self.overlays: tuple[Overlay, ...] = ()
+        self.request_lanes: tuple[Derived, ...] = ()
         self.thresholds = DEFAULTS  # what the rules decide by
         self.preview = False  # whether ``trace`` is only the beginning of what is being read
         self._before = Content()
@@ -195,7 +198,7 @@ class Document(QObject):
         self.trace, self.analysis, self.diagnosis, self.plan = trace, None, None, None
         self.jobs.forget(PREDICTING)
         self.step, self.selected_event, self.selected_gap, self.area, self.finding = -1, -1, -1, None, None
-        self.moment = None
+        self.moment, self.request_lanes = None, ()
         self.trace_changed.emit(trace)
 
     def use_thresholds(self, thresholds: Thresholds) -> None:
@@ -290,7 +293,13 @@ class Document(QObject):
         """Show the rows of these answers on the timeline, in place of others."""
         if tuple(overlays) != self.overlays:
             self.overlays = tuple(overlays)
-            self.overlays_changed.emit(self.overlays)
+            self.overlays_changed.emit()
+
+    def show_request_lanes(self, lanes: Sequence[Derived]) -> None:
+        """Show what the requests of a serving engine did on the timeline; nothing where there are none."""
+        if tuple(lanes) != self.request_lanes:
+            self.request_lanes = tuple(lanes)
+            self.request_lanes_changed.emit()
 
     def select_finding(self, finding: Finding | None, which: int | None = None) -> None:
         """Make a finding the current one and show its longest evidence, or evidence number ``which``."""

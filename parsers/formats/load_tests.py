@@ -103,7 +103,7 @@ class RequestLog:
     files: ClassVar[str] = "request logs (JSON lines)"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     priority: ClassVar[int] = 44
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         first = _FIRST_LINE.match(source.head)
@@ -166,4 +166,4 @@ def _table(requests: list[_Request]) -> ResultTable:
         )
         for each in requests
     ]
-    return ResultTable("Request log", REQUEST_LOG, tuple(rows))
+    return ResultTable("Request log", REQUEST_LOG, tuple(rows), begin)

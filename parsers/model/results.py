@@ -23,11 +23,15 @@ class ResultColumn:
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """Rows of equal length; numbers are floats in the unit of their column, None where a cell holds nothing."""
+    """Rows of equal length; numbers are floats in the unit of their column, None where a cell holds nothing.
+
+    ``zero_ns`` is the wall clock (ns since 1970) that the times in it count from, where that is known.
+    """
 
     title: str
     columns: tuple[ResultColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    zero_ns: int | None = None
 
     def column(self, name: str) -> tuple[Cell, ...]:
         """The cells of the first column of this name; empty when there is none."""

@@ -81,3 +81,8 @@ def test_a_serving_engine_is_told_to_pad_its_prompts(recording: str, shared_data
     assert "builds a new plan for each new shape" in first.title
     assert first.advice[0].startswith("Pad to a few lengths")
     assert "hooks" not in " ".join(first.advice)
+    assert f"{first.title} {first.explanation}".count(
+        "new plan for each new shape, such as a prompt of a new length"
+    )
+    named = OPERATOR if "pt." in recording else "cuDNN's attention"  # Nsight Systems records no operators
+    assert named in first.explanation

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from parsers import open_trace
 from parsers.model import Malformed, Trace
-from rules.analysis.inference.engine_steps import StepKind, plain_step, sglang_step, vllm_step
-from rules.analysis.inference.requests import RequestSource
+from rules.analysis.inference.engine_steps import (
+    StepKind,
+    engine_steps,
+    plain_step,
+    sglang_step,
+    vllm_step,
+)
+from rules.analysis.inference.phases import Phase, held_up_ns, phases_of
+from rules.analysis.inference.requests import Requests, RequestSource, requests_of
 from rules.analysis.inference.serving import Percentiles, Serving, serving_of
 from tests.opened import opened
-from tests.rules.builder import TinyTrace
+from tests.rules.builder import TinyTrace, ns
 from viewer.cli import main
 from viewer.reports.serving_report import serving_text
 
@@ -60,6 +69,11 @@ def test_figures_are_those_that_the_engine_counted_itself(
     assert milliseconds(serving.tpot_ns) == pytest.approx(truth["tpot_ms"], rel=CLOSE)
     by_batch = {str(batch): ns / 1e6 for batch, ns in serving.decode_ns_by_batch.items()}
     assert by_batch == pytest.approx(truth["decode_ms_by_batch"], rel=CLOSE)
+    assert serving.costs.between is not None
+    assert serving.costs.between.queue_is_empty
+    assert serving.costs.between.share < CLOSE
+    assert serving.costs.cache is not None
+    assert 0.25 < serving.costs.cache.share < 0.35
 
 
 def test_a_request_log_alone_gives_latencies_and_throughput(capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,3 +222,101 @@ def test_a_recording_of_anything_else_says_nothing_of_inference() -> None:
     trace = engine(["train_step 1", "train_step 2"]).build()
     assert serving_of(trace) is None
     assert serving_text(trace) == []
+
+
+def test_time_between_steps_is_the_engines_own_while_somebody_waits_for_an_answer() -> None:
+    names = [PREFILL.format(5), DECODE.format(1), DECODE.format(1)]
+    tiny = engine(names, [90.0] * 3)
+    tiny.operation(10, 95, "ampere_gemm", 5)
+    tiny.operation(120, 150, "vllm::reshape_and_cache_flash_kernel<bf16>", 115)
+    tiny.operation(150, 160, "BatchDecodeWithPagedKVCacheKernel", 116)
+    tiny.region(160, 178, "gpu_model_runner: sample")
+    tiny.region(0, 190, "request_0", thread=7)
+    costs = served(tiny.build()).costs
+    assert costs.between is not None
+    assert costs.between.ns == ns(10)
+    assert costs.between.gpu_idle_ns == ns(5)
+    assert not costs.between.queue_is_empty
+    assert costs.between.share == pytest.approx(10 / 290)
+    assert costs.sampling is not None
+    assert (costs.sampling.count, costs.sampling.ns, costs.sampling.gpu_idle_ns) == (1, ns(18), ns(18))
+    assert costs.cache is not None
+    assert (costs.cache.count, costs.cache.ns, costs.cache.by_name) == (1, ns(30), True)
+    assert costs.cache.share == pytest.approx(30 / 125)
+
+
+def test_a_queue_is_empty_where_the_gpu_idles_between_most_steps() -> None:
+    tiny = engine([PREFILL.format(5), DECODE.format(1), DECODE.format(1)], [90.0] * 3)
+    tiny.operation(10, 20, "vectorized_gather_kernel", 5)
+    text = " ".join(" ".join(serving_text(tiny.build())).split())
+    assert "Between engine steps: 6.9 % of the time, 20.0 us; the GPU idles 100 % of it" in text
+    assert "its queue is empty" in text
+    assert "Indexed reads and writes, as of a KV cache: 100 % of the kernels' time" in text
+
+
+def log_of(folder: Path, epoch_ns: int, first_token: float = 92.0) -> Path:
+    """Two requests of an engine of two prompts and three decode steps, by a clock that is ``epoch_ns`` at its start."""
+    log = folder / "log.jsonl"
+    lines = [
+        {"id": 7, "arrival": -5.0, "first": first_token, "end": 490, "prompt": 5, "out": 4},
+        {"id": 8, "arrival": 5, "first": 192.0, "end": 390, "prompt": 9, "out": 3},
+    ]
+    times = ("arrival", "first", "end")
+    log.write_text(
+        "\n".join(
+            json.dumps(each | {key: epoch_ns + ns(float(each[key])) for key in times}) for each in lines
+        )
+    )
+    return log
+
+
+TWO_ANSWERED = [PREFILL.format(5), PREFILL.format(9), *[DECODE.format(2)] * 2, DECODE.format(1)]
+
+
+def placed(trace: Trace, log: Path) -> Requests:
+    """The requests of a log beside a trace."""
+    table = open_trace([log]).tables[0]
+    requests = requests_of(replace(trace, tables=(table,)), engine_steps(trace))
+    assert requests is not None
+    return requests
+
+
+def test_the_clock_of_a_log_is_told_by_the_steps_that_gave_first_tokens(tmp_path: Path) -> None:
+    trace = engine(TWO_ANSWERED).build()
+    requests = placed(trace, log_of(tmp_path, 10**18))
+    assert requests.offset_ns == ns(-7)  # the log begins 5 us before the trace, and its tokens come 2 us late
+    assert [trace.name(event) for event in requests.event.tolist()] == TWO_ANSWERED[:2]
+
+
+@pytest.mark.parametrize(("epoch_ns", "offset"), [(10**18, ns(-5)), (10**18 + 10**12, None)])
+def test_where_steps_do_not_tell_it_both_state_the_wall_clock(
+    epoch_ns: int, offset: int | None, tmp_path: Path
+) -> None:
+    names = [PREFILL.format(5), "execute_context_1(9)_generation_1(1)", *TWO_ANSWERED[2:]]
+    trace = replace(engine(names).build(), epoch_ns=10**18)
+    assert placed(trace, log_of(tmp_path, epoch_ns)).offset_ns == offset
+
+
+def test_a_request_waits_is_computed_is_answered_and_is_held_up_by_the_prompts_of_others(
+    tmp_path: Path,
+) -> None:
+    trace = engine(TWO_ANSWERED).build()
+    steps, requests = engine_steps(trace), placed(trace, log_of(tmp_path, 10**18, first_token=90.0))
+    found = phases_of(requests, steps, np.arange(2))
+    told = [
+        (int(request), Phase(int(kind)), int(start), int(end))
+        for request, kind, start, end in zip(found.request, found.kind, found.start, found.end, strict=True)
+    ]
+    at = [(int(start), int(end)) for start, end in zip(steps.start, steps.end, strict=True)]
+    late = ns(1)  # half of what the two logged tokens differ by
+    assert told == [
+        (0, Phase.WAITS, ns(-5) - late, 0),
+        (0, Phase.PREFILL, 0, at[0][1] - late),
+        (0, Phase.DECODE, at[0][1] - late, at[1][0]),
+        (0, Phase.HELD_UP, *at[1]),
+        (0, Phase.DECODE, at[1][1], at[4][1] - late),
+        (1, Phase.WAITS, ns(5) - late, at[1][0]),
+        (1, Phase.PREFILL, at[1][0], at[1][1] + late),
+        (1, Phase.DECODE, at[1][1] + late, at[3][1] - late),
+    ]
+    assert held_up_ns(requests, steps).tolist() == [ns(90), 0]

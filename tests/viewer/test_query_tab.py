@@ -8,20 +8,23 @@ import numpy as np
 import pandas as pd
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from parsers.model import Trace
+from parsers.model import EventKind, Trace
 from viewer.document import Area
 from viewer.kept.own_questions import asked_lately, own_questions
+from viewer.look import theme
+from viewer.look.theme import contrast
 from viewer.panels.query.answer import shown_columns
 from viewer.panels.tables.table_model import Show
 from viewer.panels.tabs.query import QueryPanel
 from viewer.query.completion import candidates
 from viewer.query.overlay import KEY, overlay_of, places_of_rows
 from viewer.query.questions import questions
-from viewer.timeline.geometry.scale import Scale
-from viewer.timeline.overview import covered_pixels
+from viewer.timeline.geometry.scale import Scale, covered_pixels
+from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
 
 from .conftest import KERNELS, MS, STEPS, US, wait_until_ready
@@ -190,3 +193,37 @@ def test_rows_lie_where_their_event_or_their_times_say(trace: Trace) -> None:
     assert overlay_of(trace, frame, "x").row.tolist() == [0, 1]
     assert overlay_of(trace, pd.DataFrame({"ts": [MS], "dur": [US]}), "x").end.tolist() == [MS + US]
     assert len(overlay_of(trace, pd.DataFrame({"name": ["a"]}), "x")) == 0
+
+
+def test_events_that_do_not_answer_are_pale_while_an_answer_is_shown(
+    window: MainWindow, qtbot: QtBot, trace: Trace
+) -> None:
+    asked(window, qtbot, "SELECT event FROM kernels ORDER BY start_ns LIMIT 1")
+    window.document.show_overlays(())
+    kernels = trace.events.of_kind(EventKind.KERNEL)
+    answer, other = (int(kernel) for kernel in kernels[:2])
+    span = float(trace.events.start[answer]), float(trace.events.end[other])
+    canvas, state = window.timeline.canvas, window.timeline.state
+
+    def color(event: int) -> QColor:
+        """What is drawn in the middle of an event, near its lower edge, where no name is."""
+        events = trace.events
+        placed = state.layout.of_lane(int(events.lane[event]))
+        assert placed is not None
+        row = next(row for row in placed.rows if row.depth == events.depth[event])
+        x = NAMES_WIDTH + state.scale.x((int(events.start[event]) + int(events.end[event])) / 2)
+        y = canvas.top_of(placed) + row.top + row.height - 2
+        return canvas.grab().toImage().pixelColor(round(x), round(y))
+
+    state.show_interval(*span, animate=False)
+    before = {event: color(event) for event in (answer, other)}
+    asked(window, qtbot, "SELECT event FROM kernels ORDER BY start_ns LIMIT 1")
+    assert len(window.document.overlays) == 1
+    state.show_interval(*span, animate=False)
+    assert color(answer) == before[answer]
+    ground = theme.current().window
+    assert 1.0 < contrast(color(other), ground) < 0.6 * contrast(before[other], ground)
+    asked(window, qtbot, "SELECT start_ns FROM gaps")
+    assert {event: color(event) for event in before} == before
+    window.document.show_overlays(())
+    assert {event: color(event) for event in before} == before

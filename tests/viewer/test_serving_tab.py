@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from parsers import open_trace
 from parsers.model import Trace
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
+from rules.analysis.inference.phases import Phase
 from rules.analysis.inference.requests import AllowedTimes, requests_of
 from tests.rules.builder import TinyTrace, ns
+from tests.viewer.timeline.mouse import drag
+from viewer.look import theme
 from viewer.panels.tables.table_view import TableView
 from viewer.panels.tabs.serving import ServingPanel
 from viewer.statistics.serving import places_of_steps, serving_tables
+from viewer.statistics.serving_lanes import KEY, MOST_ROWS, request_lanes
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
@@ -143,9 +150,115 @@ def test_typed_times_say_who_is_late_and_rows_fly_to_what_they_speak_of(
     wait_until_ready(qtbot, window)
     show_tab(window, qtbot, "Serving")
     assert panel.requests.isVisible()
-    assert panel.choice.isHidden()
+    assert [panel.choice.itemText(row) for row in range(panel.choice.count())] == ["Requests", "Latencies"]
+    assert panel.with_lanes.isHidden()
     assert panel.requests.rows.rowCount() == 41
     assert panel.verdict.text() == "0 % in time, 41 of 41 late"
+
+
+def test_requests_lie_on_the_timeline_until_one_does_not_want_them(
+    window: MainWindow, served: Trace, qtbot: QtBot
+) -> None:
+    window.document.show(served)
+    wait_until_ready(qtbot, window)
+    state = window.timeline.state
+    assert state.scene is not None
+    assert not state.scene.derived
+    show_tab(window, qtbot, "Serving")
+    panel = window.panels.findChild(ServingPanel)
+    assert isinstance(panel, ServingPanel)
+    lane = state.scene.derived[KEY]
+    assert [row.name.tolist() for row in lane.rows] == [
+        [Phase.PREFILL, Phase.DECODE, Phase.HELD_UP, Phase.DECODE],
+        [Phase.WAITS, Phase.PREFILL, Phase.DECODE],
+    ]
+    title, body = lane.told(0, 2)
+    assert title == "request_0; 5 out; TTFT 4.00 ms; TPOT 2.12 ms; held up 4.00 ms"
+    assert body == "held up here for 4.00 ms"
+    assert lane.track.subtitle == "2, by arrival"
+    placed = state.layout.find(KEY)
+    assert placed is not None
+    assert len(placed.rows) == 2
+    QTest.mouseClick(
+        panel.with_lanes, Qt.MouseButton.LeftButton, pos=QPoint(8, panel.with_lanes.height() // 2)
+    )
+    assert not state.scene.derived
+    assert state.layout.find(KEY) is None
+    panel.with_lanes.toggle()
+    assert KEY in state.scene.derived
+    window.document.show(open_trace([LOG]))
+    wait_until_ready(qtbot, window)
+    assert not window.document.request_lanes
+
+
+def test_as_many_rows_as_requests_that_are_there_at_once(served: Trace) -> None:
+    steps = engine_steps(served)
+    found = requests_of(served, steps)
+    assert found is not None
+    many = MOST_ROWS + 10
+    columns = {name: np.tile(getattr(found, name), many // 2) for name in ("arrival", "first", "end", "out")}
+    for later, shown in ((ns(10_000.0), many), (0, MOST_ROWS)):
+        moved = {name: values + later * (np.arange(many) // 2) for name, values in columns.items()}
+        moved["out"] = columns["out"]
+        requests = replace(found, **moved, prompt=moved["out"], event=np.full(many, -1))
+        longer = replace(
+            steps, start=np.append(steps.start[:-1], 10**12), end=np.append(steps.end[:-1], 10**12 + 1)
+        )
+        (lane,) = request_lanes(requests, longer, np.full(many, np.nan))
+        assert len(lane.rows) <= MOST_ROWS
+        assert lane.track.subtitle.startswith(f"{shown} of {many}," if shown < many else f"{shown},")
+        assert all((row.start[1:] >= row.end[:-1]).all() for row in lane.rows)
+
+
+def test_bars_and_dots_beyond_the_allowed_times_are_told_apart(
+    window: MainWindow, served: Trace, qtbot: QtBot
+) -> None:
+    window.document.show(served)
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Serving")
+    panel = window.panels.findChild(ServingPanel)
+    assert isinstance(panel, ServingPanel)
+    panel.choice.setFocus()
+    for _ in range(2):
+        QTest.keyClick(panel.choice, Qt.Key.Key_Down)
+    assert panel.latencies.isVisible()
+    chart = panel.latencies.ttft
+    assert (chart.counts.sum(), chart.limit) == (2, None)
+    assert _shades(chart)[theme.current().error.name()] == 0
+    panel.ttft.allowed.setFocus()
+    QTest.keyClicks(panel.ttft.allowed, "4.02")
+    assert chart.limit == pytest.approx(4_020_000)
+    assert _shades(chart)[theme.current().error.name()] > 100
+    bar = chart.bar(int(np.flatnonzero(chart.counts)[-1])).center().toPoint()
+    QTest.mouseClick(chart, Qt.MouseButton.LeftButton, pos=bar)
+    (place,) = window.timeline.state.evidence
+    assert place.name == "request_1"
+
+    panel.choice.setFocus()
+    QTest.keyClick(panel.choice, Qt.Key.Key_Down)
+    assert panel.capacity.isVisible()
+    assert [(each.size, each.count, each.ns) for each in panel.capacity.batches] == [
+        (1, 3, ns(DECODE_US)),
+        (2, 1, ns(DECODE_US)),
+    ]
+    one, two = (panel.capacity.place(each.size, each.rate) for each in panel.capacity.batches)
+    assert one.x() < two.x() < panel.capacity.width()
+    assert one.y() > two.y() > 0
+    assert _shades(panel.capacity)[theme.current().error.name()] == 0
+    panel.tpot.allowed.setFocus()
+    QTest.keyClicks(panel.tpot.allowed, "0.9")
+    assert all(panel.capacity.is_late(each) for each in panel.capacity.batches)
+    assert _shades(panel.capacity)[theme.current().error.name()] > 5
+    drag(panel.capacity, two.toPoint(), one.toPoint())
+    assert "1 request: 1,000 tokens/s" in panel.capacity.toolTip()
+
+
+def _shades(widget: QWidget) -> Counter[str]:
+    """How many pixels of which colour a widget shows."""
+    image = widget.grab().toImage()
+    return Counter(
+        image.pixelColor(x, y).name() for x in range(0, image.width(), 2) for y in range(0, image.height(), 2)
+    )
 
 
 def _press(table: TableView, row: int) -> None:

@@ -37,8 +37,11 @@ _SAFE = {
     "python_enable_replacements": "false",  # no variable of this program is a table
     "temp_directory": "",
     "memory_limit": MEMORY,
-    "lock_configuration": "true",
 }
+_THEN = (
+    "SET enable_progress_bar = false",  # it would be written between the lines of an answer
+    "SET lock_configuration = true",
+)
 T = TypeVar("T")
 _OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
 
@@ -88,6 +91,8 @@ class Database:
         self._duckdb = duckdb
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=dict(_SAFE))
         _OPEN.add(self)
+        for statement in _THEN:
+            self._execute(statement)
 
     @property
     def _analysis(self) -> Analysis:

@@ -27,12 +27,16 @@ POINT_NS = 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overlay:
-    """Rows by start, ns; ``row`` is the row of the answer, ``number`` tells overlays and their colours apart."""
+    """Rows by start, ns; ``row`` is the row of the answer, ``number`` tells overlays and their colours apart.
+
+    ``event`` is the event of a row, -1 where it is of none.
+    """
 
     title: str
     start: I64
     end: I64
     row: I64
+    event: I64
     number: int = 0
 
     def __len__(self) -> int:
@@ -69,10 +73,12 @@ def _whole(frame: pd.DataFrame, name: str, otherwise: I64) -> I64:
 
 def overlay_of(trace: Trace, frame: pd.DataFrame, title: str, number: int = 0) -> Overlay:
     """The rows that have a place, by start."""
-    start, end, _ = places_of_rows(trace, frame)
+    start, end, event = places_of_rows(trace, frame)
     rows = np.flatnonzero(start >= 0)
     rows = rows[np.argsort(start[rows], kind="stable")]
-    return Overlay(title, start[rows], np.maximum(end[rows], start[rows] + POINT_NS), rows, number)
+    return Overlay(
+        title, start[rows], np.maximum(end[rows], start[rows] + POINT_NS), rows, event[rows], number
+    )
 
 
 def overlay_lane(overlay: Overlay) -> Derived:
@@ -94,4 +100,5 @@ def overlay_lane(overlay: Overlay) -> Derived:
         None,
         HEIGHT,
         recorded=True,
+        events=np.unique(overlay.event[overlay.event >= 0]),
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import asdict
 from typing import Any
 
 from parsers.model import Trace
-from parsers.model.units import duration, three_digits
+from parsers.model.units import duration, percent, three_digits
+from rules.analysis.inference.engine_costs import BetweenSteps, CacheTraffic, EngineCosts, HostSampling
 from rules.analysis.inference.engine_steps import StepKind
 from rules.analysis.inference.requests import RequestSource
 from rules.analysis.inference.serving import Percentiles, Serving, serving_of
@@ -39,6 +41,9 @@ def serving_json(trace: Trace) -> dict[str, Any]:
             "decode_ns_by_batch": {str(batch): ns for batch, ns in serving.decode_ns_by_batch.items()}
             or None,
             "decode_plateau_batch": serving.plateau,
+            "between_steps": _costs(serving.costs.between),
+            "host_sampling": _costs(serving.costs.sampling),
+            "kv_cache": _costs(serving.costs.cache),
         }
     }
 
@@ -66,7 +71,39 @@ def serving_text(trace: Trace) -> list[str]:
             f"  {name:<22}{duration(round(each.p50)):>10}{duration(round(each.p90)):>10}{duration(round(each.p99)):>10}"
             for name, each in shown.items()
         ]
-    return [*lines, *_batches(serving), ""]
+    return [*lines, *_batches(serving), *_wrapped(cost_lines(serving.costs)), ""]
+
+
+def _wrapped(sentences: list[str]) -> list[str]:
+    return [
+        line
+        for sentence in sentences
+        for line in textwrap.wrap(sentence, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+    ]
+
+
+def cost_lines(costs: EngineCosts) -> list[str]:
+    """A sentence each for the time between steps, sampling on the host and the KV cache."""
+    lines = []
+    if (between := costs.between) is not None:
+        queue = "empty" if between.queue_is_empty else "not empty"
+        lines.append(
+            f"Between engine steps: {percent(between.share)} of the time, {duration(between.ns)}; the GPU idles "
+            f"{percent(between.gpu_idle_ns / between.ns)} of it, so its queue is {queue}."
+        )
+    if (sampling := costs.sampling) is not None:
+        ranges = f"{sampling.count:,} range{'s' if sampling.count != 1 else ''}"
+        lines.append(
+            f"Sampling on the host: {percent(sampling.share)} of the steps' time, {duration(sampling.ns)} in "
+            f"{ranges}; the GPU idles {percent(sampling.gpu_idle_ns / sampling.ns)} of it."
+        )
+    if (cache := costs.cache) is not None:
+        what = "KV cache" if cache.by_name else "Indexed reads and writes, as of a KV cache"
+        kernels = f"{cache.count:,} kernel{'s' if cache.count != 1 else ''}"
+        lines.append(
+            f"{what}: {percent(cache.share)} of the kernels' time, {duration(cache.ns)} in {kernels}."
+        )
+    return lines
 
 
 def _batches(serving: Serving) -> list[str]:
@@ -87,6 +124,10 @@ def _batches(serving: Serving) -> list[str]:
             f"  From a batch of {serving.plateau} on, larger batches hardly decode more tokens a second."
         )
     return lines
+
+
+def _costs(told: BetweenSteps | HostSampling | CacheTraffic | None) -> dict[str, float | bool] | None:
+    return None if told is None else asdict(told)
 
 
 def _plain(told: Percentiles | None) -> dict[str, float] | None:

@@ -10,9 +10,12 @@ import numpy.typing as npt
 
 from parsers.model import Trace
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
+from rules.analysis.inference.phases import held_up_ns
 from rules.analysis.inference.requests import Lateness, Requests, requests_of
 from rules.analysis.inference.serving import Serving, percentiles, serving_of
 from rules.base import Evidence
+from viewer.statistics.serving_lanes import request_lanes
+from viewer.timeline.geometry.derived import Derived
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +34,8 @@ class ServingTables:
     requests: Requests | None
     steps: pd.DataFrame
     of_row: tuple[I64, ...]
+    held_up_ns: npt.NDArray[np.float64]  # of each request, NaN where not known
+    lanes: tuple[Derived, ...]
 
 
 def serving_tables(trace: Trace) -> ServingTables | None:
@@ -40,7 +45,11 @@ def serving_tables(trace: Trace) -> ServingTables | None:
         return None
     engine = engine_steps(trace)
     frame, of_row = _step_table(engine, serving.plateau)
-    return ServingTables(serving, engine, requests_of(trace, engine), frame, of_row)
+    requests = requests_of(trace, engine)
+    held = held_up_ns(requests, engine) if requests is not None else np.empty(0)
+    return ServingTables(
+        serving, engine, requests, frame, of_row, held, tuple(request_lanes(requests, engine, held))
+    )
 
 
 def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame, tuple[I64, ...]]:
@@ -86,7 +95,7 @@ def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame,
     return pd.DataFrame(rows, columns=columns), tuple(of_row)
 
 
-def request_table(requests: Requests, lateness: Lateness) -> pd.DataFrame:
+def request_table(requests: Requests, lateness: Lateness, held_up: npt.NDArray[np.float64]) -> pd.DataFrame:
     """One row a request by arrival, the first ``MOST_REQUESTS``; ``late_*`` is 1 where a time is too long.
 
     Times are ns; an arrival counts from the first.
@@ -102,6 +111,7 @@ def request_table(requests: Requests, lateness: Lateness) -> pd.DataFrame:
             "ttft": requests.ttft_ns[:shown],
             "tpot": requests.tpot_ns[:shown],
             "whole": (requests.end - requests.arrival)[:shown],
+            "held": held_up[:shown] if np.isfinite(held_up).any() else 0,
             "prompt": requests.prompt[:shown] if np.isfinite(requests.prompt).any() else 0,
             "out": requests.out[:shown],
             "late_ttft": lateness.late_ttft[:shown].astype(np.int64),
@@ -118,9 +128,9 @@ def places_of_steps(trace: Trace, tables: ServingTables, row: int) -> list[Evide
     return _places(trace, engine.event[longest])
 
 
-def place_of_request(trace: Trace, requests: Requests, row: int) -> list[Evidence]:
-    """The range of a request, or the step that gave its first token; nothing where neither is known."""
-    event = requests.event[row : row + 1]
+def places_of_requests(trace: Trace, requests: Requests, rows: I64) -> list[Evidence]:
+    """The ranges of requests, or the steps that gave their first tokens; nothing where neither is known."""
+    event = requests.event[rows[:MOST_PLACES]]
     return _places(trace, event[event >= 0])
 
 

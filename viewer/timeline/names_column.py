@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPolygonF
 
@@ -93,8 +95,12 @@ class NamesColumn:
         painter.setPen(colors.good if track.derived else colors.text_secondary if quiet else colors.text)
         title_font.draw(painter, track.title, TEXT_LEFT, round(first_line), room)
         subtitle = self._subtitle(scene, shown, cursor)
+        legend: list[tuple[QColor, str]] = []
         if (stack := scene.stacks.get(track.counter)) is not None and not quiet:
-            self._draw_kinds(painter, stack, box, round(first_line + 2 * self._bold.height + 6), cursor)
+            legend = _kinds(stack, cursor)
+        elif track.derived and (made := scene.derived.get(track.key)) is not None:
+            legend = list(zip(made.colors(colors), made.legend, strict=False))
+        self._draw_legend(painter, legend, box, round(first_line + 2 * self._bold.height + 6))
         if not subtitle:
             return
         painter.setPen(colors.text_secondary)
@@ -108,19 +114,17 @@ class NamesColumn:
                 y = round(first_line + (self._bold.height - cache.height) / 2 + 0.5)
                 cache.draw(painter, subtitle, TEXT_LEFT + used, y, room - used)
 
-    def _draw_kinds(
-        self, painter: QPainter, stack: MemoryStack, box: QRectF, top: int, cursor: float | None
+    def _draw_legend(
+        self, painter: QPainter, legend: Sequence[tuple[QColor, str]], box: QRectF, top: int
     ) -> None:
-        """What the bands of a lane of memory are, the uppermost first; at the cursor with their sizes."""
-        colors, held = theme.current(), stack.at(round(cursor)) if cursor is not None else {}
+        """As many lines as fit."""
         painter.setFont(self._figures.font)
-        for line, kind in enumerate(reversed(stack.kinds)):
+        for line, (color, text) in enumerate(legend):
             y = top + line * LEGEND_LINE
             if y + LEGEND_LINE > box.bottom():
                 break
-            painter.fillRect(QRectF(TEXT_LEFT, y + 3, 9, 9), color_of(kind, colors))
-            painter.setPen(colors.text_secondary)
-            text = f"{kind.value}  {size(held[kind])}" if held else kind.value
+            painter.fillRect(QRectF(TEXT_LEFT, y + 3, 9, 9), color)
+            painter.setPen(theme.current().text_secondary)
             self._figures.draw(painter, text, TEXT_LEFT + 15, y, NAMES_WIDTH - TEXT_LEFT - 20)
 
     def _subtitle(self, scene: Scene, shown: Shown, cursor: float | None) -> str:
@@ -134,6 +138,15 @@ class NamesColumn:
         if shown.placed.hidden_levels and not shown.placed.collapsed and shown.placed.height >= TWO_LINES:
             return f"{track.subtitle}, {len(shown.placed.rows)} of {track.levels}"
         return track.subtitle
+
+
+def _kinds(stack: MemoryStack, cursor: float | None) -> list[tuple[QColor, str]]:
+    """What the bands of a lane of memory are, the uppermost first; at the cursor with their sizes."""
+    colors, held = theme.current(), stack.at(round(cursor)) if cursor is not None else {}
+    return [
+        (color_of(kind, colors), f"{kind.value}  {size(held[kind])}" if held else kind.value)
+        for kind in reversed(stack.kinds)
+    ]
 
 
 def _triangle(painter: QPainter, x: float, y: float, is_open: bool, color: QColor) -> None:

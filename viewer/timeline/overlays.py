@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, Qt
+import numpy.typing as npt
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QRegion
 
 from parsers.model.units import duration
 from viewer.look import theme
 from viewer.timeline.geometry.derived import Frame
 from viewer.timeline.geometry.picking import count_in
+from viewer.timeline.geometry.scale import covered_pixels
 from viewer.timeline.labels import TextCache
 from viewer.timeline.memory.painting import MemoryLabels
 from viewer.timeline.pixels import Shown, memory_area
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
+I64 = npt.NDArray[np.int64]
 MOST_MARKS = 400
 MOST_ARROWS = 40
 PALE = 165  # of 255
@@ -35,6 +38,7 @@ class Overlays:
         self._small = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
         self._count: tuple[object, int] = (None, 0)
         self._memory = MemoryLabels()
+        self._pale: tuple[tuple[object, ...], QRegion] = ((), QRegion())
 
     def draw(self, painter: QPainter, shown: list[Shown], height: int, labels: Sequence[QRectF] = ()) -> None:
         """Draw everything that is selected or marked; what outlines gaps leaves the ``labels`` in them readable."""
@@ -49,6 +53,7 @@ class Overlays:
         }
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         self._draw_outside(painter, height)
+        self._draw_pale(painter, scene, shown)
         self._draw_bookmarks(painter, height)
         painter.save()
         self._keep_clear(painter, labels, height)
@@ -82,6 +87,38 @@ class Overlays:
             painter.setPen(colors.text_secondary)
             painter.setFont(self._small.font)
             self._small.draw(painter, ENDS, max(end, 0.0) + 8, (height - self._small.height) / 2, 400)
+
+    def _draw_pale(self, painter: QPainter, scene: Scene, shown: list[Shown]) -> None:
+        """While lanes stand for some events, all others are pale."""
+        made = scene.derived.values()
+        answers = [each.events for each in made if each.events is not None and len(each.events)]
+        if not answers:
+            return
+        lanes = [each for each in shown if each.placed.track.lane >= 0]
+        places = tuple((each.placed.track.lane, each.top, each.placed.height) for each in lanes)
+        now = (self._state.scale, places, *map(id, answers))
+        if self._pale[0] != now:
+            self._pale = now, self._others(scene, lanes, np.unique(np.concatenate(answers)))
+        veil = QColor(theme.current().window)
+        veil.setAlpha(PALE)
+        painter.save()
+        painter.setClipRegion(self._pale[1], Qt.ClipOperation.IntersectClip)
+        painter.fillRect(self._pale[1].boundingRect(), veil)
+        painter.restore()
+
+    def _others(self, scene: Scene, lanes: list[Shown], answers: I64) -> QRegion:
+        """Where lanes have no event of the answers."""
+        scale, events = self._state.scale, scene.trace.events
+        pale = QRegion()
+        answers = answers[(events.end[answers] >= scale.t0) & (events.start[answers] <= scale.t1)]
+        for each in lanes:
+            pale += QRect(0, each.top, round(scale.width) + 1, each.placed.height - 1)
+            mine = answers[events.lane[answers] == each.placed.track.lane]
+            for row in each.placed.rows if len(mine) else ():
+                inside = mine[events.depth[mine] == row.depth]
+                for left, right in covered_pixels(events.start[inside], events.end[inside], scale):
+                    pale -= QRect(left, each.top + row.top, right - left, row.height)
+        return pale
 
     def _draw_memory(self, painter: QPainter, scene: Scene, shown: list[Shown]) -> None:
         for each in shown:

@@ -25,7 +25,7 @@ from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Grid, columns, grid
 from viewer.timeline.geometry.raster import density_table, paint_row
 from viewer.timeline.geometry.row_index import Row
-from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.geometry.scale import Scale, covered_pixels
 from viewer.timeline.labels import TextCache, painting
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
 from viewer.timeline.pixels import busy_classes, busy_table, without_edges
@@ -191,7 +191,7 @@ class Overview(QWidget):
     def _draw_answers(self, painter: QPainter, scene: Scene) -> None:
         """Where the rows of answers lie in the whole run: a line of marks for each."""
         whole = self._scale()
-        answers = [each for each in scene.derived.values() if each.recorded]
+        answers = [each for each in scene.derived.values() if each.events is not None]
         for number, each in enumerate(answers[:MOST_ANSWERS]):
             color = each.colors(theme.current())[0]
             for left, right in covered_pixels(each.rows[0].start, each.rows[0].end, whole):
@@ -283,16 +283,6 @@ class Overview(QWidget):
 
     def _look(self, t0: float, t1: float) -> None:
         self._state.look_at(Scale(t0, t1, 1), animate=False, remember=False)
-
-
-def covered_pixels(start: I64, end: I64, scale: Scale) -> list[tuple[int, int]]:
-    """Runs of pixels, as [left, right), that entries touch; never more than the scale is wide."""
-    width = max(int(scale.width), 1)
-    first = np.clip(((start - scale.t0) / scale.ns_per_pixel).astype(np.int64), 0, width - 1)
-    last = np.clip(((end - scale.t0) / scale.ns_per_pixel).astype(np.int64), first, width - 1)
-    change = np.bincount(first, minlength=width + 1) - np.bincount(last + 1, minlength=width + 1)
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], np.cumsum(change) > 0, [0])).astype(np.int8)))
-    return [(int(left), int(right)) for left, right in edges.reshape(-1, 2)]
 
 
 def _tinted(picture: QImage, color: QColor, share: float) -> QImage:

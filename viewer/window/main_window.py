@@ -51,10 +51,10 @@ from viewer.window.commands import Commands
 from viewer.window.docks import Docks
 from viewer.window.drop_targets import DropTargets, local_files
 from viewer.window.focus import HomeFocus, TabOrder
+from viewer.window.panel_lanes import PanelLanes
 from viewer.window.parts import Parts
 from viewer.window.predicted_lanes import PredictedLanes
 from viewer.window.prediction_strip import PredictionStrip
-from viewer.window.query_lanes import QueryLanes
 from viewer.window.searching import Searching
 from viewer.window.status import StatusBar
 from viewer.window.timeline_link import TimelineLink
@@ -132,7 +132,7 @@ class MainWindow(QMainWindow):
         self.home = HomeFocus(self, self.pages.currentWidget)
         self.drops = DropTargets(self.document, self)
         self.predicted = PredictedLanes(self.what_if, self.timeline, self.link)
-        self.answers = QueryLanes(self.document, self.timeline)
+        self.panel_lanes = PanelLanes(self.document, self.timeline)
         parts = Parts(
             window=self,
             preferences=self.preferences,

@@ -19,6 +19,7 @@ B1 = npt.NDArray[np.bool_]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 _NS_PER_MS = 1e6
+_MOST_OF_THEM = 0.5  # of the requests arrive while the engine was recorded: both are of one run
 _RANGE = re.compile(r"^req(?:uest)?[\s_#:\-]*(?=[\w\-]{0,60}\d)[\w\-]{1,60}$", re.IGNORECASE)
 
 
@@ -66,6 +67,7 @@ class Requests:
 
     Times of a log count from its first request, those of ranges from the trace start. ``event`` is an index into the
     event table: the range or, for a log, the engine step that gave the first token; -1 where that is not known.
+    ``offset_ns`` leads from these times to those of the trace, None where they cannot be placed on it.
     ``name_of`` gives the name of the request in a row.
     """
 
@@ -76,6 +78,7 @@ class Requests:
     prompt: F64
     out: F64
     event: I64
+    offset_ns: float | None
     name_of: Callable[[int], str]
 
     @property
@@ -133,6 +136,9 @@ def _logged(trace: Trace, steps: EngineSteps) -> Requests | None:
         for name in ("arrival", "first token", "end", "prompt", "out")
     )
     ids = logs[0].column("id")
+    event, offset = _steps_of_first_tokens(first * _NS_PER_MS, steps)
+    if offset is None:
+        offset = _by_wall_clock(trace, logs[0].zero_ns, arrival * _NS_PER_MS, steps)
     return Requests(
         RequestSource.LOG,
         arrival * _NS_PER_MS,
@@ -140,29 +146,39 @@ def _logged(trace: Trace, steps: EngineSteps) -> Requests | None:
         end * _NS_PER_MS,
         prompt,
         out,
-        _steps_of_first_tokens(first * _NS_PER_MS, steps),
+        event,
+        offset,
         lambda row: _shown_id(ids[row], row),
     )
 
 
-def _steps_of_first_tokens(first: F64, steps: EngineSteps) -> I64:
-    """The prefill step (event) that ended with each request's first token, whatever the clock of the log.
+def _steps_of_first_tokens(first: F64, steps: EngineSteps) -> tuple[I64, float | None]:
+    """The prefill step (event) that ended with each request's first token, and the distance (ns) of both clocks.
 
-    All -1 unless as many prompts as requests were computed, and in one rhythm: the distance of both clocks must vary
-    by less than half the shortest of these steps, so that no other pairing fits.
+    All -1 and None unless as many prompts as requests were computed, and in one rhythm: the distance of both clocks
+    must vary by less than half the shortest of these steps, so that no other pairing fits.
     """
     found = np.full(len(first), -1, np.int64)
     prefill = steps.of_kind(StepKind.PREFILL)
     if not len(prefill) or np.any(prefill.prompts < 0) or prefill.prompts.sum() != len(first):
-        return found
+        return found, None
     by_end = np.argsort(prefill.end, kind="stable")
     step_of = np.repeat(by_end, prefill.prompts[by_end])
     by_first = np.argsort(first, kind="stable")
-    apart = np.ptp(first[by_first] - prefill.end[step_of])
-    if not apart < (prefill.end - prefill.start).min() / 2:
-        return found
+    apart = prefill.end[step_of] - first[by_first]
+    if not np.ptp(apart) < (prefill.end - prefill.start).min() / 2:
+        return found, None
     found[by_first] = prefill.event[step_of]
-    return found
+    return found, float(np.median(apart))
+
+
+def _by_wall_clock(trace: Trace, zero_ns: int | None, arrival: F64, steps: EngineSteps) -> float | None:
+    """What leads from the times of a log to those of the trace, where both state the wall clock and fit each other."""
+    if zero_ns is None or trace.epoch_ns is None or not len(steps):
+        return None
+    offset = float(zero_ns - trace.epoch_ns)
+    inside = (arrival + offset >= 0) & (arrival + offset <= steps.end.max())
+    return offset if inside.mean() >= _MOST_OF_THEM else None
 
 
 def _shown_id(stated: Cell, row: int) -> str:
@@ -190,6 +206,7 @@ def _marked(trace: Trace, steps: EngineSteps) -> Requests | None:
         np.full(len(arrival), np.nan),
         _tokens_out(first, end, steps),
         regions,
+        0.0,
         lambda row: trace.strings[names[row]],
     )
 

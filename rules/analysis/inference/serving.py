@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Trace
+from rules.analysis.inference.engine_costs import EngineCosts, engine_costs
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
 from rules.analysis.inference.requests import Requests, RequestSource, requests_of
 
@@ -42,6 +43,7 @@ class Serving:
     tpot_ns: Percentiles | None
     decode_ns_by_batch: dict[int, float]
     plateau: int | None
+    costs: EngineCosts
 
 
 def serving_of(trace: Trace) -> Serving | None:
@@ -64,6 +66,7 @@ def serving_of(trace: Trace) -> Serving | None:
         tpot_ns=percentiles(requests.tpot_ns) if requests else None,
         decode_ns_by_batch=_by_batch(steps.of_kind(StepKind.DECODE)),
         plateau=_plateau(steps.of_kind(StepKind.DECODE)),
+        costs=engine_costs(trace, steps, requests),
     )
 
 

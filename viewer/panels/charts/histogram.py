@@ -29,12 +29,14 @@ def logarithmic_bins(values: I64, bins: int = BINS) -> tuple[npt.NDArray[np.floa
 
 
 class Histogram(QWidget):
-    """Durations of all events of one name; the bin of the selected event is marked."""
+    """Durations of all events of one name, or of other ``things``; the bin of the selected one is marked."""
 
     chosen = Signal(object)  # events of the clicked bin
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, *, things: str = "events") -> None:
         super().__init__(parent)
+        self._things = things
+        self.limit: float | None = None
         self.setMinimumHeight(48)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMouseTracking(True)
@@ -55,12 +57,21 @@ class Histogram(QWidget):
             self.counts = np.bincount(self._bin_of, minlength=BINS).astype(np.int64)
             found = np.flatnonzero(events == selected)
             self._marked = int(self._bin_of[found[0]]) if len(found) else -1
-            self.setAccessibleName(
-                f"Durations of {len(events):,} events, from {duration(self._edges[0])} to {duration(self._edges[-1])}"
-            )
+            span = f"from {duration(self._edges[0])} to {duration(self._edges[-1])}"
+            self.setAccessibleName(f"Durations of {len(events):,} {self._things}, {span}")
         else:
             self.counts = np.zeros(BINS, np.int64)
         self.update()
+
+    def show_limit(self, limit: float | None) -> None:
+        """Draw a line at a duration (ns), and what lies beyond it in the colour of errors."""
+        self.limit = limit
+        self.update()
+
+    def _x(self, ns: float) -> float:
+        """Where a duration is on the axis; may lie outside."""
+        low, high = self._edges[0], self._edges[-1]
+        return float(8 + (self.width() - 16) * np.log(max(ns, 1.0) / low) / np.log(high / low))
 
     def sizeHint(self) -> QSize:
         return QSize(280, 130)
@@ -81,10 +92,13 @@ class Histogram(QWidget):
         painter, colors = QPainter(self), theme.current()
         painter.fillRect(QRectF(8, self.height() - 20, self.width() - 16, 1), colors.line)
         for index in np.flatnonzero(self.counts).tolist():
+            late = self.limit is not None and self._edges[index + 1] > self.limit
             color = colors.accent if index in (self._marked, self._under) else colors.family("elementwise")
-            painter.fillRect(self.bar(index), color)
+            painter.fillRect(self.bar(index), colors.error if late and color != colors.accent else color)
         if not len(self._events):
             return
+        if self.limit is not None and 8 <= (at := self._x(self.limit)) <= self.width() - 8:
+            painter.fillRect(QRectF(at - 1, 2, 2, self.height() - 22), colors.warning)
         painter.setFont(theme.font(theme.SECONDARY_PX))
         painter.setPen(colors.text_secondary)
         foot = QRectF(8, self.height() - 18, self.width() - 16, 16)
@@ -96,8 +110,8 @@ class Histogram(QWidget):
         if under != self._under:
             self._under = under
             low, high = self._edges[max(under, 0)], self._edges[max(under, 0) + 1]
-            text = f"{int(self.counts[under]):,} events of {duration(low)} to {duration(high)}\nClick to walk them"
-            self.setToolTip(tooltip(text) if under >= 0 else "")
+            text = f"{int(self.counts[under]):,} {self._things} of {duration(low)} to {duration(high)}"
+            self.setToolTip(tooltip(f"{text}\nClick to walk them") if under >= 0 else "")
             self.update()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:

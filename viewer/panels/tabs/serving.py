@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtCore import QLocale, Qt
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import QLocale, QSignalBlocker, Qt
 from PySide6.QtGui import QDoubleValidator, QFont
 from PySide6.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QGridLayout,
     QHBoxLayout,
@@ -18,15 +21,18 @@ from PySide6.QtWidgets import (
 
 from parsers.model.results import REQUEST_LOG
 from parsers.model.units import duration, percent, three_digits
-from rules.analysis.inference.engine_steps import engine_steps
+from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
 from viewer.document import Document
 from viewer.look.labels import Label
+from viewer.panels.charts.capacity_chart import Batch, CapacityChart
+from viewer.panels.charts.latencies import LatencyCharts
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
+    from rules.analysis.inference.engine_costs import EngineCosts
     from rules.analysis.inference.serving import Percentiles
     from viewer.statistics.serving import ServingTables
 
@@ -53,9 +59,11 @@ REQUESTS = (
     Column("ttft", "TTFT", Show.TIME, "Time to first token", tone="late_ttft"),
     Column("tpot", "TPOT", Show.TIME, "Time per output token after the first", tone="late_tpot"),
     Column("whole", "Whole", Show.TIME, "From its arrival to its last token"),
+    Column("held", "Held up", Show.TIME, "While steps computed the prompts of others alone", sparse=True),
     Column("prompt", "Tokens in", Show.COUNT, sparse=True),
     Column("out", "Out", Show.COUNT, "Tokens that were written"),
 )
+PAGES = ("Engine steps", "Requests", "Latencies", "Capacity")
 LONGEST_ALLOWED_MS = 1e6
 NS_PER_MS = 1e6
 SIDE_WIDTH = 330
@@ -116,33 +124,39 @@ class ServingPanel(Panel):
         self.tpot = _Latency("TPOT", "Time per output token", grid, 2)
         self.verdict = Label("", weight=QFont.Weight.DemiBold, wrap=True)
         self.about = Label("", "secondary", pixels=12, wrap=True)
+        self.costs = Label("", "secondary", pixels=12, wrap=True)
         self.choice = QComboBox()
-        self.choice.setAccessibleName("Table of the serving tab")
-        self.choice.addItems(["Engine steps", "Requests"])
+        self.choice.setAccessibleName("Page of the serving tab")
+        self.with_lanes = QCheckBox("Requests on the timeline")
+        self.with_lanes.setChecked(True)
         side = QWidget(self)
         side.setFixedWidth(SIDE_WIDTH)
         stack = QVBoxLayout(side)
         stack.setContentsMargins(12, 6, 10, 6)
         stack.setSpacing(4)
         stack.addLayout(grid)
-        for widget in (self.verdict, self.about):
+        for widget in (self.verdict, self.about, self.costs):
             stack.addWidget(widget)
         stack.addStretch(1)
-        stack.addWidget(self.choice)
+        for control in (self.with_lanes, self.choice):
+            stack.addWidget(control)
         self.steps, self.requests = TableView(STEPS, "Engine steps"), TableView(REQUESTS, "Requests")
         self.tables = (self.steps, self.requests)
         self.pages = QStackedWidget(self)
-        for table in self.tables:
-            self.pages.addWidget(table)
+        self.latencies, self.capacity = LatencyCharts(), CapacityChart()
+        for page in (*self.tables, self.latencies, self.capacity):
+            self.pages.addWidget(page)
         row = QHBoxLayout()
         row.setSpacing(0)
         row.addWidget(side, 0, Qt.AlignmentFlag(0))
         row.addWidget(self.pages, 1)
         self.column.addLayout(row)
-        self.choice.currentIndexChanged.connect(self.pages.setCurrentIndex)
+        self.choice.currentIndexChanged.connect(self._turn_to)
+        self.with_lanes.toggled.connect(self._show_lanes)
+        self.latencies.chosen.connect(self._show_requests)
         self.pages.currentChanged.connect(lambda _: self.tables_shown.emit())
         self.steps.chosen.connect(self._show_steps)
-        self.requests.chosen.connect(self._show_request)
+        self.requests.chosen.connect(lambda row: self._show_requests(np.array([row])))
         for latency in (self.ttft, self.tpot):
             latency.allowed.textChanged.connect(lambda _: self._judge())
 
@@ -170,28 +184,58 @@ class ServingPanel(Panel):
         if found is None:
             return
         self.steps.set_frame(found.steps)
-        both = bool(len(found.steps)) and found.requests is not None
-        self.choice.setVisible(both)
-        self.choice.setCurrentIndex(1 if not len(found.steps) else self.choice.currentIndex() if both else 0)
+        there = {
+            self.steps: bool(len(found.steps)),
+            self.requests: found.requests is not None,
+            self.latencies: found.requests is not None,
+            self.capacity: len(found.serving.decode_ns_by_batch) > 1,
+        }
+        now = self.choice.currentText()
+        with QSignalBlocker(self.choice):
+            self.choice.clear()
+            for page, title in zip(there, PAGES, strict=True):
+                if there[page]:
+                    self.choice.addItem(title, page)
+            self.choice.setCurrentText(now)
+        self.choice.setVisible(self.choice.count() > 1)
+        self._turn_to()
+        self.with_lanes.setVisible(bool(found.lanes))
+        self._show_lanes()
         for latency in (self.ttft, self.tpot):
             latency.allowed.setEnabled(found.requests is not None)
         self._judge()
 
     def _judge(self) -> None:
         """Against the allowed times as they are typed now."""
+        from viewer.reports.serving_report import cost_lines
+
         found = self._found
         if found is None:
             return
         self.ttft.show_figures(found.serving.ttft_ns)
         self.tpot.show_figures(found.serving.tpot_ns)
         self.about.setText(_about(found))
+        costs = found.serving.costs
+        self.costs.setText(_shares(costs))
+        self.costs.setToolTip("\n".join(cost_lines(costs)))
+        of_batch = found.serving.decode_ns_by_batch.items()
+        counts = np.bincount(np.maximum(found.engine.of_kind(StepKind.DECODE).decoded, 0))
+        self.capacity.show_batches(
+            [Batch(size, ns, int(counts[size])) for size, ns in of_batch],
+            found.serving.plateau,
+            self.tpot.allowed_ns,
+        )
         if found.requests is None:
             self.verdict.hide()
             return
         from viewer.statistics.serving import request_table
 
-        lateness = found.requests.lateness(AllowedTimes(self.ttft.allowed_ns, self.tpot.allowed_ns))
-        self.requests.set_frame(request_table(found.requests, lateness))
+        allowed = AllowedTimes(self.ttft.allowed_ns, self.tpot.allowed_ns)
+        self.latencies.show_latencies(
+            found.requests.ttft_ns, found.requests.tpot_ns, (allowed.ttft_ns, allowed.tpot_ns)
+        )
+        lateness = found.requests.lateness(allowed)
+        self.requests.set_frame(request_table(found.requests, lateness, found.held_up_ns))
         self.verdict.setText(_verdict(lateness))
         self.verdict.setVisible(lateness.share_in_time is not None)
         _give_role(self.verdict, "error" if lateness.late.any() else "")
@@ -202,11 +246,20 @@ class ServingPanel(Panel):
         if self.document.trace is not None and self._found is not None:
             self.document.show_evidence(places_of_steps(self.document.trace, self._found, row))
 
-    def _show_request(self, row: int) -> None:
-        from viewer.statistics.serving import place_of_request
+    def _show_requests(self, rows: npt.NDArray[np.int64]) -> None:
+        from viewer.statistics.serving import places_of_requests
 
         if self.document.trace is not None and self._found is not None and self._found.requests is not None:
-            self.document.show_evidence(place_of_request(self.document.trace, self._found.requests, row))
+            self.document.show_evidence(places_of_requests(self.document.trace, self._found.requests, rows))
+
+    def _turn_to(self) -> None:
+        page = self.choice.currentData()
+        if isinstance(page, QWidget):
+            self.pages.setCurrentWidget(page)
+
+    def _show_lanes(self) -> None:
+        wanted = self._found is not None and self.with_lanes.isChecked()
+        self.document.show_request_lanes(self._found.lanes if self._found is not None and wanted else ())
 
 
 def _verdict(lateness: Lateness) -> str:
@@ -239,6 +292,17 @@ def _about(found: ServingTables) -> str:
     if serving.plateau is not None:
         said.append(f"from a batch of {serving.plateau:,} on, larger ones hardly decode more a second")
     return "; ".join(said) + "."
+
+
+def _shares(costs: EngineCosts) -> str:
+    """What the engine spends beside its model, in one short line."""
+    told = {
+        "between steps": (costs.between, "of the time"),
+        "sampling": (costs.sampling, "of the steps"),
+        "KV cache": (costs.cache, "of the kernels"),
+    }
+    said = ", ".join(f"{name} {percent(each.share)} {of}" for name, (each, of) in told.items() if each)
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 
 def _give_role(label: Label, role: str) -> None:

@@ -36,6 +36,7 @@ class Derived:
     """A track below the first lane of ``device``, or above all lanes. A row's ``name`` is its colour in ``colors``.
 
     ``told`` gives title and body for the card of an entry, by row and offset. What was ``recorded`` is drawn as such.
+    ``legend`` says what the colours are. While a track that stands for ``events`` is shown, other events are pale.
     """
 
     track: Track
@@ -46,6 +47,8 @@ class Derived:
     frame: Frame | None = None
     height: int = 40
     recorded: bool = False
+    legend: tuple[str, ...] = ()
+    events: I64 | None = None
 
     def at(self, row: int, when: float) -> int:
         """The entry of a row that is open at a time; -1 where there is none."""

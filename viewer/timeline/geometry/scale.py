@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
 LEAST_SPAN_NS = 40.0
 MARGIN = 0.02  # how far beyond the recording one can pan, as a share of the recording or of the view
 
@@ -76,3 +80,13 @@ def fitted(start: float, end: float, width: float, air: float = 0.04) -> Scale:
     """A view of [start, end] with a little air on both sides, a share of the span."""
     span = max(end - start, LEAST_SPAN_NS)
     return Scale(start - span * air, start + span * (1 + air), width)
+
+
+def covered_pixels(start: I64, end: I64, scale: Scale) -> list[tuple[int, int]]:
+    """Runs of pixels, as [left, right), that entries touch; never more than the scale is wide."""
+    width = max(int(scale.width), 1)
+    first = np.clip(((start - scale.t0) / scale.ns_per_pixel).astype(np.int64), 0, width - 1)
+    last = np.clip(((end - scale.t0) / scale.ns_per_pixel).astype(np.int64), first, width - 1)
+    change = np.bincount(first, minlength=width + 1) - np.bincount(last + 1, minlength=width + 1)
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], np.cumsum(change) > 0, [0])).astype(np.int8)))
+    return [(int(left), int(right)) for left, right in edges.reshape(-1, 2)]

@@ -1,0 +1,104 @@
+"""What each request did when: it waited, its prompt was computed, it was answered, others held it up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from rules.analysis.arithmetic.intervals import measure, union
+from rules.analysis.inference.engine_steps import EngineSteps, StepKind
+from rules.analysis.inference.requests import Requests
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+_JITTER_NS = 200_000  # between the end of a step and the time that a log states for its token
+
+
+class Phase(IntEnum):
+    """What happens to a request."""
+
+    WAITS = 0  # no step has computed anything of it yet
+    PREFILL = 1  # the step that gave its first token
+    DECODE = 2  # its further tokens
+    HELD_UP = 3  # meanwhile a step computed the prompts of others alone
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Phases:
+    """Pieces of some requests by request and start: columns of equal length, ns from the trace start."""
+
+    request: I64
+    start: I64
+    end: I64
+    kind: I64
+
+
+def held_up_ns(requests: Requests, steps: EngineSteps) -> F64:
+    """How long each request was held up by the prompts of others; NaN where that is not known."""
+    held = np.full(len(requests), np.nan)
+    if requests.offset_ns is not None and len(steps):
+        prefill, computing = steps.of_kind(StepKind.PREFILL), _computing(steps)
+        known = np.isfinite(requests.first) & np.isfinite(requests.end)
+        own = _own_steps(requests, computing)[known]
+        first, end = (_placed(times[known], requests.offset_ns) for times in (requests.first, requests.end))
+        first = np.where(own >= 0, computing.end[own], first)
+        held[known] = measure(union(prefill.start, prefill.end), np.minimum(first, end), end)
+    return held
+
+
+def phases_of(requests: Requests, steps: EngineSteps, which: I64) -> Phases:
+    """Of the requests ``which`` that have arrived; what the recording cut ends with the last step.
+
+    ``requests`` must have an offset.
+    """
+    assert requests.offset_ns is not None
+    prefill, computing, last = steps.of_kind(StepKind.PREFILL), _computing(steps), int(steps.end.max())
+    own_steps = _own_steps(requests, computing)
+    parts: list[tuple[I64, I64, I64, I64]] = []
+    for row in which[np.isfinite(requests.arrival[which])].tolist():
+        arrival, first, end = (
+            int(_placed(np.nan_to_num(times[row : row + 1], nan=np.inf), requests.offset_ns, last)[0])
+            for times in (requests.arrival, requests.first, requests.end)
+        )
+        begins = after = first
+        if (own := int(own_steps[row])) >= 0:
+            begins, after = int(np.clip(computing.start[own], arrival, first)), int(computing.end[own])
+        low, high = np.searchsorted(prefill.start, (after, max(end, after))).tolist()
+        held = np.column_stack((prefill.start[low:high], np.minimum(prefill.end[low:high], end))).ravel()
+        cuts = np.concatenate(([arrival, begins, first], np.maximum(held, first), [end]))
+        kinds = np.concatenate(
+            ([Phase.WAITS, Phase.PREFILL], np.resize([Phase.DECODE, Phase.HELD_UP], len(held) + 1))
+        )
+        real = np.diff(cuts) > 0
+        parts.append((np.full(real.sum(), row), cuts[:-1][real], cuts[1:][real], kinds[real]))
+    columns = zip(*parts, strict=True) if parts else ([np.empty(0, np.int64)] for _ in range(4))
+    return Phases(*(np.concatenate(column).astype(np.int64) for column in columns))
+
+
+def _computing(steps: EngineSteps) -> EngineSteps:
+    """The steps that compute prompts."""
+    return steps.where(steps.kind != StepKind.DECODE)
+
+
+def _own_steps(requests: Requests, computing: EngineSteps) -> I64:
+    """The step that gave each request its first token: the one that it names, else the last one begun before it.
+
+    -1 where that step had ended long before the token came.
+    """
+    assert requests.offset_ns is not None
+    first = np.where(np.isfinite(requests.first), requests.first + requests.offset_ns, -np.inf)
+    own = np.searchsorted(computing.start, first) - 1
+    if len(computing):
+        own[first > computing.end[own] + _JITTER_NS] = -1
+        by_event = np.argsort(computing.event)
+        place = np.searchsorted(computing.event[by_event], requests.event).clip(max=len(computing) - 1)
+        named = computing.event[by_event][place] == requests.event
+        own[named] = by_event[place][named]
+    return own
+
+
+def _placed(times: F64, offset: float, last: float = np.inf) -> I64:
+    return np.minimum(times + offset, last).round().astype(np.int64)

@@ -1,0 +1,162 @@
+"""A chart of decode steps: batch size against the tokens a second that it gives, as far as it was tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from parsers.model.units import duration, three_digits
+from viewer.look import theme
+from viewer.look.labels import tooltip
+
+LEFT, RIGHT, TOP, FOOT = 64, 14, 24, 36
+BEYOND = 1.2  # times the largest batch: the axis goes on to where nothing was tried
+FEW = 3  # steps: dots of fewer are hollow
+DOT = 4.0
+NEAR = 12.0  # pixels
+LINES = 3  # of the grid, about
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Decode steps of one batch size: how many, and their median time in ns."""
+
+    size: int
+    ns: float
+    count: int
+
+    @property
+    def rate(self) -> float:
+        """Tokens a second."""
+        return self.size / self.ns * 1e9
+
+
+class CapacityChart(QWidget):
+    """Dots are measured; the line through the allowed time tells which of them are too slow."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.batches: tuple[Batch, ...] = ()
+        self.plateau: int | None = None
+        self.allowed_ns: float | None = None
+        self.setMinimumHeight(120)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.setMouseTracking(True)
+        self.setAccessibleName("Tokens a second by batch size")
+
+    def show_batches(self, batches: Sequence[Batch], plateau: int | None, allowed_ns: float | None) -> None:
+        """Replace all dots; ``allowed_ns`` is the longest time for a token that was agreed on."""
+        self.batches = tuple(each for each in batches if each.ns > 0)
+        self.plateau, self.allowed_ns = plateau, allowed_ns
+        self.setAccessibleDescription(
+            "; ".join(f"{each.size} requests: {three_digits(each.rate)} tokens/s" for each in self.batches)
+        )
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(520, 200)
+
+    def is_late(self, batch: Batch) -> bool:
+        """Whether a token of this batch takes longer than allowed."""
+        return self.allowed_ns is not None and batch.ns > self.allowed_ns
+
+    def place(self, size: float, rate: float) -> QPointF:
+        """Where a batch size and its rate lie."""
+        most, highest = self._ends()
+        return QPointF(
+            LEFT + max(self.width() - LEFT - RIGHT, 1) * size / most,
+            TOP + max(self.height() - TOP - FOOT, 1) * (1 - rate / highest),
+        )
+
+    def _ends(self) -> tuple[float, float]:
+        largest = max((each.size for each in self.batches), default=1)
+        return largest * BEYOND, max((each.rate for each in self.batches), default=1.0) * 1.05
+
+    def paintEvent(self, _: QPaintEvent) -> None:
+        if not self.batches:
+            return
+        painter, colors = QPainter(self), theme.current()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(theme.font(theme.SECONDARY_PX, tabular=True))
+        most, highest = self._ends()
+        largest = self.batches[-1].size
+        untried = QRectF(self.place(largest, highest), self.place(most, 0))
+        painter.fillRect(untried, colors.strip)
+        painter.setPen(colors.text_faint)
+        painter.drawText(untried.adjusted(4, 0, -4, -4), Qt.AlignmentFlag.AlignBottom, "not tried")
+        self._draw_axes(painter, highest, largest)
+        if self.allowed_ns is not None:
+            self._draw_allowed(painter, self.allowed_ns, most, highest)
+        if self.plateau is not None:
+            top, foot = self.place(self.plateau, highest), self.place(self.plateau, 0)
+            painter.setPen(QPen(colors.text_secondary, 1, Qt.PenStyle.DashLine))
+            painter.drawLine(top, foot)
+            painter.drawText(QPointF(top.x() + 5, top.y() + 12), "plateau begins")
+        often = [self.place(each.size, each.rate) for each in self.batches if each.count >= FEW]
+        painter.setPen(QPen(colors.accent, 1.4))
+        painter.drawPolyline(often)
+        for each in self.batches:
+            color = colors.error if self.is_late(each) else colors.accent
+            painter.setPen(QPen(color, 1.4))
+            painter.setBrush(color if each.count >= FEW else colors.panel)
+            painter.drawEllipse(self.place(each.size, each.rate), DOT, DOT)
+
+    def _draw_axes(self, painter: QPainter, highest: float, largest: int) -> None:
+        colors = theme.current()
+        right_middle = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        step = _round_step(highest / LINES)
+        for line in range(int(highest / step) + 1):
+            y = self.place(0, line * step).y()
+            painter.setPen(QPen(colors.line, 1))
+            painter.drawLine(QPointF(LEFT, y), QPointF(self.width() - RIGHT, y))
+            painter.setPen(colors.text_secondary)
+            painter.drawText(QRectF(0, y - 8, LEFT - 8, 16), right_middle, f"{line * step:,.10g}")
+        painter.drawText(QRectF(8, 2, self.width() - 16, 16), Qt.AlignmentFlag.AlignLeft, "tokens/s")
+        y = self.height() - FOOT + 4
+        for size in sorted({1, max(largest // 2, 1), largest}):
+            x = self.place(size, 0).x()
+            painter.drawText(QRectF(x - 30, y, 60, 16), Qt.AlignmentFlag.AlignHCenter, f"{size:,}")
+        foot = QRectF(LEFT, y + 14, self.width() - LEFT - RIGHT, 16)
+        painter.drawText(foot, Qt.AlignmentFlag.AlignRight, "requests in a decode step")
+
+    def _draw_allowed(self, painter: QPainter, allowed_ns: float, most: float, highest: float) -> None:
+        """From nothing on: below this line a token takes longer than allowed."""
+        color = QColor(theme.current().warning)
+        size = min(most, highest * allowed_ns / 1e9)
+        end = self.place(size, size / allowed_ns * 1e9)
+        painter.setPen(QPen(color, 1.4, Qt.PenStyle.DashLine))
+        painter.drawLine(self.place(0, 0), end)
+        text = f"{duration(round(allowed_ns))} allowed"
+        width = painter.fontMetrics().horizontalAdvance(text)
+        x = min(end.x() + 5, self.width() - RIGHT - width)
+        painter.drawText(QPointF(x, max(end.y() - 4, 14.0)), text)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        at = event.position()
+
+        def distance(each: Batch) -> float:
+            apart = self.place(each.size, each.rate) - at
+            return float(abs(apart.x()) + abs(apart.y()))
+
+        nearest = min(self.batches, key=distance, default=None)
+        if nearest is None or distance(nearest) > NEAR:
+            self.setToolTip("")
+            return
+        steps = f"{nearest.count:,} decode step{'s' if nearest.count != 1 else ''}"
+        self.setToolTip(
+            tooltip(
+                f"{nearest.size:,} request{'s' if nearest.size != 1 else ''}: {three_digits(nearest.rate)} tokens/s\n"
+                f"{duration(round(nearest.ns))}, the median of {steps}"
+            )
+        )
+
+
+def _round_step(least: float) -> float:
+    """The smallest of 1, 2 and 5 times a power of ten that is at least this."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(times * power for times in (1, 2, 5, 10) if times * power >= least)

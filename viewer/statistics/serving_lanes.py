@@ -1,0 +1,125 @@
+"""Requests of a serving engine as rows of the timeline: they wait, their prompt is computed, they are answered."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.units import duration
+from rules.analysis.inference.engine_steps import EngineSteps
+from rules.analysis.inference.phases import Phase, Phases, phases_of
+from rules.analysis.inference.requests import Requests
+from viewer.timeline.geometry.derived import ABOVE_ALL, Derived, derived_row
+from viewer.timeline.geometry.tracks import Track
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QColor
+
+    from viewer.look.theme import Theme
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+KEY = "requests/"
+MOST_REQUESTS = 5_000
+MOST_ROWS = 64
+LEAST_HEIGHT, AROUND = 104, 8  # px: the names of the colours need that much
+PITCH = {24: 9, 40: 7, MOST_ROWS: 5}  # px a row, by how many there are at most
+HELD_UP_SHARE = 0.45  # of the colour of waiting
+NAMES = {Phase.WAITS: "waits", Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.HELD_UP: "held up"}
+
+
+def request_lanes(requests: Requests | None, steps: EngineSteps, held_up: F64) -> list[Derived]:
+    """One lane with a row for each request, or as many as were there at once; none without a common clock."""
+    if requests is None or requests.offset_ns is None or not len(steps):
+        return []
+    first = np.arange(min(len(requests), MOST_REQUESTS))
+    phases = phases_of(requests, steps, first)
+    if not len(phases.start):
+        return []
+    row_of, shown = _rows(phases)
+    rows = int(row_of.max()) + 1
+    order = np.lexsort((phases.start, row_of[phases.request]))
+    order = order[row_of[phases.request[order]] >= 0]
+    pieces = [order[row_of[phases.request[order]] == row] for row in range(rows)]
+
+    def told(row: int, offset: int) -> tuple[str, str]:
+        piece = int(pieces[row][offset])
+        kind = Phase(int(phases.kind[piece]))
+        length = duration(int(phases.end[piece] - phases.start[piece]))
+        return _told(requests, int(phases.request[piece]), held_up), f"{NAMES[kind]} here for {length}"
+
+    told_of = f"{shown:,} of {len(requests):,}" if shown < len(requests) else f"{shown:,}"
+    pitch = next(px for most, px in PITCH.items() if rows <= most)
+    return [
+        Derived(
+            Track(KEY, "", "Requests", f"{told_of}, by arrival", derived=True),
+            ABOVE_ALL,
+            tuple(derived_row(phases.start[each], phases.end[each], phases.kind[each]) for each in pieces),
+            _colors,
+            told,
+            None,
+            max(rows * pitch + AROUND, LEAST_HEIGHT),
+            recorded=True,
+            legend=tuple(NAMES[phase] for phase in Phase),
+        )
+    ]
+
+
+def _rows(phases: Phases) -> tuple[I64, int]:
+    """The row of each request, -1 where all are taken, and how many have one.
+
+    Each has its own where there are few; otherwise a row is free again when its request has ended.
+    """
+    present, at = np.unique(phases.request, return_index=True)
+    ends = phases.end[np.append(at[1:], len(phases.request)) - 1].tolist()
+    row_of = np.full(int(present.max()) + 1, -1, np.int64)
+    if len(present) <= MOST_ROWS:
+        row_of[present] = np.arange(len(present))
+        return row_of, len(present)
+    free, taken = list(range(MOST_ROWS)), list[tuple[int, int]]()
+    shown = 0
+    for request, start, end in zip(present.tolist(), phases.start[at].tolist(), ends, strict=True):
+        while taken and taken[0][0] <= start:
+            heappush(free, heappop(taken)[1])
+        if free:
+            row_of[request] = heappop(free)
+            heappush(taken, (end, int(row_of[request])))
+            shown += 1
+    return row_of, shown
+
+
+def _told(requests: Requests, row: int, held_up: F64) -> str:
+    """What a card says of a request: its tokens and latencies."""
+    name = requests.name_of(row)
+    parts = [name if name.lower().startswith("req") else f"request {name}"]
+    tokens = [
+        f"{count:,.0f} {what}"
+        for count, what in ((requests.prompt[row], "tokens in"), (requests.out[row], "out"))
+        if np.isfinite(count)
+    ]
+    parts += [", ".join(tokens)] if tokens else []
+    parts += [
+        f"{what} {duration(round(ns))}"
+        for what, ns in (
+            ("TTFT", requests.ttft_ns[row]),
+            ("TPOT", requests.tpot_ns[row]),
+            ("held up", held_up[row]),
+        )
+        if np.isfinite(ns)
+    ]
+    return "; ".join(parts)
+
+
+def _colors(theme: Theme) -> list[QColor]:
+    """A colour for each ``Phase``."""
+    from viewer.look.theme import mixed
+
+    return [
+        theme.error,
+        theme.warning,
+        theme.accent,
+        mixed(theme.error, theme.window, HELD_UP_SHARE),
+    ]
