@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from parsers import open_trace
-from parsers.model import Progress, Trace, TraceError
+from parsers.model import EventKind, Lane, LaneKind, Progress, Trace, TraceError
+from parsers.model.builder import TraceBuilder
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.wording.verdict import verdict
 from viewer.cli import main
 from viewer.reports.conversion.chrome import write_chrome
 from viewer.reports.conversion.tables import write_table
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 
 
 def diagnosis(paths: Sequence[Path]) -> tuple[Trace, object]:
@@ -35,34 +40,57 @@ def diagnosis(paths: Sequence[Path]) -> tuple[Trace, object]:
             each.title,
             each.ceiling_ns,
             each.advice,
+            each.explanation,
+            each.unknown,
         )
         for each in found.findings
     ]
     return trace, (verdict(analysis, found), analysis.window, findings, found.skipped, found.quiet)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "out"),
-    [
-        ("torch/elementwise_chain.pt.trace.json.gz", "out.json"),
-        ("torch/memory_stack.pt.trace.json.gz", "out.json.gz"),  # allocations
-        ("programs/graph.sqlite.gz", "out.json"),  # CUDA graphs, Nsight Systems
-        ("programs/recommender.sqlite.gz", "out.json"),
-        ("programs/ranks_cpu.rank*.pt.trace.json.gz", "out.zip"),
-        ("xprof/loader.xplane.pb.gz", "out.json"),
-        ("smi/dmon.txt", "out.json"),  # nothing but counters
-    ],
+TIMELINES = (
+    "*/*.pt.trace.json.gz", "*/*.trace.json.gz", "*/*.sqlite.gz", "*/*.xplane.pb.gz",
+    "rocm/*_trace.csv", "rocm/rocprof*_results.csv", "rocm/rocprofv3.*", "rocm/*.rpd.gz", "smi/*",
+)  # fmt: skip
+RECORDINGS = sorted(
+    {
+        re.sub(r"\.rank\d+\.", ".rank*.", str(path.relative_to(FIXTURES)))
+        for pattern in TIMELINES
+        for path in FIXTURES.glob(pattern)
+    }
 )
-def test_the_diagnosis_survives_a_round_trip(fixtures: Path, tmp_path: Path, pattern: str, out: str) -> None:
-    before, said = diagnosis(sorted(fixtures.glob(pattern)))
-    write_chrome(before, tmp_path / out, Progress())
-    after, said_again = diagnosis([tmp_path / out])
+
+
+@pytest.mark.parametrize("pattern", RECORDINGS)
+def test_the_diagnosis_survives_a_round_trip(tmp_path: Path, pattern: str) -> None:
+    before, said = diagnosis(sorted(FIXTURES.glob(pattern)))
+    out = tmp_path / ("out.json" if len({lane.rank for lane in before.lanes} - {None}) < 2 else "out.zip")
+    write_chrome(before, out, Progress())
+    after, said_again = diagnosis([out])
     assert said_again == said
-    assert [lane.rank for lane in after.lanes] == [lane.rank for lane in before.lanes]
+    assert {lane.rank for lane in after.lanes} - {None} == {lane.rank for lane in before.lanes} - {None}
     assert {each.name for each in after.counters} == {each.name for each in before.counters}
     assert [(each.rank, each.world_size) for each in after.ranks] == [
         (each.rank, each.world_size) for each in before.ranks
     ]
+
+
+def test_samples_of_the_cpu_are_written_too(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    worker = [
+        builder.lane(Lane(kind, "worker", process=1, thread=2))
+        for kind in (LaneKind.CPU_THREAD, LaneKind.SAMPLES)
+    ]
+    when, first = np.arange(100) * 1_000_000, np.zeros(1, np.int64)
+    builder.quality.read(1 + len(when))
+    builder.add(first, first + 10**8, first, worker[0], EventKind.CPU_OP)
+    builder.add(when + 1, when + 1, np.full(100, builder.string("parse")), worker[1], EventKind.SAMPLE)
+    write_chrome(builder.build(), tmp_path / "out.json", Progress())
+    again = read(tmp_path / "out.json")
+    samples = np.flatnonzero(again.events.kind == EventKind.SAMPLE)
+    assert len(samples) == len(when)
+    assert {again.name(each) for each in samples.tolist()} == {"parse"}
+    assert again.lanes[again.events.lane[samples[0]]].name == "worker samples"
 
 
 def test_ranks_go_into_a_folder_and_never_into_one_file(fixtures: Path, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ _SUFFIX = {
     LaneKind.REGION: "regions",
     LaneKind.PYTHON: "Python",
     LaneKind.CUDA_API: "CUDA calls",
+    LaneKind.SAMPLES: "samples",
     LaneKind.OVERHEAD: "profiler overhead",
 }
 

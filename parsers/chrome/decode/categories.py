@@ -32,6 +32,8 @@ PYTHON = Family(Where.THREAD, LaneKind.PYTHON, EventKind.PYTHON)
 API = Family(Where.THREAD, LaneKind.CUDA_API, EventKind.API)
 OVERHEAD = Family(Where.THREAD, LaneKind.OVERHEAD, EventKind.OVERHEAD)
 OS_RUNTIME = Family(Where.THREAD, LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME)
+STEPS = Family(Where.THREAD, LaneKind.STEPS, EventKind.STEP)
+SAMPLES = Family(Where.THREAD, LaneKind.SAMPLES, EventKind.SAMPLE)
 KERNEL = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.KERNEL)
 MEMCPY = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.MEMCPY)
 MEMSET = Family(Where.STREAM, LaneKind.GPU_STREAM, EventKind.MEMSET)
@@ -57,6 +59,9 @@ _FAMILIES = {
     KERNELS_WITH_COUNTERS: REGION,
     "nvtx": REGION,
     "osrt": OS_RUNTIME,
+    "profiler_step": STEPS,  # our own export, as are the two below
+    "cpu_sample": SAMPLES,
+    "gpu_graph": GRAPH,  # a CUDA graph recorded as one operation
     "overhead": OVERHEAD,
     "kernel": KERNEL,
     "concurrent_kernel": KERNEL,
@@ -66,7 +71,6 @@ _FAMILIES = {
     "memcpy": MEMCPY,
     "gpu_memset": MEMSET,
     "memset": MEMSET,
-    "gpu_graph": GRAPH,  # our own export: a CUDA graph recorded as one operation
     "gpu_user_annotation": GPU_REGION,
     "collective_comm": GPU_REGION,
     "cuda_sync": GPU_SYNC,

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from parsers.model import EventKind, Lane, LaneKind, Progress, Trace, TraceError
+from parsers.model.names.steps import is_profiler_step
 from viewer.kept.storage import in_one_piece
 from viewer.reports.conversion.chrome_arguments import Arguments
 from viewer.reports.conversion.chrome_memory import memory_events, without_samples
@@ -24,7 +25,7 @@ _CATEGORY = {
     EventKind.PYTHON: "python_function",
     EventKind.API: "cuda_runtime",
     EventKind.REGION: "user_annotation",
-    EventKind.STEP: "user_annotation",
+    EventKind.STEP: "profiler_step",
     EventKind.KERNEL: "kernel",
     EventKind.MEMCPY: "gpu_memcpy",
     EventKind.MEMSET: "gpu_memset",
@@ -33,11 +34,13 @@ _CATEGORY = {
     EventKind.GPU_REGION: "gpu_user_annotation",
     EventKind.OVERHEAD: "overhead",
     EventKind.OS_RUNTIME: "osrt",
+    EventKind.SAMPLE: "cpu_sample",
 }
 _ENDINGS = (
     " regions",
     " Python",
     " CUDA calls",
+    " samples",
     " profiler overhead",
 )  # what lanes add to their thread's name
 
@@ -93,6 +96,8 @@ def _left_out(trace: Trace, all_arguments: bool) -> list[str]:
     found = []
     if trace.kernels:
         found.append(f"{len(trace.kernels)} kernels with hardware counters (--to csv --table kernels)")
+    if trace.quality.kernels_without_times:
+        found.append("that its kernels have hardware counters and no times")
     if trace.tables:
         found.append("tables of results (--to csv --table results)")
     if any(len(memory.blocks.address) for memory in trace.memory):
@@ -232,7 +237,7 @@ def _events(trace: Trace, part: _Part, progress: Progress) -> Iterator[dict[str,
                 own = {"device": first_id, "stream": second_id} | own
             line: dict[str, Any] = {
                 "ph": "X",
-                "cat": _CATEGORY.get(EventKind(kind), "other"),
+                "cat": _category(EventKind(kind), trace.strings[name]),
                 "name": trace.strings[name],
                 "pid": first_id,
                 "tid": second_id,
@@ -244,6 +249,11 @@ def _events(trace: Trace, part: _Part, progress: Progress) -> Iterator[dict[str,
                 line |= {"ph": "i", "s": "t"}
                 del line["dur"]
             yield line
+
+
+def _category(kind: EventKind, name: str) -> str:
+    own = kind == EventKind.STEP and is_profiler_step(name)
+    return "user_annotation" if own else _CATEGORY.get(kind, "other")
 
 
 def _counters(trace: Trace, part: _Part) -> Iterator[Mapping[str, Any]]:
