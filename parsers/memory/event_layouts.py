@@ -5,6 +5,7 @@ The instructions are those of ``data_pickle``. Whatever does not follow the layo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,8 +23,11 @@ LONGEST_EVENT = 1 << 14  # bytes
 NUMBERS = ("addr", "address", "size", "time_us", "device_free")
 PLACEHOLDER = 0  # the object that stands in the memo for an event, to which nothing refers again
 
-_MOST_FRAMES = 1000  # of a stack
-_MEMOIZE, _MARK, _APPENDS, _APPEND, _SETITEMS = 0x94, 0x28, 0x65, 0x61, 0x75
+_NEW_LIST = b"]\x94"  # EMPTY_LIST, MEMOIZE
+_FILLING = re.compile(
+    rb"(?:\((?:h.|j.{4})*e|(?:h.|j.{4})a)?", re.DOTALL
+)  # with references, each memoised before
+_MEMOIZE, _SETITEMS = 0x94, 0x75
 _GET, _LONG_GET, _LIST, _TEXT, _LONG, _INT, _BYTE, _PAIR = 0x68, 0x6A, 0x5D, 0x8C, 0x8A, 0x4A, 0x4B, 0x4D
 _WORD = 8  # bytes
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
@@ -68,17 +72,19 @@ class Bytes:
 
 @dataclass(slots=True, eq=False)
 class Objects:
-    """Texts, and lists of references as they are written, each once: what events leave in the memo."""
+    """Texts, and lists by the instructions that fill them, each once: what events leave in the memo."""
 
     written: list[bytes] = field(default_factory=lambda: [b""])
     is_text: list[bool] = field(default_factory=lambda: [False])
-    _numbers: dict[tuple[bool, bytes], int] = field(default_factory=dict)
+    lists: dict[bytes, int] = field(default_factory=dict)
+    _texts: dict[bytes, int] = field(default_factory=dict)
 
     def number(self, written: bytes, is_text: bool) -> int:
         """The number of an object."""
-        found = self._numbers.get((is_text, written))
+        known = self._texts if is_text else self.lists
+        found = known.get(written)
         if found is None:
-            found = self._numbers[is_text, written] = len(self.written)
+            found = known[written] = len(self.written)
             self.written.append(written)
             self.is_text.append(is_text)
         return found
@@ -134,8 +140,8 @@ class Events:
         return together.chosen(np.argsort(together.start))
 
 
-def decoded(source: Bytes, starts: I64, layout: Layout, objects: Objects) -> tuple[Events, Mask]:
-    """The events of a layout that begin at some of ``starts``, and at which of them."""
+def decoded(source: Bytes, starts: I64, until: I64, layout: Layout, objects: Objects) -> tuple[Events, Mask]:
+    """The events of a layout that begin at some of ``starts``, and at which of them; most end at ``until``."""
     count = len(starts)
     number = {name: np.full(count, -1, np.int64) for name in NUMBERS}
     action, frames, stack = (np.full(count, -1, np.int64) for _ in range(3))
@@ -145,8 +151,9 @@ def decoded(source: Bytes, starts: I64, layout: Layout, objects: Objects) -> tup
     at = starts[which] + len(OPENING)
     for place, (key, reference) in enumerate(zip(layout.keys, layout.references, strict=True), 1):
         good = _begins(source.word[at], reference) & (at < starts[which] + LONGEST_EVENT // 2)
-        which, at = which[good], at[good] + len(reference)
-        value = _values(source, at, objects, key in (*NUMBERS, "action", "frames"))
+        which, at = _chosen(good, which, at)
+        at = at + len(reference)
+        value = _values(source, at, until[which] - 1, objects, key in (*NUMBERS, "action", "frames"))
         good = value.length > 0
         if key in NUMBERS:
             good &= value.is_number
@@ -159,9 +166,8 @@ def decoded(source: Bytes, starts: I64, layout: Layout, objects: Objects) -> tup
             frames[which] = np.where(value.is_reference, value.number, -1)
             stack[which] = np.where(value.is_list, value.memoised, -1)
         memo[which, place] = value.memoised
-        which, at = which[good], at[good] + value.length[good]
-    closed = source.each[at] == _SETITEMS
-    which, at = which[closed], at[closed]
+        which, at = _chosen(good, which, at + value.length)
+    which, at = _chosen(source.each[at] == _SETITEMS, which, at)
     whole = np.zeros(count, bool)
     whole[which] = True
     end = np.zeros(count, np.int64)
@@ -169,13 +175,18 @@ def decoded(source: Bytes, starts: I64, layout: Layout, objects: Objects) -> tup
     return Events(starts, end, number, action, frames, stack, memo).chosen(which), whole
 
 
+def _chosen(good: Mask, which: I64, at: I64) -> tuple[I64, I64]:
+    return (which, at) if good.all() else (which[good], at[good])
+
+
 def openings(source: Bytes, layouts: Sequence[Layout], first: int, until: int) -> I64:
     """Where events of these layouts may begin between two places, ascending."""
-    word = source.word[first:until]
+    places = np.flatnonzero(source.each[first : min(until, len(source.word))] == OPENING[0]) + first
+    word = source.word[places]
     found = np.zeros(len(word), bool)
     for opening in {(OPENING + layout.references[0])[:_WORD] for layout in layouts}:
         found |= _begins(word, opening)
-    return np.flatnonzero(found) + first
+    return places[found]
 
 
 def _begins(word: U64, wanted: bytes) -> Mask:
@@ -199,8 +210,8 @@ class _Values:
     memoised: I64  # the number of the object that goes to the memo, -1: none
 
 
-def _values(source: Bytes, at: I64, objects: Objects, wanted: bool) -> _Values:
-    """What stands at some places; numbers are told where they are ``wanted``."""
+def _values(source: Bytes, at: I64, until: I64, objects: Objects, wanted: bool) -> _Values:
+    """What stands at some places; numbers are told where they are ``wanted``, most lists end at ``until``."""
     code = source.each[at]
     length = _LENGTH[code]
     long = np.flatnonzero(code == _LONG)
@@ -212,7 +223,7 @@ def _values(source: Bytes, at: I64, objects: Objects, wanted: bool) -> _Values:
     if len(texts):
         length[texts], memoised[texts] = _texts(source, at[texts], objects)
     if len(lists):
-        length[lists], memoised[lists] = _lists(source, at[lists], objects)
+        length[lists], memoised[lists] = _lists(source, at[lists], until[lists], objects)
     return _Values(
         length,
         _IS_NUMBER[code] & (length > 0),
@@ -253,33 +264,18 @@ def _texts(source: Bytes, at: I64, objects: Objects) -> tuple[I64, I64]:
     return np.where(source.each[at + 2 + size] == _MEMOIZE, size + 3, 0), number
 
 
-def _lists(source: Bytes, at: I64, objects: Objects) -> tuple[I64, I64]:
-    """Lengths, 0 where a list is not one of references alone, and the lists' numbers."""
-    begin = at + 2
-    code = source.each[begin]
-    several = code == _MARK
-    step = np.where(several, 1, _LENGTH[code])
-    single = ((code == _GET) | (code == _LONG_GET)) & (source.each[begin + step] == _APPEND)
-    begin = begin + several
-    end, mixed = begin.copy(), np.zeros(len(at), np.uint64)
-    open_ones = np.flatnonzero(several | single)
-    for _ in range(_MOST_FRAMES):
-        code = source.each[end[open_ones]]
-        going_on = (code == _GET) | (code == _LONG_GET)
-        open_ones, code = open_ones[going_on], code[going_on]
-        if not len(open_ones):
-            break
-        word = source.word[end[open_ones] + 1]
-        reference = np.where(code == _GET, word & np.uint64(0xFF), word & np.uint64(0xFFFFFFFF))
-        before = mixed[open_ones] ^ (mixed[open_ones] >> np.uint64(29))
-        mixed[open_ones] = (before + reference + np.uint64(1)) * _PRIME
-        end[open_ones] += _LENGTH[code]
-    closed = np.where(several, source.each[end] == _APPENDS, single & (source.each[end] == _APPEND))
-    filled = several | single
-    good = (source.each[at + 1] == _MEMOIZE) & (closed | ~filled)
-    _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
-    held = [
-        objects.number(source.data[low:high], False)
-        for low, high in zip(begin[first].tolist(), end[first].tolist(), strict=True)
-    ]
-    return np.where(good, end + filled - at, 0), np.array(held, np.int64)[place]
+def _lists(source: Bytes, at: I64, until: I64, objects: Objects) -> tuple[I64, I64]:
+    """Lengths, 0 where a list is not memoised, and the lists' numbers; ``until``: where most of them end."""
+    begin = at + len(_NEW_LIST)
+    until = np.minimum(until, begin + LONGEST_EVENT)
+    known = objects.lists.get
+    number = np.array(
+        [known(source.data[low:high], -1) for low, high in zip(begin.tolist(), until.tolist(), strict=True)],
+        np.int64,
+    )
+    end = until.copy()
+    for each in np.flatnonzero(number < 0).tolist():
+        filled = _FILLING.match(source.data, begin[each], until[each] + LONGEST_EVENT)
+        written = filled[0] if filled else b""
+        number[each], end[each] = objects.number(written, False), begin[each] + len(written)
+    return np.where(source.each[at + 1] == _MEMOIZE, end - at, 0), number

@@ -7,6 +7,7 @@ run never holds anything which that one would have refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,8 @@ I64 = npt.NDArray[np.int64]
 _WINDOW = 1 << 20  # bytes whose events are decoded at once
 _MOST_LAYOUTS = 8
 _GET, _LONG_GET = 0x68, 0x6A
+_UNSEEN = -2
+_REFERENCE = re.compile(rb"h.|j.{4}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +45,8 @@ class EventRuns:
     history: History
     _layouts: list[Layout] = field(default_factory=list)
     _objects: Objects = field(default_factory=Objects)
-    _values: list[Any] = field(default_factory=list)  # of the objects; None: not looked up yet
-    _stacks: list[int] = field(default_factory=list)  # of the objects that are lists
+    _values: npt.NDArray[np.object_] = field(default_factory=lambda: np.empty(0, object))  # of the objects
+    _stacks: I64 = field(default_factory=lambda: np.empty(0, np.int64))  # of the objects that are lists
     _window: _Window | None = None
     _source: Bytes = field(default_factory=lambda: Bytes.of(b""))
     _memo: list[Any] = field(default_factory=list)
@@ -76,7 +79,7 @@ class EventRuns:
         self._memoise(events.memo)
         stack = np.full(len(events.start), -1, np.int64)
         stated, elsewhere = events.stack >= 0, events.frames >= 0
-        stack[stated] = np.array(self._stacks, np.int64)[events.stack[stated]]
+        stack[stated] = self._stacks[events.stack[stated]]
         stack[elsewhere] = self._of_memo(events.frames[elsewhere], self.history.stack_of)
         numbers = self.history.extend(
             self._of_memo(events.action, self.history.action_of),
@@ -92,23 +95,23 @@ class EventRuns:
         """What events leave in the memo; lists of references are looked up when they are first met."""
         flat = objects.ravel()
         flat = flat[flat >= 0]
-        for _ in range(len(self._values), len(self._objects.written)):
-            self._values.append(None)
-            self._stacks.append(-1)
-        distinct, first = np.unique(flat, return_index=True)
+        if (count := len(self._objects.written)) > len(self._values):
+            self._values = np.append(self._values, np.full(count, None))
+            self._stacks = np.append(self._stacks, np.full(count, _UNSEEN))
+        distinct, first = np.unique(flat[self._stacks[flat] == _UNSEEN], return_index=True)
         for each in distinct[np.argsort(first)].tolist():  # numbered as if they were read one by one
-            if self._values[each] is None:
-                self._look_up(each)
-        self._memo.extend([self._values[each] for each in flat.tolist()])
+            self._look_up(each)
+        self._memo.extend(self._values[flat].tolist())
 
     def _look_up(self, number: int) -> None:
         written = self._objects.written[number]
+        self._stacks[number] = -1
         if self._objects.is_text[number]:
             self._values[number] = written.decode("utf-8", "replace")
         elif not number:
             self._values[number] = {}
         else:
-            listed = [self._memo[each] for each in _references(written)]
+            listed = [self._memo[int.from_bytes(each[1:], "little")] for each in _REFERENCE.findall(written)]
             self._values[number] = listed
             self._stacks[number] = self.history.stack_of(listed)
 
@@ -127,11 +130,12 @@ class EventRuns:
         self._progress.step(at / len(data), "reading the snapshot")
         until = min(at + _WINDOW, len(data))
         starts = openings(self._source, self._layouts, at, until)
+        follow = np.append(starts[1:], until)
         parts = []
         for layout in self._layouts:
-            part, whole = decoded(self._source, starts, layout, self._objects)
+            part, whole = decoded(self._source, starts, follow, layout, self._objects)
             parts.append(part)
-            starts = starts[~whole]
+            starts, follow = starts[~whole], follow[~whole]
         events = Events.joined(parts)
         return _Window(at, until, events, _runs(events))
 
@@ -152,13 +156,3 @@ def _reference(number: int) -> bytes:
     if number < 256:
         return bytes((_GET, number))
     return bytes((_LONG_GET,)) + number.to_bytes(4, "little")
-
-
-def _references(written: bytes) -> list[int]:
-    """The memo's numbers that a sequence of fetching instructions names."""
-    found, at = [], 0
-    while at < len(written):
-        size = 1 if written[at] == _GET else 4
-        found.append(int.from_bytes(written[at + 1 : at + 1 + size], "little"))
-        at += 1 + size
-    return found
