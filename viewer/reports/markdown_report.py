@@ -166,7 +166,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _is_number(cell: str) -> bool:
-    return cell[:1] in "0123456789+-<" and bool(cell)
+    return cell[:1] in "0123456789+-<" and bool(cell) and cell[1:2] != " "
 
 
 def _folded(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -78,7 +78,7 @@ def timeline_picture(
 
 
 def _ruler(drawing: Drawing, length: int, scale: float, height: float) -> None:
-    target = length / 6
+    target = (WIDTH - LEFT - RIGHT) / scale / 10
     unit = 10 ** np.floor(np.log10(max(target, 1)))
     every = next(unit * each for each in (1, 2, 5, 10) if unit * each >= target)
     for tick in np.arange(0, length * 1.0001, every):
