@@ -15,6 +15,7 @@ from PySide6.QtCore import QObject, QPoint, QRect, QTimer
 from PySide6.QtWidgets import QApplication, QPushButton, QTabBar, QWidget
 
 import viewer.app
+from tests.viewer.screen import observed_comparison
 from viewer.document import Stage
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.ruler import RULER_HEIGHT
@@ -60,11 +61,13 @@ def observation(window: MainWindow) -> dict[str, Any]:
     """What one window shows, and where its parts are."""
     document, timeline = window.document, window.timeline
     active = QApplication.activeWindow()
+    compared = observed_comparison.comparison(window)
     area = document.area
     return {
         "stage": document.stage.name,
         "working": window.jobs.busy
         or timeline.state.flying
+        or compared.get("working", False)
         or document.stage not in (Stage.READY, Stage.EMPTY),
         "active": active.windowTitle() if active is not None else "",
         "finding": document.finding.title if document.finding is not None else "",
@@ -75,6 +78,7 @@ def observation(window: MainWindow) -> dict[str, Any]:
         "view": list(timeline.visible_interval),
         "bookmarks": [[mark.start, mark.end, mark.title] for mark in window.bookmarks.bookmarks],
         "tab": window.panels.tabs.tabText(window.panels.tabs.currentIndex()),
+        "compared": compared,
         "places": places(window),
     }
 
@@ -121,6 +125,8 @@ def places(window: MainWindow) -> dict[str, Rectangle]:
     for bar in window.findChildren(QTabBar):
         for index in range(bar.count() if bar.isVisible() else 0):
             found[f"tab {bar.tabText(index)}"] = on_screen(bar, bar.tabRect(index))
+    for name, (widget, part) in observed_comparison.places(window).items():
+        found[name] = on_screen(widget, part)
     table = window.bookmarks.table
     if table.isVisible() and table.model().rowCount():
         row_of = table.visualRect(table.model().index(0, 0))

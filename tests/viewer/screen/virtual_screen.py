@@ -21,7 +21,7 @@ Point = tuple[int, int]
 Observation = dict[str, Any]
 NEEDED = ("Xvfb", "xdotool")
 PATIENCE_S = 60.0  # for a machine that does many other things; nothing waits longer than it must
-LEFT, WHEEL_UP = 1, 4  # buttons of the mouse, as X counts them
+LEFT, MIDDLE, WHEEL_UP = 1, 2, 4  # buttons of the mouse, as X counts them
 PLAIN_QT = {
     "QT_QPA_PLATFORM": "xcb",
     "QT_QPA_PLATFORMTHEME": "generic",
@@ -68,11 +68,12 @@ class Screen:
     def click(self, place: Point, button: int = LEFT) -> None:
         self._xdotool("mousemove", *place, "click", button)
 
-    def drag(self, start: Point, end: Point) -> None:
+    def drag(self, start: Point, end: Point, button: int = LEFT) -> None:
         """Press at ``start``, move over the middle, release at ``end``."""
         middle = ((start[0] + end[0]) // 2, (start[1] + end[1]) // 2)
         self._xdotool(
-            "mousemove", *start, "mousedown", 1, "mousemove", *middle, "mousemove", *end, "mouseup", 1
+            *("mousemove", *start, "mousedown", button),
+            *("mousemove", *middle, "mousemove", *end, "mouseup", button),
         )
 
     def key(self, *keys: str) -> None:
