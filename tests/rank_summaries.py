@@ -9,6 +9,7 @@ import numpy as np
 from parsers.model import Device, ProcessGroup, Quality, Rank, TraceInput
 from rules.analysis.idle.causes import Cause
 from rules.summaries.rank_summary import Alone, CollectiveKind, RankSummary, SummaryWords
+from rules.summaries.reduction import narrow
 from rules.summaries.states import COMMUNICATION, COMPUTE, FIRST_IDLE
 from tests.rank_runs import REDUCE, Run
 
@@ -67,13 +68,13 @@ def _summary(
         "step.start": begins,
         "step.end": finish,
         "step.steady": np.ones(steps, np.uint8),
-        "collective.device": np.zeros(steps * len(kind), np.int32),
+        "collective.device": narrow(np.zeros(steps * len(kind), np.int64)),
         "collective.start": start[:, sends].ravel(),
         "collective.end": end[:, sends].ravel(),
-        "collective.kind": np.tile(kind, steps).astype(np.int32),
-        "collective.name": np.zeros(steps * len(kind), np.int32),
-        "collective.sequence": np.full(steps * len(kind), -1, np.int64),
-        "collective.step": np.repeat(np.arange(steps), len(kind)).astype(np.int32),
+        "collective.kind": narrow(np.tile(kind, steps)),
+        "collective.name": narrow(np.zeros(steps * len(kind), np.int64)),
+        "collective.sequence": narrow(np.full(steps * len(kind), -1, np.int64)),
+        "collective.step": narrow(np.repeat(np.arange(steps), len(kind))),
         "0.edge": edges,
         "0.part": part,
         "0.alone.start": start[:, sends].ravel(),

@@ -52,9 +52,9 @@ class BenchmarkText:
     def recognises(self, source: Source) -> bool:
         text = source.head.decode("utf-8", "replace")
         return bool(
-            _NCCL_HEADER.search(text)
-            or _MEASUREMENT.search(text)
-            or (_TORCH.search(text) and "threads: -" in text)
+            ("busbw" in text and _NCCL_HEADER.search(text))
+            or ("<torch.utils.benchmark" in text and _MEASUREMENT.search(text))
+            or ("threads: -" in text and _TORCH.search(text))
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:

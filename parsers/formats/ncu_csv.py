@@ -24,6 +24,7 @@ _TOOL_LINE = re.compile(r"^\ufeff?==(PROF|ERROR|WARNING)== ", re.MULTILINE)
 _OTHER_PAGE = re.compile(
     r'^"?(Kernel Name"?,|(Session|Launch|Device) Attribute)|^[ \t]*Section: ', re.MULTILINE
 )
+_SPEED_OF_LIGHT = re.compile(r"^[ \t]*Section: GPU Speed Of Light", re.MULTILINE)
 _HOW_TO_EXPORT = "Export it with: ncu --import REPORT.ncu-rep --csv --page raw, or open the .ncu-rep itself."
 
 
@@ -46,11 +47,11 @@ class NsightComputeCsv:
         if head.count("\0") * _TEXT_TO_ZEROS > len(head):
             return False
         return bool(
-            _TOOL_LINE.search(head)
-            or any(header_of(line.lstrip("\ufeff")) for line in head.splitlines())
+            ("== " in head and _TOOL_LINE.search(head))
+            or ("Kernel Name" in head and any(header_of(line.lstrip("\ufeff")) for line in head.splitlines()))
             or ("Nsight Compute" in head and _OTHER_PAGE.search(head))
             or re.match(r'\ufeff?"Kernel Name","', head)
-            or re.search(r"^[ \t]*Section: GPU Speed Of Light", head, re.MULTILINE)
+            or ("Section: " in head and _SPEED_OF_LIGHT.search(head))
             or HEADING.search(head)
         )
 

@@ -194,7 +194,7 @@ def _entries(members: Sequence[Placed], rows: Sequence[Row]) -> _Entries:
             continue
         columns.append(
             (
-                first_row[index] + device[kept],
+                first_row[index] + device[kept].astype(np.int64),
                 own["collective.start"][kept] + placed.shift,
                 own["collective.end"][kept] + placed.shift,
                 np.array(local, np.int64)[own["collective.kind"][kept]],

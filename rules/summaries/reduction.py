@@ -223,19 +223,19 @@ def _collectives(
     return (
         tuple(CollectiveKind(*each) for each in kinds),
         {
-            "collective.device": _narrow([place.get(device, -1) for device in columns.device.tolist()]),
+            "collective.device": narrow([place.get(device, -1) for device in columns.device.tolist()]),
             "collective.start": columns.start,
             "collective.end": columns.end,
-            "collective.kind": _narrow(kind),
-            "collective.name": _narrow(name),
-            "collective.sequence": _narrow(columns.sequence),
-            "collective.step": _narrow(step_numbers(analysis, columns)),
+            "collective.kind": narrow(kind),
+            "collective.name": narrow(name),
+            "collective.sequence": narrow(columns.sequence),
+            "collective.step": narrow(step_numbers(analysis, columns)),
         },
         tuple(trace.strings[each] for each in distinct.tolist()),
     )
 
 
-def _narrow(values: Sequence[int] | I64) -> npt.NDArray[np.signedinteger[Any]]:
+def narrow(values: Sequence[int] | I64) -> npt.NDArray[np.signedinteger[Any]]:
     """The same numbers in as few bytes as hold them all."""
     column = np.asarray(values, np.int64)
     most = int(np.abs(column).max(initial=0))

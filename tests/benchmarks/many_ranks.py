@@ -25,7 +25,7 @@ from viewer.loading.ranks.opening import Workers, files_of_many, open_many
 from viewer.reports.many_ranks_report import as_json, as_text
 
 def main():
-    begin = time.perf_counter()
+    begin, started = time.perf_counter(), time.process_time()
     files = files_of_many([pathlib.Path(sys.argv[1])])
     run = open_many(files, workers=Workers(int(sys.argv[2])))
     read = time.perf_counter()
@@ -37,7 +37,7 @@ def main():
     peak = [resource.getrusage(which).ru_maxrss * 1024 for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     told = as_json(facts, diagnosis)["ranks"]
     print(json.dumps({
-        "own_cpu": cpu[0], "workers_cpu": cpu[1],
+        "own_cpu": cpu[0] - started, "workers_cpu": cpu[1],
         "reading": read - begin, "judging": end - read, "own": peak[0], "worker": peak[1], "lines": text.count("\\n"),
         "late": told["late"], "links": [each["ranks"] for each in told["slow_links"]],
         "patterns": [each["name"] for each in told["patterns"]],

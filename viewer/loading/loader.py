@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from parsers.model import Progress, Trace
 from parsers.signatures import DATABASE, PACKED, USUAL_GROWTH
+from viewer.loading.ranks.asking import may_be_many
 
 if TYPE_CHECKING:
     from rules import Diagnosis
@@ -46,10 +47,11 @@ def opened(
     The process that reads a large one goes on to analyse it with these thresholds. Raises ``TraceError``; where this
     process reads, also one of ``SYSTEM_ERRORS``.
     """
-    from viewer.loading.ranks.opened import opened_many
+    if may_be_many(paths):
+        from viewer.loading.ranks.opened import opened_many
 
-    if (many := opened_many(paths, progress.part(0.0, 0.9), thresholds)) is not None:
-        return opened_ranks(many, progress.part(0.9, 1.0), thresholds)
+        if (many := opened_many(paths, progress.part(0.0, 0.9), thresholds)) is not None:
+            return opened_ranks(many, progress.part(0.9, 1.0), thresholds)
     return _opened(paths, progress, preview, thresholds)
 
 

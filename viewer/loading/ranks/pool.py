@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
+from parsers.copied_process import can_copy
 from parsers.model import Progress
-from viewer.loading.ranks.reducing import reduce_rank
+from viewer.loading.ranks.reducing import load, reduce_rank
 from viewer.loading.ranks.wanted import Reduced, Wanted
 
 _LOOK_EVERY_S = 0.1
 _AHEAD = 2  # recordings asked for, for each process: so many answers at most wait to be taken
 FEW = 4  # recordings that are reduced sooner than another process has started
+
+_ENDED = "The process that read it was ended from outside, perhaps for lack of memory."
 
 Answer = Callable[[int, Reduced], None]
 
@@ -35,18 +38,11 @@ def reduce_here(wanted: Sequence[Wanted], workers: int, answer: Answer, progress
             part = progress.part(number / len(wanted), (number + 1) / len(wanted))
             answer(number, reduce_rank(each, part))
         return
+    load()
     suspects = _reduce_in_pool(wanted, range(len(wanted)), workers, answer, progress)
     for number in suspects:  # each alone, so that only the guilty one is blamed
         for _ in _reduce_in_pool(wanted, [number], 1, answer, progress):
-            answer(
-                number,
-                Reduced(
-                    problem="The process that read it was ended from outside, perhaps for lack of memory."
-                ),
-            )
-
-
-_ENDED = "The process that read it was ended from outside, perhaps for lack of memory."
+            answer(number, Reduced(problem=_ENDED))
 
 
 def _said(done: int, count: int) -> str:
@@ -89,8 +85,8 @@ def _reduce_in_pool(
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    # Not a copy of this process, whose threads and windows no copy could use.
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+    # No copies of a process with threads and windows, which no copy could use.
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("fork" if can_copy() else "spawn"))
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
