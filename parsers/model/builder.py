@@ -20,6 +20,7 @@ from parsers.model.lanes import Capture, Device, EventKind, Lane, LaneKind, Rank
 from parsers.model.links import Links
 from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
+from parsers.model.names.per_name import judged
 from parsers.model.progress import Progress
 from parsers.model.quality import Effect, QualityRecorder
 from parsers.model.results import ResultTable
@@ -318,10 +319,9 @@ def _classified(
     streams = [index for index, each in enumerate(lanes) if each.kind is LaneKind.GPU_STREAM]
     if not streams:
         return lanes
-    collective = np.fromiter((is_collective_kernel(text) for text in strings), bool, len(strings))
     kernels = kind == EventKind.KERNEL
     time = (end - start)[kernels].astype(np.float64)
-    communication = time * collective[name[kernels]]
+    communication = time * judged(name[kernels], strings, is_collective_kernel)
     in_kernels = np.bincount(lane[kernels], time, len(lanes))
     in_collectives = np.bincount(lane[kernels], communication, len(lanes))
     has = {

@@ -1,11 +1,14 @@
-"""The sample scripts as requests, and Nsight tools that only pretend."""
+"""The sample scripts as requests, what their recordings name, and Nsight tools that only pretend."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import stat
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from viewer.capture.request import CaptureRequest, Target, TargetKind
 
@@ -18,6 +21,13 @@ def script_request(name: str, out: Path, *arguments: str, **environment: str) ->
         TargetKind.SCRIPT, str(SCRIPTS / name), arguments, sys.executable, environment=dict(environment)
     )
     return CaptureRequest(target=target, out=str(out))
+
+
+def annotations(path: Path) -> Counter[str]:
+    """How often each range that the recorder marked stands in a recording of torch."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        events: list[dict[str, Any]] = json.load(file)["traceEvents"]
+    return Counter(event["name"].split("#")[0] for event in events if event.get("cat") == "user_annotation")
 
 
 class PretendTools:

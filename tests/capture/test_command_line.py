@@ -39,9 +39,8 @@ def test_a_script_is_recorded_and_diagnosed(tmp_path: Path, capfd: pytest.Captur
     assert "recording step 3 of 3" in said.err
 
 
-@pytest.mark.usefixtures("needs_torch")
 def test_a_failing_script_makes_the_command_fail(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    words = ["--out", str(tmp_path), "--skip-first", "90", "--", sys.executable, str(SCRIPTS / "failing.py")]
+    words = ["--out", str(tmp_path), "--", sys.executable, str(SCRIPTS / "failing_at_once.py")]
     assert main(["capture", "torch", *words]) == 1
     said = capfd.readouterr()
     assert said.out == ""

@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 from parsers import open_trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from tests.capture.pretend import PretendTools, alive, script_request
+from tests.capture.pretend import PretendTools, alive, annotations, script_request
 from viewer.capture.form.dialog import CaptureDialog
 from viewer.capture.request import (
     CaptureRequest,
@@ -179,55 +179,61 @@ def test_options_from_a_finding_are_for_the_script_recorded_last(
 
 
 @pytest.mark.usefixtures("needs_torch")
-def test_one_button_records_and_hands_the_files_over(
+def test_one_button_records_a_loader_with_workers_and_hands_the_files_over(
     make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    dialog = make_dialog(script_request("inference.py", tmp_path / "out"))
+    wanted = script_request("training.py", tmp_path / "out", "1")
+    dialog = make_dialog(wanted)
     phases: list[str] = []
     with qtbot.waitSignal(dialog.captured, timeout=60_000) as caught:
         qtbot.mouseClick(dialog.record, Qt.MouseButton.LeftButton)
         assert dialog.tabs.currentIndex() == 1
         dialog.run_view.progress.valueChanged.connect(lambda _: phases.append(dialog.run_view.phase.text()))
-    assert caught.args == [[tmp_path / "out" / "inference.pt.trace.json.gz"]]
-    assert any(phase.startswith("Recording step") for phase in phases)
+    path = tmp_path / "out" / "training.pt.trace.json.gz"
+    assert caught.args == [[path]]
+    steps = [phase for phase in phases if phase.startswith("Recording step")]
+    assert list(dict.fromkeys(steps)) == [f"Recording step {step} of 5" for step in range(1, 6)]
     qtbot.waitUntil(lambda: not dialog.isVisible())
-    again = make_dialog(None)
-    assert again.request().target.program == dialog.request().target.program, (
+    named = annotations(path)
+    assert named["ProfilerStep"] == 5
+    assert {named[phase] for phase in ("forward: Sequential", "backward", "optimizer")} == {5}
+    assert named["data"] == 6, "five batches, and the fetch that found the epoch at its end"
+    trace = open_trace([path])
+    assert len({step.name for step in Analysis(trace).steps}) == 5
+    assert diagnose(trace).crashed == {}
+    run = History().runs()[0]
+    assert (run.exit_code, run.problem, run.recordings) == (0, "", (path,))
+    assert "made 18 steps" not in run.log.read_text("utf-8")
+    assert Presets().last_used() == dialog.request()
+    assert make_dialog(None).request().target.program == wanted.target.program, (
         "the last used request is remembered"
     )
 
 
 @pytest.mark.usefixtures("needs_torch")
-@pytest.mark.parametrize(
-    ("script", "launched_by", "files"),
-    [("training.py", (), 1), ("distributed.py", TORCHRUN, 2)],
-    ids=["loader with workers", "torchrun"],
-)
-def test_programs_of_several_processes_are_recorded_from_the_window_and_diagnosed(
-    make_dialog: MakeDialog,
-    tmp_path: Path,
-    qtbot: QtBot,
-    script: str,
-    launched_by: tuple[str, ...],
-    files: int,
+def test_every_rank_of_torchrun_is_recorded_from_the_window_and_they_open_as_one_run(
+    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    wanted = script_request(script, tmp_path / "out")
-    dialog = make_dialog(replace(wanted, target=replace(wanted.target, launcher=launched_by)))
+    wanted = script_request("distributed.py", tmp_path / "out")
+    dialog = make_dialog(replace(wanted, target=replace(wanted.target, launcher=TORCHRUN)))
     with qtbot.waitSignal(dialog.captured, timeout=90_000) as caught:
         qtbot.mouseClick(dialog.record, Qt.MouseButton.LeftButton)
     (recordings,) = caught.args
-    assert len(recordings) == files
+    assert [path.name for path in recordings] == [
+        "distributed.rank0.pt.trace.json.gz",
+        "distributed.rank1.pt.trace.json.gz",
+    ]
+    assert [annotations(path)["ProfilerStep"] for path in recordings] == [5, 5]
     trace = open_trace(recordings)
+    assert len(trace.ranks) == 2
     assert len({step.name for step in Analysis(trace).steps}) == 5
     assert diagnose(trace).crashed == {}
 
 
-@pytest.mark.usefixtures("needs_torch")
 def test_a_failing_script_shows_its_traceback_first(
     make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    request = replace(script_request("failing.py", tmp_path / "out"), window=Window(skip_first=90))
-    dialog = make_dialog(request)
+    dialog = make_dialog(script_request("failing_at_once.py", tmp_path / "out"))
     with qtbot.waitSignal(dialog.run_view.ended, timeout=60_000):
         dialog.start()
     assert dialog.isVisible()

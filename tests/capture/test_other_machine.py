@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.pretend import PretendTools, script_request
+from tests.capture.pretend import SCRIPTS, PretendTools, script_request
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.places import OtherMachine, is_plain_name, remote_start
 from viewer.capture.recording import Recording
@@ -46,6 +46,7 @@ def test_a_script_is_recorded_there_and_the_file_comes_back(far: Path, tmp_path:
     project.mkdir()
     request = script_request("inference.py", tmp_path / "here")
     shutil.copy(request.target.program, project / "infer it.py")
+    shutil.copy(SCRIPTS / "without_compiler.py", project)
     target = replace(request.target, program="infer it.py", folder="my project", arguments=("it's", "$HOME"))
     outcome = Recording(replace(request, target=target, host="gpu@far", window=Window(warmup=1))).run()
     assert outcome.problem == ""

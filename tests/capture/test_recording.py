@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
-import shutil
 import sys
 import threading
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from parsers import open_trace
-from rules import diagnose
-from tests.capture.pretend import alive, script_request
+from tests.capture.pretend import SCRIPTS, alive, annotations, script_request
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
-from viewer.capture.storage import History, Presets
 
 pytest.importorskip("torch", reason="recording needs torch")
 
@@ -31,31 +23,6 @@ def record(request: CaptureRequest) -> tuple[Outcome, list[Event], str]:
     text: list[str] = []
     outcome = Recording(request, on_text=text.append, on_event=events.append).run()
     return outcome, events, "".join(text)
-
-
-def annotations(path: Path) -> Counter[str]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        events: list[dict[str, Any]] = json.load(file)["traceEvents"]
-    return Counter(event["name"].split("#")[0] for event in events if event.get("cat") == "user_annotation")
-
-
-def test_training_with_loader_workers_gives_five_steps_with_their_phases(tmp_path: Path) -> None:
-    outcome, events, text = record(script_request("training.py", tmp_path / "out", "1"))
-    assert outcome.problem == ""
-    (path,) = outcome.recordings
-    named = annotations(path)
-    assert named["ProfilerStep"] == 5
-    assert {named[phase] for phase in ("forward: Sequential", "backward", "optimizer")} == {5}
-    assert named["data"] == 6, "five batches, and the fetch that found the epoch at its end"
-    steps = [event.values["step"] for event in events if event.phase == "recording"]
-    assert steps == [1, 2, 3, 4, 5]
-    assert "made 18 steps" not in text
-    trace = open_trace([path])
-    diagnosis = diagnose(trace)
-    assert diagnosis.crashed == {}
-    run = History().runs()[0]
-    assert (run.exit_code, run.problem, run.recordings) == (0, "", (path,))
-    assert Presets().last_used() == script_request("training.py", tmp_path / "out", "1")
 
 
 def test_a_script_may_run_on_to_its_own_end(tmp_path: Path) -> None:
@@ -85,21 +52,9 @@ def test_steps_that_are_never_reached_are_said_not_written(tmp_path: Path) -> No
     assert (outcome.retry.window.skip_first, outcome.retry.window.active) == (1, 5)
 
 
-def test_torchrun_gives_one_recording_per_rank_that_open_as_one_run(tmp_path: Path) -> None:
-    torchrun = shutil.which("torchrun", path=str(Path(sys.executable).parent)) or "torchrun"
-    script = script_request("distributed.py", tmp_path).target.program
-    target = Target(TargetKind.SCRIPT, script, launcher=(torchrun, "--nproc_per_node=2", "--standalone"))
-    outcome, _, _ = record(CaptureRequest(target=target, out=str(tmp_path / "out")))
-    names = [path.name for path in outcome.recordings]
-    assert names == ["distributed.rank0.pt.trace.json.gz", "distributed.rank1.pt.trace.json.gz"]
-    assert [annotations(path)["ProfilerStep"] for path in outcome.recordings] == [5, 5]
-    assert len(open_trace(outcome.recordings).ranks) == 2
-
-
 def test_ranks_that_are_told_to_finish_end_at_the_same_step(tmp_path: Path) -> None:
-    torchrun = shutil.which("torchrun", path=str(Path(sys.executable).parent)) or "torchrun"
     script = script_request("distributed.py", tmp_path).target.program
-    launcher = (torchrun, "--nproc_per_node=2", "--standalone")
+    launcher = (sys.executable, str(SCRIPTS / "two_ranks.py"))
     target = Target(TargetKind.SCRIPT, script, ("1000000",), launcher=launcher)
     window = Window(active=1_000_000, time_limit_s=1.0)
     outcome, _, _ = record(CaptureRequest(target=target, out=str(tmp_path / "out"), window=window))

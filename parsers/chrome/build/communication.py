@@ -11,6 +11,7 @@ from parsers.chrome.decode.messages import tensor_bytes
 from parsers.model import Attribute, EventKind
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.collectives import collective_of, is_collective_kernel
+from parsers.model.names.per_name import judged
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -32,8 +33,8 @@ def complete_collectives(
     ``operation`` and ``launch`` are the linked pairs.
     """
     name, kind, start = table.name, table.kind, table.start
-    named = np.fromiter((is_collective_kernel(text) for text in builder.strings), bool, len(builder.strings))
-    kernels = np.flatnonzero((kind == EventKind.KERNEL) & named[name])
+    kernels = np.flatnonzero(kind == EventKind.KERNEL)
+    kernels = kernels[judged(name[kernels], builder.strings, is_collective_kernel) > 0]
     if not len(kernels):
         return
     wanting = np.setdiff1d(kernels, builder.stated(Attribute.MESSAGE_BYTES))

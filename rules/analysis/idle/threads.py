@@ -225,21 +225,26 @@ class Threads:
     def _main_thread(self, drivers: list[int]) -> int:
         rank, process, _ = self.keys[drivers[0]]
         same = [index for index, key in enumerate(self.keys) if key[:2] == (rank, process)]
+        parts = [self._events[thread] for thread in same]
+        owner = np.repeat(np.arange(len(same)), list(map(len, parts)))
+        events = np.concatenate(parts)
+        kind = self.trace.events.kind[events]
+        duration = durations(self.trace, events)
+        program = np.isin(self.roles, _OF_THE_PROGRAM)[self.trace.events.name[events]]
 
-        def weight(thread: int) -> tuple[int, int, int, int, int]:
-            events = self._events[thread]
-            kind = self.trace.events.kind[events]
-            duration = durations(self.trace, events)
-            roles = self.roles[self.trace.events.name[events]]
-            return (
-                int(duration[kind == EventKind.STEP].sum()),
-                int(duration[(kind == EventKind.REGION) & np.isin(roles, _OF_THE_PROGRAM)].sum()),
-                int(self.keys[thread][2] == process),
-                int(duration[kind == EventKind.PYTHON].sum()),
-                int(np.count_nonzero(kind == EventKind.API)),
-            )
+        def total(chosen: npt.NDArray[np.bool_], amount: I64) -> I64:
+            sums = np.zeros(len(same), np.int64)
+            np.add.at(sums, owner[chosen], amount[chosen])
+            return sums
 
-        return max(same, key=weight)
+        weights = (
+            total(kind == EventKind.STEP, duration),
+            total((kind == EventKind.REGION) & program, duration),
+            np.array([self.keys[thread][2] == process for thread in same], np.int64),
+            total(kind == EventKind.PYTHON, duration),
+            total(kind == EventKind.API, np.ones_like(duration)),
+        )
+        return same[int(np.lexsort([-each for each in reversed(weights)])[0])]
 
 
 def _known(value: int | None) -> int:

@@ -1,6 +1,7 @@
 """Fails in the middle of the recorded steps."""
 
 import torch
+import without_compiler  # noqa: F401
 
 model = torch.nn.Linear(4, 4)
 for step in range(20):

@@ -3,6 +3,7 @@
 import sys
 
 import torch
+import without_compiler  # noqa: F401
 
 model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()).eval()
 with torch.no_grad():

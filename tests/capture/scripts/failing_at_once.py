@@ -1,0 +1,3 @@
+"""Fails before anything could be recorded."""
+
+raise ValueError("shape mismatch in layer 3")
