@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
@@ -71,38 +70,38 @@ def keys(*wanted: str) -> Callable[[MainWindow], None]:
     return press_them
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        click_card,
-        click_show,
-        click_tab,
-        click_row,
-        click_budget,
-        click_empty_place,
-        keys("N"),
-        keys("."),
-        keys("]"),
-        keys("Ctrl+P", "Esc"),
-        keys("Ctrl+P", "s", "o", "f", "t", "Esc"),
-        keys("Tab", "Tab", "Tab", "Tab", "Tab", "Tab", "Tab", "Tab"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_the_keys_of_the_timeline_never_go_dead(
-    window: MainWindow, qtbot: QtBot, before: Callable[[MainWindow], None]
-) -> None:
-    show_tab(window, qtbot, "Kernels")
-    before(window)
-    qtbot.wait(30)
-    for key in "dw":
-        view = window.timeline.state.target
-        press(window, key)
-        assert window.timeline.state.target != view, f"{key} with the focus at {QApplication.focusWidget()}"
-    assert window.toolbar.search.text() == ""
-    gaps = window.timeline.state.gaps_visible
-    press(window, "g")
-    assert window.timeline.state.gaps_visible is not gaps
+BEFORE = {
+    "a click on a card": click_card,
+    "Show": click_show,
+    "a click on a tab": click_tab,
+    "a click on a row": click_row,
+    "a click on the budget": click_budget,
+    "a click on an empty place": click_empty_place,
+    "the next gap": keys("N"),
+    "the next finding": keys("."),
+    "the next step": keys("]"),
+    "a look at the palette": keys("Ctrl+P", "Esc"),
+    "a search": keys("Ctrl+P", "s", "o", "f", "t", "Esc"),
+    "the tabulator": keys("Tab", "Tab", "Tab", "Tab", "Tab", "Tab", "Tab", "Tab"),
+}
+
+
+def test_the_keys_of_the_timeline_never_go_dead(window: MainWindow, qtbot: QtBot) -> None:
+    whole = window.timeline.visible_interval
+    for happened, before in BEFORE.items():
+        window.timeline.show_interval(*whole, animate=False)
+        show_tab(window, qtbot, "Kernels")
+        before(window)
+        qtbot.wait(30)
+        for key in "dw":
+            view = window.timeline.state.target
+            press(window, key)
+            told = f"{key} after {happened} with the focus at {QApplication.focusWidget()}"
+            assert window.timeline.state.target != view, told
+        assert window.toolbar.search.text() == "", happened
+        gaps = window.timeline.state.gaps_visible
+        press(window, "g")
+        assert window.timeline.state.gaps_visible is not gaps, happened
 
 
 def test_escape_leads_back_to_the_timeline_and_a_selection_survives_it(

@@ -70,38 +70,35 @@ def test_every_key_reaches_its_command_while_the_timeline_has_the_focus(
     assert len(expected) > 30
 
 
-@pytest.mark.parametrize(
-    ("key", "is_on"),
-    [
-        ("G", lambda window: window.timeline.state.gaps_visible),
-        ("C", lambda window: window.timeline.state.arrangement.compact),
-        ("L", lambda window: window.timeline.canvas.legend_visible),
-        ("F6", lambda window: window.diagnosis_dock.isVisible()),
-        ("F7", lambda window: window.panels_dock.isVisible()),
-    ],
-)
-def test_a_switch_is_turned_by_its_key_and_turned_back(
-    window: MainWindow, key: str, is_on: Callable[[MainWindow], bool]
-) -> None:
-    before = is_on(window)
-    press(window, key)
-    assert is_on(window) is not before
-    press(window, key)
-    assert is_on(window) is before
+def test_a_switch_is_turned_by_its_key_and_turned_back(window: MainWindow) -> None:
+    switches: dict[str, Callable[[], bool]] = {
+        "G": lambda: window.timeline.state.gaps_visible,
+        "C": lambda: window.timeline.state.arrangement.compact,
+        "L": lambda: window.timeline.canvas.legend_visible,
+        "F6": window.diagnosis_dock.isVisible,
+        "F7": window.panels_dock.isVisible,
+    }
+    for key, is_on in switches.items():
+        before = is_on()
+        press(window, key)
+        assert is_on() is not before, key
+        press(window, key)
+        assert is_on() is before, key
 
 
-@pytest.mark.parametrize("command", ["legend", "measure", "gaps", "compact", "back"])
-def test_what_a_key_does_has_a_line_in_a_menu_too(window: MainWindow, command: str) -> None:
-    menus = window.commands.menus.values()
-    assert window.commands[command] in [action for menu in menus for action in menu.actions()]
+def test_what_a_key_does_has_a_line_in_a_menu_too(window: MainWindow) -> None:
+    lines = [action for menu in window.commands.menus.values() for action in menu.actions()]
+    for command in ("legend", "measure", "gaps", "compact", "back"):
+        assert window.commands[command] in lines, command
 
 
-@pytest.mark.parametrize(("key", "mode"), [("Ctrl+P", Mode.ALL), ("Ctrl+F", Mode.EVENTS), ("/", Mode.EVENTS)])
-def test_a_key_puts_the_cursor_into_the_search_field(window: MainWindow, key: str, mode: Mode) -> None:
-    window.timeline.setFocus()
-    press(window, key)
-    assert window.toolbar.search.hasFocus()
-    assert window.toolbar.search.mode is mode
+def test_a_key_puts_the_cursor_into_the_search_field(window: MainWindow) -> None:
+    for key, mode in (("Ctrl+P", Mode.ALL), ("Ctrl+F", Mode.EVENTS), ("/", Mode.EVENTS)):
+        window.timeline.setFocus()
+        assert not window.toolbar.search.hasFocus()
+        press(window, key)
+        assert window.toolbar.search.hasFocus(), key
+        assert window.toolbar.search.mode is mode, key
 
 
 def test_the_filter_of_lanes_says_how_many_are_left_and_how_to_get_all_back(window: MainWindow) -> None:
@@ -379,14 +376,12 @@ def test_the_window_is_copied_as_a_picture(window: MainWindow) -> None:
     assert picture.width() >= window.width()
 
 
-@pytest.mark.parametrize(("name", "begins"), [("view.png", b"\x89PNG"), ("view.svg", b"<?xml")])
-def test_ctrl_e_writes_a_picture(
-    window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, begins: bytes
-) -> None:
-    chosen = tmp_path / name
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(chosen), ""))
-    press(window, "Ctrl+E")
-    assert chosen.read_bytes().startswith(begins)
+def test_ctrl_e_writes_a_picture(window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, begins in (("view.png", b"\x89PNG"), ("view.svg", b"<?xml")):
+        chosen = str(tmp_path / name)
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, chosen=chosen: (chosen, ""))
+        press(window, "Ctrl+E")
+        assert Path(chosen).read_bytes().startswith(begins)
 
 
 def test_high_contrast_is_chosen_in_the_menu(window: MainWindow) -> None:
