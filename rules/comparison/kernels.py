@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parsers.model import KernelProfile
@@ -132,9 +132,6 @@ def compare_reports(
                 right.remove(twin)
     pairs.sort(key=lambda each: -max(each.before.duration_ns or 0.0, each.after.duration_ns or 0.0))
     return pairs, left, right
-
-
-_Key = Callable[[KernelGroup], object]
 
 
 def _by_name_and_shape(group: KernelGroup) -> object:

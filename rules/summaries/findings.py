@@ -36,11 +36,6 @@ def _part(facts: ManyRanksDiagnosis, ns: float) -> Part:
     return Part(ns / max(facts.run.window_ns, 1), facts.run.steps_in_window)
 
 
-def _a_step(facts: ManyRanksDiagnosis, ns: float) -> str:
-    steps = facts.run.steps_in_window
-    return f"{duration(ns / steps)} a step" if steps else duration(ns)
-
-
 def _of_step(facts: ManyRanksDiagnosis, ns: float) -> str:
     """ "13.4 ms of the 33.9 ms of a step"."""
     count = max(facts.run.steps_in_window, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, TypeVar
 
@@ -36,7 +37,7 @@ class Panel(QWidget):
         super().__init__(parent)
         self.document = document
         self._stale = True
-        self._seen = (0, -1)
+        self._seen: tuple[object, int] = (None, -1)
         self.setAccessibleName(self.title)
         self.column = QVBoxLayout(self)
         self.column.setContentsMargins(0, 0, 0, 0)
@@ -84,8 +85,9 @@ class Panel(QWidget):
         if self._stale or self._seen != self._state():
             self.invalidate()
 
-    def _state(self) -> tuple[int, int]:
-        return id(self.document.analysis), self.document.step
+    def _state(self) -> tuple[object, int]:
+        analysis = self.document.analysis
+        return analysis and weakref.ref(analysis), self.document.step
 
     def _refresh_now(self) -> None:
         self._stale, self._seen = False, self._state()

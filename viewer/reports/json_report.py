@@ -11,6 +11,7 @@ from parsers.model import EventKind, Quality, Trace
 from rules import Diagnosis, Evidence, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
+from rules.analysis.facts.budget import Budget
 from rules.analysis.facts.clocks import clock_facts
 from rules.analysis.facts.completeness import completeness_of
 from rules.analysis.facts.cost import idle_cost
@@ -126,12 +127,23 @@ def quality_json(quality: Quality) -> dict[str, Any]:
     }
 
 
+def budget_json(budget: Budget) -> dict[str, Any]:
+    """Where the time of a GPU went, ns."""
+    return {
+        "compute_ns": budget.compute_ns,
+        "exposed_communication_ns": budget.exposed_communication_ns,
+        "exposed_copy_ns": budget.exposed_copy_ns,
+        "other_ns": budget.other_ns,
+        "idle_ns": {cause.key: budget.idle_ns.get(cause, 0) for cause in Cause},
+        "residual_ns": budget.residual_ns,
+    }
+
+
 def _device(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
     device = trace.devices[index]
     operations = trace.operations_of_device(index)
     start, end = trace.events.start[operations], trace.events.end[operations]
     kernels = np.count_nonzero(trace.events.kind[operations] == EventKind.KERNEL)
-    budget = analysis.budget(index, *analysis.window)
     clocks = clock_facts(analysis, index)
     return {
         "rank": device.rank,
@@ -141,14 +153,7 @@ def _device(trace: Trace, analysis: Analysis, index: int) -> dict[str, Any]:
         "kernels": int(kernels),
         "span_ns": int(end.max() - start.min()) if len(operations) else 0,
         "busy_ns": length(union(start, end)),
-        "budget": {
-            "compute_ns": budget.compute_ns,
-            "exposed_communication_ns": budget.exposed_communication_ns,
-            "exposed_copy_ns": budget.exposed_copy_ns,
-            "other_ns": budget.other_ns,
-            "idle_ns": {cause.key: budget.idle_ns.get(cause, 0) for cause in Cause},
-            "residual_ns": budget.residual_ns,
-        },
+        "budget": budget_json(analysis.budget(index, *analysis.window)),
         "energy_j": clocks.energy if clocks is not None else None,
     }
 

@@ -14,7 +14,7 @@ from rules.summaries.findings import when
 from rules.summaries.run import ManyRanks
 from rules.summaries.states import COMMUNICATION, COMPUTE, COPIES, FIRST_IDLE
 from rules.wording.verdict import share_of
-from viewer.reports.json_report import SCHEMA, finding_json, quality_json
+from viewer.reports.json_report import SCHEMA, budget_json, finding_json, quality_json
 from viewer.reports.plain_text import safe
 
 WIDTH = 96
@@ -178,7 +178,7 @@ def _steps(run: ManyRanks, member: int) -> list[dict[str, Any]]:
 def _device(run: ManyRanks, row: int) -> dict[str, Any]:
     found = run.rows[row]
     words = run.members[found.member].summary.words
-    device, budget = words.devices[found.device], run.budget(row)
+    device = words.devices[found.device]
     first, last = words.span[found.device]
     operations, kernels = words.operations[found.device]
     return {
@@ -190,14 +190,7 @@ def _device(run: ManyRanks, row: int) -> dict[str, Any]:
         "kernels": kernels,
         "span_ns": last - first,
         "busy_ns": run.busy_ns(row),
-        "budget": {
-            "compute_ns": budget.compute_ns,
-            "exposed_communication_ns": budget.exposed_communication_ns,
-            "exposed_copy_ns": budget.exposed_copy_ns,
-            "other_ns": budget.other_ns,
-            "idle_ns": {cause.key: budget.idle_ns[cause] for cause in Cause},
-            "residual_ns": budget.residual_ns,
-        },
+        "budget": budget_json(run.budget(row)),
         "energy_j": None,
     }
 

@@ -30,19 +30,29 @@ from viewer.tables.rows.gpu_work import REGION
 from viewer.tables.table import Column, RowTable, row_table
 
 I64 = npt.NDArray[np.int64]
-SELF = Column("self_ns", "without the ones of its sort inside it")
+CALLED = (EVENT, Column("name", "name as recorded"), *TIMES)
 LAUNCHED = (
+    Column("self_ns", "without the ones of its sort inside it"),
     Column("gpu_ns", "time on the GPU of everything launched while it ran"),
     Column("gpu_self_ns", "the same without what was launched inside inner ones"),
     Column("launches", "number of operations launched while it ran"),
     Column("memory_bytes", "GPU memory that was asked for while it ran, on its thread; 0 where not recorded"),
     Column("memory_self_bytes", "the same without what inner ones asked for"),
 )
-DEPTH = Column("depth", "how deep it is nested on its lane")
+NESTED = (*ON_THREAD, Column("depth", "how deep it is nested on its lane"))
+
+
+def _called(trace: Trace, events: I64) -> dict[str, Any]:
+    return {"event": events, "name": names_of(trace, events), **times(trace, events)}
+
+
+def _nested(trace: Trace, events: I64) -> dict[str, Any]:
+    return {**on_thread(trace, events), "depth": trace.events.depth[events]}
 
 
 def _launched(found: OperatorTimes, mine: npt.NDArray[np.bool_]) -> dict[str, I64]:
     return {
+        "self_ns": found.cpu_self[mine],
         "gpu_ns": found.gpu_total[mine],
         "gpu_self_ns": found.gpu_self[mine],
         "launches": found.launches[mine],
@@ -58,17 +68,13 @@ class Operators(RowTable):
     name: ClassVar[str] = "operators"
     about: ClassVar[str] = "one call of an operator, such as aten::mm, on the CPU"
     columns: ClassVar[tuple[Column, ...]] = (
-        EVENT,
-        Column("name", "name as recorded"),
-        *TIMES,
-        SELF,
+        *CALLED,
         *LAUNCHED,
         Column("outermost", "whether it runs outside of an operator of its own name: sum only those"),
         Column("input_shapes", "shapes of its inputs, where recorded"),
         Column("input_types", "types of its inputs, where recorded"),
         REGION,
-        *ON_THREAD,
-        DEPTH,
+        *NESTED,
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
@@ -77,9 +83,7 @@ class Operators(RowTable):
         mine = trace.events.kind[found.event] == EventKind.CPU_OP
         events = found.event[mine]
         return columns(
-            {"event": events, "name": names_of(trace, events)},
-            times(trace, events),
-            {"self_ns": found.cpu_self[mine]},
+            _called(trace, events),
             _launched(found, mine),
             {
                 "outermost": found.outer[mine],
@@ -87,8 +91,7 @@ class Operators(RowTable):
                 "input_types": text(trace, Attribute.INPUT_TYPES, events),
                 "region": names_of(trace, innermost(analysis, events, "regions")),
             },
-            on_thread(trace, events),
-            {"depth": trace.events.depth[events]},
+            _nested(trace, events),
         )
 
 
@@ -99,17 +102,13 @@ class Regions(RowTable):
     name: ClassVar[str] = "regions"
     about: ClassVar[str] = "one annotated range on the CPU, and where its work lay on the GPU"
     columns: ClassVar[tuple[Column, ...]] = (
-        EVENT,
-        Column("name", "name as recorded"),
-        *TIMES,
-        SELF,
+        *CALLED,
         *LAUNCHED,
         Column("gpu_start_ns", "start of the first operation launched inside"),
         Column("gpu_end_ns", "end of the last operation launched inside"),
         Column("outermost", "whether it lies outside of a range of its own name: sum only those"),
         Column("domain", "NVTX domain, where recorded"),
-        *ON_THREAD,
-        DEPTH,
+        *NESTED,
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
@@ -119,9 +118,7 @@ class Regions(RowTable):
         events = found.event[mine]
         first, last = gpu_spans(trace, events)
         return columns(
-            {"event": events, "name": names_of(trace, events)},
-            times(trace, events),
-            {"self_ns": found.cpu_self[mine]},
+            _called(trace, events),
             _launched(found, mine),
             {
                 "gpu_start_ns": known(first),
@@ -129,8 +126,7 @@ class Regions(RowTable):
                 "outermost": found.outer[mine],
                 "domain": text(trace, Attribute.NVTX_DOMAIN, events),
             },
-            on_thread(trace, events),
-            {"depth": trace.events.depth[events]},
+            _nested(trace, events),
         )
 
 
@@ -141,9 +137,7 @@ class ApiCalls(RowTable):
     name: ClassVar[str] = "api_calls"
     about: ClassVar[str] = "one call of the GPU's runtime or driver"
     columns: ClassVar[tuple[Column, ...]] = (
-        EVENT,
-        Column("name", "name as recorded"),
-        *TIMES,
+        *CALLED,
         Column("gpu_idle_ns", "how long all GPUs of its rank ran nothing meanwhile"),
         Column("operations", "number of operations it launched"),
         REGION,
@@ -155,8 +149,7 @@ class ApiCalls(RowTable):
         trace = analysis.trace
         events = trace.events.of_kind(EventKind.API)
         return columns(
-            {"event": events, "name": names_of(trace, events)},
-            times(trace, events),
+            _called(trace, events),
             {
                 "gpu_idle_ns": _idle_during(analysis, events),
                 "operations": _started_by(trace, events),
@@ -203,13 +196,10 @@ class Modules(RowTable):
     name: ClassVar[str] = "modules"
     about: ClassVar[str] = "one call of a module (nn.Module), where stacks were recorded"
     columns: ClassVar[tuple[Column, ...]] = (
-        EVENT,
-        Column("name", "name as recorded"),
-        *TIMES,
-        *LAUNCHED[:1],
-        LAUNCHED[2],
-        *ON_THREAD,
-        DEPTH,
+        *CALLED,
+        LAUNCHED[1],
+        LAUNCHED[3],
+        *NESTED,
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
@@ -219,9 +209,7 @@ class Modules(RowTable):
         found = module_times(trace)
         events = found.event
         return columns(
-            {"event": events, "name": names_of(trace, events)},
-            times(trace, events),
+            _called(trace, events),
             {"gpu_ns": found.gpu_total, "launches": found.launches},
-            on_thread(trace, events),
-            {"depth": trace.events.depth[events]},
+            _nested(trace, events),
         )

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
 import pandas as pd
 
 from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
-from viewer.statistics.kernels import longest_events
 from viewer.statistics.operators import operator_table, operator_times
-from viewer.tables.columns import texts
-from viewer.tables.summaries.wording import (
-    CALLS,
-    LONGEST,
-    MEAN,
-    P50,
-    P99,
-    TOTAL,
-    by_text,
-    during,
-    summed,
-    tell_durations,
-)
+from viewer.tables.columns import texts, times
+from viewer.tables.summaries.wording import CALLS, LONGEST, MEAN, P50, P99, TOTAL, ByText, during
 from viewer.tables.table import Column, Summary, summary
 
 CPU_SELF = Column("cpu_self_ns", "time in it, without the operators it calls")
@@ -56,11 +43,9 @@ class OperatorSummary(Summary):
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
         table = operator_table(analysis.trace, operator_times(analysis.trace), t0, t1)
-        times = ("cpu_self", "cpu_total", "gpu_self", "gpu_total")
-        sizes = ("memory_self", "memory_total")
-        return table.rename(
-            columns={name: f"{name}_ns" for name in times} | {name: f"{name}_bytes" for name in sizes}
-        )
+        unit = {"cpu": "ns", "gpu": "ns", "memory": "bytes"}
+        parts = [(of, f"{of}_{part}") for of in unit for part in ("self", "total")]
+        return table.rename(columns={name: f"{name}_{unit[of]}" for of, name in parts})
 
 
 @summary
@@ -85,22 +70,13 @@ class OperatorsByShape(Summary):
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
         rows = during(analysis, "operators", t0, t1)
-        rows = rows[rows["input_shapes"].notna()]
-        group, stats, table = by_text(rows, "name", "input_shapes")
-        outer = rows["outermost"].to_numpy(bool)
-        length = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
-
-        def sums(column: str, only_outer: bool) -> np.ndarray:
-            values = rows[column].to_numpy(np.int64)
-            return summed(group, np.where(outer, values, 0) if only_outer else values, len(stats.key))
-
-        table["calls"] = stats.count
-        table["cpu_self_ns"] = sums("self_ns", False)
-        table["cpu_total_ns"] = summed(group, np.where(outer, length, 0), len(stats.key))
-        table["gpu_self_ns"], table["gpu_total_ns"] = sums("gpu_self_ns", False), sums("gpu_ns", True)
-        table["launches"] = sums("launches", True)
-        table["event"] = longest_events(group, length, rows["event"].to_numpy(np.int64), stats.key)
-        return table.sort_values("cpu_self_ns", ascending=False, ignore_index=True)
+        found = ByText(rows[rows["input_shapes"].notna()], "name", "input_shapes")
+        found.table["cpu_self_ns"] = found.summed("self_ns")
+        found.table["cpu_total_ns"] = found.summed("", outermost=True)
+        found.table["gpu_self_ns"] = found.summed("gpu_self_ns")
+        found.table["gpu_total_ns"] = found.summed("gpu_ns", outermost=True)
+        found.table["launches"] = found.summed("launches", outermost=True)
+        return found.by("cpu_self_ns")
 
 
 @summary
@@ -122,14 +98,11 @@ class ModuleSummary(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        rows = during(analysis, "modules", t0, t1)
-        group, stats, table = by_text(rows, "name")
-        length = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
-        table["calls"], table["cpu_total_ns"], table["mean_ns"] = stats.count, stats.total, stats.mean
-        table["gpu_total_ns"] = summed(group, rows["gpu_ns"].to_numpy(np.int64), len(stats.key))
-        table["launches"] = summed(group, rows["launches"].to_numpy(np.int64), len(stats.key))
-        table["event"] = longest_events(group, length, rows["event"].to_numpy(np.int64), stats.key)
-        return table.sort_values("cpu_total_ns", ascending=False, ignore_index=True)
+        found = ByText(during(analysis, "modules", t0, t1), "name")
+        found.table["cpu_total_ns"], found.table["mean_ns"] = found.stats.total, found.stats.mean
+        found.table["gpu_total_ns"] = found.summed("gpu_ns")
+        found.table["launches"] = found.summed("launches")
+        return found.by("cpu_total_ns")
 
 
 @summary
@@ -153,19 +126,13 @@ class RegionSummary(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        rows = during(analysis, "regions", t0, t1)
-        group, stats, table = by_text(rows, "name")
-        outer = rows["outermost"].to_numpy(bool)
-        length = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
-        groups = len(stats.key)
-        table["calls"] = stats.count
-        table["total_ns"] = summed(group, np.where(outer, length, 0), groups)
-        table["self_ns"] = summed(group, rows["self_ns"].to_numpy(np.int64), groups)
-        table["p50_ns"], table["p99_ns"] = stats.median, stats.p99
-        table["gpu_ns"] = summed(group, np.where(outer, rows["gpu_ns"].to_numpy(np.int64), 0), groups)
-        table["launches"] = summed(group, np.where(outer, rows["launches"].to_numpy(np.int64), 0), groups)
-        table["event"] = longest_events(group, length, rows["event"].to_numpy(np.int64), stats.key)
-        return table.sort_values("total_ns", ascending=False, ignore_index=True)
+        found = ByText(during(analysis, "regions", t0, t1), "name")
+        found.table["total_ns"] = found.summed("", outermost=True)
+        found.table["self_ns"] = found.summed("self_ns")
+        found.table["p50_ns"], found.table["p99_ns"] = found.stats.median, found.stats.p99
+        found.table["gpu_ns"] = found.summed("gpu_ns", outermost=True)
+        found.table["launches"] = found.summed("launches", outermost=True)
+        return found.by("total_ns")
 
 
 @summary
@@ -188,14 +155,10 @@ class ApiSummary(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        rows = during(analysis, "api_calls", t0, t1)
-        group, stats, table = by_text(rows, "name")
-        length = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
-        tell_durations(table, stats)
-        idle = rows["gpu_idle_ns"].fillna(0).to_numpy(np.int64)
-        table["gpu_idle_ns"] = summed(group, idle, len(stats.key))
-        table["event"] = longest_events(group, length, rows["event"].to_numpy(np.int64), stats.key)
-        return table.sort_values("total_ns", ascending=False, ignore_index=True)
+        found = ByText(during(analysis, "api_calls", t0, t1), "name")
+        found.tell_durations()
+        found.table["gpu_idle_ns"] = found.summed("gpu_idle_ns")
+        return found.by("total_ns")
 
 
 @summary
@@ -221,15 +184,7 @@ class SystemCallSummary(Summary):
         events = trace.events.of_kind(EventKind.OS_RUNTIME)
         start = trace.events.start[events]
         events = events[(start >= t0) & (start < t1)]
-        rows = pd.DataFrame(
-            {
-                "event": events,
-                "name": texts(trace.events.name[events], trace.strings),
-                "start_ns": trace.events.start[events],
-                "end_ns": trace.events.end[events],
-            }
-        )
-        group, stats, table = by_text(rows, "name")
-        tell_durations(table, stats)
-        table["event"] = longest_events(group, trace.events.duration[events], events, stats.key)
-        return table.sort_values("total_ns", ascending=False, ignore_index=True)
+        names = {"event": events, "name": texts(trace.events.name[events], trace.strings)}
+        found = ByText(pd.DataFrame(names | times(trace, events)), "name")
+        found.tell_durations()
+        return found.by("total_ns")

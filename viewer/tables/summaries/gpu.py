@@ -9,20 +9,9 @@ import pandas as pd
 
 from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
-from viewer.statistics.grouping import grouped
-from viewer.statistics.kernels import family_table, kernel_table, longest_events
+from viewer.statistics.kernels import family_table, kernel_table
 from viewer.statistics.ranks import rank_tables
-from viewer.tables.summaries.wording import (
-    CALLS,
-    LONGEST,
-    MEAN,
-    P50,
-    P99,
-    TOTAL,
-    during,
-    renamed,
-    tell_durations,
-)
+from viewer.tables.summaries.wording import CALLS, LONGEST, MEAN, P50, P99, TOTAL, ByText, during, renamed
 from viewer.tables.table import Column, Summary, summary
 
 SHARE = Column("gpu_time_share", "of the summed time of all operations on the GPU")
@@ -100,20 +89,14 @@ class CopySummary(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        rows = during(analysis, "copies", t0, t1)
-        keys = ["operation", "direction", "from_memory", "to_memory"]
-        words = rows[keys].astype(object).where(rows[keys].notna(), "")
-        group, found = pd.factorize(pd.MultiIndex.from_frame(words))
-        length = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
-        stats = grouped(group, length)
-        size = np.bincount(group, rows["size_bytes"].fillna(0).to_numpy(np.float64), len(found))
-        table = pd.DataFrame([found[key] for key in stats.key], columns=keys)
-        tell_durations(table, stats)
-        table["size_bytes"] = size.astype(np.int64)
-        known = (size > 0) & (stats.total > 0)
-        table["moved_bytes_per_s"] = np.where(known, size / np.maximum(stats.total, 1) * 1e9, np.nan)
-        table["event"] = longest_events(group, length, rows["event"].to_numpy(np.int64), stats.key)
-        return table.sort_values("total_ns", ascending=False, ignore_index=True)
+        keys = ("operation", "direction", "from_memory", "to_memory")
+        found = ByText(during(analysis, "copies", t0, t1), *keys)
+        found.tell_durations()
+        size, total = found.summed("size_bytes"), found.stats.total
+        found.table["size_bytes"] = size
+        known = (size > 0) & (total > 0)
+        found.table["moved_bytes_per_s"] = np.where(known, size / np.maximum(total, 1) * 1e9, np.nan)
+        return found.by("total_ns")
 
 
 @summary

@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from rules.analysis.analysis import Analysis
-from viewer.statistics.grouping import Groups, grouped
+from viewer.statistics.grouping import grouped
+from viewer.statistics.kernels import longest_events
 from viewer.tables.table import Column, rows_of
 
 I64 = npt.NDArray[np.int64]
@@ -32,27 +33,39 @@ def during(analysis: Analysis, table: str, t0: int, t1: int) -> pd.DataFrame:
     return rows[(start >= t0) & (start < t1)]
 
 
-def by_text(rows: pd.DataFrame, *keys: str) -> tuple[I64, Groups, pd.DataFrame]:
-    """Rows grouped by columns of texts: the group of each row, statistics of durations, and the texts of the groups."""
-    length = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
-    code = np.zeros(len(rows), np.int64)
-    for key in keys:
-        column = rows[key].cat
-        code = code * (len(column.categories) + 1) + column.codes.to_numpy().astype(np.int64) + 1
-    _, first, group = np.unique(code, return_index=True, return_inverse=True)
-    stats = grouped(group, length)
-    words = rows.iloc[first][list(keys)].astype(object).reset_index(drop=True)
-    return group, stats, words.where(words.notna(), "")
+class ByText:
+    """Rows of durations grouped by columns of texts, and a table with a row a group that is filled column by column."""
 
+    def __init__(self, rows: pd.DataFrame, *keys: str) -> None:
+        self._rows = rows
+        self._length = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
+        code = np.zeros(len(rows), np.int64)
+        for key in keys:
+            column = rows[key].cat
+            code = code * (len(column.categories) + 1) + column.codes.to_numpy().astype(np.int64) + 1
+        _, first, self._group = np.unique(code, return_index=True, return_inverse=True)
+        self.stats = grouped(self._group, self._length)
+        words = rows.iloc[first][list(keys)].astype(object).reset_index(drop=True)
+        self.table = words.where(words.notna(), "")
+        self.table["calls"] = self.stats.count
 
-def tell_durations(table: pd.DataFrame, stats: Groups) -> None:
-    """Columns for how many there are and how long they take."""
-    table["calls"], table["total_ns"], table["mean_ns"] = stats.count, stats.total, stats.mean
-    table["p50_ns"], table["p99_ns"] = stats.median, stats.p99
+    def tell_durations(self) -> None:
+        """Columns for how long they take."""
+        stats = self.stats
+        self.table["total_ns"], self.table["mean_ns"] = stats.total, stats.mean
+        self.table["p50_ns"], self.table["p99_ns"] = stats.median, stats.p99
 
+    def summed(self, column: str, *, outermost: bool = False) -> I64:
+        """The sum of whole numbers for each group, exactly; "" sums durations, ``outermost`` leaves out recursion."""
+        values = self._rows[column].fillna(0).to_numpy(np.int64) if column else self._length
+        if outermost:
+            values = np.where(self._rows["outermost"].to_numpy(bool), values, 0)
+        found = np.zeros(len(self.stats.key), np.int64)
+        np.add.at(found, self._group, values)
+        return found
 
-def summed(group: I64, values: npt.NDArray[np.integer], groups: int) -> I64:
-    """The sum of whole numbers for each group, exactly."""
-    found = np.zeros(groups, np.int64)
-    np.add.at(found, group, values)
-    return found
+    def by(self, column: str) -> pd.DataFrame:
+        """The table with the longest of each group, the largest of a column first."""
+        events = self._rows["event"].to_numpy(np.int64)
+        self.table["event"] = longest_events(self._group, self._length, events, self.stats.key)
+        return self.table.sort_values(column, ascending=False, ignore_index=True)
