@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,11 +25,23 @@ def _run(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedPro
     return subprocess.run(command, input=stdin, capture_output=True, timeout=110, check=False)
 
 
-@pytest.fixture
-def diagnosed(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    assert main(["diagnose", "--json", str(SAMPLES / "cpu_python.pt.trace.json.gz")]) == 0
-    answer: dict[str, object] = json.loads(capsys.readouterr().out)
+def json_of(*words: str) -> dict[str, Any]:
+    """What a command prints as JSON."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(list(words)) == 0
+    answer: dict[str, Any] = json.loads(printed.getvalue())
     return answer
+
+
+@pytest.fixture(scope="module")
+def diagnosed() -> dict[str, Any]:
+    return json_of("diagnose", "--json", str(SAMPLES / "cpu_python.pt.trace.json.gz"))
+
+
+@pytest.fixture(scope="module")
+def events_of_a_sample() -> int:
+    found = json_of("diagnose", "--json", str(SAMPLES / "elementwise_chain.pt.trace.json.gz"))
+    return int(found["quality"]["events_kept"])
 
 
 def test_json_names_the_bottleneck_and_its_culprit_first(diagnosed: dict[str, list[dict[str, str]]]) -> None:
@@ -68,15 +83,15 @@ def test_diagnosis_never_imports_qt() -> None:
     ids=["empty", "text", "false gzip", "other json", "binary"],
 )
 def test_a_file_that_is_no_recording_gives_one_sentence_and_exit_code_2(
-    tmp_path: Path, content: bytes
+    tmp_path: Path, content: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "received.json"
     path.write_bytes(content)
-    answer = _run("diagnose", str(path))
-    assert answer.returncode == 2
-    assert answer.stdout == b""
-    assert answer.stderr.decode().count("\n") == 1
-    assert b"Traceback" not in answer.stderr
+    assert main(["diagnose", str(path)]) == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert "Traceback" not in said.err
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -135,24 +150,19 @@ def test_another_batch_does_not_pass_the_regression_gate(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("to", ["chrome", "parquet", "csv"])
-def test_a_converted_recording_has_every_event(
-    tmp_path: Path, to: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_converted_recording_has_every_event(tmp_path: Path, to: str, events_of_a_sample: int) -> None:
     out = tmp_path / f"out.{to}"
     sample = SAMPLES / "elementwise_chain.pt.trace.json.gz"
     assert main(["convert", str(sample), "--to", to, str(out)]) == 0
-    assert main(["diagnose", "--json", str(sample)]) == 0
-    kept = json.loads(capsys.readouterr().out.split("\n", 1)[1])["quality"]["events_kept"]
     if to == "chrome":
-        assert main(["diagnose", "--json", str(out)]) == 0
-        again = json.loads(capsys.readouterr().out)
-        assert again["quality"]["events_kept"] == kept
+        again = json_of("diagnose", "--json", str(out))
+        assert again["quality"]["events_kept"] == events_of_a_sample
         assert again["findings"][0]["category"] == "memory-bound-kernels"
     else:
         import pandas as pd
 
         table = pd.read_parquet(out) if to == "parquet" else pd.read_csv(out)
-        assert len(table) == kept
+        assert len(table) == events_of_a_sample
     assert list(tmp_path.iterdir()) == [out]
 
 

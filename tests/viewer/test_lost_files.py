@@ -21,6 +21,7 @@ import resources
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.nsys_exports import call, export
 from tests.parsers.nsys_exports import kernel as nsys_kernel
+from viewer.cli import main
 from viewer.kept.session import Session, SessionError, session_path
 from viewer.panels.tables.table_view import Column, TableView
 from viewer.window.main_window import MainWindow
@@ -233,15 +234,16 @@ def test_a_picture_that_finds_the_disk_full_is_said(window: MainWindow, as_svg: 
     assert "No space left on device" in window.banner.problem.text()
 
 
-LIMITED = """
-import resource, sys
-from viewer.cli import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-sys.exit(main(sys.argv[1:]))
-"""
+@pytest.fixture
+def small_disk() -> Iterator[None]:
+    """No file that is written may be longer than 1000 bytes."""
+    resource = pytest.importorskip("resource", reason="Windows cannot limit the size of files")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot limit the size of files")
 @pytest.mark.parametrize(
     "words",
     [
@@ -254,15 +256,15 @@ sys.exit(main(sys.argv[1:]))
     ids=lambda words: " ".join(words[:2] + words[2:4][-1:])[:24],
 )
 def test_a_report_that_does_not_fit_on_the_disk_leaves_the_old_one(
-    tmp_path: Path, repository: Path, words: list[str]
+    tmp_path: Path, small_disk: None, words: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.file"
     out.write_text("what was here before")
-    command = [sys.executable, "-c", LIMITED, *(str(out) if word == "OUT" else word for word in words)]
-    answer = subprocess.run(command, capture_output=True, text=True, cwd=repository)
-    assert answer.returncode == 2, answer.stderr
-    assert answer.stderr.count("\n") == 1
-    assert "could not be written" in answer.stderr
+    code = main([str(out) if word == "OUT" else word for word in words])
+    said = capfd.readouterr().err
+    assert code == 2, said
+    assert said.count("\n") == 1
+    assert "could not be written" in said
     assert out.read_text() == "what was here before"
     assert [file.name for file in tmp_path.iterdir()] == ["out.file"]
 
