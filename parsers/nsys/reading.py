@@ -131,7 +131,8 @@ class Reading:
         missing = (start <= UNKNOWN) | (end <= UNKNOWN)
         backwards = ~missing & (end < start)
         unset = (start == 0) & (end == 0)
-        endless = ~missing & ~backwards & ((end - start > LONGEST_NS) | (np.abs(start) > FARTHEST_NS))
+        too_long = (end - start > LONGEST_NS) | (end - start < 0)  # so long that no number holds it
+        endless = ~missing & ~backwards & (too_long | (np.abs(start) > FARTHEST_NS))
         for kind, found, reason in (
             ("no time", missing, "Rows without a start or end were left out."),
             ("ends before it starts", backwards, "Rows that end before they start were left out."),

@@ -213,7 +213,7 @@ class ProcessRecords:
     def _add_agents(self, agents: Sequence[_Agent]) -> None:
         for agent in agents:
             if agent.type == _GPU_AGENT:
-                number = agent.logical_node_type_id
+                number = _fitting(agent.logical_node_type_id)
                 self._agents[agent.id.handle] = Device(
                     number if number >= 0 else len(self._agents),
                     agent.product_name or agent.name or AMD_GPU,
@@ -249,7 +249,7 @@ class ProcessRecords:
             symbol.formatted_kernel_name or symbol.kernel_name or f"kernel {key}"
             for key, symbol in zip(ids.tolist(), symbols, strict=True)
         )
-        registers = np.array([symbol.arch_vgpr_count or ABSENT for symbol in symbols], np.int64)
+        registers = np.array([_fitting(symbol.arch_vgpr_count) or ABSENT for symbol in symbols], np.int64)
         device = self._devices(agent)
         self.timeline.operations(
             Operations(
@@ -301,7 +301,7 @@ class ProcessRecords:
         is_range = marked[which] if len(keys) else np.zeros(0, bool)
         if key == _NAMED_BY_CORRELATION:
             is_range = np.ones(len(start), bool)
-            numbers = np.array(list(self._messages), np.int64)
+            numbers = np.array([_fitting(each) for each in self._messages], np.int64)
             texts = self.timeline.names(self._messages.values())
             told = taken(texts, place_in(numbers, correlation))
             names = np.where(told == ABSENT, names, told)

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,7 @@ def private_copy(path: Path, purpose: str, fill: Callable[[Path], None], suffix:
             os.utime(target, ns=(time.time_ns(), target.stat().st_mtime_ns))  # used, not changed
             return target
         _tidy(folder)
-        unfinished = folder / f"{target.stem}.{os.getpid()}.part"
+        unfinished = folder / f"{target.stem}.{os.getpid()}.{threading.get_ident()}.part"
         try:
             fill(unfinished)
             os.replace(unfinished, target)

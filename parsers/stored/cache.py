@@ -109,11 +109,13 @@ def trim(most_bytes: int = MOST_BYTES, entries: Path | None = None) -> None:
         found = [(each.stat(), each) for each in (entries or folder()).iterdir()]
     except OSError:
         return
-    total = 0
-    for state, entry in sorted(found, key=lambda each: each[0].st_mtime, reverse=True):
+    total, now = 0, time.time()
+    soon = now + ABANDONED_AFTER_S  # what was used later than that was used while the clock was wrong
+    found.sort(key=lambda each: (each[0].st_mtime < soon, each[0].st_mtime), reverse=True)
+    for state, entry in found:
         unfinished = entry.name.startswith(".")
         total += 0 if unfinished else state.st_size
-        abandoned = unfinished and time.time() - state.st_mtime > ABANDONED_AFTER_S
+        abandoned = unfinished and now - state.st_mtime > ABANDONED_AFTER_S
         if total > most_bytes or abandoned or entry.is_dir():
             _remove(entry)
 

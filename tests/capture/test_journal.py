@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,6 +65,17 @@ def test_the_next_recording_says_what_became_of_the_promises(
     entries = history.entries(Series.PROGRAM, told.program)
     assert [each.saved for each in entries] == [1000.0, 1001.0]
     assert entries[0].promises
+
+
+def test_a_recording_dated_by_a_wrong_clock_does_not_silence_the_journal(
+    tmp_path: Path, slow_and_mended: tuple[Analysed, Analysed]
+) -> None:
+    history = History(tmp_path / "journal.sqlite")
+    slow, mended = slow_and_mended
+    now = time.time()
+    keep_in_journal(Run(tmp_path, request(), now + 1e8), *slow, history=history)
+    assert keep_in_journal(Run(tmp_path, request(), now), *mended, history=history) is not None
+    assert keep_in_journal(Run(tmp_path, request(), now - 1), *slow, history=history) is None
 
 
 def run_of(step_ms: float) -> RunFigures:

@@ -125,10 +125,11 @@ def test_impossible_times_are_quarantined_with_their_place(tmp_path: Path) -> No
         kernel(0, 0),
         kernel(400, 400 + 236 * 365 * 86_400 * 10**9),
         kernel(-(1 << 63), 5),
+        kernel(-(1 << 31), (1 << 63) - 1),
     ]
     trace = opened(tmp_path, **{KERNELS: rows})
     assert len(trace.events) == 1
-    assert trace.quality.events_read == trace.quality.events_kept + trace.quality.quarantined == 5
+    assert trace.quality.events_read == trace.quality.events_kept + trace.quality.quarantined == 6
     places = {note.kind: note.example for note in trace.quality.notes if note.effect.value == "quarantined"}
     assert places["ends before it starts"] == f"{KERNELS} row 2"
     assert places["time never recorded"] == f"{KERNELS} row 3"

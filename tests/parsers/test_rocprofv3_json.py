@@ -123,6 +123,16 @@ def test_kernels_copies_calls_and_ranges_are_told_apart(
     assert any(note.example == "memory_allocation" for note in trace.quality.notes)
 
 
+def test_numbers_that_no_column_can_hold_cost_what_they_say_alone(tmp_path: Path) -> None:
+    content = recorded()
+    content["strings"]["marker_api"] = [{"key": 2**63, "value": "other"}, {"key": 10, "value": "train_step"}]
+    content["kernel_symbols"][0]["arch_vgpr_count"] = 2**70
+    content["agents"][1]["logical_node_type_id"] = -(2**70)
+    trace = opened(tmp_path / "results", content)
+    assert named(trace, EventKind.KERNEL) == ["gemm(float*)"]
+    assert named(trace, EventKind.REGION) == ["train_step"]
+
+
 def test_two_processes_keep_their_correlations_apart(tmp_path: Path) -> None:
     other = recorded(hip_api=[{**timed(1, 2, 11, 0, 0), "thread_id": 70}])
     trace = opened(tmp_path / "results", recorded(), other)

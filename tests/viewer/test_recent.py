@@ -68,6 +68,7 @@ def test_a_damaged_summary_is_none(damaged: object) -> None:
         (6 * DAY, "6 days ago"),
         (7 * DAY, "5 Mar 2026"),
         (float("inf"), ""),
+        (-3 * DAY, "15 Mar 2026"),
     ],
 )
 def test_the_time_of_opening_is_told_as_people_say_it(ago: float, said: str) -> None:

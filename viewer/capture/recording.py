@@ -21,7 +21,7 @@ from viewer.capture.output_stream import Event, OutputStream
 from viewer.capture.places import Place, place_for
 from viewer.capture.plan import SUFFIXES, Plan
 from viewer.capture.request import FOUND_NOTHING, CaptureRequest, Tool, retry_after
-from viewer.capture.storage import LAST_USED, History, Presets, Run
+from viewer.capture.storage import LAST_USED, History, Presets, Run, data_folder
 
 _LOG = logging.getLogger(__name__)
 LOG_BYTES = 32 << 20
@@ -92,15 +92,18 @@ class Recording:
         try:
             Presets().save(LAST_USED, self.request)
             run = self._history.begin(self.request)
+            log = run.log.open("wb", buffering=0)  # nothing is left to be written when it closes
         except OSError as error:
             self._place.clean_up(plan)
             fix = "Free it or name another one in the environment variable STALLSCOPE_DATA."
-            raise CaptureProblem(f"{error.filename} cannot be written: {error.strerror}.", fix) from error
+            raise CaptureProblem(
+                f"{error.filename or data_folder()} cannot be written: {error.strerror}.", fix
+            ) from error
         recordings: list[Path] = []
         exit_code = -1
         problem, fix = "", ""
         try:
-            with run.log.open("wb") as self._log:
+            with log as self._log:
                 exit_code = self._execute(plan.command, plan)
                 if not self._killed.is_set():
                     recordings = self._finished_files(plan)
@@ -224,7 +227,6 @@ class Recording:
             return
         with contextlib.suppress(OSError):
             log.write(text.encode("utf-8", "replace"))
-            log.flush()
 
     def _finished_files(self, plan: Plan) -> list[Path]:
         made = self._made(plan)
@@ -302,12 +304,12 @@ class Recording:
         )
 
     def _remember(self, run: Run, outcome: Outcome) -> None:
-        self._history.save(
-            replace(
-                run,
-                elapsed_s=outcome.elapsed_s,
-                exit_code=outcome.exit_code,
-                problem=outcome.problem,
-                recordings=outcome.recordings,
-            )
+        ended = replace(
+            run,
+            elapsed_s=outcome.elapsed_s,
+            exit_code=outcome.exit_code,
+            problem=outcome.problem,
+            recordings=outcome.recordings,
         )
+        with contextlib.suppress(OSError):  # a full disk costs the entry in the list, not the recording
+            self._history.save(ended)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from viewer.capture.request import CaptureRequest
+from viewer.kept.storage import write_text
 
 KEPT_RUNS = 50
 """History entries kept; older ones lose their saved output, never their recordings."""
@@ -35,9 +36,7 @@ def captures_folder() -> Path:
 
 def _write_whole(path: Path, value: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(value, ensure_ascii=False, indent=1), encoding="utf-8")
-    draft.replace(path)
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1))
 
 
 def _read(path: Path) -> Any:
@@ -119,7 +118,7 @@ class History:
             break
         run = Run(folder, request, started)
         self.save(run)
-        self._forget_old()
+        self._forget_old(run.folder)
         return run
 
     def save(self, run: Run) -> None:
@@ -161,6 +160,7 @@ class History:
         except OSError:
             return []
 
-    def _forget_old(self) -> None:
-        for folder in self._folders()[:-KEPT_RUNS]:
+    def _forget_old(self, newest: Path) -> None:
+        """Also where the clock was set back, so that the newest has the oldest name."""
+        for folder in [each for each in self._folders() if each != newest][: 1 - KEPT_RUNS]:
             shutil.rmtree(folder, ignore_errors=True)

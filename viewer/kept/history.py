@@ -22,7 +22,7 @@ from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import read_only_uri
 from rules.gates.figures import RunFigures
 from rules.gates.kept_promises import KeptPromise
-from viewer.kept.storage import data_folder
+from viewer.kept.storage import data_folder, is_filled
 
 FILE_NAME = "runs.sqlite"
 MOST_ENTRIES = 10_000
@@ -123,7 +123,7 @@ class History:
         return count
 
     def _rows(self) -> list[dict[str, Any]]:
-        if not self.path.exists():
+        if not is_filled(self.path):
             return []
         watch = Watch(longest_s=_LONGEST_READING_S, whole=True)
         try:
@@ -136,7 +136,7 @@ class History:
                 return [dict(zip(_COLUMNS, row, strict=True)) for row in database.rows(sql)]
         except (sqlite3.Error, OSError) as error:
             raise TraceError(
-                self.path, f"The kept runs cannot be read: {error}.", "Remove the file."
+                self.path, f"The kept runs cannot be read: {error}.", "Choose another file with --store."
             ) from error
 
     @contextmanager
@@ -146,7 +146,7 @@ class History:
 
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.path.exists() and self.path.stat().st_size:
+            if is_filled(self.path):
                 self._refuse_others()
             database = sqlite_utils.Database(self.path)
             with closing(database.conn), database.conn:
@@ -198,7 +198,11 @@ def _entry(row: dict[str, Any], path: Path) -> Entry:
             id=int(row["id"]),
         )
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
-        raise TraceError(path, f"A kept run is damaged: {error}.", "Remove the file.") from error
+        raise TraceError(
+            path,
+            f"A kept run is damaged, or of a newer Stallscope: {error}.",
+            "Choose another file with --store.",
+        ) from error
 
 
 def names_of(entries: Sequence[Entry]) -> list[str]:

@@ -57,11 +57,11 @@ def when(opened: float, now: float) -> str:
     except (ValueError, OverflowError, OSError):
         return ""
     days = (today.date() - then.date()).days
-    if days <= 0:
+    if days == 0:
         return f"today {then:%H:%M}"
     if days == 1:
         return "yesterday"
-    return f"{days} days ago" if days < 7 else f"{then.day} {then:%b %Y}"
+    return f"{days} days ago" if 0 < days < 7 else f"{then.day} {then:%b %Y}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,15 @@ class Recent:
     paths: tuple[str, ...]
     verdict: str = ""
     summary: Summary | None = None
+
+    @classmethod
+    def from_data(cls, data: Any) -> Recent | None:
+        """An entry of the list; None where it is something else, which costs no other entry."""
+        try:
+            paths = tuple(map(str, data["paths"]))
+            return cls(paths, str(data["verdict"]), Summary.from_data(data.get("summary"))) if paths else None
+        except (TypeError, KeyError, AttributeError):
+            return None
 
     @property
     def name(self) -> str:
@@ -90,14 +99,8 @@ def recent_files() -> list[Recent]:
     """What was opened lately, the newest first; empty when nothing was, or the list is damaged."""
     try:
         stored = json.loads((data_folder() / "recent.json").read_text("utf-8"))
-        return [
-            Recent(
-                tuple(map(str, each["paths"])), str(each["verdict"]), Summary.from_data(each.get("summary"))
-            )
-            for each in stored
-            if each["paths"]
-        ]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return [recent for each in stored if (recent := Recent.from_data(each)) is not None]
+    except (OSError, ValueError, TypeError, RecursionError):
         return []
 
 

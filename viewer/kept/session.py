@@ -23,7 +23,7 @@ from parsers.model import TraceError
 from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import SQLITE_MAGIC, has_pending_changes, read_only_uri
 from viewer.kept.storage import SessionError as SessionError
-from viewer.kept.storage import data_folder, in_one_piece
+from viewer.kept.storage import data_folder, in_one_piece, is_filled
 
 FORMAT = 1
 SUFFIX = ".stallscope"
@@ -118,7 +118,7 @@ class Session:
     @property
     def recordings(self) -> tuple[Path, ...]:
         """The files this session belongs to; raises ``SessionError`` when the session is damaged."""
-        if not self.path.exists():
+        if not is_filled(self.path):
             return tuple(Path(each) for each in self._recordings)
         return tuple(self._found(Path(each)) for each in self._stated())
 
@@ -169,7 +169,7 @@ class Session:
 
     def _rows(self, table: str, wanted: Sequence[str], most: int) -> list[dict[str, Any]]:
         """At most ``most`` rows of one of our tables, by the names of its columns; none where it is no table."""
-        if not self.path.exists():
+        if not is_filled(self.path):
             return []
         try:
             with _reading(self.path) as database:
@@ -244,7 +244,11 @@ class Session:
 
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.path.exists() and not self._is_ours():
+            if is_filled(self.path) and not self._is_ours():
+                if self._format() > FORMAT:
+                    raise SessionError(
+                        f"{self.path.name} was written by a newer Stallscope: it can be read, but not changed here."
+                    )
                 if has_pending_changes(self.path):
                     raise SessionError(f"Another program has not finished writing {self.path.name}.")
                 self._write_anew()
@@ -255,6 +259,10 @@ class Session:
             self.close()
             raise _unusable(self.path, error) from error
         return self._database
+
+    def _format(self) -> int:
+        stated = next(iter(self._rows(_SESSION, ("format",), 1)), {}).get("format")
+        return stated if isinstance(stated, int) else 0
 
     def _is_ours(self) -> bool:
         """Whether the file holds what ``_make_tables`` makes and nothing else."""

@@ -33,6 +33,11 @@ def in_one_piece(target: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def is_filled(path: Path) -> bool:
+    """Whether there is a file with something in it: a disk that was full leaves empty ones."""
+    return path.exists() and path.stat().st_size > 0
+
+
 def write_text(target: Path, text: str) -> None:
     """Write text as UTF-8, without what is no text, such as bytes of a file's name; raises ``OSError``."""
     with in_one_piece(target) as part:

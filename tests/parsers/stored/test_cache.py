@@ -182,6 +182,17 @@ def test_the_entries_used_longest_ago_make_room(recording: Path, tmp_path: Path)
     assert _load(other) is not None
 
 
+def test_entries_used_while_the_clock_was_wrong_make_room_first(recording: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("[]")
+    entries = [cache.store(_trace(path)) for path in (recording, other)]
+    assert entries[0] is not None
+    os.utime(entries[0], (4e9, 4e9))
+    cache.trim(most_bytes=entries[0].stat().st_size)
+    assert _load(recording) is None
+    assert _load(other) is not None
+
+
 def test_a_full_disk_leaves_no_entry_and_no_error(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")

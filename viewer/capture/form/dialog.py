@@ -228,7 +228,7 @@ class CaptureDialog(QDialog):
         """Keep what is filled in under a name."""
         try:
             self._presets.save(name, self.request())
-        except CaptureProblem as problem:
+        except (CaptureProblem, OSError) as problem:
             self.problem.setText(str(problem))
         self._fill_presets()
 
