@@ -15,6 +15,7 @@ from parsers.model.errors import (
 from parsers.model.events import EventTable
 from parsers.model.kernels import KernelProfile, RuleResult
 from parsers.model.lanes import (
+    AUTOGRAD,
     GPU_LANES,
     GPU_WORK,
     Capture,
@@ -33,6 +34,7 @@ from parsers.model.results import ResultColumn, ResultTable
 from parsers.model.trace import SOURCE_BITS, ArgumentSource, Trace
 
 __all__ = [
+    "AUTOGRAD",
     "GPU_LANES",
     "GPU_WORK",
     "KERNEL_COUNTERS",

@@ -58,6 +58,7 @@ class EventKind(IntEnum):
     SAMPLE = 15
 
 
+AUTOGRAD = "Autograd thread"  # what parsers call such a thread, before its number
 GPU_WORK = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET, EventKind.GRAPH)
 
 
@@ -81,6 +82,11 @@ class Lane:
     @property
     def is_gpu(self) -> bool:
         return self.kind in GPU_LANES
+
+    @property
+    def is_autograd(self) -> bool:
+        """Whether PyTorch's engine computes gradients on this thread, for another one that waits for them."""
+        return self.name.startswith(AUTOGRAD)
 
 
 @dataclass(frozen=True, slots=True)

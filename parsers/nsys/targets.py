@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from parsers.model import Device, Effect, Lane, LaneKind, Rank, TraceInput
+from parsers.model import AUTOGRAD, Device, Effect, Lane, LaneKind, Rank, TraceInput
 from parsers.nsys.identifiers import UNKNOWN, process_id, thread_id
 from parsers.nsys.reading import LaneKey, Reading
 from parsers.sqlite.database import Database
@@ -216,7 +216,7 @@ def _thread_text(key: LaneKey, name: str, process: str) -> str:
     number = thread_id(key.thread)
     generic = name in ("", process)
     if name.startswith("pt_autograd"):
-        thread = f"Autograd thread {number}"
+        thread = f"{AUTOGRAD} {number}"
     elif generic and number == process_id(key.thread):
         thread = "Main thread"
     else:

@@ -20,12 +20,14 @@ import pytest
 from parsers import open_trace
 from parsers.model import Cancelled, Progress
 from rules.analysis.analysis import Analysis
+from stallscope.run import Run
 from viewer.cli import main
 from viewer.query.database import Database, database_of
 from viewer.query.errors import QueryError
 from viewer.query.questions import questions
 from viewer.query.views import VIEWS
 from viewer.reports.conversion.parquet import write_parquet
+from viewer.statistics.kernels import kernel_table
 from viewer.statistics.operators import operator_table, operator_times
 from viewer.tables.table import frame_of, row_tables, summaries, summary_of
 
@@ -85,11 +87,24 @@ def test_sql_summaries_and_frames_hold_the_same_figures(recordings: Mapping[str,
             assert parts.get("compute", 0) == budget.compute_ns
             assert parts.get("communication", 0) == budget.exposed_communication_ns
             assert parts.get("idle", 0) == budget.total_idle_ns
-        frame = frame_of(analysis, "copies")
-        assert (
-            database.run("SELECT sum(size_bytes) AS b FROM copies").frame["b"].iloc[0]
-            == frame["size_bytes"].sum()
-        )
+        run = Run(analysis)
+        for name in (
+            "kernels",
+            "operators",
+            "regions",
+            "api_calls",
+            "copies",
+            "collectives",
+            "steps",
+            "gaps",
+        ):
+            frame, told = getattr(run, name), run.query(f"SELECT * FROM {name}")
+            assert len(told) == len(frame) == len(frame_of(analysis, name))
+            for column in frame.select_dtypes("number").columns:
+                assert told[column].sum() == pytest.approx(frame[column].sum(), rel=1e-12), (name, column)
+        assert run.budget.equals(summary_of(analysis, "budget"))
+        window = kernel_table(analysis.trace, analysis, t0, t1).set_index("name")["total"]
+        assert shown["total_ns"].to_dict() == window.to_dict()
 
 
 def test_the_reports_of_nsys_stats_agree_with_the_rows_of_the_export(
@@ -129,7 +144,9 @@ PUBLISHED = {  # total and busy time in ms, as TraceLens's gpu_timeline.csv stat
     f"{H100}facebook_timesformer-base-finetuned-k400__1016002": (159.9924267578125, 158.43317309570313),
     f"{H100}gaunernst_bert-small-uncased__1016001": (3.907824951171875, 0.309437744140625),
     "tracelens__inference__sglang_decode__sglang_Qwen3-8B_decode": (473.749943359375, 9.7729287109375),
+    "tracelens__inference__vllm_decode_full__graph_execution": (10.743181640625, 10.717697265625),
     "tracelens__mi210__gpu_only_trace__gpu_only_trace": (5.9795029296875, 5.3433701171875),
+    "tracelens__traces__torch_compile_triton__trace": (12.5490322265625, 12.54902099609375),
 }
 
 
@@ -152,6 +169,11 @@ def test_counts_are_those_that_holistic_trace_analysis_documents(shared_data: Pa
         "AND start_ns < (SELECT max(start_ns) FROM regions WHERE name LIKE 'ProfilerStep%')"
     )
     assert found.frame["n"].iloc[0] == 4876
+    found = database_of(steps).run(  # and what the GPU began after it: three of five
+        "SELECT sum(launches) AS n FROM regions WHERE name = 'Optimizer.step#SGD.step' "
+        "AND gpu_start_ns < (SELECT max(start_ns) FROM regions WHERE name LIKE 'ProfilerStep%')"
+    )
+    assert found.frame["n"].iloc[0] == 27
     nccl = Analysis(open_trace([folder / "hta__nccl_parser_config__nccl_data.json.gz"], Progress()))
     found = database_of(nccl).run(
         "SELECT collective, process_group FROM collectives ORDER BY duration_ns DESC"

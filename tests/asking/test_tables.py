@@ -96,6 +96,31 @@ def test_regions_know_where_their_work_lay_on_the_gpu(recordings: Mapping[str, A
         assert (int(first[place]), int(last[place])) == expected
 
 
+@pytest.mark.parametrize("name", ["torch with stacks and memory", "Nsight Systems of a loader"])
+def test_a_backward_region_knows_what_autograd_launched_for_it(
+    name: str, recordings: Mapping[str, Analysis]
+) -> None:
+    analysis = recordings[name]
+    trace, events = analysis.trace, analysis.trace.events
+    regions = frame_of(analysis, "regions")
+    engine = np.isin(
+        events.lane[trace.links.launch],
+        [number for number, lane in enumerate(trace.lanes) if lane.is_autograd],
+    )
+    launched = events.start[trace.links.launch[engine]]
+    taken = events.duration[trace.links.operation[engine]]
+    for row in regions[regions["name"].isin(["forward", "backward"])].itertuples():
+        inside = (launched >= row.start_ns) & (launched < row.end_ns)
+        assert (row.autograd_launches, row.autograd_gpu_ns) == (inside.sum(), taken[inside].sum())
+    shown = summary_of(analysis, "region_summary").set_index("name")
+    assert shown["gpu_ns"]["backward"] > shown["gpu_ns"]["forward"] > 0
+    assert regions[regions["name"] == "backward"]["gpu_ns"].sum() < 0.01 * shown["gpu_ns"]["backward"]
+    steps = regions[regions["name"].str.startswith("ProfilerStep")]
+    assert not steps[
+        "autograd_launches"
+    ].any()  # of a whole process, launches of all its threads count already
+
+
 def test_steps_without_a_thread_know_the_work_of_their_process(memory_stack: Analysis) -> None:
     regions = frame_of(memory_stack, "regions")
     lanes = frame_of(memory_stack, "lanes").set_index("lane")

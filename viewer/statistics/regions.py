@@ -10,12 +10,41 @@ from viewer.statistics.operators import OperatorTimes, launched_by_thread, neste
 
 I64 = npt.NDArray[np.int64]
 NEVER = -1
+Process = tuple[int | None, int | None]  # rank and process
 
 
 @derived
 def region_times(trace: Trace) -> OperatorTimes:
     """Times of every annotated range, as of operators; steps are ranges too."""
     return nested_times(trace, LaneKind.REGION, LaneKind.STEPS)
+
+
+@derived
+def autograd_work(trace: Trace) -> tuple[I64, I64]:
+    """For each row of ``region_times``: GPU time (ns) and number of what autograd's threads launched meanwhile.
+
+    They work for the thread of their process that spends most time in ranges; what is nested counts in all around it.
+    """
+    events = region_times(trace).event
+    gpu, count = np.zeros(len(events), np.int64), np.zeros(len(events), np.int64)
+    table, launched = trace.events, launched_by_thread(trace)
+    lane_of = table.lane[events]
+    spent: dict[Process, tuple[int, int]] = {}
+    for lane in np.unique(lane_of).tolist():
+        home = trace.lanes[lane]
+        if home.kind is LaneKind.REGION and not home.is_autograd:
+            taken = int(table.duration[events[lane_of == lane]].sum())
+            key = home.rank, home.process
+            spent[key] = max(spent.get(key, (0, -1)), (taken, lane))
+    helpers = {thread_of(lane) for lane in trace.lanes if lane.is_autograd}
+    for thread in helpers & launched.keys():
+        work, (_, lane) = launched[thread], spent.get(thread[:2], (0, -1))
+        mine = np.flatnonzero(lane_of == lane)
+        low = np.searchsorted(work.begin, table.start[events[mine]])
+        high = np.searchsorted(work.begin, table.end[events[mine]])
+        gpu[mine] += work.gpu_before[high] - work.gpu_before[low]
+        count[mine] += high - low
+    return gpu, count
 
 
 def gpu_spans(trace: Trace, events: I64) -> tuple[I64, I64]:

@@ -11,7 +11,7 @@ from zlib import crc32
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Naming, Track
 from parsers.chrome.decode.stated import whole_number
-from parsers.model import Device, Lane, LaneKind
+from parsers.model import AUTOGRAD, Device, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 
 _NUMBERED_THREAD = re.compile(r"^thread (-?\d+) \((?P<name>.*)\)$")
@@ -113,7 +113,7 @@ class LaneMaker:
     def _thread_name(self, pid: Any, tid: Any) -> str:
         known = self.names.threads.get((pid, tid), "")
         if (pid, tid) in self.autograd:
-            return f"Autograd thread {tid}"
+            return f"{AUTOGRAD} {tid}"
         if isinstance(tid, str) and whole_number(tid) is None:
             return known or tid
         if whole_number(tid) == whole_number(pid) and whole_number(pid):

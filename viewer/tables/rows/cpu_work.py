@@ -13,7 +13,7 @@ from parsers.model import Attribute, EventKind, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import EMPTY, complement, covered_before, union
 from viewer.statistics.operators import OperatorTimes, operator_times
-from viewer.statistics.regions import gpu_spans, region_times
+from viewer.statistics.regions import autograd_work, gpu_spans, region_times
 from viewer.tables.columns import (
     EVENT,
     ON_THREAD,
@@ -106,6 +106,10 @@ class Regions(RowTable):
         *LAUNCHED,
         Column("gpu_start_ns", "start of the first operation launched inside"),
         Column("gpu_end_ns", "end of the last operation launched inside"),
+        Column(
+            "autograd_gpu_ns", "time on the GPU of what autograd's threads launched meanwhile; not in gpu_ns"
+        ),
+        Column("autograd_launches", "number of operations that they launched"),
         Column("outermost", "whether it lies outside of a range of its own name: sum only those"),
         Column("domain", "NVTX domain, where recorded"),
         *NESTED,
@@ -117,12 +121,15 @@ class Regions(RowTable):
         mine = np.isin(trace.events.kind[found.event], (EventKind.REGION, EventKind.STEP))
         events = found.event[mine]
         first, last = gpu_spans(trace, events)
+        autograd_ns, autograd_launches = autograd_work(trace)
         return columns(
             _called(trace, events),
             _launched(found, mine),
             {
                 "gpu_start_ns": known(first),
                 "gpu_end_ns": known(last),
+                "autograd_gpu_ns": autograd_ns[mine],
+                "autograd_launches": autograd_launches[mine],
                 "outermost": found.outer[mine],
                 "domain": text(trace, Attribute.NVTX_DOMAIN, events),
             },

@@ -120,8 +120,8 @@ class RegionSummary(Summary):
         Column("self_ns", "without the ranges inside"),
         P50,
         P99,
-        Column("gpu_ns", "time on the GPU of everything launched inside"),
-        LAUNCHES,
+        Column("gpu_ns", "time on the GPU of everything launched inside, also by autograd's threads"),
+        Column("launches", "operations on the GPU launched while it ran, also by autograd's threads"),
         LONGEST,
     )
 
@@ -130,8 +130,9 @@ class RegionSummary(Summary):
         found.table["total_ns"] = found.summed("", outermost=True)
         found.table["self_ns"] = found.summed("self_ns")
         found.table["p50_ns"], found.table["p99_ns"] = found.stats.median, found.stats.p99
-        found.table["gpu_ns"] = found.summed("gpu_ns", outermost=True)
-        found.table["launches"] = found.summed("launches", outermost=True)
+        for column in ("gpu_ns", "launches"):
+            own, engines = (found.summed(each, outermost=True) for each in (column, f"autograd_{column}"))
+            found.table[column] = own + engines
         return found.by("total_ns")
 
 

@@ -1,0 +1,132 @@
+"""Recordings that begin well and hold nothing: every format refuses them with a hint, none calls them complete."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle  # noqa: TID251 - to write what must never be unpickled
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsers import open_trace
+from parsers.base import parser_of, parsers
+from parsers.model import TraceError
+from parsers.source import identify
+from tests.parsers.protobuf_messages import message
+from tests.parsers.test_ncu_report import report
+from viewer.cli import main
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+DESCRIBES = (
+    "StringIds",
+    "ENUM",
+    "META",
+    "EXPORT",
+    "TARGET_INFO",
+    "rocpd_string",
+    "rocpd_metadata",
+    "rocpd_info",
+)
+
+
+def headed(name: str, lines: int = 1) -> bytes:
+    """The first lines of a fixture."""
+    return b"".join((FIXTURES / name).read_bytes().splitlines(keepends=True)[:lines])
+
+
+def emptied(name: str) -> bytes:
+    """A database whose tables are all there, without rows except for those that describe the recording."""
+    connection = sqlite3.connect(":memory:")
+    connection.deserialize(gzip.decompress((FIXTURES / name).read_bytes()))
+    listed = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for (table,) in listed:
+        if not table.startswith(("sqlite_", *DESCRIBES)):
+            connection.execute(f'DELETE FROM "{table}"')
+    connection.commit()
+    return bytes(connection.serialize())
+
+
+def without_records(name: str) -> bytes:
+    """JSON of rocprofv3 with all its lists of records, and nothing in them."""
+    stated: dict[str, Any] = json.loads((FIXTURES / name).read_bytes())
+    for process in stated["rocprofiler-sdk-tool"]:
+        for records in (process.get("buffer_records", {}), process.get("callback_records", {})):
+            for kind in records:
+                records[kind] = []
+    return json.dumps(stated).encode()
+
+
+def commented(name: str) -> bytes:
+    """Only the lines of a printed table that are no rows."""
+    lines = (FIXTURES / name).read_bytes().splitlines(keepends=True)
+    return b"".join(line for line in lines if line.startswith(b"#"))
+
+
+SNAPSHOT = {"segments": [], "device_traces": [], "allocator_settings": {}}
+HOLLOW = [
+    ("chrome", b'{"traceEvents": []}'),
+    (
+        "chrome",
+        b'{"schemaVersion": 1, "traceEvents": [{"ph": "M", "pid": 1, "name": "process_name", "args": {}}]}',
+    ),
+    (
+        "chrome",
+        b'{"traceEvents": [{"ph": "s", "id": 1, "pid": 1, "tid": 1, "ts": 1, "name": "a", "cat": "b"}]}',
+    ),
+    ("nsys-sqlite", emptied("nsys/healthy_loader.sqlite.gz")),
+    ("rocpd", emptied("rocm/rocprofv3.db.gz")),
+    ("rpd", emptied("rocm/rocm_profile_data.rpd.gz")),
+    ("rocprof-db", emptied("rocm/rocprof_results.db.gz")),
+    ("rocprofv3-json", without_records("rocm/rocprofv3.json")),
+    ("rocprof-csv", headed("rocm/kernel_trace.csv")),
+    ("rocprof-csv", headed("rocm/hip_api_trace.csv")),
+    ("rocprof-csv", headed("rocm/rocprof_results.csv")),
+    ("rocprof-csv", headed("rocm/rocprofiler_compute_pmc_perf.csv")),
+    ("perfetto", b"".join(message((1, message((8, each), (10, 1)))) for each in range(5))),
+    ("xplane", message((1, message((1, 1), (2, b"/device:GPU:0"))), (1, message((1, 2), (2, b"/host:CPU"))))),
+    ("ncu-csv", headed("ncu/kernels.live_metrics.csv", 4)),
+    ("ncu-report", report()),
+    ("smi-log", headed("smi/dmon.txt", 2)),
+    ("smi-log", headed("smi/query.csv")),
+    ("amd-smi-log", headed("smi/amd_smi_monitor.csv")),
+    ("dcgm-exporter", b"# HELP DCGM_FI_DEV_SM_CLOCK SM clock\n# TYPE DCGM_FI_DEV_SM_CLOCK gauge\n"),
+    ("result-csv", headed("results/nsys_stats.csv")),
+    ("result-csv", headed("results/perf_analyzer.csv")),
+    ("benchmark-text", commented("results/nccl_tests.txt")),
+    ("genai-perf", b'{"time_to_first_token": {"unit": "ms", "avg": null}}'),
+    ("request-log", b'{"id": 1, "arrival": null, "first": 1, "end": 2, "out": 1}\n'),
+    ("memory-snapshot", pickle.dumps(SNAPSHOT)),
+    ("memory-snapshot", json.dumps(SNAPSHOT).encode()),
+]
+
+
+def test_every_format_has_a_hollow_file_here() -> None:
+    converted_elsewhere = {"nsys-report"}
+    assert {each.format for each in parsers() if each.title} - converted_elsewhere == {
+        name for name, _ in HOLLOW
+    }
+
+
+@pytest.mark.parametrize(
+    ("format", "content"), HOLLOW, ids=[f"{name}-{place}" for place, (name, _) in enumerate(HOLLOW)]
+)
+def test_a_recording_of_nothing_is_refused_with_a_hint(
+    format: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "recording"
+    file.write_bytes(content)
+    parser = parser_of(identify(file))
+    assert parser is not None
+    assert parser.format == format
+    with pytest.raises(TraceError) as refused:
+        open_trace([file])
+    assert refused.value.problem
+    assert refused.value.hint
+    assert main(["diagnose", str(file)]) == 2
+    said = capsys.readouterr()
+    assert "all kept" not in said.out
+    assert "nsys export" not in said.err or format == "nsys-sqlite"
+    assert "the file that the profiler wrote" not in said.err
