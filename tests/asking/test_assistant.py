@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -71,9 +72,21 @@ def test_a_session_over_standard_input_and_output(
             assert len(picture.data) > 5_000
             compared = text_of(await client.call_tool("compare", {"before": run, "after": other}))
             assert "before" in compared
-            refused = await client.call_tool("open_recording", {"path": "/etc/hostname"})
-            assert refused.is_error
-            assert "Only what was named" in text_of(refused)
+            explained = text_of(await client.call_tool("explain", {"path": other, "finding": 1}))
+            assert json.loads(explained)["how_the_rule_decides"]
+            parts = json.loads(text_of(await client.call_tool("budget", {"path": run})))
+            assert sum(row[2] for row in parts["rows"]) == memory_stack.window_ns
+            gains = text_of(await client.call_tool("predictions", {"path": other}))
+            assert "faster" in gains
+            for hostile in (
+                "/etc/hostname",
+                f"{tmp_path}/../../etc/hostname",
+                "file:///etc/hostname",
+                "s3://a/b",
+            ):
+                refused = await client.call_tool("open_recording", {"path": hostile})
+                assert refused.is_error
+                assert re.search("Only what was named|not the path of a recording", text_of(refused))
             asked = await client.call_tool(
                 "query", {"path": run, "sql": "SELECT * FROM read_csv('/etc/hostname')"}
             )

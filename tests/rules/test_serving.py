@@ -109,25 +109,25 @@ def test_a_log_without_any_request_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "prompts", "decoded"),
+    ("name", "kind", "prompts", "decoded", "tokens"),
     [
-        ("execute_context_2(779)_generation_0(0)", StepKind.PREFILL, 2, 0),
-        ("execute_model_context_0(0)_generation_7(7)", StepKind.DECODE, 0, 7),
-        ("execute_context_1(256)_generation_7(7)", StepKind.MIXED, 1, 7),
-        ("step[EXTEND bs=4 toks=512]", StepKind.PREFILL, 4, 0),
-        ("step[DECODE bs=32]", StepKind.DECODE, 0, 32),
-        ("prefill", StepKind.PREFILL, -1, 0),
-        ("decode_17", StepKind.DECODE, 0, -1),
-        ("decode bs=8 tokens=8", StepKind.DECODE, 0, 8),
-        ("Prefill (batch_size=2, num_tokens=900)", StepKind.PREFILL, 2, 0),
+        ("execute_context_2(779)_generation_0(0)", StepKind.PREFILL, 2, 0, 779),
+        ("execute_model_context_0(0)_generation_7(7)", StepKind.DECODE, 0, 7, 0),
+        ("execute_context_1(256)_generation_7(7)", StepKind.MIXED, 1, 7, 256),
+        ("step[EXTEND bs=4 toks=512]", StepKind.PREFILL, 4, 0, 512),
+        ("step[DECODE bs=32]", StepKind.DECODE, 0, 32, 0),
+        ("prefill", StepKind.PREFILL, -1, 0, -1),
+        ("decode_17", StepKind.DECODE, 0, -1, 0),
+        ("decode bs=8 tokens=8", StepKind.DECODE, 0, 8, 0),
+        ("Prefill (batch_size=2, num_tokens=900)", StepKind.PREFILL, 2, 0, 900),
     ],
 )
 def test_names_of_engines_tell_the_kind_and_the_batch(
-    name: str, kind: StepKind, prompts: int, decoded: int
+    name: str, kind: StepKind, prompts: int, decoded: int, tokens: int
 ) -> None:
     found = vllm_step(name) or sglang_step(name) or plain_step(name)
     assert found is not None
-    assert (found.kind, found.prompts, found.decoded) == (kind, prompts, decoded)
+    assert (found.kind, found.prompts, found.decoded, found.prompt_tokens) == (kind, prompts, decoded, tokens)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,14 @@ def engine(names: list[str], taken: list[float] | None = None) -> TinyTrace:
         tiny.region(now, now + us, name)
         now += us + 10
     return tiny
+
+
+def test_prompts_a_second_are_told_where_all_names_tell_their_tokens() -> None:
+    names = [PREFILL.format(5), DECODE.format(1), PREFILL.format(13)]
+    assert served(engine(names, [50.0, 90.0, 130.0]).build()).prompt_tokens_per_s == pytest.approx(
+        18 / 180e-6
+    )
+    assert served(engine(["prefill", "decode bs=2"]).build()).prompt_tokens_per_s is None
 
 
 def test_decode_alone_is_no_engine() -> None:

@@ -64,6 +64,7 @@ def test_rows_hold_the_time_of_a_kind_and_of_a_batch_size_and_lead_to_their_step
         "decode of 2": 1,
     }
     assert rows["p50"]["decode of 2"] == ns(DECODE_US)
+    assert rows["rate"]["prefill steps"] == pytest.approx(10 / (2 * PREFILL_US * 1e-6))
     assert rows["rate"]["decode of 2"] == pytest.approx(2 / (DECODE_US * 1e-6))
     assert rows["between"]["decode steps"] == ns(BETWEEN_US)
     assert rows["share"]["prefill steps"] == pytest.approx(2 / 3)

@@ -43,7 +43,7 @@ class Recordings:
 
     def allowed(self, path: str) -> Path:
         """A path that lies in what was named. Raises ``Refused``."""
-        hint = "Ask for what `recordings` lists."
+        hint = "Ask for what `list_recordings` tells."
         if not path or "\0" in path or "://" in path or len(path) > 4096:
             raise Refused(f"This is not the path of a recording. {hint}")
         try:

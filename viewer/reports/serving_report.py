@@ -36,6 +36,7 @@ def serving_json(trace: Trace) -> dict[str, Any]:
             "requests": serving.requests,
             "requests_from": serving.source.value if serving.source else None,
             "tokens_per_s": serving.tokens_per_s,
+            "prompt_tokens_per_s": serving.prompt_tokens_per_s,
             "ttft_ns": _plain(serving.ttft_ns),
             "tpot_ns": _plain(serving.tpot_ns),
             "decode_ns_by_batch": {str(batch): ns for batch, ns in serving.decode_ns_by_batch.items()}
@@ -59,6 +60,8 @@ def serving_text(trace: Trace) -> list[str]:
         said.append(f"{serving.requests} requests {_BY[serving.source]}")
     if serving.tokens_per_s is not None:
         said.append(f"{three_digits(serving.tokens_per_s)} tokens/s out")
+    if serving.prompt_tokens_per_s is not None:
+        said.append(f"{three_digits(serving.prompt_tokens_per_s)} tokens/s of prompts in prefill")
     lines = textwrap.wrap(f"Inference: {'; '.join(said)}.", _WIDTH, subsequent_indent="  ")
     told = {
         "time to first token": serving.ttft_ns,

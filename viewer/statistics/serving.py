@@ -12,7 +12,7 @@ from parsers.model import Trace
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
 from rules.analysis.inference.phases import held_up_ns
 from rules.analysis.inference.requests import Lateness, Requests, requests_of
-from rules.analysis.inference.serving import Serving, percentiles, serving_of
+from rules.analysis.inference.serving import Serving, percentiles, prompt_rate, serving_of
 from rules.base import Evidence
 from viewer.statistics.serving_lanes import request_lanes
 from viewer.timeline.geometry.derived import Derived
@@ -56,7 +56,8 @@ def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame,
     """A row a kind of step, then one a batch size of the decode steps; times in ns, the share is of all steps' time.
 
     ``between`` is the median time from the end of the step before: what the engine does, or waits for, outside of
-    them. ``rate`` is tokens/s at the median time, of decode steps whose batch is known.
+    them. ``rate`` is tokens/s: of prefill steps whose names tell them in all their time, of decode steps whose batch is
+    known at the median time.
     """
     import pandas as pd
 
@@ -66,7 +67,7 @@ def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame,
     rows: list[dict[str, Any]] = []
     of_row: list[I64] = []
 
-    def add(name: str, members: I64, batch: int | None = None, remark: str = "") -> None:
+    def add(name: str, members: I64, rate: float | None = None, remark: str = "") -> None:
         told, before = percentiles(taken[members]), percentiles(between[members])
         if told is None:
             return
@@ -78,7 +79,7 @@ def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame,
                 "p50": told.p50,
                 "p90": told.p90,
                 "p99": told.p99,
-                "rate": batch / told.p50 * 1e9 if batch and told.p50 > 0 else np.nan,
+                "rate": np.nan if rate is None else rate,
                 "share": taken[members].sum() / max(taken.sum(), 1),
                 "between": before.p50 if before else np.nan,
                 "remark": remark,
@@ -86,11 +87,14 @@ def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame,
         )
 
     for kind in StepKind:
-        add(f"{kind.name.lower()} steps", np.flatnonzero(engine.kind == kind))
+        of_prompts = prompt_rate(engine.of_kind(kind)) if kind is StepKind.PREFILL else None
+        add(f"{kind.name.lower()} steps", np.flatnonzero(engine.kind == kind), of_prompts)
     decode = engine.kind == StepKind.DECODE
     for batch in np.unique(engine.decoded[decode & (engine.decoded > 0)]).tolist():
         remark = "plateau begins" if batch == plateau else ""
-        add(f"decode of {batch:,}", np.flatnonzero(decode & (engine.decoded == batch)), batch, remark)
+        members = np.flatnonzero(decode & (engine.decoded == batch))
+        median = float(np.median(taken[members]))
+        add(f"decode of {batch:,}", members, batch / median * 1e9 if median > 0 else None, remark)
     columns = ["name", "count", "p50", "p90", "p99", "rate", "share", "between", "remark"]
     return pd.DataFrame(rows, columns=columns), tuple(of_row)
 

@@ -27,11 +27,15 @@ class StepKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepName:
-    """What a region's name tells: how many prompts and how many requests being answered are in the step."""
+    """What a region's name tells: how many prompts and how many requests being answered are in the step.
+
+    ``prompt_tokens`` is the length of all prompts, or parts of prompts, that it computes.
+    """
 
     kind: StepKind
     prompts: int = UNKNOWN
     decoded: int = UNKNOWN
+    prompt_tokens: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +50,7 @@ class EngineSteps:
     kind: I64
     prompts: I64
     decoded: I64
+    prompt_tokens: I64
     event: I64
 
     def of_kind(self, kind: StepKind) -> EngineSteps:
@@ -60,6 +65,7 @@ class EngineSteps:
             self.kind[wanted],
             self.prompts[wanted],
             self.decoded[wanted],
+            self.prompt_tokens[wanted],
             self.event[wanted],
         )
 
@@ -78,8 +84,8 @@ class EngineSteps:
         return len(self.start)
 
 
-_VLLM = re.compile(r"^execute_(?:\w{0,40}_)?context_(\d{1,9})\([^)]*\)_generation_(\d{1,9})\(")
-_SGLANG = re.compile(r"^step\[([A-Z_]+)(?: bs=(\d{1,9}))?")
+_VLLM = re.compile(r"^execute_(?:\w{0,40}_)?context_(\d{1,9})\((\d{1,9})?[^)]*\)_generation_(\d{1,9})\(")
+_SGLANG = re.compile(r"^step\[([A-Z_]+)(?: bs=(\d{1,9}))?(?: toks=(\d{1,9}))?")
 _SGLANG_MODES = {
     "EXTEND": StepKind.PREFILL,
     "PREFILL": StepKind.PREFILL,
@@ -95,6 +101,7 @@ _COUNT = re.compile(
 _OTHER_COUNT = re.compile(
     r"(?<![a-z])(toks|n?tokens|num_tokens|len|seq_?len|prompt_?len|step|iter)\s*[=:]\s*\d{1,9}", re.IGNORECASE
 )
+_TOKENS = re.compile(r"(?<![a-z])(?:toks|n?tokens|num_tokens)\s*[=:]\s*(\d{1,9})(?!\d)", re.IGNORECASE)
 _LETTER = re.compile(r"[^\W\d_]")
 _LONGEST_NAME = 200
 
@@ -102,18 +109,18 @@ _LONGEST_NAME = 200
 def vllm_step(name: str) -> StepName | None:
     """``execute_context_1(779)_generation_0(0)``: requests (tokens) of prompts, then of those being answered."""
     match = _VLLM.match(name)
-    if match is None or not (int(match[1]) or int(match[2])):
+    if match is None or not (int(match[1]) or int(match[3])):
         return None
-    prompts, decoded = int(match[1]), int(match[2])
+    prompts, decoded = int(match[1]), int(match[3])
     kind = StepKind.DECODE if not prompts else StepKind.MIXED if decoded else StepKind.PREFILL
-    return StepName(kind, prompts, decoded)
+    return StepName(kind, prompts, decoded, UNKNOWN if match[2] is None else int(match[2]))
 
 
 def sglang_step(name: str) -> StepName | None:
     """``step[EXTEND bs=4 toks=512]``, ``step[DECODE bs=32]``."""
     match = _SGLANG.match(name)
     kind = _SGLANG_MODES.get(match[1]) if match else None
-    return _with_batch(kind, match[2]) if match and kind else None
+    return _with_batch(kind, match[2], match[3]) if match and kind else None
 
 
 def plain_step(name: str) -> StepName | None:
@@ -122,17 +129,17 @@ def plain_step(name: str) -> StepName | None:
     if match is None:
         return None
     rest = name[match.end() :]
-    batch = _COUNT.search(rest)
+    batch, tokens = _COUNT.search(rest), _TOKENS.search(rest)
     if _LETTER.search(_OTHER_COUNT.sub("", _COUNT.sub("", rest))):
         return None
-    return _with_batch(StepKind[match[1].upper()], batch[2] if batch else None)
+    return _with_batch(StepKind[match[1].upper()], batch[2] if batch else None, tokens[1] if tokens else None)
 
 
-def _with_batch(kind: StepKind, batch: str | None) -> StepName:
+def _with_batch(kind: StepKind, batch: str | None, tokens: str | None) -> StepName:
     count = UNKNOWN if batch is None else int(batch)
     if kind is StepKind.PREFILL:
-        return StepName(kind, count, 0)
-    return StepName(kind, 0, count) if kind is StepKind.DECODE else StepName(kind)
+        return StepName(kind, count, 0, UNKNOWN if tokens is None else int(tokens))
+    return StepName(kind, 0, count, 0) if kind is StepKind.DECODE else StepName(kind)
 
 
 _NAMINGS: tuple[Callable[[str], StepName | None], ...] = (vllm_step, sglang_step)
@@ -159,10 +166,10 @@ def _steps_named(trace: Trace, naming: Callable[[str], StepName | None]) -> Engi
     events = trace.events
     for where in (EventKind.REGION, EventKind.GPU_REGION):
         regions = events.of_kind(where)
-        table = np.zeros((len(trace.strings), 3), np.int64)
+        table = np.zeros((len(trace.strings), 4), np.int64)
         for name in distinct(events.name[regions]).tolist():
             if (found := naming(trace.strings[name])) is not None:
-                table[name] = found.kind, found.prompts, found.decoded
+                table[name] = found.kind, found.prompts, found.decoded, found.prompt_tokens
         regions = regions[table[events.name[regions], 0] > 0]
         if len(regions):
             break
@@ -170,7 +177,7 @@ def _steps_named(trace: Trace, naming: Callable[[str], StepName | None]) -> Engi
     regions = regions[np.argsort(events.start[regions], kind="stable")]
     told = table[events.name[regions]]
     return EngineSteps(
-        events.start[regions], events.end[regions], told[:, 0], told[:, 1], told[:, 2], regions
+        events.start[regions], events.end[regions], told[:, 0], told[:, 1], told[:, 2], told[:, 3], regions
     )
 
 

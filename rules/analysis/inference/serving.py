@@ -31,7 +31,8 @@ class Serving:
     """What is known; None where nothing of the kind was recorded.
 
     ``decode_ns_by_batch`` holds the median time of a decode step for each number of requests in it;
-    ``plateau`` is the smallest batch from which on twice as many requests or more decode hardly more tokens a second.
+    ``prompt_tokens_per_s`` is of the time in prefill steps, ``tokens_per_s`` of all time; ``plateau`` is the smallest
+    batch from which on twice as many requests or more decode hardly more tokens a second.
     """
 
     steps: dict[StepKind, int] | None
@@ -39,6 +40,7 @@ class Serving:
     requests: int | None
     source: RequestSource | None
     tokens_per_s: float | None
+    prompt_tokens_per_s: float | None
     ttft_ns: Percentiles | None
     tpot_ns: Percentiles | None
     decode_ns_by_batch: dict[int, float]
@@ -62,6 +64,7 @@ def serving_of(trace: Trace) -> Serving | None:
         requests=None if requests is None else len(requests),
         source=None if requests is None else requests.source,
         tokens_per_s=_throughput(steps, requests),
+        prompt_tokens_per_s=prompt_rate(steps.of_kind(StepKind.PREFILL)),
         ttft_ns=percentiles(requests.ttft_ns) if requests else None,
         tpot_ns=percentiles(requests.tpot_ns) if requests else None,
         decode_ns_by_batch=_by_batch(steps.of_kind(StepKind.DECODE)),
@@ -77,6 +80,13 @@ def _throughput(steps: EngineSteps, requests: Requests | None) -> float | None:
     tokens = steps.tokens
     span = int(steps.end.max() - steps.start.min()) if len(steps) else 0
     return tokens / span * 1e9 if tokens and span > 0 else None
+
+
+def prompt_rate(prefill: EngineSteps) -> float | None:
+    """Tokens of prompts that a second of prefill steps computes; None where their names do not tell the tokens."""
+    taken = int((prefill.end - prefill.start).sum())
+    told = taken > 0 and not np.any(prefill.prompt_tokens < 0)
+    return float(prefill.prompt_tokens.sum() / taken * 1e9) if told else None
 
 
 def _by_batch(decode: EngineSteps) -> dict[int, float]:

@@ -42,7 +42,12 @@ STEPS = (
     Column("p50", "p50", Show.TIME, width=72),
     Column("p90", "p90", Show.TIME, width=72),
     Column("p99", "p99", Show.TIME, width=72),
-    Column("rate", "Tokens/s", Show.NUMBER, "Batch size over the median time of its decode steps"),
+    Column(
+        "rate",
+        "Tokens/s",
+        Show.NUMBER,
+        "Of prompts for prefill; batch size over the median time for decode steps",
+    ),
     Column("share", "Share", Show.SHARE, "Of the time of all engine steps", width=150),
     Column(
         "between",
