@@ -63,6 +63,8 @@ _TERMS = {
     "cudaHostAlloc": ("cudaHostAlloc", "hipHostMalloc"),
     "tensor": ("tensor", "matrix"),
     "Tensor": ("Tensor", "Matrix"),
+    "SMs": ("SMs", "compute units"),
+    "warp": ("warp", "wavefront"),
     "NsightCompute": ("Nsight Compute", "ROCm Compute Profiler (rocprof-compute)"),
     "NsightComputes": ("Nsight Compute's", "ROCm Compute Profiler's"),
     "CountersOfNvidia": (

@@ -50,6 +50,10 @@ def launches(trace: TinyTrace, at: float) -> None:
     trace.kernels(at, 66, 2, 30)
 
 
+def leaves_empty(trace: TinyTrace, at: float) -> None:
+    trace.operation(at + 6, at + 1900, "stencil", at, grid=4, block=64)
+
+
 CASES = [
     (copies, Category.COPY_H2D, "cudaHostAlloc"),
     (copies, Category.COPY_D2H, "cudaHostAlloc"),
@@ -57,6 +61,7 @@ CASES = [
     (allocates, Category.ALLOCATOR, "cudaMallocAsync"),
     (waits, Category.HOST_BOUND, "nvtxRangePushA"),
     (launches, Category.LAUNCH_BOUND, "cudaStreamBeginCapture"),
+    (leaves_empty, Category.SMALL_GRID, "blocks of 128 to 256 threads"),
 ]
 
 

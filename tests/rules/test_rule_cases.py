@@ -60,7 +60,8 @@ def one_step(trace: TinyTrace, index: int, case: Case) -> None:
     for each in case.get("kernels", []):
         trace.kernels(**each)
     for start, end, name, *launch in case.get("gpu", []):
-        trace.operation(start, end, name, *launch)
+        attributes = launch.pop() if launch and isinstance(launch[-1], dict) else {}
+        trace.operation(start, end, name, *launch, **attributes)
     for start, end, name, launch in case.get("graphs", []):
         trace.operation(start, end, name, launch, call="cudaGraphLaunch")
     for start, end, name in case.get("regions", []):

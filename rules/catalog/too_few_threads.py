@@ -1,0 +1,188 @@
+"""Long kernels are launched with far fewer threads than the GPU can run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, EventKind
+from parsers.model.names.kernels import kernel_name
+from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import clip, length, pairs, subtract, union
+from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.facts.host_language import is_python
+from rules.analysis.facts.inside_window import busiest_device, operations
+from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.names.families import Family
+from rules.base import Category, Finding, Need, rule, severity_of
+from rules.culprit import Culprit, CulpritKind
+from rules.thresholds import LEAST_SHARE
+from rules.wording.headline import Headline
+from rules.wording.phrases import of_every_step, part_of_step, share, shortened
+from rules.wording.words import Words, for_python, ours, with_native
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+LONG_NS = (
+    100_000  # a shorter kernel takes as long as it takes to start and to end, however many threads it has
+)
+MOSTLY_EMPTY = 0.25  # of the GPU: what fills more of it may have reasons
+FEWEST_SMS = 16  # of a GPU whose size is not recorded
+_KNOWN_BY_SHAPE = (Family.GEMM, Family.CONVOLUTION, Family.COLLECTIVE)  # other rules speak of these
+
+_CODE = """int threads = 256;
+int blocks = (count + threads - 1) / threads;      // as many blocks as there is work for
+update<<<blocks, threads>>>(data, count);
+
+__global__ void update(float* data, int count) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+        data[i] = ...;
+}"""
+
+_PYTHON_CODE = """states = torch.stack(states)            # one call for all, not one after the other
+update(states)
+
+@triton.jit
+def update_kernel(data, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    ...
+
+update_kernel[(triton.cdiv(count, 1024),)](data, count, BLOCK=1024)   # many programs, each with a block of work"""
+
+
+@rule
+class TooFewThreads:
+    """Kernels whose grid and blocks leave most of the GPU empty."""
+
+    id: ClassVar[str] = "too-few-threads"
+    category: ClassVar[Category] = Category.SMALL_GRID
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
+    explanation: ClassVar[str] = """
+What it found
+    Kernels that run long are launched with a few blocks, or with blocks of a few threads.
+
+Why it costs time
+    A block runs on one SM, so fewer blocks than SMs leave the others idle. The lanes of a warp work together, 32 on
+    NVIDIA's GPUs and 64 on AMD's: a block of 4 threads takes a whole warp and uses 4 lanes of it.
+
+How it decides
+    By the grid and the block of each kernel of at least 100 us during which no other kernel runs: the part of the SMs
+    that its blocks reach, times the part of a warp that a block fills. At most a quarter of the GPU is little. The
+    ceiling is the time of these kernels, less what it would be with all of the GPU.
+
+What to try
+    Blocks of 128 to 256 threads, and as many blocks as there is work for; loops over elements belong into the grid.
+    What is small by nature is put into one launch with others like it, or runs beside them on other streams.
+
+When it is wrong
+    Where one thread after another must do the work. Matrix products, convolutions and collectives are left out.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace = analysis.trace
+        found = {device: _nearly_empty(analysis, device) for device in analysis.active_devices}
+        worst = busiest_device(analysis, {device: events for device, (events, _) in found.items()})
+        if worst is None:
+            return
+        events, used = found[worst]
+        kernels = operations(analysis, worst, EventKind.KERNEL)
+        others = np.setdiff1d(kernels, events)
+        table = trace.events
+        alone = clip(
+            subtract(
+                union(table.start[events], table.end[events]), union(table.start[others], table.end[others])
+            ),
+            *analysis.window,
+        )
+        took = durations(trace, events)
+        ceiling = int(length(alone) * (1 - float(np.average(used, weights=took))))
+        if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
+            return
+        longest = int(events[np.argmax(took)])
+        name = shortened(kernel_name(trace.name(longest)), 90)
+        yield Finding(
+            rule=self.id,
+            category=self.category,
+            severity=severity_of(ceiling, analysis.window_ns),
+            headline=Headline(
+                "Kernels leave most of the GPU empty", of_every_step(analysis, share(analysis, length(alone)))
+            ),
+            account=f"{name} runs for {duration(int(took.max()))} with {_launched(analysis, longest)}: "
+            + _reached(analysis, worst, longest)
+            + f" Kernels like it run alone for {part_of_step(analysis, length(alone))}.",
+            remedies=with_native(
+                (
+                    "Launch blocks of 128 to 256 threads, and as many blocks as there is work for: what one thread "
+                    "does in a loop over elements, a thread for each element does at once.",
+                    "Put small problems that do not need one another into one launch, or on several streams.",
+                ),
+                map(for_python, _OF_PYTHON),
+            ),
+            ceiling_ns=ceiling,
+            window_ns=analysis.window_ns,
+            culprit=Culprit(CulpritKind.KERNEL, shortened(name, 120)),
+            device=worst,
+            evidence=event_evidence(trace, events),
+            intervals=pairs(alone),
+            example=_PYTHON_CODE if is_python(trace) else _CODE,
+            unknown=("Whether its rounds need one another: then another algorithm must come first.",),
+            confidence="medium",
+        )
+
+
+_OF_PYTHON: tuple[Words, ...] = (
+    "Give it more to do at once: a larger batch, or several small problems in one call.",
+    "Where the kernel is your own (Triton, Numba, CuPy, an extension), launch more programs, and blocks of at least "
+    "128 threads.",
+)
+
+
+def _nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
+    """The long kernels of a device that use little of it, and the part that each uses."""
+    trace = analysis.trace
+    kernels = operations(analysis, device, EventKind.KERNEL)
+    family = analysis.family_of_string[trace.events.name[kernels]]
+    kernels = kernels[(durations(trace, kernels) >= LONG_NS) & ~np.isin(family, _KNOWN_BY_SHAPE)]
+    blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
+    reached = np.minimum(blocks / _sms(analysis, device), 1.0)
+    used = reached * np.minimum(threads / _lanes(analysis), 1.0)
+    little = (blocks > 0) & (threads > 0) & (used <= MOSTLY_EMPTY)
+    return kernels[little], used[little]
+
+
+def _sms(analysis: Analysis, device: int) -> int:
+    return analysis.trace.devices[device].sm_count or FEWEST_SMS
+
+
+def _lanes(analysis: Analysis) -> int:
+    return 64 if is_amd(analysis.trace) else 32
+
+
+def _launched(analysis: Analysis, kernel: int) -> str:
+    trace, event = analysis.trace, np.array([kernel])
+    blocks = int(trace.attribute(Attribute.GRID, event)[0])
+    threads = int(trace.attribute(Attribute.BLOCK, event)[0])
+    return f"{blocks:,} block{'s' if blocks != 1 else ''} of {threads:,} thread{'s' if threads != 1 else ''}"
+
+
+def _reached(analysis: Analysis, device: int, kernel: int) -> Words:
+    """How much of the GPU a kernel's blocks can use, as a sentence."""
+    trace, event = analysis.trace, np.array([kernel])
+    blocks = int(trace.attribute(Attribute.GRID, event)[0])
+    threads, lanes = int(trace.attribute(Attribute.BLOCK, event)[0]), _lanes(analysis)
+    count = trace.devices[device].sm_count
+    parts: list[Words] = []
+    if blocks < _sms(analysis, device):
+        parts.append(ours(f"{blocks} of {count} $SMs work") if count else ours("few of its $SMs work"))
+    if threads < lanes:
+        parts.append(ours(f"{threads} of the {lanes} lanes of each $warp are used"))
+    text: Words = ""
+    for number, part in enumerate(parts):
+        text = text + (" and " if number else "") + part
+    return text + "."
