@@ -19,6 +19,7 @@ from rules.wording.headline import Headline
 
 MOST_NAMED = 3
 LEAST_NAMED = 0.05  # of the analysed time
+SPANS_IT = 0.9  # ... and what holds so much of it is around everything, and says nothing
 _CODE = """with torch.profiler.profile(with_stack=True) as profiler:  # names the lines that the CPU runs
     run()"""
 
@@ -41,8 +42,8 @@ Why it costs time
 
 How it decides
     Of the thread that is busiest in the analysed time, each moment belongs to the innermost region; where there are no
-    regions, to the innermost Python frame, else to the innermost operator. What holds at least
-    {percent(LEAST_NAMED)} of that time is named.
+    regions, or one holds {percent(SPANS_IT)} and more, to the innermost Python frame, else to the innermost operator.
+    What holds at least {percent(LEAST_NAMED)} of that time is named.
 
 What to try
     Look at *Flame* and *Operators*. Where the program was meant to run on a GPU, see whether its model and tensors are
@@ -97,8 +98,10 @@ def _innermost(activity: ThreadActivity, window: tuple[int, int]) -> tuple[Culpr
         (CulpritKind.FRAME, Innermost.of(activity.trace, frames)),
         (CulpritKind.OPERATOR, activity.operators),
     )
-    kind, column = next(((kind, column) for kind, column in columns if len(column.edges)), columns[-1])
-    return kind, _shares(activity.trace, column, window)
+    found = [(kind, _shares(activity.trace, column, window)) for kind, column in columns]
+    found = [(kind, shares) for kind, shares in found if shares] or [(CulpritKind.OPERATOR, [])]
+    telling = [each for each in found if each[1] and each[1][0][1] < SPANS_IT * (window[1] - window[0])]
+    return (telling or found)[0]
 
 
 def _shares(trace: Trace, column: Innermost, window: tuple[int, int]) -> Shares:

@@ -155,10 +155,14 @@ def _first_use(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, t
     calls = listed([f"{name} ({duration(took[name])})" for name in named])
     return (
         Headline("Only first use was recorded", f"{percent(subject.share)} of the time"),
-        f"{len(subject.events):,} calls take long because they are made for the first time: they create a context, "
-        f"load kernels or ask for memory. The longest: {calls}. They come once, and the GPU idles in and around them.",
+        f"{_calls_made_first(len(subject.events))}: creating a context, loading kernels or asking for memory. The "
+        f"longest: {calls}. That comes once, and the GPU idles in and around it.",
         ("Run a few warm-up steps before the recording begins.", *RECORD_LATER_STEPS),
     )
+
+
+def _calls_made_first(count: int) -> str:
+    return f"{count:,} call{'s take' if count != 1 else ' takes'} long because it is the first time"
 
 
 def _lost_records(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:

@@ -17,6 +17,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
+from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.idle.lost_time import event_evidence
 from rules.base import Category, Finding, Need, Severity, rules, severity_of
 from rules.culprit import Culprit, CulpritKind
@@ -187,6 +188,9 @@ def _rank(trace: Trace, events: I64) -> int | None:
     return ranks.pop() if len(ranks) == 1 else None
 
 
+_OF_AMD = "its counters are those of AMD's GPUs, and this check reads Nsight Compute's"
+
+
 @dataclass(frozen=True, slots=True)
 class Reads:
     """Which counters a rule cannot do without: a pattern of names, the section that records them, what they count."""
@@ -227,7 +231,9 @@ class KernelRule(ABC):
 
     def lacking(self, trace: Trace) -> str:
         """Why it cannot judge any launch of this report; empty where it can."""
-        return "" if any(map(self.reads.are_in, trace.kernels)) else self.reads.lacking
+        if any(map(self.reads.are_in, trace.kernels)):
+            return ""
+        return _OF_AMD if is_amd(trace) else self.reads.lacking
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         """One finding for each group of equal launches that has the fault."""

@@ -9,6 +9,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.budget import Budget
 from rules.analysis.facts.device_log import log_summary
+from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.base import Category, Finding, Severity
@@ -159,6 +160,8 @@ def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     limits = [each for each in diagnosis.findings if each.rule == "kernel-speed-of-light"]
     if limits and (most := _of_the_longest(trace, limits)):
         return most.title
+    if "kernel-speed-of-light" in diagnosis.skipped and is_amd(trace):
+        return f"{kernels}, and no verdict: what is judged of kernels is what Nsight Compute counts"
     if "kernel-speed-of-light" in diagnosis.skipped:
         return f"{kernels}, and no verdict: their throughput was not measured (--section SpeedOfLight)"
     unmeasured = [rule for rule in diagnosis.skipped if rule.startswith("kernel-")]

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from parsers.model import Trace
 from rules import diagnose
+from rules.analysis.analysis import Analysis
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.base import Category, Finding, Severity
 from rules.wording.headline import Headline
 from rules.wording.words import Reader, Vendor, ours
+from tests.opened import analysed, diagnosed
 from tests.rules.builder import TinyTrace
+from tests.rules.kernel_profiles import SOUND, kernel, trace_of
+from viewer.reports.text_report import as_text
 from viewer.timeline.geometry.tracks import groups
+
+ROCM = Path(__file__).resolve().parent.parent / "fixtures" / "rocm"
 
 AMD, NVIDIA = "AMD Instinct MI300X", "NVIDIA H200"
 OF_NVIDIA = (
@@ -142,3 +149,26 @@ def test_the_lane_of_calls_is_called_after_the_interface() -> None:
 def test_a_check_that_needs_nvidias_counters_says_so() -> None:
     assert any("NVIDIA" in reason for reason in diagnose(program(waits, AMD)).skipped.values())
     assert not any("NVIDIA" in reason for reason in diagnose(program(waits, NVIDIA)).skipped.values())
+
+
+def test_kernels_with_amds_counters_are_told_of_no_section_of_nsight_compute() -> None:
+    path = ROCM / "rocprofiler_compute_pmc_perf.csv"
+    report = as_text(analysed(path).trace, diagnosed(path), analysed(path))
+    assert "no verdict: what is judged of kernels is what Nsight Compute counts" in report
+    assert "--section" not in report
+    assert "--section" in report_of_counters_without_throughput()
+
+
+def report_of_counters_without_throughput() -> str:
+    trace = trace_of(kernel(without=tuple(SOUND)))
+    return as_text(trace, diagnose(trace), Analysis(trace))
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [(("hip_api_trace.csv",), True), (("hip_api_trace.csv", "kernel_trace.csv"), False)],
+)
+def test_a_table_of_calls_alone_asks_for_the_table_of_kernels(files: tuple[str, ...], told: bool) -> None:
+    paths = [ROCM / each for each in files]
+    report = as_text(analysed(*paths).trace, diagnosed(*paths), analysed(*paths))
+    assert ("this recording holds API calls alone" in report) is told

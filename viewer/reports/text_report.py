@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 
-from parsers.model import Trace
+from parsers.model import EventKind, Trace
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
@@ -124,9 +124,11 @@ def _without_gpu(trace: Trace) -> list[str]:
         )
     elif trace.quality.kernels_without_times:
         text = _RECORD_WITHOUT_COUNTERS
+    elif launches and set(trace.kinds) == {EventKind.API}:
+        text = f"{_launches(launches)}, no kernel: {_CALLS_ALONE}"
     elif launches:
         text = (
-            f"{launches:,} launches, no kernel: the profiler lost its GPU records, or another program held the GPU's "
+            f"{_launches(launches)}, no kernel: the profiler lost its GPU records, or another program held the GPU's "
             "profiling interface. Record fewer steps, and nothing else that profiles at the same time."
         )
     else:
@@ -134,10 +136,18 @@ def _without_gpu(trace: Trace) -> list[str]:
     return [*textwrap.wrap(text, WIDTH), ""]
 
 
+def _launches(count: int) -> str:
+    return f"{count:,} launch{'es' if count != 1 else ''}"
+
+
 def _is_of_nsys(trace: Trace) -> bool:
     return any("Nsight Systems" in each.producer for each in trace.inputs)
 
 
+_CALLS_ALONE = (
+    "this recording holds API calls alone. Where the kernels are in a file beside it (rocprofv3 writes "
+    "*_kernel_trace.csv beside *_hip_api_trace.csv), open both together; otherwise record both at once."
+)
 _RECORD_WITHOUT_COUNTERS = (
     "Counters are measured on one kernel at a time, so this recording says nothing about when they ran. Record once "
     "more without experimental_config (profiler_metrics) to see what the GPU waits for."

@@ -15,6 +15,7 @@ from parsers.model import EventKind, LaneKind
 _DEVICE_PROCESS = re.compile(
     r"^(?:\[\d+\] )?(?:/device:)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b", re.IGNORECASE
 )
+_COPIES_OF_ROCPROF = "COPY"  # of all its GPUs; which one is not said
 _STREAM_THREAD = re.compile(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
 _CALL = re.compile(r"^(hip|cuda|cu)[A-Z]\w+$")
 _COPY = re.compile(r"^(\[CUDA memcpy|Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
@@ -27,12 +28,18 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
     Returns the track of the stream that each such thread became, by the track of the thread.
     """
     moved: dict[int, int] = {}
+    copying: list[tuple[int, object]] = []
+    first = None
     for number, (where, lane, pid, tid) in enumerate(list(columns.tracks)):
         if where is not Where.THREAD or lane is not LaneKind.OTHER:
             continue
-        device = _DEVICE_PROCESS.match(names.processes.get(pid) or (pid if isinstance(pid, str) else ""))
+        process = names.processes.get(pid) or (pid if isinstance(pid, str) else "")
+        if process == _COPIES_OF_ROCPROF:
+            copying.append((number, tid))
+        device = _DEVICE_PROCESS.match(process)
         if device is None:
             continue
+        first = int(device[1]) if first is None else first
         thread = names.threads.get((pid, tid)) or (
             tid if isinstance(tid, str) and not tid.isdigit() else None
         )
@@ -40,6 +47,8 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
         if stream is not None or thread is None:
             queue = int(stream[1]) if stream else tid
             moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, int(device[1]), queue]
+    for number, tid in copying if first is not None else ():
+        moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, first, f"copies {tid}"]
     if not moved:
         return moved
     target = np.arange(len(columns.tracks), dtype=np.int32)

@@ -46,7 +46,9 @@ class Names:
         names = Names()
         for each in metadata:
             if each.what == "process_name":
-                names.processes[each.pid] = each.name
+                names.processes[each.pid] = names.processes[str(each.pid)] = (
+                    each.name
+                )  # rocprof's events say "6" of 6
             elif each.what == "process_labels":
                 names.labels[each.pid] = each.name
             elif each.what == "thread_name":

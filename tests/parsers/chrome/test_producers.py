@@ -62,6 +62,27 @@ def test_arrows_of_rocprof_link_operations_to_the_calls_they_come_from(tmp_path:
     assert diagnose(trace).crashed == {}
 
 
+def test_rocprof_numbers_a_process_and_writes_its_events_as_text(tmp_path: Path) -> None:
+    events = [each for each in by_rocprof() if each["name"] not in ("process_name", "CopyHostToDevice")]
+    named = {2: "GPU2", 1: "COPY", 77: "CPU HIP API"}
+    events += [
+        {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}} for pid, name in named.items()
+    ]
+    copy: Event = {"name": "CopyDeviceToHost", "ph": "X", "pid": "1", "tid": "0", "ts": "500", "dur": "40"}
+    trace = opened(tmp_path, text_of([*events, copy]))
+    ran = {trace.name(each) for each in trace.gpu_operations.tolist()}
+    assert ran == {"gemm1", "gemm2", "CopyDeviceToHost"}
+    assert [device.id for device in trace.devices] == [2]
+
+
+def test_a_process_called_copy_is_no_gpu_without_one(tmp_path: Path) -> None:
+    events: list[Event] = [
+        {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "COPY"}},
+        {"name": "CopyDeviceToHost", "ph": "X", "pid": "1", "tid": "0", "ts": "500", "dur": "40"},
+    ]
+    assert not len(opened(tmp_path, text_of(events)).gpu_operations)
+
+
 def broken_arrows() -> list[Event]:
     host: dict[str, Any] = {"pid": "77", "tid": "77", "cat": "api_op", "name": "api_op"}
     device: dict[str, Any] = {"pid": GPU, "tid": "0", "cat": "api_op", "name": "api_op"}
