@@ -331,6 +331,8 @@ def test_words_of_arguments_and_of_other_libraries_do_not_mislead(name: str, fam
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
+        ("void ck_tile::kentry<1, ck_tile::BatchedGemmKernel<Problem<_Float16, _Float16, float>>>", "fp16"),
+        ("void ck_tile::kentry<1, ck_tile::BatchedGemmKernel<Problem<float, float, float>>>", "fp32"),
         ("void multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>, double, double>(int)", "fp32"),
         ("void gemv2T_kernel_val<int, int, double, double, float>(int)", "fp64"),
         ("cupy_multiply__float64_float64_float64", "fp64"),

@@ -19,6 +19,7 @@ LONG_WAIT = 0.2  # of the time
 LITTLE_WORK = 0.05  # of the GPU's, before such a wait
 BLOCKED = 0.8  # of such a wait, in calls
 LONG_CALL_NS = 1_000_000  # a call that takes longer creates, loads, copies or waits
+ENOUGH_OPERATIONS = 20  # after a start-up: fewer are chance
 QUEUED_NS = 1_000_000  # from a launch to the first operation; longer: the GPU worked on something older
 _WAITING = (Call.SYNCHRONIZE, Call.COPY, Call.BLOCKING_COPY)
 
@@ -99,6 +100,17 @@ def _behind_older_work(trace: Trace, operations: I64, start: int) -> tuple[int, 
     return begin, SetAside(start, begin, -1)
 
 
+def _starts_up(trace: Trace, following: I64, begin: int, finish: int) -> bool:
+    """Whether kernels are launched for the first time in a wait, slowly, and enough of them follow to be judged."""
+    calls = trace.events.of_kind(EventKind.API)
+    calls = calls[calls_of(trace)[trace.events.name[calls]] == Call.LAUNCH]
+    calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
+    first = calls[np.unique(trace.events.name[calls], return_index=True)[1]]
+    slow = durations(trace, first) >= LONG_CALL_NS
+    inside = (trace.events.start[first] < finish) & (trace.events.end[first] > begin)
+    return len(following) >= ENOUGH_OPERATIONS and bool((slow & inside).any())
+
+
 def _long_wait(trace: Trace, operations: I64, start: int, end: int) -> SetAside | None:
     """The longest wait of [start, end), where it is spent in calls that take long, with hardly any work before it."""
     if len(operations) < 2:
@@ -118,7 +130,9 @@ def _long_wait(trace: Trace, operations: I64, start: int, end: int) -> SetAside 
     )
     calls = calls[waits]
     spent = clip(union(trace.events.start[calls], trace.events.end[calls]), begin, finish)
-    if length(spent) < BLOCKED * (finish - begin):
+    if length(spent) < BLOCKED * (finish - begin) and not _starts_up(
+        trace, operations[at + 1 :], begin, finish
+    ):
         return None
     shared = np.minimum(trace.events.end[calls], finish) - np.maximum(trace.events.start[calls], begin)
     return SetAside(begin, finish, int(calls[shared.argmax()]))

@@ -171,7 +171,7 @@ _DTYPES = (
     ("bf16", r"bf16|[bB][fF]loat16|nvjet_(?:sm\d+_)?t[a-z]{2}_|Cijk_\w+_BBS|_BB_|bfloat"),
     (
         "fp16",
-        r"f16|fp16|[hH]alf|nvjet_(?:sm\d+_)?h[a-z]{2}_|hgemm|h884|h1688|s16816gemm_f16|hcudnn|Cijk_\w+_HHS",
+        r"f16|fp16|\b_Float16\b|[hH]alf|nvjet_(?:sm\d+_)?h[a-z]{2}_|hgemm|h884|h1688|s16816gemm_f16|hcudnn|Cijk_\w+_HHS",
     ),
     ("int8", r"(?<![A-Za-z])i8(?!\d)|i8i8|int8|imma|(?<![A-Za-z])s8(?!\d)"),
     ("fp64", r"double|float64|dgemm|d884|(?<![a-z])f64|nvjet_(?:sm\d+_)?d[a-z]{2}_|Cijk_\w+_DB"),
