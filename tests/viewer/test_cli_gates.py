@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from pathlib import Path
 
 import pytest
 
 from viewer.cli import main
-from viewer.terminal.exit_codes import BAD_INPUT, DONE, GATE_FAILED, GATE_INCONCLUSIVE
+from viewer.terminal.exit_codes import BAD_INPUT, BROKEN, DONE, GATE_FAILED, GATE_INCONCLUSIVE
 
 
 def recording(
-    path: Path, step_us: float, *, count: int = 20, gpu_work: bool = True, steps: bool = True
+    path: Path, step_us: float, *, count: int = 20, gpu_work: bool = True, steps: bool = True, gpu: str = ""
 ) -> str:
     """Steps with one kernel each; without steps, kernels that do not repeat."""
     events = []
@@ -25,7 +26,8 @@ def recording(
         if gpu_work:
             name = "void gemm" if steps else f"void kernel_{index}"
             events.append(event("kernel", name, start + 5, 80, 0, 7))
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    devices = [{"id": 0, "name": gpu}] if gpu else []
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": devices, "traceEvents": events}))
     return str(path)
 
 
@@ -86,6 +88,49 @@ def test_what_cannot_be_compared_is_inconclusive_never_passed(
     assert main(words) == GATE_INCONCLUSIVE
     assert said in capsys.readouterr().err
     assert "<error" in junit.read_text("utf-8")
+
+
+def test_another_gpu_and_a_limit_on_what_one_side_lacks_are_inconclusive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [recording(tmp_path / f"{gpu}.json", 1000, gpu=f"NVIDIA {gpu}") for gpu in ("A100", "H100")]
+    assert main(["compare", *runs, "--fail-on-regression", "5"]) == GATE_INCONCLUSIVE
+    assert "H100" in capsys.readouterr().err
+    words = ["--fail-on-regression", "region:forward=5"]
+    assert main(["compare", runs[0], runs[0], *words]) == GATE_INCONCLUSIVE
+    assert "forward" in capsys.readouterr().err
+
+
+def test_a_diagnosis_whose_check_failed_does_not_pass_its_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("rules.catalog.uneven_steps.UnevenSteps.check", fail)
+    assert main(["diagnose", recording(tmp_path / "run.json", 81), "--fail-on", "high"]) == GATE_INCONCLUSIVE
+    assert "uneven-steps" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", "a.json", "b.json", "--fail-on-regression", "5"],
+        ["diagnose", "a.json", "--fail-on", "low"],
+    ],
+)
+def test_a_mistake_of_the_program_answers_no_gate(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistake(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("parsers.open_trace", mistake)
+    assert main(words) == BROKEN
+
+
+def test_the_documentation_has_a_row_for_each_code_of_a_gate(repository: Path) -> None:
+    table = (repository / "docs" / "gates.md").read_text("utf-8")
+    rows = [int(code) for code in re.findall(r"^\| (\d+)\b", table, re.MULTILINE)]
+    assert rows == [DONE, GATE_FAILED, BAD_INPUT, GATE_INCONCLUSIVE, BROKEN]
 
 
 def test_two_recordings_without_gpu_work_are_inconclusive(
