@@ -118,7 +118,8 @@ def compare_reports(
 ) -> tuple[list[KernelComparison], list[KernelGroup], list[KernelGroup]]:
     """Pairs of kernels that occur in both reports, by time; then those that only one of them has.
 
-    Kernels pair up by name and shape first, then by name, then by the function's own name.
+    Kernels pair up by name and shape first, then by name, then by the function's own name; the only kernel of one
+    report and the only one of the other in any case.
     """
     left, right = kernel_groups(before), kernel_groups(after)
     pairs: list[KernelComparison] = []
@@ -130,6 +131,8 @@ def compare_reports(
                 pairs.append(compare_kernels(group.representative, twin.representative))
                 left.remove(group)
                 right.remove(twin)
+    if not pairs and len(left) == len(right) == 1:  # an own kernel against a library's
+        pairs.append(compare_kernels(left.pop().representative, right.pop().representative))
     pairs.sort(key=lambda each: -max(each.before.duration_ns or 0.0, each.after.duration_ns or 0.0))
     return pairs, left, right
 

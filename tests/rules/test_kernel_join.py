@@ -225,6 +225,14 @@ def test_reports_pair_up_by_name_and_shape_first() -> None:
     assert [group.name for group in only_after] == ["new"]
 
 
+def test_the_only_kernel_of_each_report_is_set_beside_the_other_whatever_it_is_called() -> None:
+    own, library = kernel(name="my_attention"), kernel(name="flash_fwd_kernel")
+    pairs, *others = compare_reports([own], [library])
+    assert [(pair.before.name, pair.after.name) for pair in pairs] == [(own.name, library.name)]
+    assert others == [[], []]
+    assert compare_reports([own, kernel(name="more", ident="1")], [library])[0] == []
+
+
 def test_a_finding_about_memory_bound_kernels_cites_the_counters() -> None:
     names = ["void at::native::elementwise_kernel<1>(int)", "void at::native::softmax_kernel<2>(int)"]
     launches = [(name, "2640,1,1", 400_000) for name in names * 4]
