@@ -52,6 +52,7 @@ _GPU = "a timeline with GPU work"
 _CPU = "a timeline without GPU work"
 _COUNTERS = "kernel counters without a timeline"
 _BOTH = "a timeline with GPU work and kernel counters"
+_MEMORY = "the memory of a GPU without a timeline"
 _LOG = "the log of a device"
 _NOTHING = "no events"
 
@@ -63,7 +64,14 @@ def _holds(trace: Trace) -> str:
         return _COUNTERS
     if len(trace.events):
         return _CPU
+    if holds_memory_alone(trace):
+        return _MEMORY
     return _LOG if trace.counters else _NOTHING
+
+
+def holds_memory_alone(trace: Trace) -> bool:
+    """Whether a recording is a memory snapshot without the timeline of its run."""
+    return bool(trace.memory) and not len(trace.events)
 
 
 def path_of(trace: Trace) -> str:
@@ -76,6 +84,13 @@ def are_the_same(before: Trace, after: Trace) -> bool:
     if before is after:
         return True
     one, other = before.events, after.events
+    if holds_memory_alone(before) and holds_memory_alone(after):
+        held = [[each.columns() for each in trace.memory] for trace in (before, after)]
+        return len(held[0]) == len(held[1]) and all(
+            np.array_equal(column, right[name])
+            for left, right in zip(*held, strict=True)
+            for name, column in left.items()
+        )
     return (
         bool(len(one) or before.kernels)
         and len(one) == len(other)

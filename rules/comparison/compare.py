@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from parsers.model import EventKind, Trace
-from parsers.model.units import duration, percent, three_digits
+from parsers.model.units import duration, percent, size, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.base import Finding
@@ -16,6 +16,7 @@ from rules.comparison.comparable import (
     are_the_same,
     cautions,
     cautions_of_reports,
+    holds_memory_alone,
     look_like_different_programs,
     not_the_same_work,
     refuse_incomparable,
@@ -33,7 +34,7 @@ from rules.comparison.scaling import Scaling, scaling
 from rules.comparison.side import Side, by_family
 from rules.comparison.step_times import StepRatio, StepTimes
 from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
-from rules.memory.summary import memory_of
+from rules.memory.summary import MemorySummary, memory_of
 from rules.thresholds import DEFAULTS, Thresholds
 
 NOISE_SHARE = 0.02  # of the step; what changed by less, beside the step itself, is as before
@@ -67,7 +68,8 @@ class Comparison:
     """Two recordings side by side; ``cautions`` say why they may not be comparable.
 
     ``by_step`` is False where ``step`` is all of what was analysed. ``kernels`` and ``families`` hold what changed
-    noticeably, the largest change first. ``sides`` is None for kernel reports without a timeline.
+    noticeably, the largest change first. ``sides`` is None for kernel reports and memory snapshots without a timeline;
+    of snapshots ``step`` is the peak.
     """
 
     before: str
@@ -89,6 +91,11 @@ class Comparison:
     bridges: tuple[Bridge, ...] = ()
     scaling: Scaling | None = None  # where the numbers of GPUs differ
     sides: tuple[Side, Side] | None = None
+
+    @property
+    def of_memory(self) -> bool:
+        """Whether two snapshots are compared, which hold no times."""
+        return self.step.unit == "bytes"
 
     @property
     def resolved(self) -> tuple[Finding, ...]:
@@ -115,6 +122,8 @@ def compare(
     """
     refuse_incomparable(before, after)
     profiles = tuple(compare_reports(before.kernels, after.kernels)[0])
+    if holds_memory_alone(before) and holds_memory_alone(after):
+        return _of_snapshots(before, after, thresholds)
     if profiles and not (len(before.gpu_operations) and len(after.gpu_operations)):
         return _of_reports(before, after, profiles, thresholds)
     first, second = (
@@ -243,6 +252,51 @@ def _of_reports(
     )
 
 
+def _of_snapshots(before: Trace, after: Trace, thresholds: Thresholds) -> Comparison:
+    """Two memory snapshots without the timelines of their runs: the fullest GPU of each."""
+    first, second = (Analysis(trace, thresholds) for trace in (before, after))
+    fullest = _fullest(first, second)
+    assert fullest is not None
+    peak, *others = _memory(*fullest)
+    kinds = [each.account.by_kind(each.peak_at) if each.account else {} for each in fullest]
+    others += [
+        Measure(f"{kind} at the peak", kinds[0].get(kind, 0), kinds[1].get(kind, 0), "bytes")
+        for kind in sorted(kinds[0] | kinds[1], key=lambda kind: -max(each.get(kind, 0) for each in kinds))
+    ]
+    findings = compare_findings(
+        diagnosis_of(first).findings, diagnosis_of(second).findings, (0.0, 0.0), NOISE_SHARE
+    )
+    judgement = Judgement.of(None, ["memory snapshots hold no steps that could be timed"])
+    headline = _on_peak(peak)
+    new = [each.after.title for each in findings if each.is_new and each.after is not None]
+    gone = [each.finding.title for each in findings if each.change is Change.GONE]
+    because = [f"New: {new[0]}"] if new else [f"Gone: {gone[0]}"] if gone else []
+    return Comparison(
+        before=_label(before),
+        after=_label(after),
+        verdict="The same snapshot twice: nothing differs"
+        if are_the_same(before, after)
+        else ". ".join([headline, *because]),
+        headline=headline,
+        step=peak,
+        measures=tuple(others),
+        kernels=(),
+        findings=tuple(findings),
+        cautions=(),
+        judgement=judgement,
+        by_step=False,
+        files=(_files(before), _files(after)),
+    )
+
+
+def _on_peak(peak: Measure) -> str:
+    before, after = size(round(peak.before)), size(round(peak.after))
+    if abs(peak.change) < NOISE_SHARE:
+        return f"As much memory as before, within {NOISE_SHARE * 100:.0f} %: {after} at the peak ({before} before)"
+    more = "more" if peak.change > 0 else "less"
+    return f"{percent(abs(peak.change))} {more} memory at the peak: {after} instead of {before}"
+
+
 def _about_repeats(runs: Repeats) -> list[str]:
     if len(runs[0]) == len(runs[1]) == 1:
         return []
@@ -335,16 +389,24 @@ def _measures(
         Measure(f"kernels{of_what}", counts[0], counts[1], "count"),
         Measure(f"kernel time{of_what}", times[0], times[1], "ns"),
         *(measure for measure in shares if max(measure.before, measure.after) >= LEAST_SHOWN),
-        *_memory(first, second),
+        *_memory(*(_fullest(first.analysis, second.analysis) or ())),
     ]
 
 
-def _memory(first: Side, second: Side) -> list[Measure]:
-    """The peak of the fullest GPU, and what each step leaves; nothing where a side did not record it."""
-    known = memory_of(first.analysis), memory_of(second.analysis)
+def _fullest(first: Analysis, second: Analysis) -> tuple[MemorySummary, MemorySummary] | None:
+    """The GPU of each side that held most; None where a side did not record it."""
+    known = memory_of(first), memory_of(second)
     if not all(known):
-        return []
+        return None
     before, after = (max(each, key=lambda gpu: gpu.peak_allocated) for each in known)
+    return before, after
+
+
+def _memory(*sides: MemorySummary) -> list[Measure]:
+    """The peak of both sides, and what each step leaves; nothing without sides."""
+    if not sides:
+        return []
+    before, after = sides
     found = [Measure("memory peak", before.peak_allocated, after.peak_allocated, "bytes")]
     if before.peak_reserved is not None and after.peak_reserved is not None:
         found.append(Measure("memory reserved", before.peak_reserved, after.peak_reserved, "bytes"))

@@ -66,7 +66,8 @@ def _answer(limit: Limit, gates: Gates, before: Runs, after: Runs, steps: Judgem
     what = f"The gate on {limit.written}"
     if limit.quantity is Quantity.THROUGHPUT and gates.items and gates.items[0] != gates.items[1]:
         steps = judgement_on(before, after)  # which does not mind another batch: that is what was stated
-    if steps.outcome is Outcome.NOT_COMPARABLE:
+    of_snapshots = limit.quantity is Quantity.MEMORY_PEAK and not any(run.gpus for run in (*before, *after))
+    if steps.outcome is Outcome.NOT_COMPARABLE and not of_snapshots:
         return Answer(limit, Decision.INCONCLUSIVE, f"{what} cannot decide: {steps.reason}.")
     measured = _measured(limit, gates, before, after, steps)
     if measured.missing:

@@ -67,7 +67,11 @@ def device_log() -> Trace:
         (run(), host_only(), "a timeline without GPU work"),
         (run(), device_log(), "the log of a device"),
         (device_log(), device_log(), "both hold the log of a device"),
-        (trace_of(kernel()), trace_of(kernel(name="void another(int)")), "no kernel in common"),
+        (
+            trace_of(kernel(), kernel(name="void third(int)", ident="1")),
+            trace_of(kernel(name="void another(int)")),
+            "no kernel in common",
+        ),
     ],
 )
 def test_recordings_with_nothing_in_common_are_refused_with_a_way_out(

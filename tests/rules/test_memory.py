@@ -23,6 +23,7 @@ from rules.memory.summary import memory_of
 from tests.opened import opened
 from tests.parsers.snapshots import FORWARD, OPTIMIZER, OWN, PLACED, Snapshot
 from viewer.cli import main
+from viewer.reports.comparison_report import as_text
 from viewer.statistics.operators import operator_times
 
 MB = 1 << 20
@@ -267,3 +268,26 @@ def test_text_and_json_tell_peak_composition_and_growth(
     text = capsys.readouterr().out
     assert text.startswith("Memory grows with every step")
     assert "Memory of GPU 0: at most 3.27 GB allocated of 3.38 GB reserved" in text
+
+
+def test_two_snapshots_are_compared_by_what_fills_the_gpu(fixtures: Path) -> None:
+    sound, growing = fixture(fixtures, "sound"), fixture(fixtures, "growing")
+    found = compare(sound, growing)
+    assert found.verdict == (
+        "30 % more memory at the peak: 3.27 GB instead of 2.51 GB. "
+        "New: Memory grows with every step: 150 MB more after each"
+    )
+    measures = {each.name: each.after - each.before for each in (found.step, *found.measures)}
+    assert measures["kept over steps at the peak"] == pytest.approx(758e6, rel=0.01)
+    assert sum(change for name, change in measures.items() if name.endswith("at the peak")) == pytest.approx(
+        measures["memory peak"]
+    )
+    assert "kernel" not in as_text(found)
+    assert compare(sound, sound).verdict == "The same snapshot twice: nothing differs"
+    assert compare(growing, sound).verdict.startswith("23 % less memory at the peak")
+
+
+@pytest.mark.parametrize(("limit", "code"), [("memory-peak=40", 0), ("memory-peak=5", 1), ("5", 3)])
+def test_a_gate_on_the_peak_decides_between_snapshots(fixtures: Path, limit: str, code: int) -> None:
+    paths = [str(fixtures / "memory" / f"{name}.snapshot.pickle.gz") for name in ("sound", "growing")]
+    assert main(["compare", *paths, "--fail-on-regression", limit]) == code

@@ -65,6 +65,7 @@ class Details(QTabWidget):
         self.findings = FindingList()
         self.kernels.chosen.connect(self.row_chosen)
         self.findings.chosen.connect(self.finding_chosen)
+        self._measured = Label("", pixels=13, weight=QFont.Weight.DemiBold)
         self._about_steps = ElidedLabel("", "secondary", pixels=12)
         self._about_findings = ElidedLabel("", "secondary", pixels=12)
         self._further: list[QWidget] = []
@@ -72,20 +73,24 @@ class Details(QTabWidget):
 
     def _side_by_side(self) -> QWidget:
         split = QSplitter(Qt.Orientation.Horizontal)
-        steps = self._titled("Steps", self._about_steps, self.measures, self.dots)
+        steps = self._titled(self._measured, self._about_steps, self.measures, self.dots)
         said = ElidedLabel("by name, else by operator, shapes and place in the step", "secondary", pixels=12)
-        middle = self._titled("Kernels matched across", said, self.kernels)
-        findings = self._titled("Findings", self._about_findings, self.findings)
-        for place, (widget, width) in enumerate(((steps, 430), (middle, 640), (findings, 310))):
+        middle, third = (
+            Label(title, pixels=13, weight=QFont.Weight.DemiBold)
+            for title in ("Kernels matched across", "Findings")
+        )
+        self._matched = self._titled(middle, said, self.kernels)
+        findings = self._titled(third, self._about_findings, self.findings)
+        for place, (widget, width) in enumerate(((steps, 430), (self._matched, 640), (findings, 310))):
             split.addWidget(widget)
             widget.setMinimumWidth(width * 3 // 4)
-            split.setStretchFactor(place, 3 if widget is middle else 1)
+            split.setStretchFactor(place, 3 if widget is self._matched else 1)
         split.setSizes([430, 640, 310])
         split.setChildrenCollapsible(False)
         return split
 
     @staticmethod
-    def _titled(title: str, about: QWidget, *widgets: QWidget) -> QWidget:
+    def _titled(title: QWidget, about: QWidget, *widgets: QWidget) -> QWidget:
         box = QWidget()
         column = QVBoxLayout(box)
         column.setContentsMargins(0, 6, 0, 0)
@@ -93,7 +98,7 @@ class Details(QTabWidget):
         line = QHBoxLayout()
         line.setContentsMargins(12, 0, 10, 0)
         line.setSpacing(10)
-        line.addWidget(Label(title, pixels=13, weight=QFont.Weight.DemiBold))
+        line.addWidget(title)
         line.addWidget(about, 1)
         column.addLayout(line)
         for widget in widgets:
@@ -103,6 +108,8 @@ class Details(QTabWidget):
 
     def show_result(self, result: Comparison, rows: Sequence[KernelChange], prepared: tables.Tables) -> None:
         """Fill everything anew."""
+        self._measured.setText("Memory" if result.of_memory else "Steps")
+        self._matched.setVisible(not result.of_memory)
         self._fill_measures(result, prepared)
         self.show_kernels(rows)
         self.findings.show_findings(result.findings, tables.finding_costs(result), result.cautions)
@@ -131,7 +138,7 @@ class Details(QTabWidget):
             self.dots.show_times(ratio.before, ratio.after)
             self._about_steps.setText("each step a dot, the mean a line; 95 % intervals")
         else:
-            self._about_steps.setText(result.judgement.reason)
+            self._about_steps.setText("" if result.of_memory else result.judgement.reason)
 
 
 def _counted(words: Sequence[str]) -> str:

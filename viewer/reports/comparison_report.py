@@ -99,7 +99,7 @@ def as_text(result: Comparison) -> str:
     lines += _kernels_as_text(
         f"Kernels that changed most{each_step(result)} ({SIGNS})", most, kernel_titles(most)
     )
-    if not result.kernels and not result.profiles:
+    if not result.kernels and not result.profiles and not result.of_memory:
         lines += ["", "No kernel took noticeably more or less time."]
     lines += _profiles_as_text(result)
     return "\n".join(safe(line) for line in lines).rstrip() + "\n"

@@ -124,7 +124,7 @@ def comparison_page(result: Comparison, answers: Sequence[Answer], page: Page) -
     families = _kernels(result.families, [each.name for each in result.families])
     kernels = _kernels(result.kernels, kernel_titles(result.kernels))
     tables = (
-        ("Time", ("", "before", "after", "change"), measures),
+        ("Memory" if result.of_memory else "Time", ("", "before", "after", "change"), measures),
         ("Findings, and what each costs at most", ("", "now", "before", "after"), findings),
         (f"Families of kernels that changed{each_step(result)}", *families),
         (f"Kernels that changed most{each_step(result)}: {SIGNS}", *kernels),
