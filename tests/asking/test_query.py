@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import stallscope
 from parsers import open_trace
 from parsers.model import Cancelled, Progress
 from rules.analysis.analysis import Analysis
@@ -51,6 +52,8 @@ def test_every_ready_made_question_is_answered_on_every_recording(recordings: Ma
         "slower_kernels",
         "osrt_sum",
         "never_freed",
+        "slow_requests",
+        "decode_by_batch",
     }  # none here
 
 
@@ -363,3 +366,30 @@ def test_parquet_is_written_with_duckdb_where_arrow_cannot(
 
 def _without_arrow(*_: object, **__: object) -> None:
     raise ImportError("pyarrow.parquet")
+
+
+def test_requests_and_steps_of_an_engine_are_asked_like_everything_else(shared_data: Path) -> None:
+    folder = shared_data / "serve"
+    run = stallscope.open([folder / "engine.pt.trace.json.gz", folder / "engine.requests.jsonl"])
+    truth = json.loads((folder / "truth.json").read_text())["pt.trace.json.gz"]["recorded"]
+    told = run.query(
+        "SELECT count(*) AS n, sum(tokens) AS t, quantile_cont(ttft_ns, 0.9) / 1e6 AS p90 FROM requests"
+    )
+    assert (told["n"].iloc[0], told["t"].iloc[0]) == (truth["requests"], truth["tokens_out"])
+    assert told["p90"].iloc[0] == pytest.approx(truth["ttft_ms"][1], rel=0.01)
+    assert run.query("SELECT request FROM requests r JOIN engine_steps s USING (event)").shape[0] == 41
+    by_batch = run.query("decode_by_batch").set_index("batch")["median_ns"] / 1e6
+    expected = {int(batch): ms for batch, ms in truth["decode_ms_by_batch"].items()}
+    assert by_batch.to_dict() == pytest.approx(expected, rel=0.01)
+    slowest = run.query("slow_requests")
+    assert slowest["whole_ns"].is_monotonic_decreasing
+    first = run.trace.events.end[slowest["event"].to_numpy(np.int64)]
+    assert np.abs(first - (slowest["arrival_ns"] + slowest["ttft_ns"])).max() < 100_000
+
+
+def test_a_log_alone_is_a_table_of_requests(fixtures: Path) -> None:
+    run = stallscope.open(fixtures / "results/requests.jsonl")
+    assert len(run.table("requests")) == 41
+    assert run.table("requests")["event"].isna().all()
+    assert run.table("requests")["held_up_ns"].isna().all()
+    assert not len(run.table("engine_steps"))
