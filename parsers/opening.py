@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from parsers.base import InParts, Reopenable, Source, parser_of
+from parsers.base import InParts, Parser, Reopenable, Source, parser_of
 from parsers.containers import Contents, contents, holding
 from parsers.known_formats import what_is_read
 from parsers.model import (
@@ -34,10 +34,12 @@ def open_run(paths: Sequence[Path], progress: Progress | None = None) -> Trace:
     total = len(recordings)
     traces: list[Trace] = []
     skipped = [each for content in found for each in content.skipped]
-    for number, (content, sources) in enumerate(recordings):
+    for number, (content, parser, sources) in enumerate(recordings):
         part = progress.part(0.1 + 0.8 * number / total, 0.1 + 0.8 * (number + 1) / total)
         try:
-            traces.append(holding(_read(sources, part, lasting=content.folder is None), content.folder))
+            traces.append(
+                holding(_read(parser, sources, part, lasting=content.folder is None), content.folder)
+            )
         except TraceError as error:
             if not content.is_container:
                 raise
@@ -48,9 +50,9 @@ def open_run(paths: Sequence[Path], progress: Progress | None = None) -> Trace:
     return _with_skipped(trace, skipped)
 
 
-def recordings_of(found: Sequence[Contents]) -> list[tuple[Contents, list[Source]]]:
-    """The sources of each recording: those of one that lies in several files are together."""
-    recordings: list[tuple[Contents, list[Source]]] = []
+def recordings_of(found: Sequence[Contents]) -> list[tuple[Contents, Parser | None, list[Source]]]:
+    """Who reads each recording, and its sources: those of one that lies in several files are together."""
+    recordings: list[tuple[Contents, Parser | None, list[Source]]] = []
     begun: dict[tuple[str, str], list[Source]] = {}
     for content in found:
         for source in content.sources:
@@ -61,28 +63,29 @@ def recordings_of(found: Sequence[Contents]) -> list[tuple[Contents, list[Source
                     begun[key].append(source)
                     continue
                 begun[key] = [source]
-                recordings.append((content, begun[key]))
+                recordings.append((content, parser, begun[key]))
             else:
-                recordings.append((content, [source]))
+                recordings.append((content, parser, [source]))
     return recordings
 
 
 def read_one(sources: Sequence[Source], progress: Progress) -> Trace:
     """Read one recording, which lies in these files, and leave the cache alone; raises ``TraceError``."""
-    return _read(sources, progress, lasting=False)
+    return _read(parser_of(sources[0]), sources, progress, lasting=False)
 
 
-def _read(sources: Sequence[Source], progress: Progress, lasting: bool) -> Trace:
+def _read(parser: Parser | None, sources: Sequence[Source], progress: Progress, lasting: bool) -> Trace:
     try:
-        return _read_by_its_parser(sources, progress, lasting)
+        return _read_by_its_parser(parser, sources, progress, lasting)
     except Excessive as error:
         raise error.about(sources[0].path) from error
 
 
-def _read_by_its_parser(sources: Sequence[Source], progress: Progress, lasting: bool) -> Trace:
+def _read_by_its_parser(
+    parser: Parser | None, sources: Sequence[Source], progress: Progress, lasting: bool
+) -> Trace:
     """Read one recording; ``lasting`` says that its path is the user's own file, which may be in the cache."""
     source = sources[0]
-    parser = parser_of(source)
     if parser is None:
         raise UnknownFormat(
             source.path,

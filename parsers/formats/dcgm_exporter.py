@@ -33,7 +33,7 @@ class DcgmExporter:
     version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
-        return _MARK.search(source.head) is not None
+        return b"DCGM_FI_" in source.head and _MARK.search(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
         readings, scrapes = Readings(), dict[tuple[int, str], int]()

@@ -260,11 +260,9 @@ def _cells(line: str) -> list[str]:
 
 def _kind_of(line: str) -> str:
     text = line.strip().lstrip("\ufeff")
-    if _DMON.match(text):
-        return "dmon"
-    if _DCGM.match(text):
-        return "dcgm"
-    return "query" if _QUERY.match(text) and _QUERY_FIELDS.search(text) else ""
+    if text.startswith("#"):
+        return "dmon" if _DMON.match(text) else "dcgm" if _DCGM.match(text) else ""
+    return "query" if "," in text and _QUERY.match(text) and _QUERY_FIELDS.search(text) else ""
 
 
 def _decoded(data: bytes) -> str:

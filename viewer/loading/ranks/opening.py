@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from parsers.base import Reopenable, Source, parser_of
+from parsers.base import Reopenable, Source
 from parsers.containers import Contents, contents
 from parsers.model import Malformed, Progress, TraceError
 from parsers.opening import recordings_of
@@ -55,12 +55,11 @@ def files_of_many(
     if not always and not may_be_many(paths):
         return None
     found = [contents(Path(path), progress) for path in paths]
-    recordings = [sources for _, sources in recordings_of(found)]
     timelines: list[list[Source]] = []
     others: list[list[Source]] = []
-    for sources in recordings:
+    for _, parser, sources in recordings_of(found):
         progress.stop_if_wanted()
-        (timelines if isinstance(parser_of(sources[0]), Reopenable) else others).append(sources)
+        (timelines if isinstance(parser, Reopenable) else others).append(sources)
     size = sum(_unpacked_bytes(each) for sources in timelines for each in sources)
     large = len(timelines) >= FEWEST_RANKS and size > FULL_BYTES
     if not timelines or not (len(timelines) > FULL_RANKS or large or always):
