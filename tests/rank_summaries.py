@@ -108,6 +108,7 @@ def _summary(
         collective_names=(REDUCE,),
         culprits=(),
         findings=(),
+        outside_ns=(),
         skipped={},
         crashed={},
         quiet=(),

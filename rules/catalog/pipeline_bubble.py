@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -13,14 +13,16 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import any_stream
+from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
 from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on, stages_of, waiting_in_receives
 from rules.analysis.steps.concentration import extent
 from rules.base import Category, Evidence, Finding, Need, rule, severity_of
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share
-from rules.wording.words import for_python
+from rules.wording.words import Words, for_python
 
+UNKNOWN = "Which stages have more layers than others, where all are busy all the time."
 ENOUGH = (
     4  # micro-batches for each stage: a fifth of the time is left empty at most (GPipe, Huang et al. 2019)
 )
@@ -77,17 +79,8 @@ When it is wrong
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
             headline=Headline("Pipeline stages wait for one another", found_in.share(ceiling)),
-            account=f"{len(stages)} GPUs pass their work on to one another, and each has nothing to do until work "
-            f"reaches it, and after its last: {found_in.part(ceiling)}, as the mean of them. Empty: {listed(each)}. "
-            + _by_micro_batches(analysis, len(stages)),
-            remedies=(
-                f"Split each batch into more micro-batches: at least {ENOUGH * len(stages)} for {len(stages)} stages.",
-                for_python(
-                    "Use a schedule that starts backward passes early: 1F1B, or interleaved with several parts of the "
-                    "model on each GPU."
-                ),
-                "Give the stages equally much work, by moving layers between them.",
-            ),
+            account=told_of(found_in.part(ceiling), each, passed_on(analysis)),
+            remedies=remedies(len(stages)),
             ceiling_ns=ceiling,
             window_ns=analysis.window_ns,
             culprit=NEIGHBOURS,
@@ -98,26 +91,70 @@ When it is wrong
             ),
             intervals=pairs(waits[worst]),
             example=for_python(_CODE),
-            unknown=("Which stages have more layers than others, where all are busy all the time.",),
+            unknown=(UNKNOWN,),
         )
 
 
 def bubble_of(analysis: Analysis, stage: int) -> Intervals:
     """Where a stage has nothing to do because of the others, inside the window."""
     time = analysis.time(stage)
-    start, end = waiting_in_receives(analysis.trace, stage, *analysis.window)
-    waits = intersect(union(start, np.maximum(start, end)), time.communication)
-    before, after = time.idle[Cause.NEIGHBOURS]
-    return clip(
-        union(np.concatenate((waits[0], before)), np.concatenate((waits[1], after))), *analysis.window
+    return bubble(
+        collective_columns(analysis.trace),
+        stage,
+        time.communication,
+        time.idle[Cause.NEIGHBOURS],
+        analysis.window,
     )
 
 
-def _by_micro_batches(analysis: Analysis, stages: int) -> str:
+def bubble(
+    columns: CollectiveColumns,
+    stage: int,
+    communication: Intervals,
+    outside: Intervals,
+    window: tuple[int, int],
+) -> Intervals:
+    """The same from a stage's exposed ``communication`` and its time before and after its work."""
+    start, end = waiting_in_receives(columns, stage, *window)
+    waits = intersect(union(start, np.maximum(start, end)), communication)
+    return clip(
+        union(np.concatenate((waits[0], outside[0])), np.concatenate((waits[1], outside[1]))), *window
+    )
+
+
+def told_of(part: str, each: Sequence[str], micro_batches: int) -> str:
+    """What is told of stages that are empty for ``part`` of the time; ``micro_batches`` in a step, 0 if unknown."""
+    return (
+        f"{len(each)} GPUs pass their work on to one another, and each has nothing to do until work "
+        f"reaches it, and after its last: {part}, as the mean of them. Empty: {listed(each)}. "
+        + _by_micro_batches(micro_batches, len(each))
+    )
+
+
+def remedies(stages: int) -> tuple[Words, ...]:
+    """What to do about it."""
+    return (
+        f"Split each batch into more micro-batches: at least {ENOUGH * stages} for {stages} stages.",
+        for_python(
+            "Use a schedule that starts backward passes early: 1F1B, or interleaved with several parts of the "
+            "model on each GPU."
+        ),
+        "Give the stages equally much work, by moving layers between them.",
+    )
+
+
+def passed_on(analysis: Analysis) -> int:
+    """Micro-batches in a step; 0 where that is unknown."""
+    if not (steps := analysis.steady_steps):
+        return 0
+    first, last = min(step.start for step in steps), max(step.end for step in steps)
+    messages = messages_passed_on(collective_columns(analysis.trace), first, last)
+    return round(messages / analysis.steps_in_window) if analysis.steps_in_window else 0
+
+
+def _by_micro_batches(found: int, stages: int) -> str:
     """What a step with a few and with enough micro-batches leaves empty, by the formula."""
     enough = ENOUGH * stages
-    steps = analysis.steps_in_window
-    found = round(messages_passed_on(analysis.trace, *_all_steps(analysis)) / steps) if steps else 0
     if found and found < enough:
         few = f"{found:,} micro-batch{'es' if found > 1 else ''} a step {'were' if found > 1 else 'was'} passed on. "
         return (
@@ -126,11 +163,6 @@ def _by_micro_batches(analysis: Analysis, stages: int) -> str:
             f"{percent(empty_slots(enough, stages))}."
         )
     return f"With {enough:,} micro-batches, stages of equal work are empty for {percent(empty_slots(enough, stages))}."
-
-
-def _all_steps(analysis: Analysis) -> tuple[int, int]:
-    steady = analysis.steady_steps
-    return min(step.start for step in steady), max(step.end for step in steady)
 
 
 def empty_slots(micro_batches: int, stages: int) -> float:

@@ -8,15 +8,20 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model.units import duration, percent, rate, size
+from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.lateness import LEAST_BLAME
-from rules.base import Category, Finding, severity_of
+from rules.base import Category, Finding, Severity, severity_of
+from rules.catalog.gpu_bound import LEAST_COMPUTE, GpuBound
 from rules.catalog.many_small_collectives import SMALL_BYTES
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.summaries.balance import Imbalance
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.groups import PIPELINE
 from rules.summaries.patterns import Pattern
+from rules.summaries.pipeline import pipeline_bubble
 from rules.summaries.reasons import Reason, Why, reason_of
+from rules.summaries.run import ManyRanks
+from rules.summaries.states import COMPUTE, FIRST_IDLE
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline, Part
 from rules.wording.words import Words, ours
@@ -29,7 +34,14 @@ SMALL_MESSAGES = "many-small-collectives"  # of which one rank alone takes waiti
 
 def findings_of_many(facts: ManyRanksDiagnosis) -> list[Finding]:
     """Every finding, in no order."""
-    return [*_late(facts), *_transfers(facts), *_links(facts), *_uneven(facts), *_of_single_ranks(facts)]
+    return [
+        *_late(facts),
+        *_transfers(facts),
+        *_links(facts),
+        *_uneven(facts),
+        *pipeline_bubble(facts.run),
+        *_of_single_ranks(facts),
+    ]
 
 
 def _part(facts: ManyRanksDiagnosis, ns: float) -> Part:
@@ -294,16 +306,23 @@ def _of_single_ranks(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
     for number, row in enumerate(run.rows):
         first_row.setdefault(row.member, number)
     for index, placed in enumerate(run.members):
-        for finding in placed.summary.words.findings:
-            if finding.rule not in OF_THE_WHOLE_RUN and index in first_row:
-                by_rule.setdefault(finding.rule, []).append((index, finding))
+        words = placed.summary.words
+        for finding, outside in zip(words.findings, words.outside_ns, strict=True):
+            if finding.rule in OF_THE_WHOLE_RUN or index not in first_row:
+                continue
+            if first_row[index] in run.stages:  # which wait for the others then, and for nothing of their own
+                finding = replace(finding, ceiling_ns=max(finding.ceiling_ns - outside, 0))
+            by_rule.setdefault(finding.rule, []).append((index, finding))
     for found in by_rule.values():
         index, worst = max(found, key=lambda each: each[1].share)
         mean = sum(finding.share for _, finding in found) / len(run.members)
+        if worst.rule == GpuBound.id and not _all_compute(run):
+            continue
         if worst.rule == SMALL_MESSAGES:
             mean = min(mean, _small_transfers(facts) / max(run.window_ns, 1))
-            if mean < run.thresholds[LEAST_SHARE]:
-                continue
+        told_less = worst.rule == SMALL_MESSAGES or (run.stages and worst.severity is not Severity.INFO)
+        if told_less and mean < run.thresholds[LEAST_SHARE]:
+            continue
         at = first_row[index]
         told = f" That is {run.name(at)}"
         told += (
@@ -315,6 +334,7 @@ def _of_single_ranks(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
         yield replace(
             worst,
             severity=severity_of(ceiling, run.window_ns),
+            headline=_times(worst.headline, mean / worst.share if worst.share else 1.0),
             account=worst.account + told,
             ceiling_ns=ceiling,
             window_ns=run.window_ns,
@@ -322,6 +342,20 @@ def _of_single_ranks(facts: ManyRanksDiagnosis) -> Iterator[Finding]:
             device=at,
             evidence=(),
         )
+
+
+def _times(headline: Headline, factor: float) -> Headline:
+    """A headline whose part of the time is so many times as large."""
+    amount = headline.amount
+    if isinstance(amount, Part):
+        return replace(headline, amount=replace(amount, share=amount.share * factor))
+    return headline
+
+
+def _all_compute(run: ManyRanks) -> bool:
+    """Whether every GPU computes nearly all the time, as the rule asks of those that are read together."""
+    busy = run.parts[:, COMPUTE] + run.parts[:, FIRST_IDLE + Cause.DEPENDENCY]
+    return bool(busy.min() >= run.thresholds[LEAST_COMPUTE] * run.window_ns)
 
 
 def _small_transfers(facts: ManyRanksDiagnosis) -> float:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from parsers.model import Progress
 from rules.analysis.arithmetic.intervals import clip, measure
+from rules.analysis.ranks.collectives import CollectiveColumns
+from rules.analysis.ranks.stages import RECEIVE, SEND
 from rules.summaries.placed import Placed, Row
 from rules.summaries.rank_summary import CollectiveKind
 
@@ -206,6 +208,27 @@ def _entries(members: Sequence[Placed], rows: Sequence[Row]) -> _Entries:
     if not joined:
         joined = [np.empty(0, np.int64)] * 6
     return _Entries(tuple(shown), *joined)
+
+
+def messages_of(members: Sequence[Placed], rows: Sequence[Row]) -> CollectiveColumns | None:
+    """The collectives of all rows, as those of a full reading, where any passes work on between two; else None."""
+    words = (placed.summary.words for placed in members)
+    if not any(kind.collective in (SEND, RECEIVE) for each in words for kind in each.kinds):
+        return None
+    found = _entries(members, rows)
+    order = np.argsort(found.start, kind="stable")
+    kinds = [found.kinds[each] for each in found.kind[order].tolist()]
+    return CollectiveColumns(
+        event=order,
+        start=found.start[order],
+        end=found.end[order],
+        device=found.row[order],
+        collective=tuple(kind.collective for kind in kinds),
+        group=tuple(kind.group for kind in kinds),
+        bytes=np.array([kind.bytes for kind in kinds], np.int64),
+        group_size=np.array([kind.group_size for kind in kinds], np.int64),
+        sequence=found.sequence[order],
+    )
 
 
 def _uneven(kind: I64, row: I64) -> npt.NDArray[np.bool_]:

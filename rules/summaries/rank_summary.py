@@ -70,6 +70,9 @@ class SummaryWords:
     collective_names: tuple[str, ...]
     culprits: tuple[IdleCulprit, ...]
     findings: tuple[Finding, ...]  # of this rank alone
+    outside_ns: tuple[
+        int, ...
+    ]  # of each finding: what it rests on before the first operation and after the last
     skipped: dict[str, str]
     crashed: dict[str, str]
     quiet: tuple[str, ...]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from parsers.model import Attribute, Counter, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals
+from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
 from rules.analysis.facts.clocks import logged
 from rules.analysis.facts.completeness import completeness_of
 from rules.analysis.facts.device_time import idle_parts
@@ -23,6 +23,7 @@ from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
 from rules.analysis.ranks.matching import step_numbers
+from rules.base import Finding
 from rules.diagnosis import Diagnosis
 from rules.replay.late_ranks import LONG_SILENCE
 from rules.replay.overlay import Overlay
@@ -81,6 +82,7 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
         findings=tuple(
             replace(each, intervals=(), evidence=each.evidence[:MOST_EVIDENCE]) for each in diagnosis.findings
         ),
+        outside_ns=tuple(_outside(analysis, each) for each in diagnosis.findings),
         skipped=diagnosis.skipped,
         crashed=diagnosis.crashed,
         quiet=diagnosis.quiet,
@@ -93,6 +95,15 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
         span=tuple(analysis.span(device) for device in devices),
     )
     return RankSummary(words, columns | collectives)
+
+
+def _outside(analysis: Analysis, finding: Finding) -> int:
+    spans = [analysis.span(device) for device in analysis.active_devices]
+    if not spans:
+        return 0
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    found = union(*of_pairs(finding.intervals))
+    return length(found) - length(clip(found, first, last))
 
 
 def _idle(analysis: Analysis, device: int) -> Mapping[Cause, Intervals]:

@@ -12,9 +12,20 @@ import numpy.typing as npt
 from parsers.model import Progress, Quality
 from rules.analysis.facts.budget import Budget
 from rules.analysis.idle.causes import Cause
-from rules.summaries.meetings import Meetings, meetings_of
+from rules.analysis.ranks.collectives import CollectiveColumns
+from rules.analysis.ranks.stages import stages_among
+from rules.summaries.meetings import Meetings, meetings_of, messages_of
 from rules.summaries.placed import Placed, Row
-from rules.summaries.states import COMMUNICATION, COMPUTE, COPIES, FIRST_IDLE, OTHER, PARTS, RESIDUAL
+from rules.summaries.states import (
+    COMMUNICATION,
+    COMPUTE,
+    COPIES,
+    FIRST_IDLE,
+    OTHER,
+    PARTS,
+    RESIDUAL,
+    DeviceStates,
+)
 from rules.thresholds import DEFAULTS, Thresholds
 
 I64 = npt.NDArray[np.int64]
@@ -113,10 +124,30 @@ class ManyRanks:
         for number, row in enumerate(self.rows):
             placed = self.members[row.member]
             span = np.array([t0 - placed.shift]), np.array([t1 - placed.shift])
-            found[number] = placed.summary.states(row.device).within(*span)[0]
+            found[number] = self.states(number).within(*span)[0]
         found[:, FIRST_IDLE + Cause.UNKNOWN] += found[:, RESIDUAL]  # before and after what was recorded
         found[:, RESIDUAL] = 0
         return found
+
+    @cached_property
+    def collectives(self) -> CollectiveColumns | None:
+        """All collectives, where any passes work on from one rank to another; else None."""
+        return messages_of(self.members, self.rows)
+
+    @cached_property
+    def stages(self) -> tuple[int, ...]:
+        """The rows that are stages of a pipeline, in the order in which work reaches them."""
+        return () if self.collectives is None else stages_among(self.collectives)
+
+    def states(self, row: int) -> DeviceStates:
+        """What a row did over time, on its member's clock; a stage waits for the others before and after its work."""
+        found = self.rows[row]
+        summary = self.members[found.member].summary
+        states = summary.states(found.device)
+        if row not in self.stages:
+            return states
+        t0, t1 = (each - self.members[found.member].shift for each in self.window)
+        return states.idle_outside(summary.words.span[found.device], (t0, t1), Cause.NEIGHBOURS)
 
     def busy_ns(self, row: int) -> int:
         """The union of everything that ran on a row's device, inside its span."""
@@ -170,7 +201,7 @@ class ManyRanks:
             placed = self.members[row.member]
             start, end, _ = self.steps_of_member[row.member]
             has = numbers[numbers < len(start)]
-            states = placed.summary.states(row.device)
+            states = self.states(index)
             found[index, : len(has)] = states.within(start[has] - placed.shift, end[has] - placed.shift)
         return found
 

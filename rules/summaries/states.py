@@ -70,6 +70,16 @@ class DeviceStates:
         kept = np.flatnonzero(np.diff(edge) > 0)
         return DeviceStates(np.append(edge[kept], edge[-1]), part[kept])
 
+    def idle_outside(self, span: tuple[int, int], window: tuple[int, int], cause: Cause) -> DeviceStates:
+        """The same, where idle time before and after ``span`` is for one cause, and known in all of ``window``."""
+        reason = np.uint8(FIRST_IDLE + cause)
+        before, after = min(window[0], int(self.edge[0])), max(window[1], int(self.edge[-1]))
+        outside = (self.part >= FIRST_IDLE) & ((self.edge[1:] <= span[0]) | (self.edge[:-1] >= span[1]))
+        return DeviceStates(
+            np.concatenate(([before], self.edge, [after])),
+            np.concatenate(([reason], np.where(outside, reason, self.part), [reason])).astype(np.uint8),
+        )
+
     def intervals(self, part: int) -> Intervals:
         """Where the device was in one part."""
         here = np.flatnonzero(self.part == part)

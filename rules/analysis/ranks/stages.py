@@ -27,13 +27,17 @@ def mostly_passes_on(columns: CollectiveColumns, among: npt.NDArray[np.bool_]) -
 
 @derived
 def stages_of(trace: Trace) -> tuple[int, ...]:
+    """``stages_among`` the collectives of a trace."""
+    return stages_among(collective_columns(trace))
+
+
+def stages_among(columns: CollectiveColumns) -> tuple[int, ...]:
     """The devices of a pipeline in the order in which work reaches them; empty where there is none.
 
     In a chain one device begins with a send and every other one with a receive. In a ring, or where halves are
     swapped, several begin with a send.
     """
-    columns = collective_columns(trace)
-    if not mostly_passes_on(columns, np.ones(len(columns.event), bool)):
+    if not mostly_passes_on(columns, np.ones(len(columns.start), bool)):
         return ()
     passing = np.array([each in (SEND, RECEIVE) for each in columns.collective], bool)
     devices, first = np.unique(columns.device[passing], return_index=True)
@@ -45,15 +49,14 @@ def stages_of(trace: Trace) -> tuple[int, ...]:
     return tuple(devices[by_time].tolist())
 
 
-def messages_passed_on(trace: Trace, t0: int, t1: int) -> int:
+def messages_passed_on(columns: CollectiveColumns, t0: int, t1: int) -> int:
     """How many messages the end of the chain passes one way inside [t0, t1): its micro-batches."""
-    columns = collective_columns(trace)
     inside = (columns.start >= t0) & (columns.start < t1)
     one_way = [
         np.array([each == way for each in columns.collective], bool) & inside for way in (SEND, RECEIVE)
     ]
     return min(
-        max(int((columns.device[way] == device).sum()) for way in one_way) for device in stages_of(trace)
+        max(int((columns.device[way] == device).sum()) for way in one_way) for device in stages_among(columns)
     )
 
 
@@ -75,9 +78,8 @@ def with_neighbours(trace: Trace, table: IdleTable) -> IdleTable:
     )
 
 
-def waiting_in_receives(trace: Trace, device: int, t0: int, t1: int) -> tuple[I64, I64]:
+def waiting_in_receives(columns: CollectiveColumns, device: int, t0: int, t1: int) -> tuple[I64, I64]:
     """Start and end of what one stage's receives inside [t0, t1) take beyond the fastest message of their size."""
-    columns = collective_columns(trace)
     receives = np.array([each == RECEIVE for each in columns.collective], bool)
     passing = receives | np.array([each == SEND for each in columns.collective], bool)
     sizes, of_size = np.unique(columns.bytes, return_inverse=True)
