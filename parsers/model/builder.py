@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -25,6 +24,7 @@ from parsers.model.progress import Progress
 from parsers.model.quality import Effect, QualityRecorder
 from parsers.model.results import ResultTable
 from parsers.model.row_order import in_row_order
+from parsers.model.threads import Threads
 from parsers.model.trace import ArgumentSource, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -162,7 +162,7 @@ class TraceBuilder:
         )
         order, depth = in_row_order(start, end, lane, progress)
         progress.step(0.8, "sorting events")
-        with ThreadPoolExecutor(_THREADS) as threads:
+        with Threads(_THREADS) as threads:
             start, end, name, lane, kind, row = threads.map(
                 partial(np.take, indices=order), (start, end, name, lane, kind, row)
             )
@@ -267,7 +267,7 @@ class TraceBuilder:
             self._attributes[which] = [(events, _GIVEN_UP) for events, _ in parts]
             return AttributeColumn(at, values[last])
 
-        with ThreadPoolExecutor(_THREADS) as threads:
+        with Threads(_THREADS) as threads:
             return dict(zip(self._attributes, threads.map(column_of, list(self._attributes)), strict=True))
 
     def _shifted_counters(self, zero: int) -> tuple[Counter, ...]:

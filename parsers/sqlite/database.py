@@ -8,7 +8,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as StillReading
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Malformed, Progress, QualityRecorder, TraceError
+from parsers.model.threads import Threads
 from parsers.sqlite.guarded import BELIEVE_DAMAGED, LONGEST_QUERY_S, GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
 
@@ -176,7 +177,7 @@ class Database:
         """
         query = _Query(self, table, columns, where)
         damage: TableDamaged | None = None
-        readers = ThreadPoolExecutor(READERS, thread_name_prefix="nsys-table")
+        readers = Threads(READERS, thread_name_prefix="nsys-table")
         try:
             stretches = self._stretches(table)
             if self.most_rows is not None:

@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
-from parsers import open_trace
 from parsers.model import Progress, TraceError
 from rules.analysis.analysis import Analysis
+from viewer.loading.loader import read_apart
 
 MOST_OPEN = 4  # recordings that stay in memory, those asked for last
 MOST_LISTED = 200
@@ -70,7 +70,7 @@ class Recordings:
             known = self._open.get(key)
             if known is None:
                 try:
-                    known = Analysis(open_trace(list(key), Progress()))
+                    known = Analysis(read_apart(key, Progress()))
                 except TraceError as error:
                     raise Refused(str(error)) from None
                 self._open[key] = known

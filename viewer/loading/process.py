@@ -161,7 +161,8 @@ class LoadingProcess:
     def _death(self) -> TraceError:
         code = self._helper.process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        memory = ", most likely for lack of memory" if code == -getattr(signal, "SIGKILL", 9) else ""
+        is_short_of_memory = code in (-getattr(signal, "SIGKILL", 9), -signal.SIGABRT)
+        memory = ", most likely for lack of memory" if is_short_of_memory else ""
         return TraceError(
             self.paths[0],
             f"The process that read it was ended from outside ({how}{memory}).",

@@ -163,6 +163,15 @@ def table(**changes: object) -> EventTable:
     return EventTable(**{**columns, **changes})  # type: ignore[arg-type]
 
 
+def test_a_thread_that_cannot_be_had_is_told_as_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", refuse)
+    with pytest.raises(MemoryError):
+        TraceBuilder().build()
+
+
 def test_readings_that_no_quantity_can_have_are_left_out_and_counted() -> None:
     builder = TraceBuilder()
     builder.counters.append(Counter("clock", "MHz", column(1, 2, 3), np.array([1e308, 5.0, -np.inf])))

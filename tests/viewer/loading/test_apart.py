@@ -63,6 +63,16 @@ def test_what_is_packed_a_database_or_not_small_is_read_apart(
     assert may_cost_more_than_it_looks([tmp_path]) is apart
 
 
+def test_nobody_reads_a_file_but_by_this_module_and_the_process_it_starts(repository: Path) -> None:
+    viewer = repository / "viewer"
+    readers = {
+        file.relative_to(viewer).as_posix()
+        for file in viewer.rglob("*.py")
+        if "open_trace" in file.read_text()
+    }
+    assert readers == {"loading/loader.py", "loading/serve.py"}
+
+
 def test_what_is_read_apart_is_the_same(tmp_path: Path) -> None:
     packed(tmp_path / "run.json.gz")
     assert_same(read_apart([tmp_path / "run.json.gz"], Progress()), open_trace([tmp_path / "run.json.gz"]))

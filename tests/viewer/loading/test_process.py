@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import signal
@@ -169,6 +170,35 @@ def test_cancelling_ends_the_process(recording: Path, before_it_reads: Callable[
         made.trace(progress, lambda _: progress.cancel())
     made.close()
     assert not is_alive(made.number)
+
+
+def test_a_suspended_process_is_waited_for_and_ended_when_the_user_wants_it(recording: Path) -> None:
+    def suspended(made: LoadingProcess, then: Callable[[], None]) -> Progress:
+        os.kill(made.number, signal.SIGSTOP)
+        looks = itertools.count()
+        return Progress(lambda *_: then() if next(looks) == 3 else None)
+
+    made = read([recording])
+    trace = made.trace(suspended(made, lambda: os.kill(made.number, signal.SIGCONT)), ignore)
+    assert len(trace.events) > 10_000
+    made.close()
+    made = read([recording])
+    progress = suspended(made, lambda: progress.cancel())
+    with pytest.raises(Cancelled):
+        made.trace(progress, ignore)
+    made.close()
+    assert not is_alive(made.number)
+
+
+def test_a_process_that_may_not_have_more_memory_is_said_in_a_sentence(
+    recording: Path, before_it_reads: Callable[[str], None]
+) -> None:
+    before_it_reads("import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))\n")
+    made = read([recording])
+    with pytest.raises(TraceError) as told:
+        made.trace(Progress(), ignore)
+    assert "memory" in str(told.value)
+    made.close()
 
 
 def test_the_process_ends_when_its_window_is_gone(
