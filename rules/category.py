@@ -62,7 +62,7 @@ class Category(StrEnum):
     COPY_H2D = "copy-h2d", _Traits(Family.COPY, own_cause=True)
     COPY_D2H = "copy-d2h", _Traits(Family.COPY, own_cause=True)
     ALLOCATOR = "allocator", _Traits(Cause.ALLOCATOR, own_cause=True, next_recording=NextRecording.MEMORY)
-    EXPOSED_COMMUNICATION = "exposed-communication", _Traits(Family.COLLECTIVE, own_cause=True)
+    EXPOSED_COMMUNICATION = "exposed-communication", _Traits(Family.COLLECTIVE)
     COMMUNICATION_LATENCY = "communication-latency", _Traits(Family.COLLECTIVE, own_cause=True)
     STRAGGLER = "straggler", _Traits(Family.COLLECTIVE, own_cause=True)
     PIPELINE_BUBBLE = "pipeline-bubble", _Traits(Cause.NEIGHBOURS, own_cause=True)

@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import Counter, Trace
 from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.software import fills_memory_on_purpose
+from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.idle.lost_time import any_stream
 from rules.base import Category, Evidence, Finding, Need, Severity, rule
 from rules.culprit import Culprit, CulpritKind
@@ -71,7 +71,7 @@ When it is wrong
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
-        if fills_memory_on_purpose(trace):
+        if is_serving_engine(trace):
             return
         for counter in trace.counters:
             name = counter.name.lower()

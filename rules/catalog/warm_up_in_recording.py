@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.steps.warm_up import WarmUp, step_evidence, warm_up
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
+from rules.wording.engine_advice import later_steps
 from rules.wording.headline import Headline
-from rules.wording.phrases import RECORD_LATER_STEPS
 from rules.wording.words import Words, for_jax, for_pytorch, listed_words
 
 _CODE = """schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # skip compilation and first allocations
@@ -70,7 +71,7 @@ When it is wrong
             ),
             account=_explanation(found),
             remedies=(
-                *RECORD_LATER_STEPS,
+                *later_steps(analysis.trace),
                 for_pytorch(
                     "If start-up itself is too slow, keep compiled code between runs "
                     "(TORCHINDUCTOR_FX_GRAPH_CACHE=1) and avoid recompilation."
@@ -85,7 +86,7 @@ When it is wrong
             rank=slowest.rank,
             evidence=step_evidence(analysis, found.warm),
             intervals=tuple((step.start, step.end) for step in found.warm),
-            example=for_pytorch(_CODE),
+            example="" if is_serving_engine(analysis.trace) else for_pytorch(_CODE),
             unknown=(
                 "Whether later steps would be slow again, for instance by recompiling for new shapes: record "
                 "a longer run.",

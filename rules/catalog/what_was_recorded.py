@@ -9,12 +9,14 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.analysed_time import SetAside
+from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.facts.subject import Subject, SubjectKind, subject_of
 from rules.analysis.idle.lost_time import any_stream, evidence_of
 from rules.base import Category, Evidence, Finding, Need, Severity, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.wording.engine_advice import later_steps
 from rules.wording.headline import Headline
-from rules.wording.phrases import RECORD_LATER_STEPS, listed
+from rules.wording.phrases import listed
 from rules.wording.words import Words, for_pytorch, ours
 
 MOST_NAMED = 3
@@ -81,7 +83,7 @@ When it is wrong
             culprit=NOBODY,
             evidence=evidence_of(trace, subject.events[:5]),
             intervals=pairs(subject.intervals),
-            example=for_pytorch(_CODE),
+            example="" if is_serving_engine(trace) else for_pytorch(_CODE),
             of_recording=True,
         )
 
@@ -104,14 +106,14 @@ When it is wrong
             + f". These {took} are left out; the {duration(analysis.window_ns)} after them are what is judged.",
             remedies=(
                 "If the wait comes in every batch, record several of them: then it counts.",
-                *RECORD_LATER_STEPS,
+                *later_steps(analysis.trace),
             ),
             ceiling_ns=0,
             window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.CALL, call) if call else NOBODY,
             device=device,
             evidence=(Evidence(any_stream(trace, device), waited.start, waited.end, call or "older work"),),
-            example=for_pytorch(_CODE),
+            example="" if is_serving_engine(trace) else for_pytorch(_CODE),
             of_recording=True,
         )
 
@@ -123,7 +125,7 @@ def _too_little(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, 
         Headline("Too little was recorded to judge", ran),
         f"The recording holds {ran}, and nothing repeats: shares of its {duration(analysis.window_ns)} would say "
         "nothing about the program.",
-        ("Record several steps or requests, after the first ones.", *RECORD_LATER_STEPS),
+        ("Record several steps or requests, after the first ones.", *later_steps(analysis.trace)),
     )
 
 
@@ -157,7 +159,7 @@ def _first_use(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, t
         Headline("Only first use was recorded", f"{percent(subject.share)} of the time"),
         f"{_calls_made_first(len(subject.events))}: creating a context, loading kernels or asking for memory. The "
         f"longest: {calls}. That comes once, and the GPU idles in and around it.",
-        ("Run a few warm-up steps before the recording begins.", *RECORD_LATER_STEPS),
+        ("Run a few warm-up steps before the recording begins.", *later_steps(analysis.trace)),
     )
 
 

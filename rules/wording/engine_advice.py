@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parsers.model import Trace
 from rules.analysis.facts.software import is_compiled, software_of
-from rules.wording.words import Words, for_python, ours
+from rules.wording.words import Words, for_jax, for_native, for_python, for_pytorch, ours, without_jax
 
 # Flags as the projects' documentation names them: docs.vllm.ai, docs.sglang.ai, nvidia.github.io/TensorRT-LLM.
 _OF_ENGINES: dict[str, tuple[Words, ...]] = {
@@ -35,11 +35,26 @@ _OF_COMPILED: tuple[Words, ...] = (
 )
 
 
+_OF_PYTORCH = "PyTorch profiler"
+_AFTER_START_UP = "Start recording after start-up, and record the same work several times."
 _FUSED_BY_ENGINES: dict[str, Words] = {
     "SGLang": "Let SGLang join neighbouring kernels: --enable-torch-compile.",
     "vLLM": "Let vLLM join neighbouring kernels: its compilation does, unless --enforce-eager switches it off.",
     "TensorRT-LLM": "Let TensorRT-LLM join neighbouring kernels: torch_compile_config, or an engine that was built.",
 }
+
+
+_RECORDED_BY_ENGINES: dict[str, Words] = {
+    "SGLang": "Record later batches: ask its server for /start_profile with num_steps, once some requests were served.",
+    "vLLM": "Record later requests: ask its server for /start_profile and /stop_profile around them, once some were "
+    "served.",
+    "TensorRT-LLM": "Record later iterations: TLLM_PROFILE_START_STOP=100-150.",
+}
+_LATER: tuple[Words, ...] = (
+    for_pytorch("Record later steps: torch.profiler.schedule(wait=5, warmup=2, active=5)."),
+    for_jax("Record later steps: call jax.profiler.start_trace once the first ones have run."),
+    for_native(_AFTER_START_UP),
+)
 
 
 _DIRECTIVES = {
@@ -69,6 +84,17 @@ def queueing_advice(trace: Trace) -> tuple[Words, ...]:
         for name in software_of(trace)
         if name in _DIRECTIVES
     )
+
+
+def later_steps(trace: Trace) -> tuple[Words, ...]:
+    """How the recorder that was used is made to record later: an engine's own way, or the profiler's."""
+    for name in software_of(trace):
+        if name in _RECORDED_BY_ENGINES:
+            return (_RECORDED_BY_ENGINES[name],)
+    recorders = {each.producer for each in trace.inputs if each.producer}
+    if recorders and not any(_OF_PYTORCH in each for each in recorders):
+        return (without_jax(for_python(_AFTER_START_UP)), *_LATER[1:])
+    return _LATER
 
 
 def fusing_advice(trace: Trace) -> tuple[Words, ...]:

@@ -7,13 +7,6 @@ from collections.abc import Iterable, Sequence
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.wording.headline import Part
-from rules.wording.words import Words, for_jax, for_native, for_pytorch
-
-RECORD_LATER_STEPS: tuple[Words, ...] = (
-    for_pytorch("Record later steps: torch.profiler.schedule(wait=5, warmup=2, active=5)."),
-    for_jax("Record later steps: call jax.profiler.start_trace once the first ones have run."),
-    for_native("Start recording after start-up, and record the same work several times."),
-)
 
 
 def of_every_step(analysis: Analysis, share: float) -> Part:

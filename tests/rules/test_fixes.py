@@ -92,6 +92,19 @@ def test_a_stretch_inside_a_data_loader_is_loaded_by_workers() -> None:
     assert "move-host-phase" not in made
 
 
+@pytest.mark.parametrize("workers", [False, True])
+def test_a_data_loader_with_workers_is_given_more(workers: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        kind = "MultiProcessing" if workers else "SingleProcess"
+        trace.op(5, 1205, f"enumerate(DataLoader)#_{kind}DataLoaderIter.__next__")
+        trace.kernels(1210, 60, 10, 12)
+
+    (made,) = (each for each in plan_of_body(body).promises if each.proposal.fix == "load-data-in-workers")
+    advice = " ".join(told(made.proposal.advice, Reader()))
+    assert ("more workers" in made.proposal.title) is workers
+    assert ("num_workers=8" in advice) is not workers
+
+
 def read_back(trace: TinyTrace, at: float, name: str = "aten::item") -> None:
     trace.op(at, at + 65, name)
     trace.copy(at + 56, at + 58, "DtoH", at + 2, bytes=4)

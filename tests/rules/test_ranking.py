@@ -43,6 +43,12 @@ def test_a_named_cause_half_as_large_comes_before_launch_overhead(category: Cate
     assert order(finding(LAUNCH, 400), finding(category, 199)) == [(LAUNCH, 400), (category, 199)]
 
 
+def test_communication_that_is_smaller_does_not_come_before_launch_overhead() -> None:
+    communication = finding(Category.EXPOSED_COMMUNICATION, 210)
+    assert order(communication, finding(LAUNCH, 380))[0] == (LAUNCH, 380)
+    assert order(communication, finding(LAUNCH, 200))[0] == (Category.EXPOSED_COMMUNICATION, 210)
+
+
 def test_kernels_and_lesser_severities_do_not_come_before_it() -> None:
     for category, ceiling in ((Category.MEMORY_BOUND_KERNELS, 300), (Category.ALLOCATOR, 149)):
         assert order(finding(category, ceiling), finding(LAUNCH, 160 * 2))[0] == (LAUNCH, 320)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from parsers.model import TraceInput
 from rules import Finding, diagnose
 from rules.analysis.facts.host_language import Audience, program_of
 from rules.analysis.facts.software import is_compiled, software_of
@@ -29,6 +32,10 @@ def named(*names: str) -> TinyTrace:
         (["jit(train_step)/dot_general"], ("JAX",)),
         (["MPI_Send", "cudaLaunchKernel"], ("CUDA", "MPI")),
         (["hipLaunchKernel"], ("HIP",)),
+        (["sm80_xmma_fprop_implicit_gemm_f16_nhwc_tilesize1_execute_kernel_trt"], ("TensorRT",)),
+        (["void mul_mat_vec_q<(ggml_type)13>(void const*)", "hipLaunchKernel"], ("llama.cpp",)),
+        (["julia_update_kernel_12", "cuLaunchKernel"], ("Julia",)),
+        (["sm80_xmma_fprop_implicit_gemm_f16_execute_kernel__5x_cudnn", "cudaLaunchKernel"], ("CUDA",)),
         (["my_loop"], ()),
     ],
 )
@@ -141,3 +148,33 @@ def test_as_many_calls_that_give_memory_back_mean_that_the_cache_is_off(
     finding = next(each for each in found if each.category is Category.ALLOCATOR)
     assert ("switched off" in finding.explanation) is switched_off
     assert any("NO_CUDA_MEMORY_CACHING" in advice for advice in finding.advice) is switched_off
+
+
+@pytest.mark.parametrize(
+    ("names", "told", "never"),
+    [
+        (["aten::mm"], "torch.profiler.schedule", "/start_profile"),
+        (["aten::mm", "vllm::all_reduce"], "/start_profile and /stop_profile", "torch.profiler.schedule"),
+        (["aten::mm", "sgl_kernel::fused"], "num_steps", "torch.profiler.schedule"),
+    ],
+)
+def test_recording_later_is_told_by_the_recorder_of_the_engine(
+    names: list[str], told: str, never: str
+) -> None:
+    trace = named(*names)
+    trace.op(95, 96, "aten::mm")
+    trace.operation(100, 200, "gemm", 90)
+    (finding,) = (each for each in diagnose(trace.build()).findings if each.rule == "what-was-recorded")
+    said = " ".join((*finding.advice, finding.code))
+    assert told in said
+    assert never not in said
+
+
+def test_a_program_recorded_by_nsight_systems_is_not_told_of_torchs_schedule() -> None:
+    trace = named("aten::mm")
+    trace.op(95, 96, "aten::mm")
+    trace.operation(100, 200, "gemm", 90)
+    made = replace(trace.build(), inputs=(TraceInput("a.sqlite", "nsys-sqlite", "Nsight Systems 2025.1"),))
+    (finding,) = (each for each in diagnose(made).findings if each.rule == "what-was-recorded")
+    assert "torch.profiler.schedule" not in " ".join(finding.advice)
+    assert any("after start-up" in each for each in finding.advice)

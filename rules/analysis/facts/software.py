@@ -13,7 +13,7 @@ _SIGNS = (
     ("vLLM", r"\bvllm[/.\\]|\bvllm::|^_C_cache_ops::"),
     ("TensorRT-LLM", r"\btensorrt_llm[/.\\]|^\[Executor\] _forward_step"),
     ("Triton Inference Server", r"tritonserver|TRITONBACKEND_"),
-    ("TensorRT", r"nvinfer|^TensorRT:|ExecutionContext::enqueue"),
+    ("TensorRT", r"nvinfer|^TensorRT:|ExecutionContext::enqueue|_execute_kernel_trt\b|^__myl_"),
     ("xDiT", r"\bxfuser[/.\\]|\bxdit\b|^execute_diffusion_"),
     ("Diffusers", r"\bdiffusers[/\\]"),
     ("DeepSpeed", r"\bdeepspeed[/.\\]|^DeepSpeed"),
@@ -27,6 +27,8 @@ _SIGNS = (
     ("CuPy", r"^cupy_|cupy_backends"),
     ("RAPIDS", r"\b(cudf|cuml|cugraph|rmm)(::|[/\\])"),
     ("PyTorch", r"^aten::|\bat::native::|^torch[/\\]|^autograd::engine"),
+    ("llama.cpp", r"\bggml_|\bmul_mat_(vec_)?q\b|\bk_get_rows(_float)?\b"),
+    ("Julia", r"^julia_|\b(Cu|ROC)DeviceArray\b"),
     ("OpenMP offloading", r"^__omp_offloading|^nvkernel_"),
     ("OpenACC", r"^acc_|_\d+_gpu$|^__pgi_uacc"),
     ("Kokkos", r"\bKokkos::"),
@@ -62,8 +64,8 @@ def software_of(trace: Trace) -> tuple[str, ...]:
     return tuple(names)
 
 
-def fills_memory_on_purpose(trace: Trace) -> bool:
-    """Whether a serving engine ran, which takes nearly all of the GPU's memory for its KV cache when it starts."""
+def is_serving_engine(trace: Trace) -> bool:
+    """Whether a serving engine ran, which takes nearly all of the GPU's memory when it starts, and records itself."""
     return bool(_ENGINES & set(software_of(trace)))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.software import names_that_ran
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, per_step
@@ -17,6 +18,15 @@ from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
 
 FETCH_NS = 300_000.0  # what taking a finished batch from a worker costs: docs/predictions.md
+_OF_WORKERS = "_MultiProcessingDataLoaderIter"
+_WORKERS = (
+    "Read and prepare the next batch in other threads or processes, while the GPU works on this one.",
+    for_pytorch("DataLoader(..., num_workers=8, pin_memory=True, persistent_workers=True)."),
+)
+_MORE_WORKERS = (
+    for_pytorch("The DataLoader has workers: give it more (num_workers) and a larger prefetch_factor."),
+    "Do less for each sample: decode and augment on the GPU, or in larger pieces.",
+)
 
 
 @fix
@@ -44,18 +54,16 @@ What makes it more or less
             return
         hidden = np.maximum(loading - FETCH_NS, 0.0)
         milliseconds = per_step(replay, float(loading.sum())) / 1e6
+        workers = any(_OF_WORKERS in name for name in names_that_ran(analysis.trace))
+        what = "Let more workers load the data" if workers else "Load the data in other processes"
         yield Proposal(
             fix=self.id,
             key="",
-            title=f"Load the data in other processes: {duration(milliseconds * 1e6)} {replay.in_step} load a batch",
+            title=f"{what}: {duration(milliseconds * 1e6)} {replay.in_step} load a batch",
             categories=(Category.INPUT_BOUND,),
             culprit="data loader",
             advice=(
-                "Read and prepare the next batch in other threads or processes, while the GPU works on this one.",
-                for_pytorch(
-                    "DataLoader(..., num_workers=8, pin_memory=True, persistent_workers=True). If it has workers "
-                    "already, give it more, or do less for each sample."
-                ),
+                *(_MORE_WORKERS if workers else _WORKERS),
                 "Prepare once what does not change: tokenise or decode the data set beforehand.",
             ),
             code="loader = DataLoader(dataset, batch_size, num_workers=8, pin_memory=True, persistent_workers=True)",

@@ -132,7 +132,8 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
     sol = speed_of_light(kernel)
     issued = kernel.number(ISSUE_ACTIVE)
     if occupancy is None or sol is None:
-        return Verdict(Advice.UNKNOWN, "The report has no occupancy or no speed-of-light section.", occupancy)
+        lacking = "occupancy" if occupancy is None else "speed-of-light"
+        return Verdict(Advice.UNKNOWN, f"The report has no {lacking} section.", occupancy)
     held = f"{occupancy:.0f} % occupancy"
     worst = _worst_stall(kernel)
     if sol.best >= LOW_PERCENT or (issued is not None and issued >= LOW_ISSUE):
