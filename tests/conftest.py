@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,20 @@ def pytest_unconfigure() -> None:
     _session_home.cleanup()
 
 
+_empty_homes: list[Path] = []
+
+
+def _entries(home: Path) -> int:
+    return sum(len(folders) + len(files) for _, folders, files in os.walk(home))
+
+
 @pytest.fixture(autouse=True)
-def fresh_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty HOME for every test, so that no test sees settings, caches or recent files of another."""
-    home = tmp_path_factory.mktemp("home")
+def fresh_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty HOME for every test, so that no test sees settings, caches or recent files of another.
+
+    Most tests leave it empty, and the next one gets it.
+    """
+    home = _empty_homes.pop() if _empty_homes else Path(tempfile.mkdtemp(dir=_session_home.name))
     for variable, value in _home_environment(home).items():
         monkeypatch.setenv(variable, value)
     if "PySide6.QtCore" in sys.modules:
@@ -62,7 +73,10 @@ def fresh_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
         for settings_format in (QSettings.Format.NativeFormat, QSettings.Format.IniFormat):
             QSettings.setPath(settings_format, QSettings.Scope.UserScope, str(home / ".config"))
-    return home
+    before = _entries(home)
+    yield home
+    if _entries(home) == before:
+        _empty_homes.append(home)
 
 
 @pytest.fixture(scope="session")

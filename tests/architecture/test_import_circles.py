@@ -9,7 +9,10 @@ import grimp
 
 PACKAGES = ("stallscope", "viewer", "rules", "parsers", "resources")
 MOST_MODULES = 20
-CATALOGUES = ("rules/catalog", "rules/fixes/catalog")
+CATALOGUES = (
+    "parsers/formats", "rules/catalog", "rules/fixes/catalog",
+    "viewer/commands", "viewer/panels/tabs", "viewer/timeline/kinds",
+)  # fmt: skip
 
 
 def circles(imports: Mapping[str, Set[str]]) -> list[list[str]]:
