@@ -148,6 +148,18 @@ def read_csv(source: Source, quality: QualityRecorder, progress: Progress) -> Cs
     return CsvTable(header, columns, table.num_rows)
 
 
+def table_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> CsvTable:
+    """A table of cells that were read elsewhere, a character for each byte; all rows are as long as the header."""
+    import pyarrow as pa
+
+    cells = list(zip(*rows, strict=True))
+    columns = {
+        plain(title): pa.array(cells[place], pa.string())
+        for place, title in reversed(list(enumerate(header)))
+    }
+    return CsvTable(tuple(header), columns, len(rows))
+
+
 def _one_array(column: Any) -> Any:
     import pyarrow as pa
 

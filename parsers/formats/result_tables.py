@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from parsers.base import Source, parser
-from parsers.csv_tables import CsvTable, header_of, plain, read_csv
+from parsers.csv_tables import CsvTable, header_of, plain, read_csv, table_of
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.results import MOST_ROWS, Cell
+from parsers.source import open_bytes
+from parsers.unpacking_limit import LimitedStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +43,14 @@ def _nothing(_: str) -> str:
     return ""
 
 
+NSYS_STATS = "nsys stats"
 KINDS = (
-    Kind("nsys stats", "Summary of nsys stats", frozenset({"time%", "totaltimens", "name"}), _nothing),
-    Kind("nsys stats", "Summary of nsys stats", frozenset({"time%", "totaltimens", "operation"}), _nothing),
-    Kind("nsys stats", "Summary of nsys stats", frozenset({"time%", "totaltimens", "range"}), _nothing),
-    Kind("nsys stats", "Sizes of nsys stats", frozenset({"totalmb", "count", "operation"}), _nothing),
+    Kind(NSYS_STATS, "Summary of nsys stats", frozenset({"time%", "totaltimens", "name"}), _nothing),
+    Kind(NSYS_STATS, "Summary of nsys stats", frozenset({"time%", "totaltimens", "operation"}), _nothing),
+    Kind(NSYS_STATS, "Summary of nsys stats", frozenset({"time%", "totaltimens", "range"}), _nothing),
+    Kind(NSYS_STATS, "Sizes of nsys stats", frozenset({"totalmb", "count", "operation"}), _nothing),
     Kind(
-        "nsys stats",
+        NSYS_STATS,
         "GPU operations of nsys stats",
         frozenset({"startns", "durationns", "strm", "name"}),
         _nothing,
@@ -67,10 +72,27 @@ KINDS = (
 )
 
 
+_REMARK = r"[ \t]*(?:Generating |Processing \[|SKIPPED: |NOTICE: |WARNING: )"
+_REMARKS = re.compile(rf"(?:\xef\xbb\xbf)?(?:{_REMARK}[^\n]*\n|[ \t\r]*\n)*".encode("latin-1"))
+_IS_REMARK = re.compile(_REMARK)
+_REPORT = re.compile(r"^Processing \[.*\] with \[(?:.*[\\/])?(\w{1,60})\.py")
+_MOST_PRINTED_BYTES = 64 << 20
+
+
 def kind_of(head: bytes) -> Kind | None:
     """Whose table begins like this."""
     names = {plain(name) for name in header_of(head)}
     return next((kind for kind in KINDS if kind.columns <= names), None)
+
+
+def _prints_several(head: bytes) -> bool:
+    """Whether it is what `nsys stats` prints: its reports one after the other, with remarks between them."""
+    begins = _REMARKS.match(head)
+    first = head[begins.end() :] if begins else head
+    kind = kind_of(first)
+    if kind is None or kind.producer != NSYS_STATS:
+        return False
+    return len(first) < len(head) or re.search(rb"\n\s*\n", head) is not None
 
 
 @parser
@@ -82,31 +104,71 @@ class ResultTables:
     files: ClassVar[str] = "CSV of nsys stats, perf_analyzer and genai-perf"
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     priority: ClassVar[int] = 58
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
-        return kind_of(source.head) is not None
+        return kind_of(source.head) is not None or _prints_several(source.head)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         builder = TraceBuilder()
         kind = kind_of(source.head)
-        table = read_csv(source, builder.quality, progress.part(0.0, 0.8))
-        if kind is None or not table.length:
+        found: list[tuple[Kind, CsvTable]]
+        if _prints_several(source.head):
+            with open_bytes(source) as stream:
+                limited = LimitedStream(stream, source, progress.part(0.0, 0.4), "reading the tables")
+                found = _printed(limited.read(_MOST_PRINTED_BYTES), builder, progress.part(0.4, 0.8))
+        else:
+            table = read_csv(source, builder.quality, progress.part(0.0, 0.8))
+            found = [] if kind is None or not table.length else [(kind, table)]
+        if not found:
             raise Malformed(source.path, "The table has a header and no rows.", "Write it again.")
-        kept = min(table.length, MOST_ROWS)
-        builder.quality.read(table.length)
-        builder.quality.keep(kept)
-        builder.quality.note(
-            "rows-left-out",
-            Effect.QUARANTINED,
-            f"a table shows its first {MOST_ROWS:,} rows",
-            "",
-            table.length - kept,
-        )
-        builder.tables.append(_table(kind, table, kept))
-        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, kind.producer))
+        for kind, table in found:
+            kept = min(table.length, MOST_ROWS)
+            builder.quality.read(table.length)
+            builder.quality.keep(kept)
+            builder.quality.note(
+                "rows-left-out",
+                Effect.QUARANTINED,
+                f"a table shows its first {MOST_ROWS:,} rows",
+                "",
+                table.length - kept,
+            )
+            builder.tables.append(_table(kind, table, kept))
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, found[0][0].producer))
         builder.sources.append(None)
         return builder.build(progress.part(0.8, 1.0))
+
+
+def _printed(content: bytes, builder: TraceBuilder, progress: Progress) -> list[tuple[Kind, CsvTable]]:
+    """The tables of a text in which each begins with its header and ends with an empty line or a remark."""
+    found: list[tuple[Kind, CsvTable]] = []
+    lines, report, bad = content.decode("latin-1").splitlines(), "", 0
+    place = 0
+    while place < len(lines):
+        progress.step(place / len(lines), "reading the tables")
+        line = lines[place]
+        place += 1
+        if (told := _REPORT.match(line)) is not None:
+            report = told[1]
+        kind = kind_of(f"{line}\n".encode("latin-1"))
+        if kind is None:
+            continue
+        until = next((at for at in range(place, len(lines)) if not lines[at].strip(" \t,")), len(lines))
+        until = next((at for at in range(place, until) if _IS_REMARK.match(lines[at])), until)
+        header = header_of(f"{line}\n".encode("latin-1"))
+        rows = list(csv.reader(lines[place:until]))
+        whole = [row for row in rows if len(row) == len(header)]
+        bad += len(rows) - len(whole)
+        place = until
+        if whole:
+            named = replace(kind, title=f"{report} of {NSYS_STATS}") if report else kind
+            found.append((named, table_of(header, whole)))
+        report = ""
+    builder.quality.read(bad)
+    builder.quality.note(
+        "row-of-another-length", Effect.QUARANTINED, "a row has more or fewer cells than the header", "", bad
+    )
+    return found
 
 
 def _table(kind: Kind, table: CsvTable, rows: int) -> ResultTable:

@@ -95,6 +95,40 @@ def test_results_are_known_by_their_content(
     assert trace.quality.quarantined == 0
 
 
+PRINTED = f"""Generating SQLite file run.sqlite from run.nsys-rep
+Processing [run.sqlite] with [/opt/nsys/target/reports/cuda_gpu_kern_sum.py]...
+{NSYS}
+Processing [run.sqlite] with [/opt/nsys/target/reports/nvtx_sum.py]...
+SKIPPED: run.sqlite does not contain NV Tools Extension (NVTX) data.
+
+Processing [run.sqlite] with [/opt/nsys/target/reports/cuda_gpu_mem_size_sum.py]...
+Total (MB),Count,Avg (MB),Operation
+1.5,3,0.5,[CUDA memcpy Host-to-Device]
+2.5,[CUDA memset]
+"""
+
+
+def test_reports_that_nsys_stats_prints_one_after_the_other_are_tables_of_their_own(tmp_path: Path) -> None:
+    for text, titles in (
+        (PRINTED, ["cuda_gpu_kern_sum of nsys stats", "cuda_gpu_mem_size_sum of nsys stats"]),
+        (PRINTED.split("\n", 2)[2], ["Summary of nsys stats", "cuda_gpu_mem_size_sum of nsys stats"]),
+        (
+            PRINTED.replace("\n", "\r\n"),
+            ["cuda_gpu_kern_sum of nsys stats", "cuda_gpu_mem_size_sum of nsys stats"],
+        ),
+    ):
+        trace = opened(tmp_path / "printed.csv", text)
+        assert [table.title for table in trace.tables] == titles
+        kernels, copies = trace.tables
+        assert kernels.column("Name") == ("void gemm<float>(float*, int)", "fill")
+        assert kernels.column("Total Time") == (1200, 750)
+        assert copies.rows == ((1.5, 3.0, 0.5, "[CUDA memcpy Host-to-Device]"),)
+        assert (trace.quality.events_read, trace.quality.events_kept, trace.quality.quarantined) == (4, 3, 1)
+    with pytest.raises(TraceError) as refused:
+        opened(tmp_path / "printed.csv", PRINTED.split(" 61.5")[0] + "\n\n")
+    assert refused.value.hint
+
+
 def test_columns_have_their_units_and_gaps_are_gaps(tmp_path: Path) -> None:
     (table,) = opened(tmp_path / "nsys.csv", NSYS).tables
     assert table.columns[1].title == "Total Time (ns)"

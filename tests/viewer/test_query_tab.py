@@ -222,7 +222,7 @@ def test_events_that_do_not_answer_are_pale_while_an_answer_is_shown(
     state.show_interval(*span, animate=False)
     assert color(answer) == before[answer]
     ground = theme.current().window
-    assert 1.0 < contrast(color(other), ground) < 0.6 * contrast(before[other], ground)
+    assert 1.0 < contrast(color(other), ground) < 0.8 * contrast(before[other], ground)
     asked(window, qtbot, "SELECT start_ns FROM gaps")
     assert {event: color(event) for event in before} == before
     window.document.show_overlays(())

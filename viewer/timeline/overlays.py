@@ -24,6 +24,7 @@ I64 = npt.NDArray[np.int64]
 MOST_MARKS = 400
 MOST_ARROWS = 40
 PALE = 165  # of 255
+OTHERS = 115  # of 255: how pale what is no answer is
 ENDS = "the recording ends"
 AREA_LABEL = 24  # pixels high
 WIDE_MARK = 24  # pixels: a wider mark is an outline only, so that the colours under it stay true
@@ -100,7 +101,7 @@ class Overlays:
         if self._pale[0] != now:
             self._pale = now, self._others(scene, lanes, np.unique(np.concatenate(answers)))
         veil = QColor(theme.current().window)
-        veil.setAlpha(PALE)
+        veil.setAlpha(OTHERS)
         painter.save()
         painter.setClipRegion(self._pale[1], Qt.ClipOperation.IntersectClip)
         painter.fillRect(self._pale[1].boundingRect(), veil)
