@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -43,7 +43,7 @@ def _nothing(_: str) -> str:
     return ""
 
 
-NSYS_STATS = "nsys stats"
+NSYS_STATS, GENAI_PERF = "nsys stats", "genai-perf"
 KINDS = (
     Kind(NSYS_STATS, "Summary of nsys stats", frozenset({"time%", "totaltimens", "name"}), _nothing),
     Kind(NSYS_STATS, "Summary of nsys stats", frozenset({"time%", "totaltimens", "operation"}), _nothing),
@@ -68,7 +68,11 @@ KINDS = (
         frozenset({"requestrate", "inferencessecond"}),
         _microseconds,
     ),
-    Kind("genai-perf", "Load test of genai-perf", frozenset({"metric", "avg", "p99"}), _nothing),
+    Kind(GENAI_PERF, "Load test of genai-perf", frozenset({"metric", "avg", "p99"}), _nothing),
+)
+_FURTHER = (  # of files that begin with another one
+    Kind(GENAI_PERF, "Throughput of genai-perf", frozenset({"metric", "value"}), _nothing),
+    Kind(GENAI_PERF, "GPUs while genai-perf ran", frozenset({"metric", "gpu", "avg"}), _nothing),
 )
 
 
@@ -79,18 +83,18 @@ _REPORT = re.compile(r"^Processing \[.*\] with \[(?:.*[\\/])?(\w{1,60})\.py")
 _MOST_PRINTED_BYTES = 64 << 20
 
 
-def kind_of(head: bytes) -> Kind | None:
+def kind_of(head: bytes, kinds: Sequence[Kind] = KINDS) -> Kind | None:
     """Whose table begins like this."""
     names = {plain(name) for name in header_of(head)}
-    return next((kind for kind in KINDS if kind.columns <= names), None)
+    return next((kind for kind in kinds if kind.columns <= names), None)
 
 
 def _prints_several(head: bytes) -> bool:
-    """Whether it is what `nsys stats` prints: its reports one after the other, with remarks between them."""
+    """Whether it holds tables one after the other, as nsys stats prints with remarks and genai-perf writes."""
     begins = _REMARKS.match(head)
     first = head[begins.end() :] if begins else head
     kind = kind_of(first)
-    if kind is None or kind.producer != NSYS_STATS:
+    if kind is None or kind.producer not in (NSYS_STATS, GENAI_PERF):
         return False
     return len(first) < len(head) or re.search(rb"\n\s*\n", head) is not None
 
@@ -150,8 +154,9 @@ def _printed(content: bytes, builder: TraceBuilder, progress: Progress) -> list[
         place += 1
         if (told := _REPORT.match(line)) is not None:
             report = told[1]
-        kind = kind_of(f"{line}\n".encode("latin-1"))
+        kind = kind_of(f"{line}\n".encode("latin-1"), (*KINDS, *_FURTHER))
         if kind is None:
+            bad += bool(line.strip()) and not _IS_REMARK.match(line)
             continue
         until = next((at for at in range(place, len(lines)) if not lines[at].strip(" \t,")), len(lines))
         until = next((at for at in range(place, until) if _IS_REMARK.match(lines[at])), until)
@@ -166,7 +171,7 @@ def _printed(content: bytes, builder: TraceBuilder, progress: Progress) -> list[
         report = ""
     builder.quality.read(bad)
     builder.quality.note(
-        "row-of-another-length", Effect.QUARANTINED, "a row has more or fewer cells than the header", "", bad
+        "row-of-another-length", Effect.QUARANTINED, "lines that belong to none of the tables", "", bad
     )
     return found
 

@@ -129,6 +129,18 @@ def test_reports_that_nsys_stats_prints_one_after_the_other_are_tables_of_their_
     assert refused.value.hint
 
 
+def test_tables_of_genai_perf_follow_one_another(tmp_path: Path) -> None:
+    first, second = GENAI_CSV.splitlines(keepends=True)[:2]
+    trace = opened(
+        tmp_path / "g.csv", f"{first}{second}\nMetric,Value\nRequest Throughput (per sec),1.4\n\nx,y,z\n1,2\n"
+    )
+    assert [table.title for table in trace.tables] == ["Load test of genai-perf", "Throughput of genai-perf"]
+    assert trace.tables[1].rows == (("Request Throughput (per sec)", 1.4),)
+    assert (trace.quality.events_read, trace.quality.quarantined) == (4, 2)
+    with pytest.raises(TraceError):
+        opened(tmp_path / "h.csv", "Metric,Value\nRequest Throughput (per sec),1.4\n")
+
+
 def test_columns_have_their_units_and_gaps_are_gaps(tmp_path: Path) -> None:
     (table,) = opened(tmp_path / "nsys.csv", NSYS).tables
     assert table.columns[1].title == "Total Time (ns)"
