@@ -89,7 +89,7 @@ def next_steps(facts: ManyRanksDiagnosis) -> list[str]:
         slow, usual = (run.members[run.rows[row].member] for row in (facts.slowest, facts.typical))
         lines.append(
             f"Open {run.name(facts.slowest)} ({slow.summary.words.input.path}) beside {run.name(facts.typical)} "
-            f"({usual.summary.words.input.path}), a typical one."
+            f"({usual.summary.words.input.path}), a typical one: a replay of both says what fixes would give."
         )
     nodes = {run.rows[row].node for row in facts.late} - {""}
     if len(nodes) == 1:

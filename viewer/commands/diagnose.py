@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parsers.model import TraceError
 from viewer.terminal.console import complain, print_json, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE, GATE_FAILED, GATE_INCONCLUSIVE
 from viewer.terminal.option_values import add_gates, add_thresholds, count, price, thresholds_of
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from rules import Diagnosis, Severity
     from rules.analysis.analysis import Analysis
     from rules.summaries.run import ManyRanks
+    from viewer.reports.report_files import Makers
 
 
 def declare(commands: Any) -> None:
@@ -92,7 +92,11 @@ def _run(options: argparse.Namespace, then: Callable[[Analysis, Diagnosis], None
     level = _level(options)
     undecided = _undecided(analysis, diagnosis)
     if files_asked_for(options):
-        _write_files(options, analysis, diagnosis, level, undecided)
+        from rules.wording.verdict import verdict
+        from viewer.reports.report_files import diagnosis_files
+
+        makers = diagnosis_files(trace, diagnosis, analysis, all_tables=options.tables)
+        _write_files(options, makers, verdict(analysis, diagnosis), diagnosis, level, undecided)
     if options.json:
         from viewer.reports.json_report import as_json
 
@@ -128,21 +132,19 @@ def _level(options: argparse.Namespace) -> Severity | None:
 
 def _write_files(
     options: argparse.Namespace,
-    analysis: Analysis,
+    makers: Makers,
+    title: str,
     diagnosis: Diagnosis,
     level: Severity | None,
     undecided: str,
 ) -> None:
     from rules import Severity
-    from rules.wording.verdict import verdict
     from viewer.reports.junit_report import diagnosis_junit
-    from viewer.reports.report_files import diagnosis_files
 
     def junit() -> bytes:
-        text = diagnosis_junit(verdict(analysis, diagnosis), diagnosis, level or Severity.HIGH, undecided)
+        text = diagnosis_junit(title, diagnosis, level or Severity.HIGH, undecided)
         return text.encode("utf-8", "replace")
 
-    makers = diagnosis_files(analysis.trace, diagnosis, analysis, all_tables=options.tables)
     write_reports(options, {**makers, "junit": junit})
 
 
@@ -162,20 +164,20 @@ def _diagnose_many(run: ManyRanks, options: argparse.Namespace, progress: Progre
     from rules.summaries.diagnosis import diagnosis_of_many
     from viewer.reports.many_ranks_report import as_json, as_text
 
-    if asked := files_asked_for(options):
-        raise TraceError(
-            asked[0],
-            "There is no report of this kind for a run of so many ranks.",
-            "Use --json, or name a few of its ranks.",
-        )
     facts, diagnosis = diagnosis_of_many(run, progress)
     progress.step(1.0, "")
+    level = _level(options)
+    if files_asked_for(options):
+        from rules.summaries.page import sentence
+        from viewer.reports.many_ranks_page import many_ranks_files
+
+        makers = many_ranks_files(facts, diagnosis)
+        _write_files(options, makers, sentence(facts, diagnosis), diagnosis, level, _crashed(diagnosis))
     if options.json:
         print_json(as_json(facts, diagnosis))
     else:
         sys.stdout.write(as_text(facts, diagnosis))
     sys.stdout.flush()
-    level = _level(options)
     return _gate(diagnosis, level, _crashed(diagnosis)) if level is not None else DONE
 
 

@@ -61,7 +61,7 @@ def diagnosis_page(
         first_step=first_step(plan, diagnosis),
         fixes=[_fix(promise, reader) for promise in plan.promises if is_run],
         about_fixes=about_replay(plan) if is_run else "",
-        cards=[_card(finding, gain(finding, plan)) for finding in diagnosis.findings],
+        cards=[card(finding, gain(finding, plan)) for finding in diagnosis.findings],
         tables=tables_html(every_table(analysis), MOST_PRINTED)
         if all_tables
         else tables_html(rows_that_matter(analysis), FEW),
@@ -91,7 +91,8 @@ def _fix(promise: Promise, reader: Reader) -> dict[str, Any]:
     }
 
 
-def _card(finding: Finding, gives: str) -> dict[str, Any]:
+def card(finding: Finding, gives: str) -> dict[str, Any]:
+    """What the template shows of a finding."""
     return {
         "severity": finding.severity.value,
         "gain": gives,

@@ -27,7 +27,7 @@ def as_text(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
     """One page: the sentence, the budget, patterns, ten ranks, links, findings, what to look at next."""
     run = facts.run
     lines = [*textwrap.wrap(page.sentence(facts, diagnosis), WIDTH), ""]
-    lines += _about(run)
+    lines += [*about(run), *_left_out(run), ""]
     lines += _budget(run)
     lines += _patterns(facts)
     lines += _costly(facts)
@@ -45,36 +45,41 @@ def as_text(facts: ManyRanksDiagnosis, diagnosis: Diagnosis) -> str:
     return "\n".join(safe(line) for line in lines).rstrip() + "\n"
 
 
-def _about(run: ManyRanks) -> list[str]:
+def about(run: ManyRanks) -> list[str]:
+    """How many ranks were read, and how long a time was analysed."""
     nodes = len({row.node for row in run.rows} - {""})
     where = f" on {nodes:,} nodes" if nodes > 1 else ""
-    quality = run.quality
     steps = f", {run.steps_in_window} steady steps" if run.steps_in_window else ""
-    lines = [
-        f"{len(run.members):,} ranks{where}, {quality.events_read:,} events, read as summaries",
+    return [
+        f"{len(run.members):,} ranks{where}, {run.quality.events_read:,} events, read as summaries",
         f"analysed: {duration(run.window_ns)}{steps}",
     ]
-    for path, reason in run.unread[:MOST_UNREAD]:
-        lines.append(f"Left out: {path}: {reason}")
+
+
+def _left_out(run: ManyRanks) -> list[str]:
+    lines = [f"Left out: {path}: {reason}" for path, reason in run.unread[:MOST_UNREAD]]
     if len(run.unread) > MOST_UNREAD:
         lines.append(f"          and {len(run.unread) - MOST_UNREAD:,} more files (see --json)")
-    return [*lines, ""]
+    return lines
+
+
+def budget_rows(run: ManyRanks) -> list[tuple[str, ...]]:
+    """Where the time goes, as the mean of the ranks, with the least and the most of them."""
+    window = max(run.window_ns, 1)
+    named = [("compute", COMPUTE), ("exposed communication", COMMUNICATION), ("exposed copies", COPIES)]
+    named += [(cause.label, FIRST_IDLE + cause) for cause in Cause]
+    rows = []
+    for label, part in named:
+        column = run.parts[:, part]
+        if (mean := float(column.mean())) >= window / 1000:
+            values = round(mean), int(column.min()), int(column.max())
+            rows.append((label, *(share_of(value, window) for value in values)))
+    return rows
 
 
 def _budget(run: ManyRanks) -> list[str]:
-    """Where the time goes, as the mean of the ranks, with the least and the most of them."""
-    parts, window = run.parts, max(run.window_ns, 1)
-    named = [("compute", COMPUTE), ("exposed communication", COMMUNICATION), ("exposed copies", COPIES)]
-    named += [(cause.label, FIRST_IDLE + cause) for cause in Cause]
     lines = [f"Where the time goes: {'mean':>17}{'least':>9}{'most':>9}"]
-    for label, part in named:
-        mean = float(parts[:, part].mean())
-        if mean < window / 1000:
-            continue
-        least, most = int(parts[:, part].min()), int(parts[:, part].max())
-        lines.append(
-            f"  {label:<30}{share_of(round(mean), window):>6}{share_of(least, window):>9}{share_of(most, window):>9}"
-        )
+    lines += [f"  {label:<30}{mean:>6}{least:>9}{most:>9}" for label, mean, least, most in budget_rows(run)]
     return [*lines, ""]
 
 

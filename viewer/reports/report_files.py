@@ -36,6 +36,11 @@ def file_kinds(makers: Makers) -> dict[str, str]:
     return {f"{TITLES[kind]} (*{SUFFIXES[kind]})": kind for kind in makers}
 
 
+def makers_of(fill: Callable[[Page], Page], markdown: Callable[[], str]) -> Makers:
+    """Makers of files from what fills a page."""
+    return _Pages(fill, markdown).makers()
+
+
 @dataclass(frozen=True, slots=True)
 class _Pages:
     """Makes files of whatever fills a page."""
@@ -67,16 +72,16 @@ def diagnosis_files(
     def fill(page: Page) -> Page:
         return diagnosis_page(trace, diagnosis, analysis, page, all_tables=all_tables)
 
-    return _Pages(fill, lambda: diagnosis_markdown(trace, diagnosis, analysis)).makers()
+    return makers_of(fill, lambda: diagnosis_markdown(trace, diagnosis, analysis))
 
 
 def comparison_files(result: Comparison, answers: Sequence[Answer] = ()) -> Makers:
     """The reports of a comparison."""
-    return _Pages(
+    return makers_of(
         lambda page: comparison_page(result, answers, page), lambda: comparison_markdown(result, answers)
-    ).makers()
+    )
 
 
 def trend_files(name: str, points: Sequence[Point]) -> Makers:
     """The reports of runs in their order."""
-    return _Pages(lambda page: trend_page(name, points, page), lambda: trend_markdown(name, points)).makers()
+    return makers_of(lambda page: trend_page(name, points, page), lambda: trend_markdown(name, points))

@@ -266,3 +266,13 @@ def test_of_many_files_a_few_that_are_ranks_of_one_run_are_read_in_full(
             )
     assert files_of_many([tmp_path]) is not None
     assert many_ranks_of([tmp_path]) is None
+
+
+def test_a_page_tells_the_same_and_why_nothing_is_predicted(folder: Path, tmp_path: Path) -> None:
+    page, text = tmp_path / "run.html", tmp_path / "run.md"
+    assert main(["diagnose", str(folder), "--html", str(page), "--markdown", str(text)]) == 0
+    told = page.read_text()
+    for expected in ("16 of 17 ranks wait ", "pipeline stage 1: ", "rank17.pt.trace.json: "):
+        assert expected in told
+    assert "What fixes would give is not predicted: a run of many ranks is judged by summaries" in told
+    assert text.read_text().startswith("## 16 of 17 ranks wait ")
