@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QApplication
 
 import resources
 from viewer.look import theme
+from viewer.look.roles import tell_roles
 
 if TYPE_CHECKING:
     from viewer.desktop.single_instance import Request
@@ -40,6 +41,7 @@ def application() -> QApplication:
     QCoreApplication.setOrganizationName("stallscope")
     QCoreApplication.setApplicationName("Stallscope")
     app = QApplication([sys.argv[0] if sys.argv else "stallscope"])
+    tell_roles(app)
     app.setDesktopFileName("stallscope")
     icon = resources.path("icons/stallscope.svg")
     if icon.exists():

@@ -33,6 +33,7 @@ from rules.comparison.bridge import BUDGET, LEAST_SHOWN, REGIONS, Bridge, Bridge
 from viewer.comparison.ribbons import region_color
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, tooltip
+from viewer.look.roles import CHART
 
 ROW = 27
 MOST_PARTS = 9
@@ -86,6 +87,8 @@ def _signed(ns: float) -> str:
 
 class Waterfall(QWidget):
     """The rows of one bridge; ``chosen`` hands over the part whose bar was clicked or walked to."""
+
+    accessible_role = CHART
 
     chosen = Signal(object)  # BridgePart
 

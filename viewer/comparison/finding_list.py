@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
@@ -11,6 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 from rules.comparison.findings import Change, FindingChange
 from viewer.look import theme
 from viewer.look.labels import Label
+from viewer.look.roles import LIST_ITEM
 
 _SHOWN = {
     Change.GONE: "gone",
@@ -40,7 +42,7 @@ def told(change: Change) -> str:
 class Badge(QWidget):
     """A word in a rounded frame of its colour."""
 
-    def __init__(self, text: str, color: QColor, parent: QWidget | None = None) -> None:
+    def __init__(self, text: str, color: Callable[[], QColor], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.text, self._color = text, color
         self.setFont(theme.font(12, QFont.Weight.DemiBold))
@@ -50,14 +52,17 @@ class Badge(QWidget):
     def paintEvent(self, _: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(self._color)
-        painter.setBrush(theme.mixed(self._color, theme.current().panel, 0.14))
+        color = self._color()
+        painter.setPen(color)
+        painter.setBrush(theme.mixed(color, theme.current().panel, 0.14))
         painter.drawRoundedRect(self.rect().adjusted(0, 0, -1, -1), 10, 10)
         painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, self.text)
 
 
 class FindingRow(QWidget):
     """One finding."""
+
+    accessible_role = LIST_ITEM
 
     chosen = Signal(object)  # FindingChange
 
@@ -73,7 +78,7 @@ class FindingRow(QWidget):
             change.finding.title_beside_its_cost, weight=QFont.Weight.DemiBold, pixels=12, wrap=True
         )
         head.addWidget(title, 1)
-        head.addWidget(Badge(told(change.change), tone(change.change)), 0, Qt.AlignmentFlag.AlignTop)
+        head.addWidget(Badge(told(change.change), partial(tone, change.change)), 0, Qt.AlignmentFlag.AlignTop)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(14, 7, 10, 7)
         layout.setSpacing(2)
@@ -109,6 +114,7 @@ class FindingList(QScrollArea):
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Findings before and after")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.rows: list[FindingRow] = []
 
     def show_findings(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtGui import QColor, QFont
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
@@ -40,15 +42,14 @@ class VerdictHead(QWidget):
 
     def wait(self, text: str) -> None:
         """Say what is being done; there is no verdict yet."""
-        self._say(text, "", "", theme.current().text_secondary)
+        self._say(text)
 
     def show_result(self, result: Comparison) -> None:
         """The verdict of a comparison."""
-        colors, work = theme.current(), result.work
+        work = result.work
         if work is None:
-            self._say(result.headline or result.verdict, "", "", colors.text_secondary)
+            self._say(result.headline or result.verdict)
             return
-        color = {Answer.YES: colors.good, Answer.NEARLY: colors.accent, Answer.NO: colors.warning}
         because = [work.reason, *(each for each in work.differences if each != work.reason)]
         if result.scaling is not None:
             because.insert(0, result.scaling.told())
@@ -56,10 +57,10 @@ class VerdictHead(QWidget):
             result.headline or result.verdict,
             f"same work: {work.answer.value}",
             UNITED.join(because),
-            color[work.answer],
+            work.answer,
         )
 
-    def _say(self, sentence: str, badge: str, reason: str, color: QColor) -> None:
+    def _say(self, sentence: str, badge: str = "", reason: str = "", answer: Answer = Answer.YES) -> None:
         self.sentence.setText(sentence)
         self.reason.setText(reason)
         if self._badge is not None:
@@ -67,5 +68,10 @@ class VerdictHead(QWidget):
             self._badge.deleteLater()
             self._badge = None
         if badge:
-            self._badge = Badge(badge, color)
+            self._badge = Badge(badge, partial(_tone, answer))
             self._below.insertWidget(0, self._badge)
+
+
+def _tone(answer: Answer) -> QColor:
+    colors = theme.current()
+    return {Answer.YES: colors.good, Answer.NEARLY: colors.accent, Answer.NO: colors.warning}[answer]

@@ -37,6 +37,7 @@ from viewer.document import Document
 from viewer.jobs import Jobs
 from viewer.look.labels import ElidedLabel
 from viewer.look.separator import HorizontalLine
+from viewer.look.tab_order import TabOrder
 
 if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step
@@ -101,6 +102,7 @@ class ComparisonWindow(QWidget):
         self.foot = ElidedLabel("", "secondary", pixels=12)
         self.buttons = PageButtons()
         self._put_together()
+        self.tab_order = TabOrder(self)
         self._connect()
         self.twins.show_trace(0, before)
         self._say_sides()
@@ -408,6 +410,9 @@ class ComparisonWindow(QWidget):
             f"{len(events)} recording{'s' * (len(events) != 1)} · {', '.join(producers)} · "
             f"{' + '.join(events)} events"
         )
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        return self.tab_order.step((self.bar, self.twins, self.bridge, self.details), forward)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if event.mimeData().hasUrls():

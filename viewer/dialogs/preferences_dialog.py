@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QDoubleSpinBox,
-    QFormLayout,
     QPushButton,
     QTabWidget,
     QVBoxLayout,
@@ -20,8 +19,11 @@ from PySide6.QtWidgets import (
 from rules.thresholds import Thresholds
 from viewer.dialogs.threshold_form import ThresholdForm
 from viewer.kept.preferences import COLOR_MODES, FIRST_VIEWS, HIGHEST_PRICE, THEMES, WHEELS, Preferences
+from viewer.look.form import MARGIN, Form
+from viewer.look.labels import Label
+from viewer.look.separator import HorizontalLine
 
-DIALOG_SIZE: Final = (640, 560)
+DIALOG_SIZE: Final = (640, 520)
 
 
 class PreferencesDialog(QDialog):
@@ -43,39 +45,41 @@ class PreferencesDialog(QDialog):
         self.price.setRange(0.0, HIGHEST_PRICE)
         self.price.setDecimals(2)
         self.price.setSpecialValueText("not set")
-        self.price.setToolTip("In any currency. With it, the window says what idle GPUs cost.")
+        self.price.setFixedWidth(120)
         self.price.setValue(preferences.cost_per_hour or 0.0)
         forget = QPushButton("Forget recent files")
         forget.clicked.connect(_forget_recent)
-        form = QFormLayout()
-        form.setHorizontalSpacing(16)
-        form.setVerticalSpacing(10)
-        form.addRow("Theme", self.theme)
-        form.addRow("Colours tell", self.color_mode)
-        form.addRow("After loading, show", self.first_view)
-        form.addRow("The wheel", self.wheel)
-        form.addRow("Motion", self.animate)
-        form.addRow("Recent files", self.keep_recent)
-        form.addRow("", forget)
-        form.addRow("A GPU-hour costs", self.price)
+        window = QWidget()
+        form = Form(window)
+        form.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
+        form.heading("Look")
+        form.add("Theme", self.theme)
+        form.add("Colours tell", self.color_mode)
+        form.add("Motion", self.animate)
+        form.heading("Opening a recording")
+        form.add("Show first", self.first_view)
+        form.add("Recent files", self.keep_recent, forget)
+        form.heading("Timeline")
+        form.add("The wheel", self.wheel)
+        form.heading("Costs")
+        form.add(
+            "A GPU-hour", self.price, Label("in any currency: what idle GPUs cost is told then", "secondary")
+        )
         buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
         )
+        buttons.setContentsMargins(MARGIN, 8, MARGIN, 12)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        window = QWidget()
-        page = QVBoxLayout(window)
-        page.setContentsMargins(16, 16, 16, 16)
-        page.addLayout(form)
-        page.addStretch(1)
         self.threshold_form = ThresholdForm(preferences.thresholds.chosen)
         self.pages = QTabWidget()
         self.pages.addTab(window, "Window")
         self.pages.addTab(self.threshold_form, "Thresholds")
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 12, 12, 12)
-        layout.setSpacing(12)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
         layout.addWidget(self.pages)
+        layout.addWidget(HorizontalLine())
         layout.addWidget(buttons)
         self.resize(*DIALOG_SIZE)
 

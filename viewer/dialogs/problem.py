@@ -45,6 +45,7 @@ class ProblemDialog(QDialog):
         )
         text = QPlainTextEdit(report)
         text.setReadOnly(True)
+        text.setAccessibleName("Report")
         layout.addWidget(text, 1)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         copy = buttons.addButton("Copy the report", QDialogButtonBox.ButtonRole.ActionRole)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QDialog, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from parsers.model import Effect, Trace
+from viewer.dialogs.page_dialog import PageDialog
 from viewer.look.labels import Label
 
 _EFFECT = {Effect.REPAIRED: "repaired", Effect.QUARANTINED: "left out", Effect.NOTED: "noted"}
 
 
-class QualityDialog(QDialog):
+class QualityDialog(PageDialog):
     """The loss account of one trace."""
 
     def __init__(self, trace: Trace, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("What was read")
-        self.resize(620, 420)
-        quality = trace.quality
-        body = QWidget()
+        body, quality = QWidget(), trace.quality
         column = QVBoxLayout(body)
         column.setContentsMargins(20, 18, 20, 18)
         column.setSpacing(8)
@@ -44,10 +41,4 @@ class QualityDialog(QDialog):
         if not quality.notes:
             column.addWidget(Label("Nothing had to be repaired or left out.", "secondary"))
         column.addStretch(1)
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
-        scroll.setWidget(body)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(scroll)
+        super().__init__("What was read", "What was read, and what was left out", (620, 420), body, parent)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
-    QDialog,
     QGridLayout,
     QHBoxLayout,
-    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
+from viewer.dialogs.page_dialog import PageDialog
 from viewer.look.labels import Label
 
 TIMELINE_KEYS = (
@@ -50,13 +48,10 @@ PANEL_KEYS = (
 Keys = tuple[str, Sequence[tuple[str, str]]]  # a heading, and (keys, what they do)
 
 
-class ShortcutSheet(QDialog):
+class ShortcutSheet(PageDialog):
     """All keys at a glance; ``commands`` are the menus with the (keys, text) of their commands."""
 
     def __init__(self, commands: Sequence[Keys], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Keyboard and mouse")
-        self.resize(1000, 800)
         groups = [("Timeline", TIMELINE_KEYS), ("Panels", PANEL_KEYS), *commands]
         groups[1:] = sorted(groups[1:], key=lambda group: -len(group[1]))  # so that both halves get as long
         body = QWidget()
@@ -86,11 +81,4 @@ class ShortcutSheet(QDialog):
         for column in halves:
             column.addStretch(1)
             columns.addLayout(column, 1)
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setWidget(body)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(scroll)
+        super().__init__("Keyboard and mouse", "Keys and what they do", (1000, 800), body, parent)

@@ -57,6 +57,7 @@ class ThresholdForm(QScrollArea):
         self.setFrameShape(QScrollArea.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Thresholds")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         body = QWidget()
         column = QVBoxLayout(body)
         column.setContentsMargins(16, 14, 16, 14)

@@ -35,6 +35,7 @@ QPushButton:pressed, QPushButton:checked, QToolButton:pressed, QToolButton:check
 QPushButton:focus, QToolButton:focus { border-color: $accent; }
 QPushButton:disabled, QToolButton:disabled { color: $text_faint; border-color: $line; }
 QPushButton:default { background: $accent_fill; border-color: $accent_fill; color: #ffffff; }
+QPushButton:default:focus { border: 2px solid $text; padding: 3px 11px; }
 QPushButton[flat="true"], QToolButton[flat="true"], QToolButton[autoRaise="true"] { border-color: transparent; }
 QPushButton[flat="true"]:focus, QToolButton[flat="true"]:focus, QToolButton[autoRaise="true"]:focus {
     border-color: $accent;
@@ -57,6 +58,11 @@ QComboBox QAbstractItemView {
     background: $panel; color: $text; border: 1px solid $line_strong; selection-background-color: $selection;
 }
 
+QAbstractSpinBox { padding: 4px 2px 4px 6px; }
+QAbstractSpinBox::up-button, QAbstractSpinBox::down-button { width: 0; border: none; }
+QAbstractSpinBox QLineEdit { border: none; padding: 0 0 0 6px; background: transparent; }
+
+QDialog QTabWidget::tab-bar { left: 4px; }
 QTabWidget::pane { border: none; border-top: 1px solid $line; }
 QTabBar { background: $panel; qproperty-drawBase: 0; }
 QTabBar::tab {
@@ -111,6 +117,7 @@ QCheckBox::indicator:checked, QGroupBox::indicator:checked {
 QRadioButton::indicator:checked {
     width: 6px; height: 6px; background: #ffffff; border: 5px solid $accent_fill; border-radius: 8px;
 }
+QCheckBox::indicator:checked:focus, QRadioButton::indicator:checked:focus { border-color: $text; }
 QCheckBox::indicator:disabled, QRadioButton::indicator:disabled { border-color: $line_strong; }
 QCheckBox::indicator:checked:disabled { background: $text_faint; border-color: $text_faint; }
 QRadioButton::indicator:checked:disabled { border-color: $text_faint; }

@@ -187,9 +187,9 @@ LIGHT = Theme(
     },
     regions=_colors(palette.REGIONS),
     series=tuple(QColor(value) for value in palette.SERIES),
-    good=QColor("#1f8a68"),
-    warning=QColor("#9a6a00"),
-    error=QColor("#c0362b"),
+    good=QColor("#1b775a"),
+    warning=QColor("#8d6100"),
+    error=QColor("#ba342a"),
 )
 
 

@@ -14,6 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.base import Evidence
 from viewer.jobs import Jobs
 from viewer.look import theme
+from viewer.look.roles import CHART
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.filter_bar import FilterBar
 from viewer.timeline.geometry.arrangement import Arrangement
@@ -41,6 +42,7 @@ JOINING = "timeline gaps"
 class TimelineView(QWidget):
     """Shows one recording; times are ns from the trace start, events and lanes are indices into the trace."""
 
+    accessible_role = CHART
     view_changed = Signal(object)  # (t0, t1)
     event_selected = Signal(int)  # -1: none
     gap_selected = Signal(int)  # row of the idle table

@@ -289,7 +289,7 @@ class SearchField(QLineEdit):
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        QTimer.singleShot(0, self._hide_unless_inside)
+        QTimer.singleShot(0, self, self._hide_unless_inside)
 
     def _hide_unless_inside(self) -> None:
         if not self.hasFocus():

@@ -22,6 +22,7 @@ EACH = pytest.mark.parametrize("colors", [DARK, LIGHT, CONTRAST], ids=["dark", "
 # Viénot, Brettel and Mollon 1999: how linear RGB looks without one kind of cone.
 DEUTERANOPE = ((0.29275, 0.70725, 0.0), (0.29275, 0.70725, 0.0), (-0.02234, 0.02234, 1.0))
 NORMAL = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+TRITANOPE = ((1.0, 0.1461, -0.1461), (0.0, 0.8574, 0.1426), (0.0, 0.8574, 0.1426))
 PROTANOPE = ((0.11238, 0.88762, 0.0), (0.11238, 0.88762, 0.0), (0.00401, -0.00401, 1.0))
 
 
@@ -44,6 +45,13 @@ def test_text_can_be_read_on_every_ground(colors: Theme) -> None:
 
 
 @EACH
+def test_better_and_worse_can_be_read_also_in_a_badge(colors: Theme) -> None:
+    for color in (colors.good, colors.warning, colors.error, colors.accent):
+        for ground in (colors.window, colors.panel, theme.mixed(color, colors.panel, 0.14)):
+            assert theme.contrast(color, ground) >= theme.LEAST_CONTRAST, (color.name(), ground.name())
+
+
+@EACH
 def test_text_on_a_fill_can_be_read(colors: Theme) -> None:
     fills = [*colors.families.values(), *colors.causes.values(), *colors.regions.values(), *colors.series]
     fills += [
@@ -59,7 +67,9 @@ def test_text_on_a_fill_can_be_read(colors: Theme) -> None:
 
 @EACH
 @pytest.mark.parametrize(
-    "matrix", [NORMAL, DEUTERANOPE, PROTANOPE], ids=["normal", "deuteranope", "protanope"]
+    "matrix",
+    [NORMAL, DEUTERANOPE, PROTANOPE, TRITANOPE],
+    ids=["normal", "deuteranope", "protanope", "tritanope"],
 )
 def test_two_causes_of_similar_colour_are_hatched_differently(
     colors: Theme, matrix: tuple[tuple[float, ...], ...]

@@ -39,9 +39,11 @@ from viewer.capture.storage import History, Presets
 from viewer.capture.tools import ToolFound
 from viewer.jobs import Jobs
 from viewer.look import theme
+from viewer.look.form import MARGIN
 from viewer.look.labels import Label
+from viewer.look.separator import HorizontalLine
 
-SIZE = (880, 800)
+SIZE = (880, 744)
 CHOOSE_PRESET = "Presets"
 
 
@@ -63,10 +65,12 @@ class CaptureDialog(QDialog):
         self.run_view = RunView(self._jobs)
         self.history = HistoryView(History())
         self.presets = QComboBox()
+        self.presets.setAccessibleName("Preset")
         self.warnings = Label("", "secondary", wrap=True)
         self.problem = Label("", wrap=True)
         self.command = QPlainTextEdit()
         self.command.setReadOnly(True)
+        self.command.setAccessibleName("Command")
         self.command.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.command.setFixedHeight(84)
         self.tabs = QTabWidget()
@@ -274,17 +278,18 @@ class CaptureDialog(QDialog):
     def _lay_out(self) -> None:
         form = QWidget()
         column = QVBoxLayout(form)
-        column.setContentsMargins(16, 16, 16, 16)
-        column.setSpacing(10)
+        column.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
+        column.setSpacing(12)
         column.addLayout(self._heading("What to run", self._preset_row()))
         column.addWidget(self.target)
-        column.addWidget(_line())
+        column.addWidget(HorizontalLine())
         column.addLayout(self._heading("How to record it"))
         column.addWidget(self.options)
         column.addWidget(self.warnings)
         column.addStretch(1)
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setWidget(form)
         set_up = QWidget()
@@ -292,7 +297,7 @@ class CaptureDialog(QDialog):
         parts.setContentsMargins(0, 0, 0, 0)
         parts.setSpacing(0)
         parts.addWidget(scroll, 1)
-        parts.addWidget(_line())
+        parts.addWidget(HorizontalLine())
         parts.addWidget(_padded(self._command_part()))
         self.tabs.addTab(set_up, "Set up")
         self.tabs.addTab(_padded(self.run_view), "Run")
@@ -309,7 +314,7 @@ class CaptureDialog(QDialog):
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
         whole.addWidget(self.tabs, 1)
-        whole.addWidget(_line())
+        whole.addWidget(HorizontalLine())
         whole.addLayout(buttons)
 
     def _heading(self, text: str, beside: QHBoxLayout | None = None) -> QHBoxLayout:
@@ -359,13 +364,6 @@ def _button(text: str, pressed: object) -> QPushButton:
     if pressed is not None:
         button.clicked.connect(pressed)
     return button
-
-
-def _line() -> QFrame:
-    line = QFrame()
-    line.setFixedHeight(1)
-    line.setStyleSheet(f"background: {theme.current().line.name()};")
-    return line
 
 
 def _padded(widget: QWidget) -> QWidget:

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from viewer.capture.storage import History, Run
+from viewer.look.row_delegate import RowDelegate
 
 COLUMNS = ("When", "Tool", "Program", "Result", "Took")
 SHOWN_OUTPUT = 400_000
@@ -40,6 +41,8 @@ class HistoryView(QWidget):
         self.table.setHorizontalHeaderLabels(COLUMNS)
         self.table.verticalHeader().hide()
         self.table.setShowGrid(False)
+        self.table.setItemDelegate(RowDelegate(self.table))
+        self.table.setAccessibleName("Recordings made before")
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
@@ -48,6 +51,7 @@ class HistoryView(QWidget):
         self.table.horizontalHeader().setSectionResizeMode(3, QHeaderView.ResizeMode.Stretch)
         self.output = QPlainTextEdit()
         self.output.setReadOnly(True)
+        self.output.setAccessibleName("Output of the selected run")
         self.output.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.output.setPlaceholderText("The output of the selected run")
         self.open = QPushButton("Open recording")

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QDoubleSpinBox,
-    QFormLayout,
     QHBoxLayout,
     QLineEdit,
     QSizePolicy,
@@ -25,6 +24,7 @@ from PySide6.QtWidgets import (
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions
 from viewer.capture.tools import ToolFound
 from viewer.look import theme
+from viewer.look.form import Form, beside
 from viewer.look.labels import Label, tooltip
 
 ABOUT = {
@@ -50,14 +50,6 @@ RANGES = {
 SETS = {"basic": "basic", "detailed": "detailed", "roofline": "roofline", "full (slow)": "full"}
 
 
-PLAIN_NUMBERS = """
-QAbstractSpinBox { padding: 4px 2px 4px 6px; }
-QAbstractSpinBox::up-button, QAbstractSpinBox::down-button { width: 0; border: none; }
-QAbstractSpinBox QLineEdit { border: none; padding: 0 0 0 5px; background: transparent; }
-"""
-"""Number fields without the two tiny arrows, which the wheel and the arrow keys replace."""
-
-
 class OptionsForm(QWidget):
     """Fields for the tool and its options; ``changed`` on every edit."""
 
@@ -65,7 +57,6 @@ class OptionsForm(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setStyleSheet(PLAIN_NUMBERS)
         self._base = CaptureRequest()
         self.tools = QButtonGroup(self)
         self.note = Label("", "secondary", wrap=True)
@@ -170,7 +161,9 @@ class OptionsForm(QWidget):
         self.shapes = self._check("Shapes", "input shapes of every operator: needed to judge matrix sizes")
         self.stacks = self._check("Stacks", "Python stacks: says which line; slows Python down")
         self.memory = self._check("Memory", "every allocation and a snapshot: slower steps, larger files")
-        self._pages.addWidget(_row(self.shapes, self.stacks, self.memory))
+        page = QWidget()
+        Form(page).add("Also record", self.shapes, self.stacks, self.memory)
+        self._pages.addWidget(page)
 
     def _make_nsys(self) -> None:
         self.nsys_range = self._combo(list(RANGES))
@@ -184,11 +177,10 @@ class OptionsForm(QWidget):
         self.python_sampling = self._check("Python sampling", "which Python code runs while the GPU waits")
         self.gpu_metrics = self._check("GPU metrics", "needs the permission to read hardware counters")
         page = QWidget()
-        form = QFormLayout(page)
-        form.setContentsMargins(0, 0, 0, 0)
-        form.addRow("Record", _row(self.nsys_range, self.duration, self.nvtx_range))
-        form.addRow("Trace", self.traces)
-        form.addRow("", _row(self.graph_nodes, self.python_sampling, self.gpu_metrics))
+        form = Form(page)
+        form.add("Record", self.nsys_range, self.duration, self.nvtx_range)
+        form.add("Trace", self.traces)
+        form.add("Also record", self.graph_nodes, self.python_sampling, self.gpu_metrics)
         self._pages.addWidget(page)
 
     def _make_ncu(self) -> None:
@@ -200,21 +192,18 @@ class OptionsForm(QWidget):
         self.keep_clocks = self._check("Leave the clocks alone", "times as in production, but less steady")
         self.ncu_steps = self._check("Only in the recorded steps", "skips the warm-up; needs a Python script")
         page = QWidget()
-        form = QFormLayout(page)
-        form.setContentsMargins(0, 0, 0, 0)
-        form.addRow("Kernel", self.kernel_name)
-        form.addRow(
+        form = Form(page)
+        form.add("Kernel", self.kernel_name)
+        form.add(
             "Launches",
-            _row(
-                Label("skip"),
-                self.launch_skip,
-                Label("profile"),
-                self.launch_count,
-                Label("set"),
-                self.section_set,
-            ),
+            Label("skip"),
+            self.launch_skip,
+            Label("profile"),
+            self.launch_count,
+            Label("set"),
+            self.section_set,
         )
-        form.addRow("", _row(self.ncu_steps, self.keep_clocks))
+        form.add("", self.ncu_steps, self.keep_clocks)
         self._pages.addWidget(page)
 
     def _make_window(self) -> None:
@@ -254,9 +243,8 @@ class OptionsForm(QWidget):
         column.addLayout(buttons)
         column.addWidget(self.note)
         column.addWidget(self._pages)
-        form = QFormLayout()
-        form.setContentsMargins(0, 0, 0, 0)
-        self._step_counts = _row(
+        form = Form()
+        self._step_counts = beside(
             Label("skip"),
             self.skip_first,
             Label("warm up"),
@@ -265,10 +253,10 @@ class OptionsForm(QWidget):
             self.active,
             Label("steps"),
         )
-        self._whole_times = _row(Label("start after"), self.delay)
-        form.addRow("Steps", _row(self.steps, self.region, self._step_counts, self._whole_times))
-        form.addRow("At most", _row(self.time_limit, Label("of recording", "secondary")))
-        form.addRow("", _row(self.phases, self.modules, self.keep_running))
+        self._whole_times = beside(Label("start after"), self.delay)
+        form.add("Steps", self.steps, self.region, self._step_counts, self._whole_times)
+        form.add("At most", self.time_limit, Label("of recording", "secondary"))
+        form.add("Script", self.phases, self.modules, self.keep_running)
         column.addLayout(form)
 
     def _follow(self) -> None:
@@ -336,18 +324,6 @@ def _seconds(least: float, most: float) -> QDoubleSpinBox:
     spin.setFixedWidth(80)
     spin.setAlignment(Qt.AlignmentFlag.AlignHCenter)
     return spin
-
-
-def _row(*widgets: QWidget) -> QWidget:
-    holder = QWidget()
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(8)
-    for widget in widgets:
-        row.addWidget(widget, 1 if isinstance(widget, QLineEdit) else 0)
-    if not any(isinstance(widget, QLineEdit) for widget in widgets):
-        row.addStretch(1)
-    return holder
 
 
 def _index(table: dict[str, str], value: str) -> int:

@@ -10,8 +10,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
-    QFormLayout,
-    QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
@@ -24,6 +22,7 @@ from viewer.capture.interpreters import Probe, found_interpreters, probe
 from viewer.capture.request import Target, TargetKind
 from viewer.capture.target_words import UnreadableCommand, read_target
 from viewer.jobs import Jobs
+from viewer.look.form import Form
 from viewer.look.labels import Label
 
 KINDS = {"Script": TargetKind.SCRIPT, "Module (-m)": TargetKind.MODULE, "Program": TargetKind.COMMAND}
@@ -56,7 +55,7 @@ class TargetForm(QWidget):
         self._more = QPushButton("More: folder, launcher, environment, other machine")
         self._more.setFlat(True)
         self._more.setCheckable(True)
-        self._more.setProperty("link", True)
+        self._more.setProperty("link", "bare")
         self._extra = QWidget()
         self._lay_out()
         self._connect()
@@ -116,21 +115,17 @@ class TargetForm(QWidget):
         self._probe()
 
     def _lay_out(self) -> None:
-        form = QFormLayout()
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.setLabelAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        form.setContentsMargins(0, 0, 0, 0)
-        form.addRow(self.kind, _with_button(self.program, "Browse ...", self._browse_program))
-        form.addRow("Arguments", self.arguments)
-        form.addRow("Python", _with_button(self.interpreter, "Browse ...", self._browse_interpreter))
-        form.addRow("", self.interpreter_note)
-        extra = QFormLayout(self._extra)
-        extra.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        extra.setContentsMargins(0, 0, 0, 0)
-        extra.addRow("Working folder", _with_button(self.folder, "Browse ...", self._browse_folder))
-        extra.addRow("Launcher", self.launcher)
-        extra.addRow("Environment", self.environment)
-        extra.addRow("Machine", self.host)
+        self.kind.setAccessibleName("What is run")
+        form = Form()
+        form.add("Program", self.kind, self.program, _button("Browse ...", self._browse_program))
+        form.add("Arguments", self.arguments)
+        form.add("Python", self.interpreter, _button("Browse ...", self._browse_interpreter))
+        form.add("", self.interpreter_note)
+        extra = Form(self._extra)
+        extra.add("Working folder", self.folder, _button("Browse ...", self._browse_folder))
+        extra.add("Launcher", self.launcher)
+        extra.add("Environment", self.environment)
+        extra.add("Machine", self.host)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)
@@ -256,13 +251,8 @@ def _field(placeholder: str) -> QLineEdit:
     return field
 
 
-def _with_button(field: QWidget, text: str, pressed: object) -> QWidget:
-    holder = QWidget()
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.addWidget(field, 1)
+def _button(text: str, pressed: object) -> QPushButton:
     button = QPushButton(text)
     button.setAutoDefault(False)
     button.clicked.connect(pressed)
-    row.addWidget(button)
-    return holder
+    return button

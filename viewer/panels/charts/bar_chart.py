@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from viewer.look import theme
 from viewer.look.labels import tooltip
+from viewer.look.roles import CHART
 
 ROW_HEIGHT = 22
 LEAST_LABEL_SHARE, MOST_LABEL_SHARE = 0.36, 0.6
@@ -31,6 +32,8 @@ class Bar:
 
 class BarChart(QWidget):
     """Rows of equal height, never wider than its place."""
+
+    accessible_role = CHART
 
     chosen = Signal(str)
 

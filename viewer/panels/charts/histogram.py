@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from parsers.model.units import duration
 from viewer.look import theme
 from viewer.look.labels import tooltip
+from viewer.look.roles import CHART
 
 I64 = npt.NDArray[np.int64]
 BINS = 28
@@ -30,6 +31,8 @@ def logarithmic_bins(values: I64, bins: int = BINS) -> tuple[npt.NDArray[np.floa
 
 class Histogram(QWidget):
     """Durations of all events of one name, or of other ``things``; the bin of the selected one is marked."""
+
+    accessible_role = CHART
 
     chosen = Signal(object)  # events of the clicked bin
 

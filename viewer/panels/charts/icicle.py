@@ -11,6 +11,7 @@ from parsers.model import Trace
 from parsers.model.units import duration, percent
 from viewer.look import theme
 from viewer.look.labels import tooltip
+from viewer.look.roles import CHART
 from viewer.statistics.call_tree import ROOT, CallTree
 from viewer.timeline.geometry.naming import plain_name, python_name
 
@@ -20,6 +21,8 @@ LEAST_WIDTH, LEAST_FOR_TEXT = 0.7, 34
 
 class IcicleView(QWidget):
     """Callers above, callees below, as wide as their time; a click makes a call the whole width."""
+
+    accessible_role = CHART
 
     chosen = Signal(int)  # the longest event of the clicked call
     focused = Signal(int)  # node, ROOT for everything

@@ -24,6 +24,7 @@ from rules import Finding
 from rules.wording.promises import gain
 from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
+from viewer.look.roles import LIST_ITEM
 from viewer.panels.findings.code_box import CodeBox
 from viewer.panels.findings.stairs import Stairs
 
@@ -123,6 +124,8 @@ class LineClampedLabel(QLabel):
 
 class FindingCard(QFrame):
     """A finding; ``chosen`` when the user wants to see it, ``shown`` for its Show button."""
+
+    accessible_role = LIST_ITEM
 
     chosen = Signal(object)
     record_wanted = Signal(object)  # CaptureRequest

@@ -14,6 +14,7 @@ from rules.wording.promises import depends_on, factor, worded, worded_shortly
 from rules.wording.words import Reader, told
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label
+from viewer.look.roles import LIST_ITEM
 from viewer.panels.tables.facts import LinkButton
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class GainRange(QWidget):
 
 class FixCard(QFrame):
     """Space ticks it, Up and Down (or J and K) go to its neighbours."""
+
+    accessible_role = LIST_ITEM
 
     ticked = Signal(str, bool)
     passed = Signal(int)  # +1 or -1: the next or the previous card

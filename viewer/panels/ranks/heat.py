@@ -25,6 +25,7 @@ from PySide6.QtWidgets import QWidget
 from rules.summaries.groups import NODE, RAIL, Dimension
 from viewer.look import theme
 from viewer.look.labels import tooltip
+from viewer.look.roles import CHART
 from viewer.panels.ranks.callouts import Callout, placed
 from viewer.panels.ranks.shades import compared_color, picture
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of, zoomed
@@ -49,6 +50,7 @@ class Cell:
 class RankHeat(QWidget):
     """Arrows walk, Enter opens the rank, P pins it, the wheel zooms ranks and with Shift steps, a drag selects."""
 
+    accessible_role = CHART
     selected = Signal(object)  # Cell, or None
     rank_wanted = Signal(int)
     pin_wanted = Signal(int)

@@ -15,6 +15,7 @@ from rules.summaries import page
 from viewer.document import Document
 from viewer.look import theme
 from viewer.look.labels import Label, elided_inside
+from viewer.look.roles import CHART
 
 if TYPE_CHECKING:
     from rules.summaries.facts import CostlyRank, ManyRanksDiagnosis
@@ -27,6 +28,8 @@ MOST_UNREAD = 5
 
 class CostlyRanks(QWidget):
     """A line for each; a click selects the rank, Enter or a double click opens it."""
+
+    accessible_role = CHART
 
     chosen = Signal(int)
     opened = Signal(int)

@@ -26,7 +26,6 @@ from PySide6.QtWidgets import (
     QMenu,
     QMessageBox,
     QStyle,
-    QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
     QWidget,
@@ -35,6 +34,7 @@ from PySide6.QtWidgets import (
 from viewer.kept.storage import write_text
 from viewer.look import theme
 from viewer.look.labels import elided_inside
+from viewer.look.row_delegate import RowDelegate
 from viewer.panels.tables.table_model import LEFT, RAW_ROLE, TEXTS, Column, Index, Show, TableModel
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _WIDTH = {
 }
 
 
-class BarDelegate(QStyledItemDelegate):
+class BarDelegate(RowDelegate):
     """Paints share bars and the colour of a kernel family."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
@@ -66,6 +66,7 @@ class BarDelegate(QStyledItemDelegate):
         if not isinstance(model, TableModel):
             super().paint(painter, option, index)
             return
+        self.tint(option, index)
         show = model.columns[index.column()].show
         if show is Show.SHARE:
             self._share(painter, option, index)

@@ -1,0 +1,168 @@
+"""Every window and dialog of the program, opened on something that fills it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractScrollArea,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QComboBox,
+    QHeaderView,
+    QLineEdit,
+    QPlainTextEdit,
+    QScrollBar,
+    QTabBar,
+    QWidget,
+)
+
+import resources
+from parsers import open_trace
+from rules.thresholds import DEFAULTS
+from viewer.capture.form.dialog import CaptureDialog
+from viewer.comparison.window import ComparisonWindow
+from viewer.dialogs.about import AboutDialog
+from viewer.dialogs.preferences_dialog import PreferencesDialog
+from viewer.dialogs.problem import ProblemDialog
+from viewer.dialogs.quality_dialog import QualityDialog
+from viewer.dialogs.shortcut_sheet import ShortcutSheet
+from viewer.document import Stage
+from viewer.kept.preferences import Preferences
+from viewer.window.main_window import MainWindow
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "fixtures" / "programs"
+WAIT_MS = 60_000
+CONTROLS = (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+    QPlainTextEdit,
+    QTabBar,
+)
+Stop = Callable[[], None]
+
+
+def until(done: Callable[[], bool]) -> None:
+    waited = 0
+    while not done() and waited < WAIT_MS:
+        QTest.qWait(10)
+        waited += 10
+    assert done()
+
+
+def sample(name: str) -> list[Path]:
+    """The files of a bundled sample."""
+    path = resources.path(f"samples/{name}")
+    return sorted(path.iterdir()) if path.is_dir() else [path]
+
+
+def main_window(*paths: Path, size: tuple[int, int] = (1366, 768)) -> MainWindow:
+    """A window on a recording, analysed, or on its start page."""
+    preferences = Preferences()
+    preferences.animate = False
+    window = MainWindow(preferences)
+    window.resize(*size)
+    window.show()
+    window.activateWindow()
+    if paths:
+        window.open(list(paths))
+    settle(window)
+    return window
+
+
+def settle(window: MainWindow) -> None:
+    """Until nothing is read or computed."""
+    until(lambda: window.document.stage in (Stage.READY, Stage.EMPTY) and not window.jobs.busy)
+    QTest.qWait(20)
+
+
+@contextmanager
+def opened(window: QWidget) -> Iterator[QWidget]:
+    """Shown, and deleted afterwards by Qt."""
+    window.show()
+    window.activateWindow()
+    QTest.qWait(20)
+    try:
+        yield window
+    finally:
+        window.close()
+        window.deleteLater()
+        QCoreApplication.sendPostedEvents(window, int(QEvent.Type.DeferredDelete.value))
+
+
+def compared() -> ComparisonWindow:
+    window = ComparisonWindow(open_trace([PROGRAMS / "moderate.pt.trace.json.gz"]), DEFAULTS)
+    window.resize(1366, 768)
+    window.show()
+    window.read([PROGRAMS / "moderate.fixed.pt.trace.json.gz"])
+    until(lambda: window.steps is not None and not window.jobs.busy)
+    return window
+
+
+def shortcuts() -> ShortcutSheet:
+    window = MainWindow(Preferences())
+    sheet = ShortcutSheet(window.commands.with_keys())
+    window.deleteLater()
+    return sheet
+
+
+WINDOWS: dict[str, Callable[[], QWidget]] = {
+    "start": main_window,
+    "timeline": lambda: main_window(*sample("cpu_python.pt.trace.json.gz")),
+    "ranks": lambda: main_window(*sample("straggler_four_ranks")),
+    "kernel report": lambda: main_window(*sample("kernels.raw.csv.gz")),
+    "comparison": compared,
+    "record": CaptureDialog,
+    "preferences": lambda: PreferencesDialog(Preferences()),
+    "quality": lambda: QualityDialog(open_trace(sample("cpu_python.pt.trace.json.gz"))),
+    "shortcuts": shortcuts,
+    "about": AboutDialog,
+    "problem": lambda: ProblemDialog("Traceback"),
+}
+
+
+def pages(window: QWidget) -> Iterator[str]:
+    """Brings every tab of a window to the front, one after another."""
+    yield ""
+    for bar in window.findChildren(QTabBar):
+        for index in range(bar.count()):
+            if bar.isVisible() and bar.isTabEnabled(index) and bar.isTabVisible(index):
+                bar.setCurrentIndex(index)
+                QTest.qWait(20)
+                if isinstance(window, MainWindow):
+                    settle(window)
+                yield bar.tabText(index)
+
+
+def controls(window: QWidget) -> list[QWidget]:
+    """What can be seen there and acts on a click or takes the keyboard; parts of a control are not counted."""
+    return [
+        each
+        for each in window.findChildren(QWidget)
+        if each.isVisible()
+        and not each.visibleRegion().isEmpty()
+        and (isinstance(each, CONTROLS) or each.focusPolicy() & each.focusPolicy().TabFocus)
+        and not isinstance(each, (QScrollBar, QHeaderView))
+        and each.focusProxy() is None
+        and not _is_part(each)
+    ]
+
+
+def _is_part(widget: QWidget) -> bool:
+    parent = widget.parentWidget()
+    inner = isinstance(parent, (QComboBox, QAbstractSpinBox)) or widget.objectName().startswith("qt_")
+    in_table = isinstance(parent, QAbstractItemView) and isinstance(widget, QAbstractButton)
+    scrolls = type(widget) is QAbstractScrollArea
+    on_tabs = isinstance(parent, QTabBar)  # its buttons to scroll
+    in_field = isinstance(parent, QLineEdit)
+    return inner or in_table or scrolls or on_tabs or in_field

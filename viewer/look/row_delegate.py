@@ -1,0 +1,40 @@
+"""Tints the whole row under the mouse, where Qt's style sheets tint one cell."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex
+from PySide6.QtGui import QMouseEvent, QPainter
+from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class RowDelegate(QStyledItemDelegate):
+    """The delegate of one view, whose mouse it follows."""
+
+    def __init__(self, view: QAbstractItemView) -> None:
+        super().__init__(view)
+        self.hovered = -1
+        self._view = view
+        view.viewport().setMouseTracking(True)
+        view.viewport().installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        row = self.hovered
+        if isinstance(event, QMouseEvent) and event.type() is QEvent.Type.MouseMove:
+            row = self._view.indexAt(event.position().toPoint()).row()
+        elif event.type() in (QEvent.Type.Leave, QEvent.Type.Wheel):
+            row = -1
+        if row != self.hovered:
+            self.hovered = row
+            self._view.viewport().update()
+        return False
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        self.tint(option, index)
+        super().paint(painter, option, index)
+
+    def tint(self, option: QStyleOptionViewItem, index: Index) -> None:
+        """Say that the mouse is over every cell of the row that it is over."""
+        over = QStyle.StateFlag.State_MouseOver
+        option.state = option.state | over if index.row() == self.hovered else option.state & ~over
