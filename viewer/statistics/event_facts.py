@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,9 @@ from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import measure
 from rules.analysis.idle.causes import Cause, IdleTable
+from rules.analysis.ranks.waiting import ranks_of
 from viewer.timeline.geometry.naming import plain_name, python_name
 from viewer.timeline.kinds.base import nested_styles
 
@@ -87,6 +90,34 @@ def facts_of_event(trace: Trace, event: int) -> list[Fact]:
         if lane.device is None:
             facts += _around(trace, event)
     return facts
+
+
+def facts_of_collective(analysis: Analysis, event: int) -> list[Fact]:
+    """How much of a collective nothing else covered, how long it waited, and for whom; empty for all other events."""
+    ranks = ranks_of(analysis)
+    found = np.argwhere((ranks.columns.event[np.maximum(ranks.row, 0)] == event) & ranks.present)
+    if not len(found):
+        return []
+    instance, column = found[0].tolist()
+    start, end = int(analysis.trace.events.start[event]), int(analysis.trace.events.end[event])
+    alone = analysis.time(ranks.devices[column]).communication
+    exposed = int(measure(alone, np.array([start]), np.array([end]))[0])
+    transfer, last = int(ranks.transfer[instance]), int(ranks.last[instance])
+    waits = max(end - start - transfer, 0)
+    told = duration(waits)
+    if last != column and waits:
+        device = analysis.trace.devices[ranks.devices[last]]
+        told += f" for rank {device.rank}, which came last" if device.rank is not None else ""
+    return [
+        Fact("Exposed", f"{duration(exposed)}, {percent(exposed / max(end - start, 1))} of it"),
+        Fact("Waits", told),
+        Fact("Transfer", duration(transfer)),
+    ]
+
+
+def as_text(title: str, facts: Sequence[Fact]) -> str:
+    """Facts as lines that can be pasted."""
+    return "\n".join([title, *(f"{fact.label}: {fact.whole or fact.text}" for fact in facts)])
 
 
 def _size_facts(trace: Trace, event: int, length: int) -> list[Fact]:

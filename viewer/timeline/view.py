@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QImage, QKeyEvent
+from PySide6.QtGui import QImage, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QVBoxLayout, QWidget
 
 from parsers.model import Progress, Trace
@@ -48,6 +48,7 @@ class TimelineView(QWidget):
     gap_selected = Signal(int)  # row of the idle table
     area_selected = Signal(object)  # AreaSelection or None
     moment_chosen = Signal(int, object, str)  # device, time (ns), kind: a click into what fills its memory
+    copy_wanted = Signal()  # what is selected, as text
     peak_wanted = Signal(bool)  # to go to the peak of memory, or to the next one
     cursor_moved = Signal(object)  # ns or None
     step_selected = Signal(int)  # index into the analysis's steps
@@ -357,11 +358,8 @@ class TimelineView(QWidget):
     def _key_table(self) -> dict[str, Callable[[], None]]:
         state = self.state
         return {
-            "w": lambda: self._zoom_at_cursor(KEY_ZOOM),
-            "s": lambda: self._zoom_at_cursor(1 / KEY_ZOOM),
-            "+": lambda: self._zoom_at_cursor(KEY_ZOOM),
-            "=": lambda: self._zoom_at_cursor(KEY_ZOOM),
-            "-": lambda: self._zoom_at_cursor(1 / KEY_ZOOM),
+            **dict.fromkeys("w+=", lambda: self._zoom_at_cursor(KEY_ZOOM)),
+            **dict.fromkeys("s-", lambda: self._zoom_at_cursor(1 / KEY_ZOOM)),
             "a": lambda: state.pan(-round(KEY_PAN * state.scale.width), animate=True),
             "d": lambda: state.pan(round(KEY_PAN * state.scale.width), animate=True),
             "f": self.fit_selection,
@@ -369,8 +367,7 @@ class TimelineView(QWidget):
             ",": self.previous_event,
             "[": self.previous_step,
             "]": self.next_step,
-            "m": self.measure_selection,
-            "r": self.measure_selection,
+            **dict.fromkeys("mr", self.measure_selection),
             "l": lambda: self.set_legend_visible(not self.canvas.legend_visible),
         }
 
@@ -390,6 +387,9 @@ class TimelineView(QWidget):
 
     def _on_special_key(self, event: QKeyEvent) -> bool:
         key, state = event.key(), self.state
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy_wanted.emit()
+            return True
         alt = bool(event.modifiers() & Qt.KeyboardModifier.AltModifier)
         if key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
             towards = -1 if key == Qt.Key.Key_Left else 1

@@ -18,6 +18,7 @@ from viewer.kept.storage import write_bytes
 from viewer.look import theme
 from viewer.look.labels import tooltip
 from viewer.panels.tabs.query import QueryPanel
+from viewer.panels.tabs.selection import SelectionPanel
 from viewer.start.opening import samples
 from viewer.window.commands import Commands
 from viewer.window.palette import Mode
@@ -25,6 +26,8 @@ from viewer.window.recording import WindowRecording
 
 if TYPE_CHECKING:
     from viewer.window.parts import Parts
+
+MOST_OFFERED = 6  # recordings that were opened before
 
 
 class WindowActions(QObject):
@@ -103,6 +106,33 @@ class WindowActions(QObject):
         paths = self._parts.document.paths
         known = recent_files()
         return str(paths[0].parent) if paths else known[0].folder if known else ""
+
+    def copy_selection(self) -> None:
+        """Put what is told of the selection on the clipboard."""
+        from viewer.statistics.event_facts import as_text
+
+        for panel in self._parts.panels.panels:
+            if isinstance(panel, SelectionPanel) and panel.facts.facts:
+                QGuiApplication.clipboard().setText(as_text(panel.facts.title, panel.facts.facts))
+
+    def offer_comparison(self) -> None:
+        """What the open recording may be compared with: a file, what was opened before, a sample."""
+        menu = QMenu(self._parts.window)
+        menu.addAction("Another file ...", self.compare)
+        opened = {str(path) for path in self._parts.document.paths}
+        known = [each for each in recent_files() if each.exists and not opened & set(map(str, each.paths))]
+        offered = [(each.name, [Path(path) for path in each.paths]) for each in known[:MOST_OFFERED]]
+        for heading, choices in (
+            ("Opened before", offered),
+            ("Samples", [(each.title, [each.path]) for each in samples() if str(each.path) not in opened]),
+        ):
+            if choices:
+                menu.addSection(heading)
+            for name, paths in choices:
+                action = menu.addAction(name.replace("&", "&&"))
+                action.triggered.connect(lambda _=False, paths=paths: self.compare_with(paths))
+        button = self._parts.toolbar.compare
+        menu.popup(button.mapToGlobal(button.rect().bottomLeft()))
 
     def compare(self) -> None:
         """Ask for another recording and say what changed."""

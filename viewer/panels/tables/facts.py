@@ -46,10 +46,11 @@ class FactList(QScrollArea):
         self.setFrameShape(QScrollArea.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.facts: tuple[Fact, ...] = ()
+        self.title = ""
 
     def show_facts(self, title: str, facts: Sequence[Fact], note: str = "") -> None:
         """Replace what is shown."""
-        self.facts = tuple(facts)
+        self.title, self.facts = title, tuple(facts)
         body = QWidget()
         column = QVBoxLayout(body)
         column.setContentsMargins(14, 8, 10, 8)

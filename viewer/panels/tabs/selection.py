@@ -29,7 +29,7 @@ from viewer.panels.selected_area import SelectedArea
 from viewer.panels.tables.facts import FactList
 from viewer.panels.tables.table_model import Column
 from viewer.panels.tables.table_view import TableView
-from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap
+from viewer.statistics.event_facts import call_stack, facts_of_collective, facts_of_event, facts_of_gap
 from viewer.statistics.event_search import Walk
 from viewer.timeline.geometry.naming import plain_name, python_name
 
@@ -133,7 +133,9 @@ class SelectionPanel(Panel):
         name = trace.name(event)
         gpu = bool(trace.events.kind[event] == EventKind.KERNEL)
         title = kernel_name(name) if gpu else python_name(plain_name(name))
-        self.facts.show_facts(title, facts_of_event(trace, event))
+        analysis = self.document.analysis
+        more = facts_of_collective(analysis, event) if gpu and analysis is not None else []
+        self.facts.show_facts(title, [*facts_of_event(trace, event), *more])
         stack = [trace.name(frame) for frame in call_stack(trace, event)]
         whole = {} if title == name else {"full name": name}
         self._show_arguments(whole, stack)
