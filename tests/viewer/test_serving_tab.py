@@ -186,7 +186,15 @@ def test_requests_lie_on_the_timeline_until_one_does_not_want_them(
     assert not state.scene.derived
     assert state.layout.find(KEY) is None
     panel.with_lanes.toggle()
+    wait_until_ready(qtbot, window)
     assert KEY in state.scene.derived
+    panel.steps.setFocus()
+    for words, first in (("end", "request_1"), ("time per token", "request_0"), ("arrival", "request_0")):
+        QTest.keyClick(panel.steps, Qt.Key.Key_R)
+        wait_until_ready(qtbot, window)
+        lane = state.scene.derived[KEY]
+        assert lane.track.subtitle == f"2, by {words}"
+        assert lane.told(0, 0)[0].startswith(first)
     window.document.show(open_trace([LOG]))
     wait_until_ready(qtbot, window)
     assert not window.document.request_lanes

@@ -14,8 +14,6 @@ from rules.analysis.inference.phases import held_up_ns
 from rules.analysis.inference.requests import Lateness, Requests, requests_of
 from rules.analysis.inference.serving import Serving, percentiles, prompt_rate, serving_of
 from rules.base import Evidence
-from viewer.statistics.serving_lanes import request_lanes
-from viewer.timeline.geometry.derived import Derived
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +33,6 @@ class ServingTables:
     steps: pd.DataFrame
     of_row: tuple[I64, ...]
     held_up_ns: npt.NDArray[np.float64]  # of each request, NaN where not known
-    lanes: tuple[Derived, ...]
 
 
 def serving_tables(trace: Trace) -> ServingTables | None:
@@ -47,9 +44,7 @@ def serving_tables(trace: Trace) -> ServingTables | None:
     frame, of_row = _step_table(engine, serving.plateau)
     requests = requests_of(trace, engine)
     held = held_up_ns(requests, engine) if requests is not None else np.empty(0)
-    return ServingTables(
-        serving, engine, requests, frame, of_row, held, tuple(request_lanes(requests, engine, held))
-    )
+    return ServingTables(serving, engine, requests, frame, of_row, held)
 
 
 def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame, tuple[I64, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,17 @@ HELD_UP_SHARE = 0.45  # of the colour of waiting
 NAMES = {Phase.WAITS: "waits", Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.HELD_UP: "held up"}
 
 
-def request_lanes(requests: Requests | None, steps: EngineSteps, held_up: F64) -> list[Derived]:
+class Order(Enum):
+    """What the rows of requests are sorted by."""
+
+    ARRIVAL = "arrival"
+    END = "end"
+    TPOT = "time per token"
+
+
+def request_lanes(
+    requests: Requests | None, steps: EngineSteps, held_up: F64, order: Order = Order.ARRIVAL
+) -> list[Derived]:
     """One lane with a row for each request, or as many as were there at once; none without a common clock."""
     if requests is None or requests.offset_ns is None or not len(steps):
         return []
@@ -39,11 +50,11 @@ def request_lanes(requests: Requests | None, steps: EngineSteps, held_up: F64) -
     phases = phases_of(requests, steps, first)
     if not len(phases.start):
         return []
-    row_of, shown = _rows(phases)
+    row_of, shown = _rows(phases, _sorted_by(requests, order))
     rows = int(row_of.max()) + 1
-    order = np.lexsort((phases.start, row_of[phases.request]))
-    order = order[row_of[phases.request[order]] >= 0]
-    pieces = [order[row_of[phases.request[order]] == row] for row in range(rows)]
+    by_row = np.lexsort((phases.start, row_of[phases.request]))
+    by_row = by_row[row_of[phases.request[by_row]] >= 0]
+    pieces = [by_row[row_of[phases.request[by_row]] == row] for row in range(rows)]
 
     def told(row: int, offset: int) -> tuple[str, str]:
         piece = int(pieces[row][offset])
@@ -55,7 +66,7 @@ def request_lanes(requests: Requests | None, steps: EngineSteps, held_up: F64) -
     pitch = next(px for most, px in PITCH.items() if rows <= most)
     return [
         Derived(
-            Track(KEY, "", "Requests", f"{told_of}, by arrival", derived=True),
+            Track(KEY, "", "Requests", f"{told_of}, by {order.value}", derived=True),
             ABOVE_ALL,
             tuple(derived_row(phases.start[each], phases.end[each], phases.kind[each]) for each in pieces),
             _colors,
@@ -68,16 +79,23 @@ def request_lanes(requests: Requests | None, steps: EngineSteps, held_up: F64) -
     ]
 
 
-def _rows(phases: Phases) -> tuple[I64, int]:
+def _sorted_by(requests: Requests, order: Order) -> F64:
+    """What a row comes later for; the slowest first."""
+    if order is Order.TPOT:
+        return -requests.tpot_ns
+    return requests.end if order is Order.END else requests.arrival
+
+
+def _rows(phases: Phases, key: F64) -> tuple[I64, int]:
     """The row of each request, -1 where all are taken, and how many have one.
 
-    Each has its own where there are few; otherwise a row is free again when its request has ended.
+    Each has its own where there are few, by ``key``; otherwise a row is free again when its request has ended.
     """
     present, at = np.unique(phases.request, return_index=True)
     ends = phases.end[np.append(at[1:], len(phases.request)) - 1].tolist()
     row_of = np.full(int(present.max()) + 1, -1, np.int64)
     if len(present) <= MOST_ROWS:
-        row_of[present] = np.arange(len(present))
+        row_of[present[np.argsort(key[present], kind="stable")]] = np.arange(len(present))
         return row_of, len(present)
     free, taken = list(range(MOST_ROWS)), list[tuple[int, int]]()
     shown = 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QLocale, QSignalBlocker, Qt
-from PySide6.QtGui import QDoubleValidator, QFont
+from PySide6.QtGui import QDoubleValidator, QFont, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -19,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from parsers.model import Progress
 from parsers.model.results import REQUEST_LOG
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from rules.analysis.inference.engine_costs import EngineCosts
     from rules.analysis.inference.serving import Percentiles
     from viewer.statistics.serving import ServingTables
+    from viewer.timeline.geometry.derived import Derived
 
 STEPS = (
     Column("name", "Engine steps", width=124),
@@ -120,6 +123,7 @@ class ServingPanel(Panel):
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
         self._found: ServingTables | None = None
+        self._order = 0  # of the requests on the timeline: how often another one was asked for
         grid = QGridLayout()
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(4)
@@ -134,6 +138,7 @@ class ServingPanel(Panel):
         self.choice.setAccessibleName("Page of the serving tab")
         self.with_lanes = QCheckBox("Requests on the timeline")
         self.with_lanes.setChecked(True)
+        self.with_lanes.setToolTip("R sorts them by arrival, by end, or by time per token")
         side = QWidget(self)
         side.setFixedWidth(SIDE_WIDTH)
         stack = QVBoxLayout(side)
@@ -162,6 +167,9 @@ class ServingPanel(Panel):
         self.pages.currentChanged.connect(lambda _: self.tables_shown.emit())
         self.steps.chosen.connect(self._show_steps)
         self.requests.chosen.connect(lambda row: self._show_requests(np.array([row])))
+        by_key = QShortcut(QKeySequence("R"), self)
+        by_key.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        by_key.activated.connect(self._sort_lanes)
         for latency in (self.ttft, self.tpot):
             latency.allowed.textChanged.connect(lambda _: self._judge())
 
@@ -204,7 +212,8 @@ class ServingPanel(Panel):
             self.choice.setCurrentText(now)
         self.choice.setVisible(self.choice.count() > 1)
         self._turn_to()
-        self.with_lanes.setVisible(bool(found.lanes))
+        placed = found.requests is not None and found.requests.offset_ns is not None
+        self.with_lanes.setVisible(placed and bool(len(found.engine)))
         self._show_lanes()
         for latency in (self.ttft, self.tpot):
             latency.allowed.setEnabled(found.requests is not None)
@@ -263,8 +272,27 @@ class ServingPanel(Panel):
             self.pages.setCurrentWidget(page)
 
     def _show_lanes(self) -> None:
-        wanted = self._found is not None and self.with_lanes.isChecked()
-        self.document.show_request_lanes(self._found.lanes if self._found is not None and wanted else ())
+        found, turn, trace = self._found, self._order, self.document.trace
+        if found is None or not self.with_lanes.isChecked():
+            self.document.show_request_lanes(())
+            return
+
+        def work(progress: Progress) -> Sequence[Derived]:
+            from viewer.statistics.serving_lanes import Order, request_lanes
+
+            progress.step(0.0, "sorting the requests")
+            order = list(Order)[turn % len(Order)]
+            return request_lanes(found.requests, found.engine, found.held_up_ns, order)
+
+        def answer(lanes: Sequence[Derived]) -> None:
+            if trace is self.document.trace and self.with_lanes.isChecked():
+                self.document.show_request_lanes(lanes)
+
+        self.document.jobs.ask("request lanes", work, answer)
+
+    def _sort_lanes(self) -> None:
+        self._order += 1
+        self._show_lanes()
 
 
 def _verdict(lateness: Lateness) -> str:
