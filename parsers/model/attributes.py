@@ -79,6 +79,9 @@ class MemoryKind(Enum):
     ARRAY = 5
 
 
+MEMORY_KINDS = {kind.name.lower(): kind for kind in MemoryKind if kind is not MemoryKind.UNKNOWN}
+
+
 class SyncKind(Enum):
     """What a synchronisation waited for."""
 

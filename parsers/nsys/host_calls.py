@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy.typing as npt
 from parsers.model import Attribute, Effect, EventKind, LaneKind
 from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.identifiers import UNKNOWN, Codes, global_process
-from parsers.nsys.reading import LaneKey, Reading, taken
-from parsers.sqlite.database import Table
+from parsers.nsys.reading import LaneKey, Mask, Reading, taken
+from parsers.sqlite.database import Batch, Table
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -31,6 +32,9 @@ class _Family:
     doing: str
 
 
+_API = _Family(
+    re.compile("CUPTI_ACTIVITY_KIND_RUNTIME"), LaneKind.CUDA_API, EventKind.API, "reading CUDA calls"
+)
 _FAMILIES = (
     _Family(
         re.compile(r"OSRT_API"), LaneKind.OS_RUNTIME, EventKind.OS_RUNTIME, "reading operating-system calls"
@@ -97,36 +101,15 @@ def ended(reading: Reading, table: Table, start: I64, end: I64) -> I64:
 def read_api_calls(reading: Reading) -> Correlated:
     """CUPTI_ACTIVITY_KIND_RUNTIME: runtime and driver calls."""
     calls = Correlated()
-    table = reading.database.table("CUPTI_ACTIVITY_KIND_RUNTIME")
+    table = reading.database.table(_API.tables.pattern)
     if table is None:
         return calls
-    lanes, names = ThreadLanes(reading, LaneKind.CUDA_API), Codes()
-    name_of = np.empty(0, np.int32)
     columns = {
-        "start": table.expression("start", UNKNOWN),
-        "end": table.expression("end", UNKNOWN),
-        "thread": table.expression("globalTid", 0),
-        "correlation": table.expression("correlationId", 0),
         "name": table.expression("nameId", UNKNOWN),
+        "correlation": table.expression("correlationId", 0),
     }
-    for batch in reading.batches(table, columns, "reading CUDA calls"):
-        rows = reading.rows_of(table, batch)
-        end = ended(reading, table, batch["start"], batch["end"])
-        good = reading.chosen(table, batch["start"], end, rows)
-        code = names.of(batch["name"])
-        if len(names.values) > len(name_of):
-            name_of = np.append(name_of, reading.names(names.values[len(name_of) :], call_name))
-        lane = lanes.of(batch["thread"][good])
-        start = taken(batch["start"], good)
-        events = reading.builder.add(
-            start,
-            taken(end, good),
-            name_of[code[good]],
-            lane,
-            EventKind.API,
-            rows[good],
-        )
-        calls.add(events, start, lane, taken(batch["correlation"], good))
+    for batch, good, added in _added(reading, table, _API, columns):
+        calls.add(*added, taken(batch["correlation"], good))
     return calls
 
 
@@ -143,17 +126,32 @@ def read_other_calls(reading: Reading) -> None:
 
 
 def _read_family(reading: Reading, table: Table, family: _Family) -> None:
+    columns = {
+        "name": table.expression("nameId" if "nameId" in table else "textId", UNKNOWN),
+        "bytes": table.expression("size", UNKNOWN),
+    }
+    ignored = f"{table.expression('eventClass', _OS_CALL)} <> {_PROFILING_STARTED}"
+    where = ignored if family.kind is EventKind.OS_RUNTIME else ""
+    for batch, good, (events, _, _) in _added(reading, table, family, columns, where):
+        sized = taken(batch["bytes"], good) > UNKNOWN
+        if family.kind is EventKind.REGION:
+            reading.builder.attribute(
+                Attribute.MESSAGE_BYTES, events[sized], taken(batch["bytes"], good)[sized]
+            )
+
+
+def _added(
+    reading: Reading, table: Table, family: _Family, more: dict[str, str], where: str = ""
+) -> Iterator[tuple[Batch, Mask | slice, tuple[I64, I64, I32]]]:
+    """Each batch of a table, which of its rows became events, and these events with their starts and lanes."""
     lanes, names = ThreadLanes(reading, family.lane), Codes()
     name_of = np.empty(0, np.int32)
     columns = {
         "start": table.expression("start", UNKNOWN),
         "end": table.expression("end", UNKNOWN),
         "thread": table.expression("globalTid", 0),
-        "name": table.expression("nameId" if "nameId" in table else "textId", UNKNOWN),
-        "bytes": table.expression("size", UNKNOWN),
+        **more,
     }
-    ignored = f"{table.expression('eventClass', _OS_CALL)} <> {_PROFILING_STARTED}"
-    where = ignored if family.kind is EventKind.OS_RUNTIME else ""
     for batch in reading.batches(table, columns, family.doing, where):
         rows = reading.rows_of(table, batch)
         end = ended(reading, table, batch["start"], batch["end"])
@@ -161,16 +159,8 @@ def _read_family(reading: Reading, table: Table, family: _Family) -> None:
         code = names.of(batch["name"])
         if len(names.values) > len(name_of):
             name_of = np.append(name_of, reading.names(names.values[len(name_of) :], call_name))
-        events = reading.builder.add(
-            taken(batch["start"], good),
-            taken(end, good),
-            name_of[code[good]],
-            lanes.of(batch["thread"][good]),
-            family.kind,
-            rows[good],
-        )
-        sized = taken(batch["bytes"], good) > UNKNOWN
-        if family.kind is EventKind.REGION:
-            reading.builder.attribute(
-                Attribute.MESSAGE_BYTES, events[sized], taken(batch["bytes"], good)[sized]
-            )
+        lane = lanes.of(batch["thread"][good])
+        start = taken(batch["start"], good)
+        name = name_of[code[good]]
+        events = reading.builder.add(start, taken(end, good), name, lane, family.kind, rows[good])
+        yield batch, good, (events, start, lane)

@@ -29,7 +29,6 @@ from parsers.model.kernels import distinct_kernels
 from parsers.runs.log_alignment import logs_on_timelines
 from parsers.runs.rank_choice import Choice, choose
 from parsers.runs.rank_clocks import Alignment, align
-from parsers.runs.shared_devices import device_indices, is_memory_alone
 
 
 def merge(traces: Sequence[Trace]) -> Trace:
@@ -66,7 +65,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
 
     lanes: list[Lane] = []
     lane_columns = []
-    places = device_indices(traces)
+    places = _device_indices(traces)
     devices: dict[int, Device] = {}
     for trace, place_of in zip(traces, places, strict=True):
         lane_columns.append(trace.events.lane + len(lanes))
@@ -77,7 +76,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
         devices |= {
             index: device
             for index, device in zip(place_of, trace.devices, strict=True)
-            if index not in devices or not is_memory_alone(trace)
+            if index not in devices or not _is_memory_alone(trace)
         }
     ordered, lane = in_display_order(lanes, np.concatenate(lane_columns).astype(np.int32))
 
@@ -135,7 +134,7 @@ def _merged_counters(
     """All counters; what a snapshot counted of a GPU gives way to the timeline's own counter of the same."""
     merged = [
         (
-            is_memory_alone(trace),
+            _is_memory_alone(trace),
             replace(
                 each, time=each.time + shift, device=None if each.device is None else place_of[each.device]
             ),
@@ -202,3 +201,39 @@ def _merged_capture(captures: list[Capture]) -> Capture:
         has_api_calls=any(each.has_api_calls for each in captures),
         graph_mode_opaque=any(each.graph_mode_opaque for each in captures),
     )
+
+
+def _device_indices(traces: Sequence[Trace]) -> list[list[int]]:
+    """For each trace, where its devices stand among those of the run.
+
+    A recording of memory alone shares the GPU that a timeline calls by the same number; where several ranks do, its
+    file's rank decides, and without one it keeps a GPU of its own.
+    """
+    indices: list[list[int]] = []
+    count = 0
+    for trace in traces:
+        if _is_memory_alone(trace):
+            indices.append([])
+            continue
+        indices.append(list(range(count, count + len(trace.devices))))
+        count += len(trace.devices)
+    for number, trace in enumerate(traces):
+        if not _is_memory_alone(trace):
+            continue
+        for device in trace.devices:
+            rank = trace.inputs[0].rank if trace.inputs else None
+            same = [
+                index
+                for other, places in zip(traces, indices, strict=True)
+                if not _is_memory_alone(other)
+                for index, theirs in zip(places, other.devices, strict=True)
+                if theirs.id == device.id and (rank is None or theirs.rank == rank)
+            ]
+            indices[number].append(same[0] if len(same) == 1 else count)
+            count += len(same) != 1
+    return indices
+
+
+def _is_memory_alone(trace: Trace) -> bool:
+    """Whether a recording holds what an allocator recorded and no timeline."""
+    return bool(trace.memory) and not len(trace.events)

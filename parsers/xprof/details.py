@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from parsers.model import CopyKind, EventKind, MemoryKind
+from parsers.model import CopyKind, EventKind
+from parsers.model.attributes import MEMORY_KINDS
 
 _PART = re.compile(r"(?<!\w)(\w++):([\w.,]+)")
 _NONE = b""
@@ -19,13 +20,6 @@ _DIRECTIONS = {
     "dd": CopyKind.D2D,
     "hh": CopyKind.H2H,
     "pp": CopyKind.P2P,
-}
-_MEMORIES = {
-    "pageable": MemoryKind.PAGEABLE,
-    "pinned": MemoryKind.PINNED,
-    "device": MemoryKind.DEVICE,
-    "managed": MemoryKind.MANAGED,
-    "array": MemoryKind.ARRAY,
 }
 
 
@@ -50,7 +44,7 @@ def details_of(kernel: Any, copy: Any) -> OperationDetails:
         return NO_DETAILS
     launched = dict(_PART.findall(kernel)) if isinstance(kernel, str) else {}
     copied = dict(_PART.findall(copy)) if isinstance(copy, str) else {}
-    source, target = (_MEMORIES.get(copied.get(f"kind_{side}", "")) for side in ("src", "dst"))
+    source, target = (MEMORY_KINDS.get(copied.get(f"kind_{side}", "")) for side in ("src", "dst"))
     return OperationDetails(
         launched.get("regs"),
         launched.get("grid", "").encode(),

@@ -68,6 +68,5 @@ When it is wrong
                 "Spread hot counters over several copies and add them up at the end.",
             ),
             saving=percent / 100.0,
-            category=self.category,
             code="v = cub::BlockReduce(tmp).Sum(v); if (threadIdx.x == 0) atomicAdd(out, v);",
         )

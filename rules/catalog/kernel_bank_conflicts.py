@@ -58,7 +58,6 @@ When it is wrong
                 "Or swizzle: index the column with (column ^ row), as matrix libraries do.",
             ),
             saving=(results[0].speedup_percent or 0.0) / 100.0,
-            category=self.category,
             code="__shared__ float tile[32][33];  // 33 instead of 32",
             confidence="high",
         )

@@ -50,5 +50,4 @@ When it is wrong
                 "Try half the block size: the other block of the SM works while this one waits.",
             ),
             saving=(results[0].speedup_percent or 0.0) / 100.0,
-            category=self.category,
         )

@@ -64,5 +64,4 @@ When it is wrong
                 "Store the data in the order in which it is read; replace linked structures by arrays.",
             ),
             saving=percent / 100.0,
-            category=self.category,
         )

@@ -58,6 +58,5 @@ When it is wrong
                 "Sort or group the elements so that a warp handles one kind; choose block sizes divisible by 32.",
             ),
             saving=max(each.speedup_percent or 0.0 for each in loud) / 100.0,
-            category=self.category,
             confidence="high",
         )

@@ -56,7 +56,6 @@ When it is wrong
             explanation=results[0].text,
             advice=_ADVICE,
             saving=(results[0].speedup_percent or 0.0) / 100.0,
-            category=self.category,
             code="x = x.to(torch.float32)",
         )
 
@@ -80,6 +79,5 @@ def _conversions(kernel: KernelProfile) -> Fault | None:
         ),
         advice=_ADVICE,
         saving=max(0.0, 1 - max([sol.memory, *others]) / converting),
-        category=Category.FP64,
         code="y = 0.5f * x;  // not 0.5 * x",
     )

@@ -54,5 +54,4 @@ When it is wrong
                 "Launch at least as many blocks as there are SMs: smaller blocks, or a split along another axis.",
             ),
             saving=(results[0].speedup_percent or 0.0) / 100.0,
-            category=self.category,
         )

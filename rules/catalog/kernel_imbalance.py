@@ -61,5 +61,4 @@ When it is wrong
                 "Or let blocks fetch their next piece of work from an atomic counter.",
             ),
             saving=(loud[0].speedup_percent or 0.0) / 100.0,
-            category=self.category,
         )

@@ -57,5 +57,4 @@ When it is wrong
                 "Or hide the waits inside a thread: several independent loads or accumulators at once.",
             ),
             saving=min(percent / 100.0, max(reachable, 0.0)),
-            category=self.category,
         )

@@ -72,7 +72,6 @@ When it is wrong
             ),
             advice=_ADVICE.get(busiest.name, _GENERAL),
             saving=1 - rest.percent / busiest.percent if fault_is_clear else 0.0,
-            category=self.category,
             severity=None if fault_is_clear else Severity.INFO,
             confidence="low",
         )

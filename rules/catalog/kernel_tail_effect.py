@@ -64,6 +64,5 @@ When it is wrong
                 "Size the grid to whole waves, or launch one block per SM slot and let blocks fetch work in a loop.",
             ),
             saving=saving,
-            category=self.category,
             confidence="low",
         )

@@ -76,7 +76,6 @@ When it is wrong
                 "For transposes and strided access go through a tile in shared memory; sort random indices.",
             ),
             saving=saving,
-            category=self.category,
             code="i = blockIdx.x * blockDim.x + threadIdx.x;  // a[i], not a[i * stride]",
             confidence="high" if results else "medium",
         )

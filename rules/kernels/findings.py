@@ -56,13 +56,16 @@ ONE_LAUNCH = "Only one launch of it was profiled, maybe the warm-up: profile a l
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a rule says about one kernel. ``saving`` is the share (0 to 1) of its time that could go at most."""
+    """What a rule says about one kernel. ``saving`` is the share (0 to 1) of its time that could go at most.
+
+    ``category`` is the rule's own unless it says another.
+    """
 
     title: str
     explanation: str
     advice: tuple[str, ...]
     saving: float
-    category: Category
+    category: Category | None = None
     code: str = ""
     cannot_tell: str = ""
     confidence: str = "medium"
@@ -93,7 +96,9 @@ class Weight:
     note: str = ""
 
 
-def findings(rule: str, analysis: Analysis, groups: Iterable[tuple[KernelGroup, Fault]]) -> Iterator[Finding]:
+def findings(
+    rule: KernelRule, analysis: Analysis, groups: Iterable[tuple[KernelGroup, Fault]]
+) -> Iterator[Finding]:
     """One finding for each group that has the fault.
 
     Beside a timeline the time is the timeline's, and kernels that do not occur there are left to the kernel table;
@@ -113,8 +118,8 @@ def findings(rule: str, analysis: Analysis, groups: Iterable[tuple[KernelGroup, 
         once = ONE_LAUNCH if group.only_first_launch else ""
         notes = [weight.note, once, _caution(group.representative), fault.cannot_tell]
         yield Finding(
-            rule=rule,
-            category=fault.category,
+            rule=rule.id,
+            category=fault.category or rule.category,
             severity=fault.severity or severity_of(ceiling, weight.window_ns),
             headline=Headline(fault.title, subject=short_name(group.name), names_culprit=True),
             account=f"{_verdict_first(group.representative, fault)}{fault.explanation}{weight.text}",
@@ -221,6 +226,7 @@ class KernelRule(ABC):
     """A rule that looks at one profiled kernel at a time: subclasses say what is wrong with it, if anything."""
 
     id: ClassVar[str]
+    category: ClassVar[Category]
     reads: ClassVar[Reads]
     needs: ClassVar[frozenset[Need]] = frozenset({Need.KERNEL_COUNTERS})
     is_verdict: ClassVar[bool] = False
@@ -238,9 +244,7 @@ class KernelRule(ABC):
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         """One finding for each group of equal launches that has the fault."""
         found = ((group, self.fault(group.representative)) for group in groups_worth_reading(analysis.trace))
-        yield from findings(
-            self.id, analysis, ((group, fault) for group, fault in found if fault is not None)
-        )
+        yield from findings(self, analysis, ((group, fault) for group, fault in found if fault is not None))
 
 
 def other_faults(kernel: KernelProfile) -> list[Fault]:

@@ -1,8 +1,8 @@
-"""The operators table: self and total time of CPU operators, on the CPU and on the GPU."""
+"""Self and total time of CPU operators and of the modules of a model, on the CPU and on the GPU."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Lane, LaneKind, Trace, derived
+from parsers.model.names.per_name import named
 from viewer.statistics.grouping import grouped, ordered
 from viewer.statistics.kernels import longest_events
 
@@ -204,3 +205,11 @@ def parents_on_lane(trace: Trace, lane: int, base: int) -> I64:
             parts.append(np.where(inside, around - base, -1))
         above = row
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+@derived
+def module_times(trace: Trace) -> OperatorTimes:
+    """Times of every call of a module; ``cpu_self`` and ``gpu_self`` are without any inner frame."""
+    found = nested_times(trace, LaneKind.PYTHON)
+    mine = named(trace, found.event, lambda name: name.startswith("nn.Module: "))
+    return OperatorTimes(**{each.name: getattr(found, each.name)[mine] for each in fields(OperatorTimes)})

@@ -8,6 +8,7 @@ import numpy as np
 
 from parsers.chrome.build.quarantine import Table
 from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
+from parsers.model.attributes import MEMORY_KINDS
 from parsers.model.builder import TraceBuilder
 
 _DIRECTION = re.compile(
@@ -29,13 +30,6 @@ _DIRECTIONS = {
     "copydevicetohost": CopyKind.D2H,
     "copydevicetodevice": CopyKind.D2D,
 }
-_MEMORIES = {
-    "pageable": MemoryKind.PAGEABLE,
-    "pinned": MemoryKind.PINNED,
-    "device": MemoryKind.DEVICE,
-    "managed": MemoryKind.MANAGED,
-    "array": MemoryKind.ARRAY,
-}
 
 
 def copy_kind(name: str) -> CopyKind:
@@ -51,7 +45,7 @@ def memory_kinds(name: str) -> tuple[MemoryKind, MemoryKind]:
     found = _ENDS.search(name)
     if not found:
         return MemoryKind.UNKNOWN, MemoryKind.UNKNOWN
-    source, target = (_MEMORIES.get(found[side].lower(), MemoryKind.UNKNOWN) for side in (1, 2))
+    source, target = (MEMORY_KINDS.get(found[side].lower(), MemoryKind.UNKNOWN) for side in (1, 2))
     return source, target
 
 

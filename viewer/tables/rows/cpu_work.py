@@ -12,7 +12,7 @@ import pandas as pd
 from parsers.model import Attribute, EventKind, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import EMPTY, complement, covered_before, union
-from viewer.statistics.operators import OperatorTimes, operator_times
+from viewer.statistics.operators import OperatorTimes, module_times, operator_times
 from viewer.statistics.regions import autograd_work, gpu_spans, region_times
 from viewer.tables.columns import (
     EVENT,
@@ -210,8 +210,6 @@ class Modules(RowTable):
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
-        from viewer.statistics.modules import module_times
-
         trace = analysis.trace
         found = module_times(trace)
         events = found.event
