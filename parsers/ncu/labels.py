@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cache
 from typing import TypeGuard
 
 SECTION_IDENTIFIERS = {
@@ -173,6 +174,16 @@ _LOWER = {
     section: {label.lower(): metric for label, metric in labels.items()}
     for section, labels in _LABELS.items()
 }
+
+
+@cache
+def sections_of_metrics() -> dict[str, tuple[str, str]]:
+    """For each metric that the details page shows: the identifier of its first section, and its label there."""
+    found: dict[str, tuple[str, str]] = {}
+    for section, labels in _LABELS.items():
+        for label, metric in labels.items():
+            found.setdefault(metric, (section, label))
+    return found
 
 
 def metric_of_label(section: str, label: str) -> str:

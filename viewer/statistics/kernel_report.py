@@ -50,10 +50,21 @@ def launch_table(trace: Trace) -> pd.DataFrame:
                 "registers": _or_nan(kernel.number("launch__registers_per_thread")),
                 "grid": _shape(kernel.grid),
                 "block": _shape(kernel.block),
+                "launches": kernel.invocations,
                 "kernel": index,
             }
         )
     return pd.DataFrame(rows)
+
+
+def launches_by_kernel(launches: pd.DataFrame) -> pd.DataFrame:
+    """One row a kernel, grid and block of ``launch_table``: how often, how long in all; else of its longest."""
+    by = ["name", "grid", "block"]
+    longest = launches.sort_values("duration", ascending=False, kind="stable").drop_duplicates(by)
+    of_all = launches.groupby(by, sort=False)["duration"].agg(["size", "sum"])
+    joined = longest.join(of_all, on=by)
+    joined["launches"], joined["duration"] = joined["size"], joined["sum"]
+    return joined.drop(columns=["size", "sum"]).sort_values("kernel").reset_index(drop=True)
 
 
 def _or_nan(value: float | None) -> float:

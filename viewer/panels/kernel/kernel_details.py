@@ -7,7 +7,6 @@ from PySide6.QtGui import QColor, QFont
 from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
-    QLineEdit,
     QScrollArea,
     QTabWidget,
     QVBoxLayout,
@@ -23,26 +22,21 @@ from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.occupancy import ACHIEVED, LIMITERS, THEORETICAL, limiters, occupancy_verdict
 from rules.kernels.checks.speed_of_light import speed_of_light
 from rules.kernels.checks.stalls import LARGE_STALL_SHARE, label_of, stalls
-from rules.kernels.explanations import SECTIONS, STALLS, explain_metric
+from rules.kernels.explanations import SECTIONS, STALLS
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.bar_chart import Bar, BarChart
 from viewer.panels.charts.memory_flow import MemoryDiagram
-from viewer.panels.tables.table_model import Column
-from viewer.panels.tables.table_view import TableView
+from viewer.panels.kernel.metric_table import MetricTable
+from viewer.panels.kernel.occupancy_curves import OccupancyCurves
 from viewer.statistics.kernel_report import VERDICTS, memory_flow
 
-METRIC_COLUMNS = (
-    Column("metric", "Metric"),
-    Column("value", "Value", width=170),
-    Column("unit", "Unit", width=110),
-)
 LEAST_STALL_SHARE = 0.0005
 HARMLESS = frozenset({"selected", "not_selected"})
 
 
 class KernelDetails(QWidget):
-    """Four tabs about one launch."""
+    """Tabs about one launch."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -59,7 +53,10 @@ class KernelDetails(QWidget):
         self._checks.setAccessibleName("Checks")
         self._checks.setFrameShape(QScrollArea.Shape.NoFrame)
         self.tabs.addTab(self._checks, "Checks")
-        self.tabs.addTab(self._metrics(), "All metrics")
+        self.occupancies = OccupancyCurves()
+        self.tabs.addTab(self.occupancies, "Occupancy")
+        self.metrics = MetricTable()
+        self.tabs.addTab(self.metrics, "All metrics")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -122,23 +119,6 @@ class KernelDetails(QWidget):
         right.addStretch(1)
         return _beside(left, 1, right, 1)
 
-    def _metrics(self) -> QWidget:
-        self.metrics = TableView(METRIC_COLUMNS, "Metrics")
-        search = QLineEdit()
-        search.setPlaceholderText("Filter metrics")
-        search.setAccessibleName("Filter metrics")
-        search.setClearButtonEnabled(True)
-        search.textChanged.connect(self.metrics.set_filter)
-        self._metric_text = Label("", "secondary", pixels=12, wrap=True)
-        self.metrics.chosen.connect(self._explain_metric)
-        body = QWidget()
-        column = QVBoxLayout(body)
-        column.setContentsMargins(10, 8, 10, 6)
-        column.addWidget(search)
-        column.addWidget(self.metrics, 1)
-        column.addWidget(self._metric_text)
-        return body
-
     def show_kernel(self, kernel: KernelProfile) -> None:
         """Show one launch."""
         self.kernel = kernel
@@ -153,7 +133,8 @@ class KernelDetails(QWidget):
         self._show_launch(kernel)
         self._show_stalls(kernel)
         self._show_checks(kernel)
-        self._show_metrics(kernel)
+        self.occupancies.show_kernel(kernel)
+        self.metrics.show_kernel(kernel)
 
     def _show_limits(self, kernel: KernelProfile) -> None:
         sol, colors = speed_of_light(kernel), theme.current()
@@ -283,25 +264,6 @@ class KernelDetails(QWidget):
         column.addStretch(1)
         self._checks.setWidget(body)
 
-    def _show_metrics(self, kernel: KernelProfile) -> None:
-        import pandas as pd
-
-        names = sorted(kernel.metrics)
-        self.metrics.set_frame(
-            pd.DataFrame(
-                {
-                    "metric": names,
-                    "value": [_written(kernel.metrics[name]) for name in names],
-                    "unit": [kernel.units.get(name, "") for name in names],
-                }
-            )
-        )
-
-    def _explain_metric(self, row: int) -> None:
-        frame = self.metrics.rows.frame
-        if frame is not None:
-            self._metric_text.setText(explain_metric(str(frame["metric"].iloc[row])))
-
 
 def launch_facts(kernel: KernelProfile) -> list[tuple[str, str]]:
     """Grid, block, registers, shared memory, waves, and what limits the blocks on an SM."""
@@ -334,10 +296,6 @@ def launch_facts(kernel: KernelProfile) -> list[tuple[str, str]]:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else three_digits(value)
-
-
-def _written(value: object) -> str:
-    return f"{value:,.6g}" if isinstance(value, (int, float)) else str(value)
 
 
 def _heading(text: str, section: str) -> Label:

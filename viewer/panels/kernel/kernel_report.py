@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from parsers.model import Trace
 from rules import Finding
@@ -26,6 +26,12 @@ COLUMNS = (
     Column("limit", "Limited by", width=92),
     Column("compute", "Compute", Show.SHARE, "Of the GPU's peak", width=112),
     Column("memory", "Memory", Show.SHARE, "Of the GPU's peak", width=112),
+    Column("launches", "Launches", Show.COUNT, minor=True),
+    Column("occupancy", "Occupancy", Show.NUMBER, "Achieved, percent", minor=True),
+    Column("stall", "Waits for", width=140, minor=True),
+    Column("registers", "Registers", Show.COUNT, "Of a thread", minor=True),
+    Column("grid", "Grid", width=100, minor=True),
+    Column("block", "Block", width=80, minor=True),
 )
 
 
@@ -38,8 +44,32 @@ class KernelReport(QWidget):
         self.table = TableView(COLUMNS, "Profiled kernels")
         self.details = KernelDetails()
         self.roofline: RooflinePlot | None = None
+        self.grouped = QCheckBox("One row a kernel")
+        self.grouped.setToolTip(
+            "Launches of one kernel, grid and block together; their details are those of the longest"
+        )
+        self.grouped.toggled.connect(lambda _: self._show_rows())
+        self.baseline = QCheckBox("Beside this one")
+        self.baseline.setToolTip(
+            "Keep the launch that is shown as a baseline: every other one is set beside it"
+        )
+        self.baseline.toggled.connect(self._keep_baseline)
+        self._kept: int | None = None
+        self._launches: pd.DataFrame | None = None
+        launches = QWidget()
+        column = QVBoxLayout(launches)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.table, 1)
+        switches = QHBoxLayout()
+        switches.setContentsMargins(10, 4, 10, 4)
+        switches.setSpacing(16)
+        switches.addWidget(self.grouped)
+        switches.addWidget(self.baseline)
+        switches.addStretch(1)
+        column.addLayout(switches)
         self._upper = QSplitter(Qt.Orientation.Horizontal)
-        self._upper.addWidget(self.table)
+        self._upper.addWidget(launches)
         self._upper.setChildrenCollapsible(False)
         split = QSplitter(Qt.Orientation.Vertical)
         split.addWidget(self._upper)
@@ -73,7 +103,8 @@ class KernelReport(QWidget):
 
         def show(frame: pd.DataFrame) -> None:
             if trace is self._document.trace:
-                self.table.set_frame(frame)
+                self._launches = frame
+                self._show_rows()
                 self._show_first(self._document.diagnosis.findings if self._document.diagnosis else ())
 
         self._document.jobs.ask("kernel report", work, show)
@@ -109,22 +140,61 @@ class KernelReport(QWidget):
             if finding.kernel in ids:
                 self.select(ids.index(finding.kernel))
 
+    def _show_rows(self) -> None:
+        """One row a launch, or one a kernel."""
+        from viewer.statistics.kernel_report import launches_by_kernel
+
+        if self._launches is not None:
+            self.table.set_frame(
+                launches_by_kernel(self._launches) if self.grouped.isChecked() else self._launches
+            )
+
+    def _kernel_of(self, row: int) -> int:
+        """The launch behind a row of the frame; -1 for none."""
+        frame = self.table.rows.frame
+        return int(frame["kernel"].iloc[row]) if frame is not None and 0 <= row < len(frame) else -1
+
     def select(self, index: int) -> None:
         """Show launch number ``index`` of the report."""
-        self.table.select_frame_row(index)
-        self._on_row(index)
+        frame, launches = self.table.rows.frame, self._launches
+        if frame is None or launches is None:
+            return
+        wanted = launches.loc[index, ["name", "grid", "block"]]
+        rows = frame.index[
+            (frame["kernel"] == index) | (frame[["name", "grid", "block"]] == wanted).all(axis=1)
+            if self.grouped.isChecked()
+            else frame["kernel"] == index
+        ]
+        if len(rows):
+            self.table.select_frame_row(int(rows[0]))
+        self._show_launch(index)
+
+    def _keep_baseline(self, kept: bool) -> None:
+        kernel, trace = self.details.kernel, self._document.trace
+        known = kept and kernel is not None and trace is not None
+        self._kept = (
+            trace.kernels.index(kernel) if known and trace is not None and kernel is not None else None
+        )
+        self._show_pair()
 
     def _show_pair(self) -> None:
-        """Two selected rows stand side by side; else the details of one."""
+        """Two selected rows stand side by side, and so does one and the baseline; else the details of one."""
         trace = self._document.trace
+        if trace is None or len(trace.events):
+            return
         rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
-        two = trace is not None and len(rows) == 2 and not len(trace.events)
+        chosen = [self._kernel_of(self.table.rows.frame_row(row)) for row in rows]
+        if self._kept is not None and len(chosen) == 1 and chosen[0] != self._kept:
+            chosen = [self._kept, *chosen]
+        two = len(chosen) == 2
         self._lower.setCurrentWidget(self.pair if two else self.details)
-        if two and trace is not None:
-            first, second = (trace.kernels[self.table.rows.frame_row(row)] for row in rows)
-            self.pair.show_pair(first, second)
+        if two:
+            self.pair.show_pair(*(trace.kernels[kernel] for kernel in chosen))
 
-    def _on_row(self, index: int) -> None:
+    def _on_row(self, row: int) -> None:
+        self._show_launch(self._kernel_of(row))
+
+    def _show_launch(self, index: int) -> None:
         trace = self._document.trace
         if trace is not None and 0 <= index < len(trace.kernels):
             self.details.show_kernel(trace.kernels[index])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,6 +163,9 @@ class TableView(QTableView):
         header.setHighlightSections(False)
         header.setMinimumSectionSize(40)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        self._chosen_columns: dict[int, bool] = {}  # shown or not, as somebody decided
+        header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        header.customContextMenuRequested.connect(self._choose_columns)
         self._widths = [header.defaultSectionSize()] * len(self.rows.columns)
         self._fit_columns()
         self.selectionModel().currentRowChanged.connect(self._on_current)
@@ -316,8 +320,8 @@ class TableView(QTableView):
             if index != self._stretched() and index not in silent
         )
         for index, column in enumerate(columns):
-            hide = index in silent
-            if column.minor and not hide:
+            hide = not self._chosen_columns.get(index, index not in silent)
+            if column.minor and not hide and index not in self._chosen_columns:
                 hide = needed > self.viewport().width()
                 needed -= self._widths[index] if hide else 0
             if header.isSectionHidden(index) is not hide:
@@ -331,6 +335,22 @@ class TableView(QTableView):
     def _on_current(self, current: Index, _: Index) -> None:
         if current.isValid() and not self._arriving:
             self.chosen.emit(self.rows.frame_row(current.row()))
+
+    def _choose_columns(self, where: QPoint) -> None:
+        """Which columns are shown; that of names always is."""
+        menu = QMenu(self)
+        for index, column in enumerate(self.rows.columns):
+            action = menu.addAction(column.title)
+            action.setCheckable(True)
+            action.setChecked(not self.horizontalHeader().isSectionHidden(index))
+            action.setEnabled(index != self._stretched())
+            action.toggled.connect(partial(self._show_column, index))
+        menu.popup(self.horizontalHeader().mapToGlobal(where))
+
+    def _show_column(self, index: int, shown: bool) -> None:
+        self._chosen_columns[index] = shown
+        self._fit_columns()
+        self._fill_width()
 
     def _menu(self, where: QPoint) -> None:
         menu = QMenu(self)
