@@ -96,16 +96,20 @@ def _measure_snapshots(sizes: Sequence[int], folder: Path) -> None:
     from tests.benchmarks.snapshots import measure
 
     print("PyTorch memory snapshot")
-    print("allocations       size     floor     open  / floor  summary     frame")
+    print(
+        "allocations       size     floor     open  / floor      work  summary   timeline     tab   a moment"
+    )
     for size in sizes:
         taken = measure(size, folder)
         print(
             f"{size:>11,} {taken.bytes / 1e6:>7.0f} MB {taken.floor:>7.2f} s {taken.opening:>6.2f} s"
-            f" {taken.opening / taken.floor:>8.2f} {taken.summary:>6.2f} s {1000 * taken.frame:>6.2f} ms",
+            f" {taken.opening / taken.floor:>8.2f} {taken.work:>7.2f} s {taken.summary:>6.2f} s"
+            f" {taken.frames.timeline:>7.1f} ms {taken.frames.allocations:>4.1f} ms {taken.frames.moment:>8.3f} s",
             flush=True,
         )
     print(
-        "floor: one pass over the file's bytes, for their SHA-256; frame: the stacked kinds of 1,920 columns\n"
+        "floor: one pass over the file's bytes, for their SHA-256; work: processor time of opening; timeline, tab:"
+        " what the painting thread works in a frame, p99; a moment: until the table tells another one\n"
     )
 
 

@@ -12,6 +12,7 @@ import resource
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.analysed_time import AnalysedTime
 from rules.analysis.idle.causes import IdleTable
 from rules.culprit import Culprit, CulpritKind
+
+if TYPE_CHECKING:
+    from viewer.timeline.view import TimelineView
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 ZOOMS = {"whole run": 1.0, "1/16": 1 / 16, "1/400": 1 / 400, "1/20000": 1 / 20_000}
@@ -98,7 +102,6 @@ def measure(count: int) -> Iterator[Times]:
 
     from viewer.look import theme
     from viewer.timeline.geometry.drawing_index import build_index
-    from viewer.timeline.geometry.scale import Scale
     from viewer.timeline.scene import Scene
     from viewer.timeline.view import TimelineView
 
@@ -125,6 +128,17 @@ def measure(count: int) -> Iterator[Times]:
         f" {rows} rows visible"
     )
 
+    for zoom, share in ZOOMS.items():
+        yield Times(len(trace.events), zoom, *moved(view, trace.duration, share))
+    view.close()
+
+
+def moved(view: TimelineView, duration: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Frame times (ms; wall clock, work) while a share of a recording is panned, and while it is zoomed."""
+    from PySide6.QtTest import QTest
+
+    from viewer.timeline.geometry.scale import Scale
+
     def frame(t0: float, span: float) -> tuple[float, float]:
         begun, worked = time.perf_counter(), time.thread_time()
         view.state.look_at(Scale(t0, t0 + span, 1), animate=False, remember=False)
@@ -132,18 +146,15 @@ def measure(count: int) -> Iterator[Times]:
             part.repaint()
         return (time.perf_counter() - begun) * 1000, (time.thread_time() - worked) * 1000
 
-    for zoom, share in ZOOMS.items():
-        span = trace.duration * share
-        start = trace.duration * 0.37 if share < 1 else 0.0
-        frame(start, span)
-        QTest.qWait(STILL_MS)
-        step = (
-            round(0.02 * view.state.scale.width) * view.state.scale.ns_per_pixel
-        )  # whole pixels, as gestures move
-        pan = [frame(start + step * number, span) for number in range(FRAMES)]
-        zooming = [frame(start, span * 0.985**number) for number in range(FRAMES)]
-        yield Times(len(trace.events), zoom, np.array(pan), np.array(zooming))
-    view.close()
+    span, start = duration * share, duration * 0.37 if share < 1 else 0.0
+    frame(start, span)
+    QTest.qWait(STILL_MS)
+    step = (
+        round(0.02 * view.state.scale.width) * view.state.scale.ns_per_pixel
+    )  # whole pixels, as gestures move
+    pan = [frame(start + step * number, span) for number in range(FRAMES)]
+    zooming = [frame(start, span * 0.985**number) for number in range(FRAMES)]
+    return np.array(pan), np.array(zooming)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from rules.memory.summary import MemorySummary, memory_of, reserved_of
 from viewer.panels.tabs.allocations import GROUPS, AllocationsPanel
 from viewer.statistics.memory import Grouping, rows_at, segments_of
 from viewer.timeline.geometry.scale import Scale
-from viewer.timeline.memory.stack import FROM_BELOW, MemoryStack
+from viewer.timeline.memory.stack import BLOCK, FROM_BELOW, MemoryStack, Peaks
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
 
@@ -56,6 +56,31 @@ def test_no_peak_is_lost_however_few_columns_there_are(
     assert shown.reserved is not None
     assert np.all(shown.reserved >= shown.held.sum(axis=0))
     assert set(FROM_BELOW) == set(Kind)
+
+
+def test_the_floor_of_the_overview_rises_with_every_step_that_keeps_something(
+    growing: Trace, summary: MemorySummary, account: DeviceMemory
+) -> None:
+    stack = MemoryStack.of(account, None)
+    floor = stack.floor(Scale(0.0, float(growing.duration), 1900))
+    assert np.all(np.diff(floor) >= 0)
+    assert floor[-1] == account.held[-1]
+    ends = summary.growth.ends
+    at = [int(end * 1900 / growing.duration) for end in ends[:-1]]
+    assert np.diff(floor[at]) == pytest.approx(summary.growth.per_step, rel=0.1)
+
+
+@pytest.mark.parametrize("longest", [1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK])
+@pytest.mark.parametrize("most", [3, 1 << 50])
+def test_the_last_of_the_largest_levels_is_found_in_stretches_of_any_length(longest: int, most: int) -> None:
+    random = np.random.default_rng(longest)
+    levels = random.integers(0, most, 4000)
+    edges = np.cumsum(np.append(0, random.integers(1, longest + 1, 2000)))
+    edges = np.append(edges[edges < len(levels)], len(levels))
+    found = Peaks.of(levels).last_largest(edges[:-1], edges[1:])
+    for first, until, place in zip(edges[:-1], edges[1:], found, strict=True):
+        inside = levels[first:until]
+        assert place == first + np.flatnonzero(inside == inside.max())[-1]
 
 
 def test_zoomed_in_each_column_shows_its_fullest_moment(growing: Trace, account: DeviceMemory) -> None:

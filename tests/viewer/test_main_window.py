@@ -230,7 +230,7 @@ def test_a_click_on_a_part_of_the_budget_marks_its_intervals(window: MainWindow,
 def test_the_parts_of_the_budget_fill_the_bar_and_state_their_time(window: MainWindow) -> None:
     (bar,) = window.verdict.bars
     assert sum(button.width() for button in bar.buttons) == bar.width()
-    assert sum(button.part.ns for button in bar.buttons) == pytest.approx(
+    assert sum(button.part.amount for button in bar.buttons) == pytest.approx(
         window.document.window[1] - window.document.window[0], rel=1e-3
     )
     assert "ms" in bar.buttons[0].toolTip()
@@ -238,10 +238,10 @@ def test_the_parts_of_the_budget_fill_the_bar_and_state_their_time(window: MainW
 
 def test_choosing_a_step_changes_the_budget_and_the_view(window: MainWindow, qtbot: QtBot) -> None:
     assert window.toolbar.steps.box.count() == STEPS + 1
-    whole = sum(button.part.ns for button in window.verdict.bars[0].buttons)
+    whole = sum(button.part.amount for button in window.verdict.bars[0].buttons)
     window.document.select_step(1)
     step = window.document.steps[1]
-    assert sum(button.part.ns for button in window.verdict.bars[0].buttons) < whole
+    assert sum(button.part.amount for button in window.verdict.bars[0].buttons) < whole
     t0, t1 = window.timeline.visible_interval
     assert t0 <= step.start < step.end <= t1
     assert window.toolbar.steps.box.currentIndex() == 2

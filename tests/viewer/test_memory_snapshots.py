@@ -11,6 +11,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
+from rules.memory.kinds import Kind
+from rules.memory.summary import memory_of
+from viewer.look import theme
+from viewer.timeline.memory.painting import color_of
 from viewer.window.main_window import MainWindow
 
 from .conftest import wait_until_ready
@@ -29,6 +33,23 @@ def test_a_snapshot_opens_with_its_verdict_and_its_memory(
     assert window.verdict.sentence.text().startswith(says)
     assert window.document.trace is not None
     assert len(window.document.trace.memory) == 1
+    (bar,) = window.verdict.bars
+    assert sum(button.share for button in bar.buttons) == pytest.approx(1)
+    QTest.mouseClick(bar.buttons[0], Qt.MouseButton.LeftButton)
+    assert window.document.moment is not None
+    (summary,) = memory_of(window.document.analysis)
+    assert window.document.moment.when == summary.peak_at
+
+
+def test_the_overview_of_memory_alone_shows_what_fills_the_gpu(
+    make_window: Callable[..., MainWindow], qtbot: QtBot, fixtures: Path
+) -> None:
+    window = make_window((1200, 760))
+    window.open([fixtures / "memory" / "growing.snapshot.pickle.gz"])
+    wait_until_ready(qtbot, window)
+    overview = window.timeline.overview.grab().toImage()
+    colors = {overview.pixelColor(x, y).name() for x in range(200, 1100, 7) for y in range(overview.height())}
+    assert {color_of(kind, theme.current()).name() for kind in (Kind.PARAMETERS, Kind.OPTIMIZER)} <= colors
 
 
 def test_show_on_the_card_flies_to_the_failed_allocation(

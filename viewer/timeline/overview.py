@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
+from rules.memory.kinds import Kind
 from viewer.look import theme
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Grid, columns, grid
@@ -27,6 +28,8 @@ from viewer.timeline.geometry.raster import density_table, paint_row
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.geometry.scale import Scale, covered_pixels
 from viewer.timeline.labels import TextCache, painting
+from viewer.timeline.memory.painting import color_of, paint_memory
+from viewer.timeline.memory.stack import MemoryStack
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
 from viewer.timeline.pixels import busy_classes, busy_table, without_edges
 from viewer.timeline.scene import Scene
@@ -43,6 +46,7 @@ AROUND = 5.0  # times the view: what the overview shows when it is zoomed to it
 LEAST_SHARE = 0.1  # of the run: where the steps take less, the overview begins with them alone
 STEPS_AIR = 0.15
 MORE = 5.0  # pixels of the mark that says that the run goes on
+MOST_STACKS = 3
 CAUSES = 3  # pixels of the line that says what a device waits for
 
 
@@ -308,6 +312,9 @@ def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
             pixels[:, x : x + max(round(ratio), 1)] = mark
     table = busy_table(colors)
     margin = round((11 if len(rows) == 1 else 4) * ratio)
+    if not scene.index.busy and scene.stacks:
+        _paint_memory(pixels, list(scene.stacks.values())[:MOST_STACKS], scale, round(ratio))
+        rows = []
     view = grid(scale)
     each = (height - 2 * margin) / max(len(rows), 1)
     for number, row in enumerate(rows):
@@ -318,11 +325,33 @@ def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
             none = np.zeros(len(seen.event), np.uint8)
             classes = busy_classes(row, seen) if scene.index.busy else none
             paint_row(block, seen, classes, table, rgb(colors.strip))
+    for stack in scene.stacks.values():
+        _paint_floor(pixels, stack, scale, round(2 * ratio))
     if len(rows) == 1 and len(scene.gaps) == 1:
         _paint_causes(pixels[-round(CAUSES * ratio) :], next(iter(scene.gaps.values())).row, view)
     return QImage(
         pixels.data, pixels.shape[1], height, 4 * pixels.shape[1], QImage.Format.Format_RGB32
     ).copy()
+
+
+def _paint_memory(pixels: npt.NDArray[np.uint32], stacks: list[MemoryStack], scale: Scale, line: int) -> None:
+    """What fills each GPU, one above the other, where nothing else is known of the run."""
+    height = len(pixels) // len(stacks)
+    for number, stack in enumerate(stacks):
+        block = pixels[number * height : (number + 1) * height]
+        paint_memory(block, stack, stack.columns(scale), line, (0, 0), height, 0)
+
+
+def _paint_floor(pixels: npt.NDArray[np.uint32], stack: MemoryStack, scale: Scale, line: int) -> None:
+    """A line for what is held from then on to the end, where it grows from step to step."""
+    if Kind.KEPT not in stack.kinds:
+        return
+    row = np.arange(len(pixels))[:, None]
+    top = np.rint(len(pixels) * (1 - stack.floor(scale) / stack.top)).astype(np.int64)
+    rises = np.maximum(top, np.append(top[:1], top[:-1]))  # joins the line where it jumps
+    pixels[(row >= top - line // 2) & (row < np.maximum(top - line // 2 + line, rises))] = rgb(
+        color_of(Kind.KEPT, theme.current())
+    )
 
 
 def _paint_causes(block: npt.NDArray[np.uint32], gaps: Row, view: Grid) -> None:

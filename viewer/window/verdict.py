@@ -14,6 +14,7 @@ from parsers.model.names.devices import short_device_name
 from parsers.model.units import duration
 from rules.analysis.facts.cost import idle_cost
 from rules.analysis.idle.causes import Cause, IdleTable
+from rules.memory.summary import memory_of
 from rules.wording.promises import first_step, gain
 from rules.wording.verdict import (
     beside_the_verdict,
@@ -28,6 +29,7 @@ from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.budget_bar import BudgetBar, Part
 
 if TYPE_CHECKING:
+    from rules.analysis.analysis import Analysis
     from rules.summaries.run import ManyRanks
 
 MOST_ROWS_SHOWN = 4
@@ -192,6 +194,10 @@ class VerdictStrip(QWidget):
                     name.setToolTip("" if all_fit else "The most idle GPU comes first")
                     grid.addWidget(name, row, 0)
                 grid.addWidget(bar, row, 1)
+            for row, bar in enumerate([] if budgets else self._memory_bars(analysis), len(self.bars)):
+                self.bars.append(bar)
+                grid.addWidget(Label("at the peak", "secondary", pixels=theme.SECONDARY_PX), row, 0)
+                grid.addWidget(bar, row, 1)
             grid.setColumnStretch(1, 1)
         self._bars_area.setWidget(body)
         shown = min(len(self.bars), MOST_ROWS_SHOWN)
@@ -200,6 +206,17 @@ class VerdictStrip(QWidget):
         )
         self._bars_area.setFixedHeight(height + 4 * max(shown - 1, 0))
         self._bars_area.setVisible(bool(self.bars))
+
+    def _memory_bars(self, analysis: Analysis) -> list[BudgetBar]:
+        """What fills the GPUs of a recording that holds memory alone."""
+        bars = []
+        for summary in memory_of(analysis) if self._document.diagnosis is not None else ():
+            if summary.account is not None:
+                held = summary.account.by_kind(summary.peak_at)
+                parts = [Part(kind.name, kind.value, amount, memory=kind) for kind, amount in held.items()]
+                bars.append(BudgetBar(summary.device, parts, summary.peak_allocated))
+                bars[-1].chosen.connect(lambda *_: self._document.visit_peak())
+        return bars
 
     def _show_part(self, device: int, key: str, label: str) -> None:
         from viewer.statistics.budget_intervals import places_of

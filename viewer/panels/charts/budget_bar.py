@@ -1,4 +1,4 @@
-"""The budget bar: where the time of one device went, each part a button that shows its intervals."""
+"""The budget bar: where the time, or the memory, of one device went, each part a button that shows its places."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
-from parsers.model.units import duration, percent
+from parsers.model.units import duration, percent, size
+from rules.memory.kinds import Kind
 from viewer.look import theme
 from viewer.look.labels import tooltip
 from viewer.look.palette import HATCHED
+from viewer.look.theme import Theme
+from viewer.timeline.memory.painting import color_of
 
 BAR_HEIGHT, THIN_HEIGHT = 22, 15
 LEAST_WIDTH = 3
@@ -42,23 +45,41 @@ SHORT_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a budget; ``count`` is the number of intervals, -1 where that is not known."""
+    """One part of a budget; ``count`` is the number of intervals, -1 where that is not known.
+
+    ``amount`` is in ns; of memory, which ``memory`` is used for, in bytes.
+    """
 
     key: str
     label: str
-    ns: int
+    amount: int
     count: int = -1
+    memory: Kind | None = None
+
+    @property
+    def told(self) -> str:
+        """The amount with its unit."""
+        return duration(self.amount) if self.memory is None else size(self.amount)
+
+    @property
+    def hatched(self) -> bool:
+        """Whether it is not known what it is."""
+        return self.key in HATCHED or self.memory is Kind.UNKNOWN
+
+    def color(self, colors: Theme) -> QColor:
+        """The colour of its cause, family or kind."""
+        return colors.part(self.key) if self.memory is None else color_of(self.memory, colors)
 
 
 class PartButton(QAbstractButton):
     """One part, as wide as its share; its name is drawn where it fits."""
 
-    def __init__(self, part: Part, window_ns: int, parent: QWidget) -> None:
+    def __init__(self, part: Part, whole: int, parent: QWidget) -> None:
         super().__init__(parent)
         self.part = part
-        self.share = part.ns / max(window_ns, 1)
+        self.share = part.amount / max(whole, 1)
         count = f", {part.count:,} {'gap' if part.count == 1 else 'gaps'}" if part.count >= 0 else ""
-        text = f"{part.label}: {duration(part.ns)} ({percent(self.share)}){count}"
+        text = f"{part.label}: {part.told} ({percent(self.share)}){count}"
         self.setText(text)
         self.setAccessibleName(text)
         self.setToolTip(tooltip(f"{text}\nClick to show it on the timeline"))
@@ -78,9 +99,9 @@ class PartButton(QAbstractButton):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         colors = theme.current()
-        fill = colors.part(self.part.key)
+        fill = self.part.color(colors)
         lifted = self.underMouse() or self.hasFocus()
-        hatched = self.part.key in HATCHED
+        hatched = self.part.hatched
         ground = theme.mixed(fill, colors.panel, 0.35) if hatched else fill
         if lifted:
             ground = ground.lighter(112)
@@ -106,7 +127,8 @@ class PartButton(QAbstractButton):
     def shown_name(self, room: int) -> str:
         """The most that can be said of this part in so many pixels."""
         bare = self.part.label.removeprefix("waiting for ").removeprefix("the ")
-        share, short = percent(self.share), SHORT_NAMES.get(self.part.key, bare)
+        share = percent(self.share) if self.part.memory is None else self.part.told
+        short = SHORT_NAMES.get(self.part.key, bare)
         metrics = QFontMetrics(self._font)
         texts = (f"{self.part.label} {share}", f"{short} {share}", short)
         return next((text for text in texts if metrics.horizontalAdvance(text) <= room), "")
@@ -116,7 +138,7 @@ class PartButton(QAbstractButton):
         if not text:
             return
         painter.setFont(self._font)
-        if self.part.key in HATCHED:
+        if self.part.hatched:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(ground)
             painter.drawRect(
@@ -131,17 +153,17 @@ class BudgetBar(QWidget):
 
     chosen = Signal(int, str, str)  # device, key, label
 
-    def __init__(self, device: int, parts: Sequence[Part], window_ns: int, *, thin: bool = False) -> None:
+    def __init__(self, device: int, parts: Sequence[Part], whole: int, *, thin: bool = False) -> None:
         super().__init__()
         self.device = device
         self._thin = thin
-        self.buttons = [PartButton(part, window_ns, self) for part in parts]
+        self.buttons = [PartButton(part, whole, self) for part in parts]
         for button in self.buttons:
             button.clicked.connect(
                 lambda _=False, part=button.part: self.chosen.emit(device, part.key, part.label)
             )
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Where the time went")
+        self.setAccessibleName("Where the time or the memory went")
 
     def sizeHint(self) -> QSize:
         return QSize(400, THIN_HEIGHT if self._thin else BAR_HEIGHT)

@@ -58,7 +58,15 @@ class MemoryPanel(Panel):
         self._legend.setContentsMargins(14, 6, 14, 0)
         self._legend.setSpacing(20)
         self._room = QVBoxLayout()
+        self._hint = ElidedLabel(
+            "To see what it is, take a snapshot and open it too: torch.cuda.memory._dump_snapshot(), or record with "
+            "stallscope capture torch --memory.",
+            "secondary",
+            pixels=12,
+        )
+        self._hint.setContentsMargins(14, 0, 14, 0)
         self.column.addLayout(self._legend)
+        self.column.addWidget(self._hint)
         self.column.addLayout(self._room, 1)
         self.plot: Any = None
         theme.changed.connect(self.invalidate)
@@ -95,6 +103,8 @@ class MemoryPanel(Panel):
             self.plot.plot(edge, value / 1e9, stepMode="center", pen=pen)
         self.plot.enableAutoRange()
         self._fill_legend(counters)
+        by_allocator = any(each.name.endswith("allocated memory") for each in counters)
+        self._hint.setVisible(by_allocator and not any(each.tells_use for each in trace.memory))
 
     def _fill_legend(self, counters: list[Counter]) -> None:
         while self._legend.count():

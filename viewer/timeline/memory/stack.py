@@ -26,6 +26,7 @@ FROM_BELOW = (
     Kind.ACTIVATIONS,
     Kind.TEMPORARIES,
 )  # what stays for long, then what comes and goes
+BLOCK = 32  # levels
 _TOP = 1.08  # of the most that is drawn
 
 
@@ -39,6 +40,47 @@ class StackColumns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Peaks:
+    """Finds the largest of many levels between two places without looking at each of them.
+
+    ``ranked`` are the levels with their places behind them, so that of equal ones the last is the largest; ``blocks``
+    the largest of every BLOCK of these.
+    """
+
+    ranked: I64
+    blocks: I64
+    bits: int
+
+    @staticmethod
+    def of(levels: I64) -> Peaks:
+        """Once for all views."""
+        bits = max(len(levels), 1).bit_length()
+        fine = max(int(levels.max(initial=0)).bit_length() + bits - 62, 0)
+        ranked = np.append(levels >> fine << bits | np.arange(len(levels)), 0)
+        return Peaks(ranked, np.maximum.reduceat(ranked, np.arange(0, len(ranked), BLOCK)), bits)
+
+    def last_largest(self, first: I64, until: I64) -> I64:
+        """The place of the largest level of each stretch [first, until), none of which is empty; they ascend."""
+        left = np.minimum(-(-first // BLOCK) * BLOCK, until)
+        right = np.maximum(until // BLOCK * BLOCK, left)
+        best = np.maximum(self._within(first, left), self._within(right, until))
+        inner = np.flatnonzero(right > left)
+        if len(inner):
+            spans = np.column_stack((left[inner], right[inner])).ravel() // BLOCK
+            largest = np.maximum.reduceat(np.append(self.blocks, 0), spans)[::2]
+            best[inner] = np.maximum(best[inner], largest)
+        found: I64 = best & ((1 << self.bits) - 1)
+        return found
+
+    def _within(self, first: I64, until: I64) -> I64:
+        """The largest of less than a block each, -1 of nothing."""
+        place = first[:, None] + np.arange(BLOCK)
+        level = np.where(place < until[:, None], self.ranked[np.minimum(place, len(self.ranked) - 1)], -1)
+        largest: I64 = level.max(axis=1)
+        return largest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MemoryStack:
     """One GPU: the kinds that occur from below, and for each when it changes (ns) and what it holds from then on."""
 
@@ -48,6 +90,7 @@ class MemoryStack:
     time: I64
     held: I64
     reserved: tuple[I64, I64] | None
+    peaks: Peaks
     failures: tuple[tuple[int, int], ...]  # when an allocation failed (ns), and the bytes that were asked for
 
     @staticmethod
@@ -68,7 +111,14 @@ class MemoryStack:
             (each.time, each.requested) for each in account.memory.failures if each.device == account.device
         ]
         return MemoryStack(
-            tuple(kinds), tuple(times), tuple(levels), account.time, account.held, drawn, tuple(failed)
+            tuple(kinds),
+            tuple(times),
+            tuple(levels),
+            account.time,
+            account.held,
+            drawn,
+            Peaks.of(account.held),
+            tuple(failed),
         )
 
     @property
@@ -109,6 +159,15 @@ class MemoryStack:
         time, level = self.reserved
         return StackColumns(moment, held, level[np.searchsorted(time, moment, side="right")])
 
+    def floor(self, scale: Scale) -> I64:
+        """In each column, the least that is held from its end on."""
+        if not len(self.held):
+            return np.zeros(int(scale.width), np.int64)
+        least: I64 = np.minimum.accumulate(self.held[::-1])[::-1]
+        ends = np.ceil(scale.t0 + np.arange(1, int(scale.width) + 1) * scale.ns_per_pixel)
+        found: I64 = least[np.maximum(np.searchsorted(self.time, ends, side="right") - 1, 0)]
+        return found
+
     def _fullest(self, edges: I64) -> I64:
         """Of each column the moment at which most was held in it; its first one where nothing changes."""
         until = np.searchsorted(self.time, edges, side="left")
@@ -116,15 +175,8 @@ class MemoryStack:
         busy = np.flatnonzero(until[1:] > until[:-1])
         if not len(busy):
             return moment
-        low, high = int(until[busy[0]]), int(until[busy[-1] + 1])
-        held = self.held[low:high]
-        bits = max(high - low, 1).bit_length()
-        fine = max(int(held.max()).bit_length() + bits - 62, 0)
-        # The largest of these is the largest level with its place behind it; equal levels give the last place.
-        ranked = held >> fine << bits | np.arange(high - low)
-        spans = np.column_stack((until[busy], np.minimum(until[busy + 1], high))).ravel() - low
-        best = np.maximum.reduceat(np.append(ranked, 0), spans)[::2] & ((1 << bits) - 1)
+        best = self.peaks.last_largest(until[busy], until[busy + 1])
         before = self.held[np.maximum(until[busy] - 1, 0)]
-        rises = (until[busy] == 0) | (self.held[best + low] >= before)
-        moment[busy] = np.where(rises, self.time[best + low], moment[busy])
+        rises = (until[busy] == 0) | (self.held[best] >= before)
+        moment[busy] = np.where(rises, self.time[best], moment[busy])
         return moment
