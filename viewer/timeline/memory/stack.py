@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ FROM_BELOW = (
     Kind.TEMPORARIES,
 )  # what stays for long, then what comes and goes
 BLOCK = 32  # levels
+VIEWS = 4  # of one recording in a frame: lanes, overview
 _TOP = 1.08  # of the most that is drawn
 
 
@@ -92,6 +93,7 @@ class MemoryStack:
     reserved: tuple[I64, I64] | None
     peaks: Peaks
     failures: tuple[tuple[int, int], ...]  # when an allocation failed (ns), and the bytes that were asked for
+    _shown: dict[Scale, StackColumns] = field(default_factory=dict)  # of the views that were asked for last
 
     @staticmethod
     def of(account: DeviceMemory, reserved: Counter | None) -> MemoryStack:
@@ -144,7 +146,14 @@ class MemoryStack:
         return ""
 
     def columns(self, scale: Scale) -> StackColumns:
-        """What the pixel columns of a view show."""
+        """What the pixel columns of a view show; painting, labels and names of one frame ask for the same."""
+        if scale not in self._shown:
+            if len(self._shown) >= VIEWS:
+                self._shown.clear()
+            self._shown[scale] = self._columns(scale)
+        return self._shown[scale]
+
+    def _columns(self, scale: Scale) -> StackColumns:
         edges = np.ceil(scale.t0 + np.arange(int(scale.width) + 1) * scale.ns_per_pixel).astype(np.int64)
         moment = self._fullest(edges)
         held = np.stack(
