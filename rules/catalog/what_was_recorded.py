@@ -45,7 +45,8 @@ Why it costs time
     It does not, or only once. But shares of such a recording say nothing about a run.
 
 How it decides
-    Missing records: of at least 100 launches made while the GPU was recorded, fewer than 70 % have an operation.
+    Missing records: of at least 100 launches made while the GPU was recorded, fewer than 70 % have an operation. A
+    sample: the numbers that the driver gave to the calls are mostly 25 and more apart.
     A capture: at least half of the time lies between the calls that begin and end it, or in a region that says so; a
     fifth of it, where a fifth of all launches are noted down in it.
     First use: at least half of the time the GPU idles in calls that are made for the first time and take more than
@@ -180,7 +181,18 @@ def _lost_records(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple
     )
 
 
+def _sample(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    return (
+        Headline("The recording is a sample", "most of its calls were taken out"),
+        "The driver numbers all calls, and by the numbers of those that are left most are missing; so are their "
+        f"operations, of which {subject.operations:,} are there. The time between these is no idle time, so nothing is "
+        "concluded from it.",
+        ("Open the recording as the profiler wrote it, before events were filtered or sampled.",),
+    )
+
+
 _SAID = {
+    SubjectKind.SAMPLE: _sample,
     SubjectKind.LOST_RECORDS: _lost_records,
     SubjectKind.TOO_LITTLE: _too_little,
     SubjectKind.GRAPH_CAPTURE: _capture,

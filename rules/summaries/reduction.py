@@ -90,7 +90,7 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
         alone=_alone(analysis),
         launches=completeness.launches,
         launches_without_operation=len(completeness.lost),
-        lost_records=subject is not None and subject.kind is SubjectKind.LOST_RECORDS,
+        lost_records=subject is not None and subject.kind in (SubjectKind.LOST_RECORDS, SubjectKind.SAMPLE),
         operations=tuple(_counts(trace, device) for device in devices),
         span=tuple(analysis.span(device) for device in devices),
     )

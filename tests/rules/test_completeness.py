@@ -83,3 +83,30 @@ def test_a_file_that_ends_before_the_gpu_is_said_to_be_cut(tmp_path: Path) -> No
     of = open_trace([path])
     analysis = Analysis(of)
     assert "stops in the middle" in as_text(of, diagnosis_of(analysis), analysis).replace("\n", " ")
+
+
+@pytest.mark.parametrize(("apart", "sampled"), [(1, False), (14, False), (40, False), (70, True)])
+def test_calls_whose_numbers_lie_far_apart_are_a_sample(tmp_path: Path, apart: int, sampled: bool) -> None:
+    events = []
+    for number in range(2 * LEAST_LAUNCHES):
+        at, correlation = number * 50.0, 1 + number * apart
+        events += [complete("aten::mm", at, 40.0), launch(at + 5.0, correlation)]
+        events.append(kernel("gemm", at + 10.0, correlation))
+    path = tmp_path / "run.json"
+    path.write_bytes(trace(events, schemaVersion=1))
+    analysis = Analysis(open_trace([path]))
+    report = as_text(analysis.trace, diagnosis_of(analysis), analysis)
+    assert ("The recording is a sample" in report.splitlines()[0]) is sampled
+    assert sampled is not ("Where the time of GPU 0 goes" in report)
+
+
+def test_several_short_recordings_in_one_file_are_no_sample(tmp_path: Path) -> None:
+    events = []
+    for number in range(2 * LEAST_LAUNCHES):
+        at, correlation = number * 50.0, 1 + number + 100_000 * (number // 50)
+        events += [complete("aten::mm", at, 40.0), launch(at + 5.0, correlation)]
+        events.append(kernel("gemm", at + 10.0, correlation))
+    path = tmp_path / "run.json"
+    path.write_bytes(trace(events, schemaVersion=1))
+    diagnosis = diagnosis_of(Analysis(open_trace([path])))
+    assert "sample" not in " ".join(finding.title for finding in diagnosis.findings)

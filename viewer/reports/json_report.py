@@ -103,7 +103,8 @@ def _completeness(analysis: Analysis) -> dict[str, Any]:
         "launches": found.launches,
         "launches_without_operation": len(found.lost),
         "share": round(found.share, 4),
-        "lost_records": subject is not None and subject.kind is SubjectKind.LOST_RECORDS,
+        "lost_records": subject is not None
+        and subject.kind in (SubjectKind.LOST_RECORDS, SubjectKind.SAMPLE),
     }
 
 

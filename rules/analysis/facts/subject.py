@@ -24,7 +24,7 @@ from rules.analysis.arithmetic.intervals import (
     length,
     union,
 )
-from rules.analysis.facts.completeness import completeness_of
+from rules.analysis.facts.completeness import completeness_of, is_sample
 
 I64 = npt.NDArray[np.int64]
 
@@ -51,6 +51,7 @@ class SubjectKind(Enum):
     GRAPH_CAPTURE = auto()
     FIRST_USE = auto()
     LOST_RECORDS = auto()
+    SAMPLE = auto()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,10 +98,12 @@ def _too_little(analysis: Analysis) -> Subject | None:
 def _lost_records(analysis: Analysis) -> Subject | None:
     """Launches without operations: idle time between those that are left would be made of the missing ones."""
     completeness = completeness_of(analysis.trace)
-    if not completeness.has_lost_records:
-        return None
     none = np.empty(0, np.int64)
     operations = len(analysis.trace.gpu_operations)
+    if is_sample(analysis.trace):
+        return Subject(SubjectKind.SAMPLE, 1.0, operations, 0, (none, none), none)
+    if not completeness.has_lost_records:
+        return None
     return Subject(
         SubjectKind.LOST_RECORDS,
         1.0 - completeness.share,
