@@ -26,6 +26,7 @@ from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, speed_of_light
 from rules.kernels.join import kernel_join
 from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, kernel_groups, profiled_ns
+from rules.kernels.libraries import advice_for_libraries
 from rules.wording.headline import Headline
 
 I64 = npt.NDArray[np.int64]
@@ -116,6 +117,7 @@ def findings(
         if fault.is_verdict and one_is_all and weight.total_ns < LEAST_TOLD * weight.window_ns:
             continue
         once = ONE_LAUNCH if group.only_first_launch else ""
+        of_library = advice_for_libraries(group.name, fault.category)
         notes = [weight.note, once, _caution(group.representative), fault.cannot_tell]
         yield Finding(
             rule=rule.id,
@@ -123,7 +125,7 @@ def findings(
             severity=fault.severity or severity_of(ceiling, weight.window_ns),
             headline=Headline(fault.title, subject=short_name(group.name), names_culprit=True),
             account=f"{_verdict_first(group.representative, fault)}{fault.explanation}{weight.text}",
-            remedies=fault.advice,
+            remedies=of_library or fault.advice,
             ceiling_ns=ceiling,
             window_ns=weight.window_ns,
             culprit=Culprit(CulpritKind.KERNEL, group.name),
@@ -132,7 +134,7 @@ def findings(
             kernel=group.representative.id,
             evidence=event_evidence(trace, weight.events, MOST_EVIDENCE),
             intervals=pairs(union(trace.events.start[weight.events], trace.events.end[weight.events])),
-            example=fault.code,
+            example="" if of_library else fault.code,
             unknown=(" ".join(note for note in notes if note),),
             confidence=fault.confidence,
         )

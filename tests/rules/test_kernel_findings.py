@@ -18,6 +18,7 @@ from rules.kernels.checks.speed_of_light import waves_of
 from rules.kernels.checks.stalls import stalls
 from rules.kernels.explanations import SECTIONS, STALLS, explain_metric
 from rules.kernels.launch_groups import kernel_groups
+from rules.kernels.libraries import advice_for_libraries
 from tests.opened import opened
 from tests.rules.kernel_profiles import (
     ACHIEVED,
@@ -181,6 +182,27 @@ def test_low_occupancy_names_its_limiter() -> None:
     finding = next(each for each in found(trace_of(slow)) if each.category is Category.LOW_OCCUPANCY)
     assert "limited by registers" in finding.title
     assert any("registers" in advice for advice in finding.advice)
+
+
+@pytest.mark.parametrize(
+    ("name", "of_library"),
+    [
+        ("void internal::gemvx::kernel<int, __nv_bfloat16, cublasGemvParamsEx<int>>(T13)", True),
+        ("ampere_sgemm_128x64_tn", True),
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>(int)", True),
+        ("gemm_naive(float*, float*, float*, int)", False),
+        ("void cutlass::Kernel2<MyGemm>(Params)", False),
+    ],
+)
+def test_nobody_is_told_to_rewrite_a_librarys_kernel(name: str, of_library: bool) -> None:
+    slow = kernel(WAITING, stall("long_scoreboard", 0.8), LOW, name=name)
+    finding = next(each for each in found(trace_of(slow)) if each.category is Category.LOW_OCCUPANCY)
+    assert any("a library's kernel" in advice for advice in finding.advice) is of_library
+    assert any("__launch_bounds__" in advice for advice in finding.advice) is not of_library
+
+
+def test_what_limits_a_librarys_kernel_from_outside_is_advised_as_for_others() -> None:
+    assert advice_for_libraries("ampere_sgemm_128x64_tn", Category.MEMORY_BOUND) == ()
 
 
 def scattered(ideal: int) -> Metrics:
