@@ -132,7 +132,7 @@ def _cannot_tell(ranks: Ranks) -> Words:
 def _because(analysis: Analysis, ranks: Ranks) -> str:
     late = ranks.late_together[0]
     instead = _instead(analysis, ranks, late)
-    return f"{_capital(ranks.table[late].name)} {_spends(instead[:1])}." if instead else ""
+    return f"{_capital(ranks.table[late].name)} {_spends(analysis, instead[:1])}." if instead else ""
 
 
 def _explanation(analysis: Analysis, ranks: Ranks, ceiling: int) -> str:
@@ -143,7 +143,7 @@ def _explanation(analysis: Analysis, ranks: Ranks, ceiling: int) -> str:
     waiting = max(row.waiting_ns for row in others)
     lost = percent(share(analysis, waiting))
     instead, since = _instead(analysis, ranks, late), _since(ranks, late)
-    text = f"{_capital(name)} {_spends(instead)}. It" if instead else _capital(name)
+    text = f"{_capital(name)} {_spends(analysis, instead)}. It" if instead else _capital(name)
     text += (
         f" comes last to {lasts} of {every} collectives, and {_waiters(len(others))} for "
         f"{'it' if not beside else 'late ranks'} there, up to {lost} of the time. That costs up to "
@@ -165,7 +165,7 @@ def _about(analysis: Analysis, ranks: Ranks, late: int) -> str:
     """Since when one late rank is late and what it does instead, as sentences."""
     since, instead = _since(ranks, late), _instead(analysis, ranks, late)
     text = f" {since}" if since else ""
-    return f"{text} Meanwhile {ranks.table[late].name} {_spends(instead)}." if instead else text
+    return f"{text} Meanwhile {ranks.table[late].name} {_spends(analysis, instead)}." if instead else text
 
 
 def _capital(name: str) -> str:
@@ -207,6 +207,8 @@ class _More:
 def _instead(analysis: Analysis, ranks: Ranks, late: int) -> list[_More]:
     """What the late rank does clearly more of than the others, the most first."""
     budgets = [analysis.budgets(device) for device in ranks.devices]
+    if not any(budget.compute_ns for budget in budgets):
+        return []  # only communication is there: what lies between is not known to be idle
     mine = budgets[late]
     others = [budget for column, budget in enumerate(budgets) if column not in ranks.late_together]
 
@@ -235,10 +237,11 @@ def _instead(analysis: Analysis, ranks: Ranks, late: int) -> list[_More]:
     return sorted((each for each in more if each.share >= CLEARLY_MORE), key=lambda each: -each.share)
 
 
-def _spends(more: list[_More]) -> str:
+def _spends(analysis: Analysis, more: list[_More]) -> str:
     """ "spends 39 % more of the step waiting for its data and 16 % more computing"."""
     first, *further = more
-    parts = [f"{percent(first.share)} more of the step {first.doing}"]
+    whole = "step" if analysis.steps_in_window else "time"
+    parts = [f"{percent(first.share)} more of the {whole} {first.doing}"]
     parts += [f"{percent(each.share)} more {each.doing}" for each in further]
     return f"spends {listed(parts)}"
 

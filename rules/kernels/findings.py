@@ -117,7 +117,7 @@ def findings(
         if fault.is_verdict and one_is_all and weight.total_ns < LEAST_TOLD * weight.window_ns:
             continue
         once = ONE_LAUNCH if group.only_first_launch else ""
-        of_library = advice_for_libraries(group.name, fault.category)
+        of_library = advice_for_libraries(group.name, fault.category or rule.category)
         notes = [weight.note, once, _caution(group.representative), fault.cannot_tell]
         yield Finding(
             rule=rule.id,

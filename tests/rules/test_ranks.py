@@ -16,7 +16,12 @@ from tests.rules.builder import TinyTrace, steps
 
 
 def run(
-    arrivals: list[float], *, count: int = 3, end: float = 1000, clock: dict[int, float] | None = None
+    arrivals: list[float],
+    *,
+    count: int = 3,
+    end: float = 1000,
+    clock: dict[int, float] | None = None,
+    computes: bool = True,
 ) -> Trace:
     """One all-reduce a step; each rank computes until its arrival and all leave together."""
 
@@ -24,7 +29,8 @@ def run(
         shift = (clock or {}).get(rank, 0.0)
 
         def body(trace: TinyTrace, index: int) -> None:
-            trace.operation(5 + shift, arrives + shift, "gemm", shift)
+            if computes:
+                trace.operation(5 + shift, arrives + shift, "gemm", shift)
             trace.collective(arrives + shift, end + shift, 2 + shift)
 
         # every rank sees one moment in common, so that clocks stay as they are
@@ -47,6 +53,15 @@ def test_the_rank_that_came_last_is_blamed_for_the_mean_waiting_of_the_others() 
     ranks = ranks_of(Analysis(run([500, 900, 700])))
     assert [row.caused_ns for row in ranks.table] == [0, 3 * 300_000, 0]
     assert ranks.late == 1
+
+
+@pytest.mark.parametrize("computes", [True, False])
+def test_what_a_late_rank_does_instead_is_not_told_of_communication_alone(computes: bool) -> None:
+    """Between the collectives of a recording that holds nothing else no GPU is known to be idle."""
+    diagnosis = diagnose(run([500, 900, 700], computes=computes))
+    (late,) = (each for each in diagnosis.findings if each.category is Category.STRAGGLER)
+    assert "comes last to 3 of 3" in late.explanation
+    assert (" more of the step " in late.explanation) is computes
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ I64 = npt.NDArray[np.int64]
 MOST_OF_IT = 0.5  # of the analysed time
 PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much is what was recorded
 LEAST_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not repeat, is chance
-FEWEST_OPERATIONS = 5  # that fill the time
+FEWEST_OPERATIONS = 5  # that fill the time: so much of it,
+FILLED = 0.75  # for what the GPU waits for between so few is chance
 LONG_CALL_NS = 1_000_000  # a call that takes longer the first time creates, loads or compiles something
 NEVER_STEADY_NS = 100_000_000  # nor does any such call take this long in a program that runs already
 _CREATES = re.compile(
@@ -85,7 +86,7 @@ def _too_little(analysis: Analysis) -> Subject | None:
     trace, none = analysis.trace, np.empty(0, np.int64)
     operations = trace.gpu_operations
     busy = length(clip(union(trace.events.start[operations], trace.events.end[operations]), *analysis.window))
-    fills = busy >= MOST_OF_IT * analysis.window_ns
+    fills = busy >= FILLED * analysis.window_ns
     pages = int(np.count_nonzero(named(trace, operations, is_migration)))
     counted = len(operations) - (pages if pages < LEAST_OPERATIONS else 0)
     if counted >= (FEWEST_OPERATIONS if fills else LEAST_OPERATIONS):
