@@ -119,6 +119,7 @@ def test_typed_times_say_who_is_late_and_rows_fly_to_what_they_speak_of(
     panel = window.panels.findChild(ServingPanel)
     assert isinstance(panel, ServingPanel)
     assert panel.steps.isVisible()
+    assert not panel.costs.text()
     assert not panel.verdict.isVisible()
     roles = [label.property("role") for label in panel.ttft.figures]
     assert "error" not in roles
@@ -273,3 +274,23 @@ def _shades(widget: QWidget) -> Counter[str]:
 def _press(table: TableView, row: int) -> None:
     where = table.visualRect(table.rows.index(row, 1)).center()
     QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, where)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [("reshape_and_cache_kernel", "KV cache"), ("vectorized_gather_kernel", "indexed reads and writes")],
+)
+def test_what_is_only_taken_for_a_cache_is_not_called_one(
+    kernel: str, said: str, window: MainWindow, qtbot: QtBot
+) -> None:
+    tiny = TinyTrace()
+    for number in range(3):
+        tiny.region(number * 100, number * 100 + 90, PREFILL if not number else DECODE.format(1))
+        tiny.operation(number * 100 + 10, number * 100 + 30, kernel, number * 100 + 5)
+    window.document.show(tiny.build())
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Serving")
+    panel = window.panels.findChild(ServingPanel)
+    assert isinstance(panel, ServingPanel)
+    assert panel.costs.text() == f"Between steps 6.9 % of the time, {said} 100 % of the kernels."
+    assert "its queue is empty" in panel.costs.toolTip()

@@ -329,10 +329,11 @@ def _about(found: ServingTables) -> str:
 
 def _shares(costs: EngineCosts) -> str:
     """What the engine spends beside its model, in one short line."""
+    by_name = costs.cache is not None and costs.cache.by_name
     told = {
         "between steps": (costs.between, "of the time"),
         "sampling": (costs.sampling, "of the steps"),
-        "KV cache": (costs.cache, "of the kernels"),
+        "KV cache" if by_name else "indexed reads and writes": (costs.cache, "of the kernels"),
     }
     said = ", ".join(f"{name} {percent(each.share)} {of}" for name, (each, of) in told.items() if each)
     return f"{said[:1].upper()}{said[1:]}." if said else ""
