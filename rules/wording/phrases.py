@@ -16,11 +16,17 @@ def of_every_step(analysis: Analysis, share: float) -> Part:
 
 def part_of_step(analysis: Analysis, ns: float) -> str:
     """ "26.5 of the 46.4 ms of a step": an amount of the window and the window, both for one step."""
-    count = max(analysis.steps_in_window, 1)
-    part, whole = duration(ns / count), duration(analysis.window_ns / count)
-    if part.split(" ")[-1] == whole.split(" ")[-1]:
-        part = part.split(" ")[0]
-    return f"{part} of the {whole} of a step" if analysis.steps_in_window else f"{part} of {whole}"
+    steps = analysis.steps_in_window
+    if not steps:
+        return part_of(ns, analysis.window_ns, "of")
+    return f"{part_of(ns / steps, analysis.window_ns / steps)} of a step"
+
+
+def part_of(part_ns: float, whole_ns: float, of: str = "of the") -> str:
+    """ "26.5 of the 46.4 ms": the unit stands once where both have the same."""
+    part, whole = duration(part_ns), duration(whole_ns)
+    unit = f" {whole.rpartition(' ')[2]}"
+    return f"{part.removesuffix(unit)} {of} {whole}"
 
 
 def counted(analysis: Analysis, count: float, singular: str, plural: str = "") -> str:

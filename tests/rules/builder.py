@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +22,8 @@ from parsers.model import (
     Trace,
 )
 from parsers.model.builder import TraceBuilder
+from rules import Finding, diagnose
+from rules.base import Category
 
 MAIN, AUTOGRAD, PREFETCH = 100, 101, 102
 PROCESS = 100
@@ -192,3 +195,18 @@ def steps(
         body(trace, index)
     trace.shift = 0.0
     return trace
+
+
+def repeated(body: Callable[[TinyTrace, float], None], operator: str = "", times: int = 6) -> Trace:
+    """A program that does the same every 2 ms; an ``operator`` such as "aten::mm" says whose program it is."""
+    trace = TinyTrace()
+    for number in range(times):
+        body(trace, 2000.0 * number)
+    if operator:
+        trace.op(0, 1, operator)
+    return trace.build()
+
+
+def found(trace: Trace, category: Category) -> Finding:
+    """The first finding of a category."""
+    return next(each for each in diagnose(trace).findings if each.category is category)

@@ -10,14 +10,10 @@ from parsers.model import Trace
 from parsers.runs.merge import merge
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.base import Category, Finding
+from rules.base import Category
 from rules.culprit import CulpritKind
 from rules.wording.phrases import counted, listed, of_every_step, part_of_step, shares, shortened
-from tests.rules.builder import TinyTrace, steps
-
-
-def found(trace: Trace, category: Category) -> Finding:
-    return next(each for each in diagnose(trace).findings if each.category is category)
+from tests.rules.builder import TinyTrace, found, steps
 
 
 def waiting(region: str, *, rank: int | None = None, idle: float = 600) -> Trace:

@@ -6,21 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from parsers.model import EventKind, Trace
-from rules import Finding, diagnose
+from parsers.model import EventKind
+from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.base import Category
-from tests.rules.builder import TinyTrace
-
-
-def program(body: Callable[[TinyTrace, float], None], python: bool) -> Trace:
-    trace = TinyTrace()
-    for number in range(6):
-        body(trace, 2000.0 * number)
-    if python:
-        trace.op(0, 1, "aten::mm")
-    return trace.build()
+from tests.rules.builder import TinyTrace, found, repeated
 
 
 def copies(trace: TinyTrace, at: float) -> None:
@@ -65,15 +56,11 @@ CASES = [
 ]
 
 
-def found(trace: Trace, category: Category) -> Finding:
-    return next(each for each in diagnose(trace).findings if each.category is category)
-
-
 @pytest.mark.parametrize(("body", "category", "word"), CASES)
 def test_a_program_without_python_is_advised_in_terms_of_the_cuda_api(
     body: Callable[[TinyTrace, float], None], category: Category, word: str
 ) -> None:
-    finding = found(program(body, python=False), category)
+    finding = found(repeated(body), category)
     said = " ".join((*finding.advice, finding.cannot_tell, finding.code))
     assert word in said
     for foreign in ("torch", "DataLoader", "with_stack", "forward pass", "batch", "optimizer", "pin_memory"):
@@ -84,7 +71,7 @@ def test_a_program_without_python_is_advised_in_terms_of_the_cuda_api(
 def test_a_python_program_is_advised_in_terms_of_pytorch(
     body: Callable[[TinyTrace, float], None], category: Category, word: str
 ) -> None:
-    finding = found(program(body, python=True), category)
+    finding = found(repeated(body, "aten::mm"), category)
     assert word not in " ".join(finding.advice)
     assert finding.code
 
@@ -103,8 +90,8 @@ def test_advice_that_fits_every_program_is_left_as_it_is() -> None:
         trace.operation(at + 1900, at + 1950, "stencil", at + 10, launch_us=1880)
         trace.operation(at + 1950, at + 1990, "update", at + 1892)
 
-    finding = found(program(loads, python=False), Category.HOST_BOUND)
-    assert finding.advice == found(program(loads, python=True), Category.HOST_BOUND).advice
+    finding = found(repeated(loads), Category.HOST_BOUND)
+    assert finding.advice == found(repeated(loads, "aten::mm"), Category.HOST_BOUND).advice
     assert finding.code == ""
 
 

@@ -7,22 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from parsers.model import Trace
-from rules import Category, Finding, diagnose
+from rules import Category
 from rules.analysis.facts.host_language import Audience, program_of
 from tests.opened import diagnosed, opened
-from tests.rules.builder import TinyTrace
+from tests.rules.builder import TinyTrace, found, repeated
 
 JAX, TORCH = "PjitFunction(add)", "aten::mm"
-
-
-def program(body: Callable[[TinyTrace, float], None], operator: str) -> Trace:
-    trace = TinyTrace()
-    for number in range(24):
-        body(trace, 2000.0 * number)
-    if operator:
-        trace.op(0, 1, operator)
-    return trace.build()
 
 
 def launches(trace: TinyTrace, at: float) -> None:
@@ -66,15 +56,11 @@ CASES = [
 ]
 
 
-def found(trace: Trace, category: Category) -> Finding:
-    return next(each for each in diagnose(trace).findings if each.category is category)
-
-
 @pytest.mark.parametrize(("body", "category", "word"), CASES)
 def test_jax_is_advised_in_its_own_words(
     body: Callable[[TinyTrace, float], None], category: Category, word: str
 ) -> None:
-    of_jax, of_torch, native = (found(program(body, each), category) for each in (JAX, TORCH, ""))
+    of_jax, of_torch, native = (found(repeated(body, each, 24), category) for each in (JAX, TORCH, ""))
     assert word in " ".join(of_jax.advice)
     assert "torch" not in f"{of_jax.advice} {of_jax.code}"
     assert word not in " ".join((*of_torch.advice, *native.advice))

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, measure
 from rules.wording.headline import Part
-from rules.wording.phrases import counted, part_of_step, share
+from rules.wording.phrases import counted, part_of, part_of_step, share
 
 NEARLY_ALL = 0.9  # of the loss
 MOST_OF_STEPS = 0.5  # a loss that more of the steps share is an average step's
@@ -38,10 +37,7 @@ class Extent:
         """ "26.5 of the 46.4 ms of a step", or "120 of the 396 ms of all steps"."""
         if not self.few:
             return part_of_step(self.analysis, ns)
-        part, whole = duration(ns), duration(self.analysis.window_ns)
-        if part.split(" ")[-1] == whole.split(" ")[-1]:
-            part = part.split(" ")[0]
-        return f"{part} of the {whole} of all steps"
+        return f"{part_of(ns, self.analysis.window_ns)} of all steps"
 
     @property
     def sharing(self) -> int:
