@@ -113,11 +113,11 @@ class Replay:
     def overlay(self, changes: Sequence[Change] = (), host: float = 1.0) -> Overlay:
         """The columns after some changes, in this order, on a CPU that takes ``host`` times as long for everything."""
         overlay = self.usual.copy()
+        for change in changes:
+            change(overlay)
         if host != 1.0:
             for column in (overlay.gap, overlay.cost, overlay.tail):
                 column *= host
-        for change in changes:
-            change(overlay)
         return overlay
 
     def run(self, changes: Sequence[Change] = ()) -> tuple[Overlay, Run]:
