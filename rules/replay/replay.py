@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from parsers.model import EventKind, derived
 from rules.analysis.analysis import Analysis
@@ -18,6 +19,8 @@ from rules.replay.overlay import Overlay
 from rules.replay.program import Program, Run
 from rules.replay.spans import Span, spans_of
 from rules.replay.waits import Waits, waits_of
+
+F64 = npt.NDArray[np.float64]
 
 # What the recorder costs the CPU (docs/predictions.md): around each operator, range or call that it writes down, and
 # inside each call that drives the GPU.
@@ -112,9 +115,7 @@ class Replay:
 
     def overlay(self, changes: Sequence[Change] = (), host: float = 1.0) -> Overlay:
         """The columns after some changes, in this order, on a CPU that takes ``host`` times as long for everything."""
-        overlay = self.usual.copy()
-        for change in changes:
-            change(overlay)
+        overlay = self._changed(self.usual, changes)
         if host != 1.0:
             for column in (overlay.gap, overlay.cost, overlay.tail):
                 column *= host
@@ -142,11 +143,36 @@ class Replay:
 
     def gain_recorded(self, changes: Sequence[Change]) -> float:
         """How many times faster a step becomes that is recorded in the same way."""
-        overlay = self.recorded.copy()
+        after = self._period(self._changed(self.recorded, changes))
+        return self.recorded_ns / after if after > 0 else float("inf")
+
+    def _changed(self, before: Overlay, changes: Sequence[Change]) -> Overlay:
+        """The columns after some changes.
+
+        Of the time after a thread's last call as much is left as of the same time in the steps before, which lies
+        before the first call of the step that follows.
+        """
+        overlay = before.copy()
         for change in changes:
             change(overlay)
-        after = self._period(overlay)
-        return self.recorded_ns / after if after > 0 else float("inf")
+        if np.array_equal(overlay.tail, before.tail):
+            first = np.append(False, np.diff(self.host.step) == 1)
+            thread, earlier = self.host.thread[first], self.of_step_before[first] * before.gap[first]
+            gone = before.gap[first] - overlay.gap[first] - (before.gap[first] - earlier)
+            whole = np.bincount(thread, earlier, minlength=self.host.threads)
+            gone = np.bincount(thread, np.clip(gone, 0.0, earlier), minlength=self.host.threads)
+            overlay.tail *= 1.0 - gone / np.maximum(whole, 1.0)
+        return overlay
+
+    @cached_property
+    def of_step_before(self) -> F64:
+        """Which part of the time before each call passed in the step before."""
+        begin = np.zeros(len(self.host))
+        for number, span in enumerate(self.spans):
+            mine = self.host.span_of_thread[self.host.thread] == number
+            begin[mine] = span.edges[self.host.step[mine]]
+        earlier = np.clip(begin - (self.host.start - self.host.gap), 0.0, self.host.gap)
+        return np.asarray(earlier / np.maximum(self.host.gap, 1.0))
 
     def _period(self, overlay: Overlay) -> float:
         return self.ready.run(overlay, timeline=False).period / max(overlay.steps, 1e-9)

@@ -55,7 +55,7 @@ What makes it more or less
         numbers = np.searchsorted(np.unique(device.meeting[device.meeting >= 0]), meetings)
         typical = replay.steps - count
         after = slow[np.maximum(host.step - 1, 0)] & (host.step > 0)
-        before = np.where(after, _of_step_before(replay), 0.0)
+        before = np.where(after, replay.of_step_before * replay.host.gap, 0.0)
         tail = bool(slow[-1])
 
         def left_out(overlay: Overlay) -> None:
@@ -101,7 +101,7 @@ def _slow_steps(analysis: Analysis, replay: Replay) -> BOOL:
     host = replay.host
     calls = np.bincount(host.step, minlength=len(lengths)).astype(np.float64)
     silent = surroundings_of(analysis).silent_ns
-    earlier = np.minimum(_of_step_before(replay), silent)
+    earlier = np.minimum(replay.of_step_before * replay.host.gap, silent)
     own = np.bincount(host.step, silent - earlier, minlength=len(lengths)).astype(np.float64)
     own = own + np.bincount(np.maximum(host.step - 1, 0), earlier, minlength=len(lengths))
     own = own / len(replay.spans)
@@ -109,16 +109,6 @@ def _slow_steps(analysis: Analysis, replay: Replay) -> BOOL:
     more_work = own - np.median(own) > OTHER_WORK * lengths
     slow &= more_calls | more_work
     return slow if 0 < np.count_nonzero(slow) < 0.5 * len(lengths) else none
-
-
-def _of_step_before(replay: Replay) -> F64:
-    """How much of the time before each call passed in the step before (ns)."""
-    host = replay.host
-    begin = np.zeros(len(host))
-    for number, span in enumerate(replay.spans):
-        mine = host.span_of_thread[host.thread] == number
-        begin[mine] = span.edges[host.step[mine]]
-    return np.asarray(np.clip(begin - (host.start - host.gap), 0.0, host.gap))
 
 
 def _where(analysis: Analysis, replay: Replay, slow: BOOL) -> str:
