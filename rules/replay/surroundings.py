@@ -81,14 +81,18 @@ class Surroundings:
 
     @cached_property
     def silent_ns(self) -> F64:
-        """How much of each gap passed in stretches of at least ``SILENT_NS`` in which no other record began."""
+        """How much of each gap passed in stretches of at least ``SILENT_NS`` in which no other record began.
+
+        A recording may begin with the first step, so what comes before its first record counts, too.
+        """
         host, trace = self.replay.host, self.replay.analysis.trace
         found = np.zeros(len(host))
         for thread, members in enumerate(host.members):
             events = np.concatenate([self.replay.analysis.threads.events(each) for each in members])
             kinds = trace.events.kind[events]
             events = events[np.isin(kinds, (EventKind.CPU_OP, EventKind.API))]
-            times = np.sort(trace.events.start[events])
+            begun = self.replay.spans[int(host.span_of_thread[thread])].start
+            times = np.sort(np.append(trace.events.start[events], begun))
             apart = np.diff(times)
             long = np.flatnonzero(apart >= SILENT_NS)
             mine = slice(int(host.first[thread]), int(host.first[thread + 1]))
