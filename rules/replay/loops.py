@@ -44,6 +44,7 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
 
     Two calls are the same where they launch kernels of the same name without its numbers, or matrix products: how many
     elements a thread takes, and how large a tile is, follows from an item's size.
+    The backward pass of a loop has one round less in a row: the first one has nothing to add its gradients to.
     """
     replay = replay_of(analysis)
     if replay.program is None:
@@ -58,7 +59,7 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
         same = (token[body:] == token[:-body]) & (apart[body:] == apart[:-body])
         edges = np.flatnonzero(np.diff(np.concatenate(([False], same, [False])).astype(np.int8)))
         starts, ends = edges[::2], edges[1::2]
-        long = ends - starts >= body * (LEAST_TIMES - 1)
+        long = ends - starts >= body * (LEAST_TIMES - 2)
         candidates += [
             (start - end - body, body, start)
             for start, end in zip(starts[long].tolist(), ends[long].tolist(), strict=True)
@@ -70,7 +71,9 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
         if not taken[first:last].any():
             taken[first:last] = True
             found.append(Loop(first, last - (last - first) % body, body))
-    return tuple(sorted(found, key=lambda each: each.first))
+    often = {each.times for each in found}
+    kept = (each for each in found if each.times >= LEAST_TIMES or each.times + 1 in often)
+    return tuple(sorted(kept, key=lambda each: each.first))
 
 
 def _tokens(replay: Replay) -> I64:

@@ -94,7 +94,7 @@ def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
         body = slice(loop.first, loop.first + loop.body)
         if of_model[body].any() or optimizer[body].any():
             continue
-        if products[body].any() and loop.times not in counted:
+        if products[body].any() and not {loop.times, loop.times + 1} & counted:
             continue
         if loop.body < SHORTEST_BODY * np.count_nonzero(waits[body]):
             continue
