@@ -12,6 +12,7 @@ import numpy.typing as npt
 from parsers.model import EventKind, derived
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.subject import subject_of
+from rules.replay.chance import by_chance
 from rules.replay.device import DeviceNodes, device_nodes
 from rules.replay.host import HostNodes, host_nodes
 from rules.replay.order import NoOrder
@@ -85,9 +86,16 @@ class Replay:
         return self.ready.recorded()
 
     @cached_property
+    def typical(self) -> Overlay:
+        """As recorded, but for operators on the CPU that were slow by chance."""
+        overlay = self.recorded.copy()
+        overlay.gap -= by_chance(self.analysis, self.host)
+        return overlay
+
+    @cached_property
     def usual(self) -> Overlay:
         """Without what the recorder cost: as users run it."""
-        overlay = self.recorded.copy()
+        overlay = self.typical.copy()
         overlay.gap -= np.minimum(RECORD_NS * self.host.records, MOST_OF_GAP * overlay.gap)
         overlay.tail -= np.minimum(RECORD_NS * self.host.tail_records, MOST_OF_GAP * overlay.tail)
         overlay.cost -= np.minimum(INSIDE_CALL_NS, MOST_OF_CALL * overlay.cost)
@@ -100,8 +108,8 @@ class Replay:
 
     @cached_property
     def recorded_ns(self) -> float:
-        """A step as recorded."""
-        return self._period(self.recorded)
+        """A typical step as recorded."""
+        return self._period(self.typical)
 
     @cached_property
     def usual_ns(self) -> float:
@@ -143,7 +151,7 @@ class Replay:
 
     def gain_recorded(self, changes: Sequence[Change]) -> float:
         """How many times faster a step becomes that is recorded in the same way."""
-        after = self._period(self._changed(self.recorded, changes))
+        after = self._period(self._changed(self.typical, changes))
         return self.recorded_ns / after if after > 0 else float("inf")
 
     def _changed(self, before: Overlay, changes: Sequence[Change]) -> Overlay:

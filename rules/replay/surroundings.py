@@ -15,6 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, measure, union
 from rules.analysis.idle.frames import UserFrames
+from rules.replay.chance import operators_before, time_within
 from rules.replay.replay import Replay, replay_of
 
 I64 = npt.NDArray[np.int64]
@@ -72,12 +73,12 @@ class Surroundings:
             edges = np.append(inputs.edges, inputs.edges[-1:])
             return union(inputs.edges[begins], edges[1:][begins])
 
-        return self._within_gaps(loading)
+        return time_within(self.replay.host, loading)
 
     @cached_property
     def operators_ns(self) -> F64:
         """How much of each gap passed inside operators."""
-        return self._within_gaps(lambda thread: self.replay.analysis.threads.activity(thread).running)
+        return operators_before(self.replay.analysis, self.replay.host)
 
     @cached_property
     def silent_ns(self) -> F64:
@@ -134,19 +135,6 @@ class Surroundings:
         for thread in np.unique(owner[owner >= 0]).tolist():
             mine = owner == thread
             found[mine] = of(thread).at(host.start[mine])
-        return found
-
-    def _within_gaps(self, of: Callable[[int], Intervals]) -> F64:
-        host = self.replay.host
-        found = np.zeros(len(host))
-        for thread, members in enumerate(host.members):
-            parts = [of(each) for each in members]
-            covered = union(
-                np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-            )
-            mine = slice(int(host.first[thread]), int(host.first[thread + 1]))
-            begin = host.start[mine] - host.gap[mine].astype(np.int64)
-            found[mine] = measure(covered, begin, host.start[mine])
         return found
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.facts.training import is_training
 from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
@@ -49,7 +50,8 @@ When it applies
     Matrix products or convolutions run on the FP32 units of a GPU that has tensor cores.
 
 What is changed in the replay
-    They take the share of time that tensor cores would need: 0.8 of the ratio of the peak rates.
+    They take the share of time that tensor cores would need: 0.8 of the ratio of the peak rates, with TF32 in training
+    and with 16 bits where nothing is trained.
 
 What makes it more or less
     TF32 keeps every tensor as it is; 16 bits double the rate and halve what all other kernels move. Products that are
@@ -79,6 +81,10 @@ What makes it more or less
         twice = 2.0 if capability is None or capability[0] >= _TF32 else 1.0
         moving = np.isin(families[names], _MOVING)
         share = _time(replay, single) / max(_time(replay, np.ones(len(names), bool)), 1.0)
+        tf32 = _faster(replay, single | attention, ratio * REACHED)
+        halves = _faster(replay, moving, 1 / IN_16_BITS)
+        in_16_bits = together(_faster(replay, single | attention, ratio * twice * REACHED), halves)
+        training = is_training(analysis)
         yield Proposal(
             fix=self.id,
             key="",
@@ -87,11 +93,9 @@ What makes it more or less
             culprit=trace.name(int(device.members[np.flatnonzero(single)[0]])),
             advice=_advice(analysis, capability),
             code=_CODE,
-            expected=_faster(replay, single | attention, ratio * REACHED),
-            low=_faster(replay, single, ratio * REACHED_AT_LEAST),
-            high=together(
-                _faster(replay, single | attention, ratio * twice), _faster(replay, moving, 1 / IN_16_BITS)
-            ),
+            expected=tf32 if training else in_16_bits,
+            low=_faster(replay, single, ratio * REACHED_AT_LEAST) if training else tf32,
+            high=together(_faster(replay, single | attention, ratio * twice), halves),
             depends_on="whether the model tolerates 16 bits or only TF32",
         )
 

@@ -1,0 +1,62 @@
+"""Stretches of operators on the CPU that one step needed far longer for than the others: chance, not the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import Intervals, measure, union
+from rules.replay.host import HostNodes
+
+F64 = npt.NDArray[np.float64]
+
+LEAST_STEPS = 3  # of fewer none is the odd one
+SLOW = 1.5  # times the median of all steps
+LEAST_NS = 250_000.0  # of additional time
+
+
+def time_within(host: HostNodes, of: Callable[[int], Intervals]) -> F64:
+    """How much of the time before each call passed in the intervals of its thread (ns)."""
+    found = np.zeros(len(host))
+    for thread, members in enumerate(host.members):
+        parts = [of(each) for each in members]
+        covered = union(
+            np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        )
+        mine = slice(int(host.first[thread]), int(host.first[thread + 1]))
+        begin = host.start[mine] - host.gap[mine].astype(np.int64)
+        found[mine] = measure(covered, begin, host.start[mine])
+    return found
+
+
+def operators_before(analysis: Analysis, host: HostNodes) -> F64:
+    """How much of the time before each call passed inside operators (ns)."""
+    return time_within(host, lambda thread: analysis.threads.activity(thread).running)
+
+
+def by_chance(analysis: Analysis, host: HostNodes) -> F64:
+    """By how much longer than usual the same operators took before each call (ns).
+
+    Only threads whose steps make the same calls are compared, call by call. What they do outside of operators may be
+    something else in each step.
+    """
+    found = np.zeros(len(host))
+    operators = operators_before(analysis, host)
+    for thread in range(host.threads):
+        mine = slice(int(host.first[thread]), int(host.first[thread + 1]))
+        steps = host.step[mine]
+        often = np.bincount(steps)
+        if len(often) < LEAST_STEPS or np.ptp(often) or not often[0]:
+            continue
+        shape = len(often), -1
+        calls, records = host.call[mine].reshape(shape), host.records[mine].reshape(shape)
+        took = operators[mine].reshape(shape)
+        usual = np.median(took, axis=0)
+        longer = np.maximum(took - usual, 0.0)
+        same = (calls == calls[0]) & (records == np.median(records, axis=0))
+        odd = same & (took > SLOW * usual) & (longer >= LEAST_NS)
+        found[mine] = np.where(odd, longer, 0.0).ravel()
+    return np.minimum(found, host.gap)
