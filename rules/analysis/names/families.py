@@ -149,7 +149,7 @@ _FAMILIES = (
     (
         Family.ELEMENTWISE,
         r"element_?wise|pointwise|dropout|functor|unaryop|binaryop|scale|gelu|silu|relu|sigmoid|tanh|act_and_mul|swiglu|"
-        r"rope|masked_fill|threshold|tril|triu|arange|add_kernel|mul_kernel|fill_kernel|where_kernel|pool|"
+        r"rope|masked_fill|threshold|tril|triu|roll_cuda|arange|add_kernel|mul_kernel|fill_kernel|where_kernel|pool|"
         r"upsample|optensor|cudnn::ops|quantize|^cupy_|^(loop|wrapped)_\w*fusion",
     ),
 )

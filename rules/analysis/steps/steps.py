@@ -312,14 +312,14 @@ def _with_warm_up_marked(steps: list[Step], has_work: list[bool], warm_up_ratio:
 
 
 def _last_warm(times: I64, warm_up_ratio: float) -> int:
-    """The last of the leading slow steps, among them at most one fast one at a time; -1 without any.
+    """The last of the slow steps from the first one on, among them at most one fast one at a time; -1 without any.
 
     A program may compile again in its third step. Where a later step is about as slow, it is no warm-up.
     """
     usual = float(np.median(times[len(times) // 2 :]))
     last = -1
     for index in np.flatnonzero(times[: (len(times) + 1) // 2] > warm_up_ratio * usual).tolist():
-        if index - last > 2:
+        if index - last > (2 if last >= 0 else 1):
             break
         last = index
     if last < 0 or last + 1 >= len(times):

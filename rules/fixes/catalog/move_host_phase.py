@@ -63,7 +63,8 @@ When it applies
     and blocking waits with fewer than 20 launches between them are one phase.
 
 What is changed in the replay
-    The stretches in which nothing was recorded are gone, and so are the waits and small copies between them.
+    The stretches in which nothing was recorded are gone, and so are the waits and small copies between them, and the
+    copies of what was made in them to the GPU.
     Everything that was launched in the phase is still launched. Of operators that compute on the CPU a twentieth of
     the time is left for the GPU.
 
@@ -152,16 +153,17 @@ def _proposal(
     if replay.host.cost[large].sum() > own[nodes].sum():
         to_host &= replay.device.duration < LONG_COPY_NS
     waits = nodes & (replay.waits.target >= 0)
-    copied = waits & of_nodes(replay, to_host)
+    made = nodes & (own > 0) & of_nodes(replay, _batches(replay))
+    copied = waits & of_nodes(replay, to_host) | made
     gone = together(
         less_host_time(nodes, own),
         without_calls(replay, copied, 0.0),
         without_waiting(waits & ~large | copied),
     )
     categories = [Category.HOST_BOUND, *([Category.RECOMPILATION] if plans else [])]
-    if own[nodes & of_nodes(replay, _batches(replay))].sum() > MOSTLY * own[nodes].sum():
+    if own[made].sum() > MOSTLY * own[nodes].sum():
         categories.append(Category.INPUT_BOUND)
-    if copied.any():
+    if (copied & ~made).any():
         categories.append(Category.COPY_D2H)
     elif waits.any():
         categories.append(Category.SYNCHRONIZATION)

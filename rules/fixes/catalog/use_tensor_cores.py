@@ -27,7 +27,7 @@ BOOL = npt.NDArray[np.bool_]
 # H100 495/67. In 16 bits it is twice as much from A100 on.
 PEAK_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
 USUAL_RATIO = 8.0
-REACHED, REACHED_AT_LEAST = 0.8, 0.4  # of that ratio by real products: tensor cores wait for memory sooner
+REACHED, REACHED_AT_LEAST = 0.8, 0.5  # of that ratio by real products: tensor cores wait for memory sooner
 SHORTEST_NS = 4_000.0  # a product that is over sooner is bound by its start
 IN_16_BITS = 0.5  # of the time of kernels that move memory: tensors have half the size
 _CAPABLE, _TF32 = 7, 8
@@ -95,7 +95,7 @@ What makes it more or less
             code=_CODE,
             expected=tf32 if training else in_16_bits,
             low=_faster(replay, single, ratio * REACHED_AT_LEAST) if training else tf32,
-            high=together(_faster(replay, single | attention, ratio * twice), halves),
+            high=None if training else together(_faster(replay, single | attention, ratio * twice), halves),
             depends_on="whether the model tolerates 16 bits or only TF32",
         )
 
