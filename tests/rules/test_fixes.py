@@ -28,16 +28,17 @@ def plan(name: str) -> Plan:
     return make_plan(replay(name).analysis)
 
 
+def no_host(overlay: Overlay) -> None:
+    overlay.gap[:] = 0
+    overlay.cost[:] = 0
+    overlay.tail[:] = 0
+    overlay.waits[:] = False
+
+
 @pytest.mark.parametrize("name", sorted(RECORDINGS))
 def test_promises_keep_their_rules(name: str) -> None:
     made = plan(name)
     assert made.crashed == ()
-
-    def no_host(overlay: Overlay) -> None:
-        overlay.gap[:] = 0
-        overlay.cost[:] = 0
-        overlay.tail[:] = 0
-        overlay.waits[:] = False
 
     for promise in made.promises:
         assert promise.low <= promise.expected <= promise.high
@@ -54,6 +55,8 @@ def test_a_set_of_fixes_is_replayed_together(name: str) -> None:
     made = plan(name)
     ids = [promise.id for promise in made.promises if not promise.proposal.redesign]
     outcome = made.predict(ids)
+    every = [each.proposal.expected for each in made.chosen(ids)]
+    assert outcome.gain <= made.replay.gain([*every, no_host]) * (1 + 1e-9)
     assert outcome.after_ns <= outcome.before_ns * (1 + 1e-9)
     assert outcome.least_ns <= outcome.after_ns <= outcome.most_ns
     for each in ids:
@@ -80,6 +83,41 @@ def test_a_long_stretch_of_host_work_is_moved(stretch: float, found: bool) -> No
         trace.kernels(600 + stretch, 15, 20, 40)
 
     assert ("move-host-phase" in promised(plan_of_body(body, length=1210 + stretch))) is found
+
+
+@pytest.mark.parametrize("begins", [10, 2010], ids=["behind the last call", "before the first record"])
+def test_host_work_at_the_edges_of_a_recording_is_moved_as_well(begins: float) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(begins, 25, 20, 40)
+
+    assert promised(plan_of_body(body, count=3, length=3020))["move-host-phase"] > 2.5
+
+
+@pytest.mark.parametrize(("megabytes", "least", "most"), [(20, 2.5, 4.0), (0.001, 1.3, 2.4)])
+def test_what_host_work_made_for_the_gpu_is_not_copied_when_it_is_made_there(
+    megabytes: float, least: float, most: float
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(5, 1205, "aten::one_hot")
+        trace.copy(1230, 2230, "HtoD", 1210, pageable=True, bytes=int(megabytes * 1e6), launch_us=1030)
+        trace.kernels(2250, 25, 20, 40)
+
+    assert least < promised(plan_of_body(body, length=3270))["move-host-phase"] < most
+
+
+@pytest.mark.parametrize("operator", [True, False])
+def test_operators_that_were_slow_once_by_chance_promise_nothing(operator: bool) -> None:
+    trace = TinyTrace()
+    for index in range(5):
+        slow = 2500 if index == 3 else 0
+        trace.step(0, 1600 + slow, f"ProfilerStep#{index}")
+        if operator:
+            trace.op(5, 505 + slow, "aten::stft")
+        trace.kernels(520 + slow, 25, 20, 40)
+        trace.shift += 1600 + slow
+    made = make_plan(Analysis(trace.build()))
+    assert ("spread-slow-steps" in promised(made)) is not operator
+    assert (made.replay.usual_ns < 1_600_000) is operator
 
 
 def test_a_stretch_inside_a_data_loader_is_loaded_by_workers() -> None:
@@ -164,6 +202,20 @@ def test_single_precision_products_use_the_tensor_cores(
 
     made = promised(plan_of_body(body, into=TinyTrace(capability=capability)))
     assert ("use-tensor-cores" in made) is found
+
+
+def test_inference_is_promised_what_16_bits_give_and_training_what_tf32_gives() -> None:
+    def promise(training: bool) -> float:
+        def body(trace: TinyTrace, _: int) -> None:
+            if training:
+                trace.region(1, 2, "Optimizer.step#SGD.step")
+            for place in range(9):
+                trace.operation(20 + place * 215, 235 + place * 215, SGEMM, 5 + place * 6)
+            trace.call(70, 1985, "cudaDeviceSynchronize")
+
+        return promised(plan_of_body(body))["use-tensor-cores"]
+
+    assert promise(training=False) > 1.1 * promise(training=True)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import pytest
 
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import make_plan
-from tests.rules.builder import TinyTrace
+from rules.replay.loops import loops_of
+from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import plan, plan_of_body, promised
 
 
@@ -69,6 +70,20 @@ def test_the_rounds_of_a_program_that_is_no_python_may_go_through_time() -> None
 
     assert "join-loop" in made(python=True)
     assert "join-loop" not in made(python=False)
+
+
+@pytest.mark.parametrize("rounds", [8, 0], ids=["with its forward pass", "alone"])
+def test_the_backward_pass_of_a_loop_has_one_round_less(rounds: int) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10
+        for count, names in ((rounds, ("pick", "put")), (7, ("turn", "cut", "add"))):
+            for _ in range(count):
+                for name in names:
+                    trace.kernels(at, 1, 5, 60, f"void {name}_kernel")
+                    at += 60
+
+    loops = loops_of(Analysis(steps(6, 2600, body).build()))
+    assert {each.times for each in loops} == ({8, 7} if rounds else set())
 
 
 def test_a_loop_that_waits_in_each_round_waits_once_when_it_is_joined() -> None:

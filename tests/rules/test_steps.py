@@ -132,10 +132,15 @@ def test_warm_up_is_more_than_one_and_a_half_times_the_median(first: float, stea
     assert find_steps(trace.build())[0].steady is steady
 
 
-def test_slowness_that_comes_back_is_no_warm_up() -> None:
+@pytest.mark.parametrize(
+    "lengths",
+    [[5000, 1000, 1000, 5000, 1000, 1000, 1000], [1000, 5000, 1000, 1000]],
+    ids=["comes back", "comes behind an ordinary step"],
+)
+def test_slowness_that_is_the_program_s_is_no_warm_up(lengths: list[float]) -> None:
     trace = TinyTrace()
     start = 0.0
-    for index, length in enumerate([5000, 1000, 1000, 5000, 1000, 1000, 1000]):
+    for index, length in enumerate(lengths):
         trace.shift = start
         trace.step(0, length, f"ProfilerStep#{index}")
         trace.operation(10, length - 10, "gemm", 5)

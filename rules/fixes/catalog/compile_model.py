@@ -17,6 +17,7 @@ from rules.analysis.facts.memory_bound import memory_bound
 from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
+from rules.fixes.catalog.join_loop import in_loops
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
@@ -53,7 +54,7 @@ When it applies
 
 What is changed in the replay
     Those kernels take what joining neighbours in a chain would leave, less a fifth. The host needs 0.4 of the time for
-    launching them, 0.6 for launching the others.
+    launching them, 0.6 for launching the others. Launches of loops over items or tensors stay: they have a fix of their own.
 
 What makes it more or less
     The compiler joins what stands between two matrix products; graph breaks, and reductions over other dimensions,
@@ -124,6 +125,7 @@ def _compiled(
     around = surroundings_of(analysis)
     short = (np.minimum(around.silent_ns + around.input_ns, replay.host.gap) == 0) & (replay.waits.target < 0)
     of_optimizer = around.inside(lambda name: name.startswith("Optimizer."))
+    short &= ~in_loops(analysis, replay)
     others = short & ~nodes & ~of_optimizer & np.isin(replay.host.call, (Call.LAUNCH, Call.MEMSET))
     own = short & nodes & ~of_optimizer
 

@@ -77,6 +77,14 @@ What makes it more or less
                 yield _proposal(analysis, replay, times, later, in_step)
 
 
+def in_loops(analysis: Analysis, replay: Replay) -> BOOL:
+    """Which host nodes are the rounds of loops that can be joined."""
+    found = np.zeros(len(replay.host), bool)
+    for loop in _joinable(analysis, replay):
+        found[loop.first : loop.last] = True
+    return found
+
+
 def _joinable(analysis: Analysis, replay: Replay) -> list[Loop]:
     """Loops whose rounds can be independent, outside of optimizers, which a fix of their own joins."""
     host, device = replay.host, replay.device

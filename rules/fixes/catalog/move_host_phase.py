@@ -64,7 +64,7 @@ When it applies
 
 What is changed in the replay
     The stretches in which nothing was recorded are gone, and so are the waits and small copies between them, and the
-    copies of what was made in them to the GPU.
+    shorter copies of what was made in them to the GPU.
     Everything that was launched in the phase is still launched. Of operators that compute on the CPU a twentieth of
     the time is left for the GPU.
 
@@ -153,7 +153,7 @@ def _proposal(
     if replay.host.cost[large].sum() > own[nodes].sum():
         to_host &= replay.device.duration < LONG_COPY_NS
     waits = nodes & (replay.waits.target >= 0)
-    made = nodes & (own > 0) & of_nodes(replay, _batches(replay))
+    made = nodes & (own > replay.host.cost) & of_nodes(replay, _batches(replay))
     copied = waits & of_nodes(replay, to_host) | made
     gone = together(
         less_host_time(nodes, own),
