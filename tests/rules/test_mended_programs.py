@@ -81,7 +81,7 @@ def test_enough_faults_are_kept_from_fitting() -> None:
 
 def test_nsight_systems_recordings_without_marks_have_the_steps_that_ran() -> None:
     recordings = [each for each in RECORDINGS if each.endswith(" nsys")]
-    assert len(recordings) == 14
+    assert len(recordings) == 23
     found = {each: len(analysed(*RECORDINGS[each]).steps) for each in recordings}
     assert found == {each: truth(each)["steps_nsys"][0] for each in recordings}
 
