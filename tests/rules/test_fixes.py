@@ -225,6 +225,7 @@ def test_kernels_that_only_move_memory_are_compiled(name: str, found: bool) -> N
     def body(trace: TinyTrace, _: int) -> None:
         for place in range(20):
             trace.operation(20 + place * 98, 116 + place * 98, name, 5 + place * 6)
+        trace.call(130, 1985, "cudaDeviceSynchronize")
 
     assert ("compile-model" in promised(plan_of_body(body))) is found
 

@@ -54,7 +54,8 @@ When it applies
 
 What is changed in the replay
     Those kernels take what joining neighbours in a chain would leave, less a fifth. The host needs 0.4 of the time for
-    launching them, 0.6 for launching the others. Launches of loops over items or tensors stay: they have a fix of their own.
+    launching them, 0.6 for launching the others. Launches of loops over items or tensors stay: those have a fix of
+    their own.
 
 What makes it more or less
     The compiler joins what stands between two matrix products; graph breaks, and reductions over other dimensions,
