@@ -1,0 +1,78 @@
+"""What is promised where the CPU does something of its own: phases that move, loaders, and what is chance."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.analysis.analysis import Analysis
+from rules.fixes.plan import make_plan
+from rules.wording.words import Reader, told
+from tests.rules.builder import TinyTrace
+from tests.rules.test_fixes import plan_of_body, promised
+
+
+@pytest.mark.parametrize(("stretch", "found"), [(600, True), (200, False)])
+def test_a_long_stretch_of_host_work_is_moved(stretch: float, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        trace.kernels(600 + stretch, 15, 20, 40)
+
+    assert ("move-host-phase" in promised(plan_of_body(body, length=1210 + stretch))) is found
+
+
+@pytest.mark.parametrize("begins", [10, 2010], ids=["behind the last call", "before the first record"])
+def test_host_work_at_the_edges_of_a_recording_is_moved_as_well(begins: float) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(begins, 25, 20, 40)
+
+    assert promised(plan_of_body(body, count=3, length=3020))["move-host-phase"] > 2.5
+
+
+@pytest.mark.parametrize(("megabytes", "least", "most"), [(20, 2.5, 4.0), (0.001, 1.3, 2.4)])
+def test_what_host_work_made_for_the_gpu_is_not_copied_when_it_is_made_there(
+    megabytes: float, least: float, most: float
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(5, 1205, "aten::one_hot")
+        trace.copy(1230, 2230, "HtoD", 1210, pageable=True, bytes=int(megabytes * 1e6), launch_us=1030)
+        trace.kernels(2250, 25, 20, 40)
+
+    assert least < promised(plan_of_body(body, length=3270))["move-host-phase"] < most
+
+
+@pytest.mark.parametrize("operator", [True, False])
+def test_operators_that_were_slow_once_by_chance_promise_nothing(operator: bool) -> None:
+    trace = TinyTrace()
+    for index in range(5):
+        slow = 2500 if index == 3 else 0
+        trace.step(0, 1600 + slow, f"ProfilerStep#{index}")
+        if operator:
+            trace.op(5, 505 + slow, "aten::stft")
+        trace.kernels(520 + slow, 25, 20, 40)
+        trace.shift += 1600 + slow
+    made = make_plan(Analysis(trace.build()))
+    assert ("spread-slow-steps" in promised(made)) is not operator
+    assert (made.replay.usual_ns < 1_600_000) is operator
+
+
+def test_a_stretch_inside_a_data_loader_is_loaded_by_workers() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(5, 1205, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        trace.kernels(1220, 15, 20, 40)
+
+    made = promised(plan_of_body(body))
+    assert made["load-data-in-workers"] > 1.5
+    assert "move-host-phase" not in made
+
+
+@pytest.mark.parametrize("workers", [False, True])
+def test_a_data_loader_with_workers_is_given_more(workers: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        kind = "MultiProcessing" if workers else "SingleProcess"
+        trace.op(5, 1205, f"enumerate(DataLoader)#_{kind}DataLoaderIter.__next__")
+        trace.kernels(1210, 60, 10, 12)
+
+    (made,) = (each for each in plan_of_body(body).promises if each.proposal.fix == "load-data-in-workers")
+    advice = " ".join(told(made.proposal.advice, Reader()))
+    assert ("more workers" in made.proposal.title) is workers
+    assert ("num_workers=8" in advice) is not workers
