@@ -29,7 +29,7 @@ def identify(path: Path, shown: str = "") -> Source:
     except PermissionError as error:
         raise TraceError(path, "This file may not be read.", "Check its permissions.") from error
     except (OSError, ValueError) as error:
-        raise TraceError(path, f"This file cannot be read ({error}).", "Copy it to a local disk.") from error
+        raise _unreadable(path, error) from error
     if not magic:
         raise Malformed(path, "The file is empty.", "Record or copy it again.")
     compression = "gzip" if magic.startswith(GZIP) else "zstd" if magic == ZSTD else ""
@@ -37,12 +37,18 @@ def identify(path: Path, shown: str = "") -> Source:
         with open_bytes(Source(path, b"", compression)) as file:
             head = file.read(HEAD_BYTES)
     except READ_ERRORS as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise _unreadable(path, error) from error
         raise Malformed(
             path, f"The {compression} data is damaged at its start.", "Copy the file again."
         ) from error
     if not head:
         raise Malformed(path, f"The {compression} file holds nothing.", "Record or copy it again.")
     return Source(path, head, compression, shown)
+
+
+def _unreadable(path: Path, error: Exception) -> TraceError:
+    return TraceError(path, f"This file cannot be read ({error}).", "Copy it to a local disk.")
 
 
 def open_bytes(source: Source) -> IO[bytes]:

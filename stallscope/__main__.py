@@ -7,7 +7,7 @@ import sys
 
 def main() -> int:
     """Run the command line; without a command the files open in the window."""
-    from viewer.cli import main as command_line
+    from viewer.__main__ import main as command_line
 
     return command_line()
 

@@ -11,9 +11,14 @@ def main() -> int:
         from multiprocessing import freeze_support  # a worker of a pool is this program, started again
 
         freeze_support()
-    from viewer.cli import main as command_line
+    try:
+        from viewer.cli import main as command_line
 
-    return command_line()
+        return command_line()
+    except KeyboardInterrupt:  # while it is loaded
+        from viewer.terminal.exit_codes import INTERRUPTED
+
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

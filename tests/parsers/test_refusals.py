@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import gzip
 import io
@@ -283,3 +284,50 @@ def test_a_file_that_may_not_be_read_is_one_sentence(
         monkeypatch.setattr(Path, "open", refused)
     assert main(["diagnose", str(path)]) == 2
     assert "may not be read" in capsys.readouterr().err
+
+
+class Vanishing(io.FileIO):
+    """A file of a network folder that is gone after some bytes."""
+
+    left = 0
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        if Vanishing.left <= 0:
+            raise OSError(errno.EIO, "Input/output error")
+        read = super().readinto(memoryview(buffer)[: max(Vanishing.left, 1)])
+        Vanishing.left -= read or 0
+        return read
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = bytearray(1 << 16 if size is None or size < 0 else size)
+        return bytes(data[: self.readinto(data)])
+
+    readall = read
+
+
+@pytest.mark.parametrize(
+    "content", [JSON, gzip.compress(JSON), PAGE, LOG, REPORT], ids=["JSON", "packed", "page", "log", "report"]
+)
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.2, 1.9])
+def test_a_folder_that_is_gone_while_it_is_read_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, share: float
+) -> None:
+    path = tmp_path / "run"
+    path.write_bytes(content)
+    whole = open_trace([path])
+    usual = Path.open
+    Vanishing.left = int(share * len(content))
+
+    def opened(file: Path, mode: str = "r", buffering: int = -1, *more: Any) -> Any:
+        if file != path:
+            return usual(file, mode, buffering, *more)
+        return Vanishing(file) if buffering == 0 else io.BufferedReader(Vanishing(file))
+
+    monkeypatch.setattr(Path, "open", opened)
+    refused: list[str] = []
+    noted = 0
+    try:
+        noted = len(open_trace([path]).quality.notes) - len(whole.quality.notes)
+    except (TraceError, OSError) as error:  # of the latter a command makes a sentence
+        refused.append(str(error))
+    assert noted > 0 or re.search("Input/output error|cannot be read", refused[0])

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 import resources
+import viewer.__main__
 from parsers import open_trace
 from parsers.model import TraceError
 from viewer.cli import main
-from viewer.terminal.exit_codes import BAD_INPUT, BROKEN, DONE
+from viewer.terminal.exit_codes import BAD_INPUT, BROKEN, DONE, INTERRUPTED
 
 SAMPLE = resources.path("samples/cpu_python.pt.trace.json.gz")
 FULL = Path("/dev/full")
@@ -127,6 +128,11 @@ def test_what_the_system_refuses_is_one_sentence(
     written = capsys.readouterr().err
     assert is_one_sentence(written.encode())
     assert said in written
+
+
+def test_stopping_the_program_while_it_is_loaded_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewer.cli.main", raising(KeyboardInterrupt()))
+    assert viewer.__main__.main() == INTERRUPTED
 
 
 def test_a_mistake_of_the_program_is_not_taken_for_a_failed_gate(

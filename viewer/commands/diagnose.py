@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -117,7 +116,10 @@ def _load(json: bool) -> None:
     from rules.base import rules
 
     rules(counters=False)
-    importlib.import_module(f"viewer.reports.{'json' if json else 'text'}_report")
+    if json:
+        from viewer.reports import json_report  # noqa: F401
+    else:
+        from viewer.reports import text_report  # noqa: F401
 
 
 def _level(options: argparse.Namespace) -> Severity | None:
