@@ -131,6 +131,7 @@ def _report_summaries() -> None:
     import time
 
     from rules.summaries.diagnosis import diagnosis_of_many
+    from tests.benchmarks.rank_map import frames
     from tests.rank_summaries import summaries_of
     from viewer.loading.ranks.joining import joined
 
@@ -141,8 +142,10 @@ def _report_summaries() -> None:
         facts, _ = diagnosis_of_many(joined(made))
         _ = facts.patterns, facts.costly, facts.slow_links
         taken[ranks] = time.perf_counter() - begin
+        shown = frames(facts)
         del made, facts
     told = ", ".join(f"{ranks:,} ranks {seconds:.1f} s" for ranks, seconds in taken.items())
-    print(
-        f"summaries alone, joined and judged: {told}, {taken[SUMMARIES] / taken[SUMMARIES // 4]:.1f} times\n"
-    )
+    print(f"summaries alone, joined and judged: {told}, {taken[SUMMARIES] / taken[SUMMARIES // 4]:.1f} times")
+    for what, (middle, most) in shown.items():
+        print(f"map of {SUMMARIES:,} ranks, {what}: {middle:.1f} ms a frame, p99 {most:.1f} ms")
+    print()

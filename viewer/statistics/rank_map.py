@@ -17,6 +17,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 TOP_SHARE = 0.999  # of the values: what is beyond has the last colour
+AGAIN_SHARE = 0.9  # of the steps of a rank: what is worse in one of ten comes again and again
 
 
 class Measure(Enum):
@@ -102,11 +103,17 @@ class RankMap:
         return self._values[measure]
 
     def scale(self, measure: Measure) -> tuple[float, float]:
-        """The values of the first and the last colour, over all cells: it stays while one pans."""
-        known = self.values(measure)
-        known = known[np.isfinite(known)]
+        """The values of the first and the last colour, over all cells: it stays while one pans.
+
+        One rank of thousands that is worse again and again has the last colour, and what all others do stays pale.
+        """
+        values = self.values(measure)
+        known = values[np.isfinite(values)]
         low = 0.0 if measure in (Measure.LATENESS, Measure.WAIT, Measure.COMPUTE) else float(known.min())
         high = float(np.quantile(known, TOP_SHARE)) if len(known) else 1.0
+        if len(known) and not measure.low_is_worse:
+            again = np.quantile(np.where(np.isfinite(values), values, low), AGAIN_SHARE, axis=1)
+            high = max(high, float(again.max()))
         return low, max(high, low + 1e-9)
 
     def shades(self, measure: Measure) -> F64:
@@ -139,8 +146,11 @@ def by_similarity(shade: F64) -> I64:
     if min(shade.shape) < 2:
         return np.arange(len(shade))
     centred = shade - shade.mean(axis=0)
-    main, weight, _ = np.linalg.svd(centred, full_matrices=False)
-    plane = main[:, :2] * weight[:2]
+    if centred.shape[1] <= len(centred):  # by the smaller of the two products, which is much sooner done
+        plane = centred @ np.linalg.eigh(centred.T @ centred)[1][:, :-3:-1]
+    else:
+        weight, main = np.linalg.eigh(centred @ centred.T)
+        plane = (main * np.sqrt(np.maximum(weight, 0.0)))[:, :-3:-1]
     # Rows near the middle have no angle of their own: they follow after all that stand out.
     far = np.hypot(plane[:, 0], plane[:, 1])
     clear = far > np.median(far) * 3
