@@ -14,6 +14,7 @@ from parsers.model.builder import TraceBuilder
 from parsers.ncu.blocks import UNPACKING_ERRORS
 from parsers.ncu.pages import Page
 from parsers.ncu.sections import HEADING
+from parsers.ncu.source_page import is_source_page, profiles_of_source
 from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
 from parsers.source import open_bytes
 from parsers.unpacking_limit import UnpackingLimit
@@ -51,6 +52,7 @@ class NsightComputeCsv:
             or ("Kernel Name" in head and any(header_of(line.lstrip("\ufeff")) for line in head.splitlines()))
             or ("Nsight Compute" in head and _OTHER_PAGE.search(head))
             or re.match(r'\ufeff?"Kernel Name","', head)
+            or is_source_page(head)
             or ("Section: " in head and _SPEED_OF_LIGHT.search(head))
             or HEADING.search(head)
         )
@@ -62,6 +64,8 @@ class NsightComputeCsv:
         try:
             with open_bytes(source) as stream:
                 lines = text_lines(stream, source.head)
+                if is_source_page(source.head.decode(encoding_of(source.head), errors="replace")):
+                    return self._source_page(source, lines, builder, progress)
                 printed = find_tables(
                     _watched(lines, source, progress, builder.quality), partial(Page, quality=builder.quality)
                 )
@@ -72,6 +76,17 @@ class NsightComputeCsv:
         if not launches:
             raise _nothing_to_show(source.path, printed)
         builder.kernels = profiles_of(launches)
+        builder.quality.read(len(builder.kernels))
+        builder.quality.keep(len(builder.kernels))
+        builder.inputs.append(TraceInput(str(source.path), self.format, "Nsight Compute"))
+        return builder.build(progress)
+
+    def _source_page(
+        self, source: Source, lines: Iterator[str], builder: TraceBuilder, progress: Progress
+    ) -> Trace:
+        builder.kernels = profiles_of_source(_watched(lines, source, progress, builder.quality))
+        if not builder.kernels:
+            raise TraceError(source.path, "The source page of Nsight Compute has no instructions.", _HINT)
         builder.quality.read(len(builder.kernels))
         builder.quality.keep(len(builder.kernels))
         builder.inputs.append(TraceInput(str(source.path), self.format, "Nsight Compute"))

@@ -13,7 +13,7 @@ from parsers.model.errors import (
     refused_by_system,
 )
 from parsers.model.events import EventTable
-from parsers.model.kernels import KernelProfile, RuleResult
+from parsers.model.kernels import KernelProfile, KernelSource, RuleResult
 from parsers.model.lanes import (
     AUTOGRAD,
     GPU_LANES,
@@ -54,6 +54,7 @@ __all__ = [
     "EventTable",
     "Excessive",
     "KernelProfile",
+    "KernelSource",
     "Lane",
     "LaneKind",
     "Links",

@@ -30,6 +30,21 @@ class RuleResult:
     speedup_is_global: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class KernelSource:
+    """The instructions of a kernel in the order of the program, as equal columns.
+
+    ``address`` counts bytes from the first one, -1 where it is not known. ``samples`` are of the warps that were there,
+    ``stalls`` the samples by what they waited for, ``executed`` counts warps.
+    """
+
+    address: tuple[int, ...]
+    text: tuple[str, ...]
+    samples: tuple[int, ...]
+    executed: tuple[int, ...]
+    stalls: Mapping[str, tuple[int, ...]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelProfile:
     """One profiled launch.
@@ -54,6 +69,7 @@ class KernelProfile:
     rule_results: tuple[RuleResult, ...] = ()
     device_name: str | None = None
     invocations: int = 1
+    source: KernelSource | None = None
 
     def number(self, metric: str) -> float | None:
         """A metric as float; None when it was not collected or is no finite number."""
@@ -80,7 +96,20 @@ class KernelProfile:
 
 
 def distinct_kernels(reports: Sequence[Sequence[KernelProfile]]) -> tuple[KernelProfile, ...]:
-    """The launches of several reports in one list; ids that an earlier report has used get its number: "0@2"."""
+    """The launches of several reports in one list; ids that an earlier report has used get its number: "0@2".
+
+    A source page belongs to the launches of its kernel, where those are among the reports.
+    """
+    pages = {each.name: each.source for report in reports for each in report if not each.metrics}
+    measured = {each.name for report in reports for each in report if each.metrics}
+    reports = [
+        [
+            replace(each, source=each.source or pages.get(each.name))
+            for each in report
+            if each.metrics or each.name not in measured
+        ]
+        for report in reports
+    ]
     used: set[str] = set()
     kernels: list[KernelProfile] = []
     for number, report in enumerate(reports, 1):

@@ -29,6 +29,7 @@ from viewer.panels.charts.bar_chart import Bar, BarChart
 from viewer.panels.charts.memory_flow import MemoryDiagram
 from viewer.panels.kernel.metric_table import MetricTable
 from viewer.panels.kernel.occupancy_curves import OccupancyCurves
+from viewer.panels.kernel.source_table import SourceTable
 from viewer.statistics.kernel_report import VERDICTS, memory_flow
 
 LEAST_STALL_SHARE = 0.0005
@@ -55,6 +56,8 @@ class KernelDetails(QWidget):
         self.tabs.addTab(self._checks, "Checks")
         self.occupancies = OccupancyCurves()
         self.tabs.addTab(self.occupancies, "Occupancy")
+        self.source = SourceTable()
+        self.tabs.addTab(self.source, "Source")
         self.metrics = MetricTable()
         self.tabs.addTab(self.metrics, "All metrics")
         layout = QVBoxLayout(self)
@@ -134,6 +137,7 @@ class KernelDetails(QWidget):
         self._show_stalls(kernel)
         self._show_checks(kernel)
         self.occupancies.show_kernel(kernel)
+        self.source.show_kernel(kernel)
         self.metrics.show_kernel(kernel)
 
     def _show_limits(self, kernel: KernelProfile) -> None:
