@@ -276,7 +276,8 @@ class TwinTimelines(QWidget):
         tracks = [track for group in groups for track in group.tracks]
         on_gpu = [track for track in tracks if track.is_gpu_lane]
         kept = {track.key for track in (on_gpu if on_gpu and not self.all_lanes else tracks)}
-        state.arrangement.hidden = {track.key for track in tracks} - kept
+        rows = [track.key for group in groups for track in group.busy]
+        state.arrangement.hidden = {*(track.key for track in tracks), *rows} - kept
         others = [track for track in tracks if not track.is_gpu_lane]
         state.arrangement.order = [track.key for track in (*on_gpu, *others)]
         state.arrangement.collapsed.update({track.key: False for track in on_gpu})

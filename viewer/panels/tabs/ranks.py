@@ -24,7 +24,14 @@ RANKS = (
     Column("waiting", "Waits", Show.TIME, "Exposed time inside collectives before the transfer could start"),
     Column("caused", "Makes wait", Show.TIME, "How long the others waited for it, on average"),
     Column("late", "Late by", Show.TIME, "How long after the first rank it comes to a collective, median"),
-    Column("last", "Last", Show.SHARE, "How many of its collectives it came to after all others", width=110),
+    Column(
+        "last",
+        "Last",
+        Show.SHARE,
+        "How many of its collectives it came to after all others",
+        width=110,
+        minor=True,
+    ),
     Column("idle", "Idle", Show.TIME, minor=True),
 )
 
