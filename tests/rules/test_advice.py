@@ -14,6 +14,7 @@ from rules.base import Category
 from rules.culprit import CulpritKind
 from rules.wording.phrases import counted, listed, of_every_step, part_of_step, shares, shortened
 from tests.rules.builder import TinyTrace, found, steps
+from viewer.reports.text_report import as_text
 
 
 def waiting(region: str, *, rank: int | None = None, idle: float = 600) -> Trace:
@@ -300,3 +301,16 @@ def test_the_models_own_passes_are_not_to_be_moved_to_a_worker(region: str, said
     advice = " ".join(found(waiting(region), Category.HOST_BOUND).advice)
     assert said in advice
     assert never not in advice
+
+
+def test_a_gpu_that_only_a_log_mentions_is_no_idle_one() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(5, 995, "gemm", 0)
+
+    trace = steps(4, 1000, body)
+    trace.counter("GPU 1 power draw", "W", [(0.0, 75.0), (4000.0, 75.0)])
+    built = trace.build()
+    analysis = Analysis(built)
+    report = as_text(built, diagnose(built), analysis)
+    assert "Where the time of GPU 0 goes" in report
+    assert "GPU 1 goes" not in report

@@ -26,6 +26,7 @@ from tests.rules.kernel_profiles import (
     DRAM,
     ISSUED,
     MEMORY,
+    SOUND,
     THEORETICAL,
     kernel,
     stall,
@@ -410,3 +411,13 @@ def test_the_wasted_traffic_is_the_same_in_title_and_explanation(fixtures: Path)
     ]
     assert "88 % of the traffic wasted" in finding.title
     assert "88 % of the traffic is waste" in finding.explanation
+
+
+@pytest.mark.parametrize(("measured", "said"), [(True, "30 % memory"), (False, "memory not measured")])
+def test_one_throughput_alone_says_what_it_says(measured: bool, said: str) -> None:
+    levels = [name for name in SOUND if name.startswith(("l1tex__throughput", "lts__throughput"))]
+    lacking = () if measured else (MEMORY, DRAM, *levels)
+    busy = kernel({COMPUTE: 97.0, MEMORY: 30.0, DRAM: 30.0}, without=lacking)
+    (limit,) = (each for each in found(trace_of(busy)) if each.rule == "kernel-speed-of-light")
+    assert "limited by compute (97 % compute" in limit.title
+    assert said in limit.title

@@ -328,3 +328,22 @@ def test_a_request_waits_is_computed_is_answered_and_is_held_up_by_the_prompts_o
         (1, Phase.DECODE, at[1][1] + late, at[3][1] - late),
     ]
     assert held_up_ns(requests, steps).tolist() == [ns(90), 0]
+
+
+@pytest.mark.parametrize(
+    ("prefill", "decode", "told"),
+    [
+        (1, 0, "1 prefill step;"),
+        (2, 1, "2 prefill steps and 1 decode step;"),
+        (2, 3, "2 prefill and 3 decode steps;"),
+    ],
+)
+def test_steps_are_counted_as_one_says_them(prefill: int, decode: int, told: str) -> None:
+    trace = TinyTrace()
+    for number in range(prefill + decode):
+        at = number * 1000.0
+        kind = "step[EXTEND bs=2 toks=64]" if number < prefill else "step[DECODE bs=2]"
+        trace.region(at, at + 900, kind)
+        trace.operation(at + 20, at + 880, "gemm", at + 5)
+    (line, *_) = serving_text(trace.build())
+    assert told in line.replace(".", ";")

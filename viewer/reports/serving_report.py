@@ -54,8 +54,8 @@ def serving_text(trace: Trace) -> list[str]:
     serving = serving_of(trace)
     if serving is None:
         return []
-    counts = [f"{count} {kind.name.lower()}" for kind, count in (serving.steps or {}).items() if count]
-    said = [f"{' and '.join(counts)} steps"] if counts else []
+    counts = {kind.name.lower(): count for kind, count in (serving.steps or {}).items() if count}
+    said = [_counted(counts)] if counts else []
     if serving.requests is not None and serving.source is not None:
         said.append(f"{serving.requests} requests {_BY[serving.source]}")
     if serving.tokens_per_s is not None:
@@ -135,3 +135,10 @@ def _costs(told: BetweenSteps | HostSampling | CacheTraffic | None) -> dict[str,
 
 def _plain(told: Percentiles | None) -> dict[str, float] | None:
     return None if told is None else {"p50": told.p50, "p90": told.p90, "p99": told.p99}
+
+
+def _counted(steps: dict[str, int]) -> str:
+    """ "51 prefill and 91 decode steps", "1 prefill step and 3 decode steps"."""
+    if 1 not in steps.values():
+        return " and ".join(f"{count} {kind}" for kind, count in steps.items()) + " steps"
+    return " and ".join(f"{count} {kind} step{'s' if count != 1 else ''}" for kind, count in steps.items())
