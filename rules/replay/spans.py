@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from parsers.model.names.calls import Call, calls_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import Step
 
@@ -17,7 +18,7 @@ MOST_EVENTS = (
     60_000  # of the API calls of all ranks in the replayed steps; the first three steps are never left out
 )
 LEAST_STEPS = 3
-STARTS_AT_ONCE_NS = 20_000  # a call that began longer before the GPU did anything loads code, or waits
+STARTS_AT_ONCE_NS = 20_000  # a kernel's launch that began longer before the GPU did anything loads its code
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,8 +127,9 @@ def _launching_time(analysis: Analysis, devices: tuple[int, ...]) -> tuple[int, 
         at = trace.events.start[operations]
         launches = trace.links.launch_of(operations[(at >= begin) & (at < end)])
         launches = launches[launches >= 0]
-        near = trace.events.start[launches] >= begin - STARTS_AT_ONCE_NS
-        launches = launches[near] if near.any() else launches
+        early = trace.events.start[launches] < begin - STARTS_AT_ONCE_NS
+        early &= calls_of(trace)[trace.events.name[launches]] == Call.LAUNCH
+        launches = launches[~early] if not early.all() else launches
         if len(launches):
             starts.append(int(trace.events.start[launches].min()))
             ends.append(int(trace.events.end[launches].max()))

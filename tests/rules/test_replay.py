@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
 from rules.replay.critical_path import critical_path_of
 from rules.replay.overlay import Overlay
@@ -171,6 +172,16 @@ def test_start_up_and_the_end_of_a_program_are_not_replayed(waits: bool) -> None
     made = replay_of(Analysis(trace.build()))
     assert made.reason == ""
     assert made.recorded_ns == pytest.approx(4_000_000, rel=0.05)
+
+
+def test_the_first_copy_is_replayed_although_it_was_staged_before_the_gpu_began() -> None:
+    trace = TinyTrace()
+    trace.copy(5_000, 9_000, "HtoD", 10, pageable=True, launch_us=8_990)
+    for place in range(30):
+        trace.operation(9_100 + place * 100, 9_160 + place * 100, "stencil", 9_080 + place * 100)
+    made = trace.build()
+    device = replay_of(Analysis(made)).device
+    assert (made.events.kind[device.event] == EventKind.MEMCPY).sum() == 1
 
 
 def test_a_recording_without_launches_says_why_nothing_is_predicted() -> None:
