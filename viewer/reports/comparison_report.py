@@ -91,7 +91,7 @@ def as_text(result: Comparison) -> str:
         lines += ["", f"Where the time went, by {bridge.title}{each_step(result)}:"]
         lines += [f"  {change:>12}  {label}" for label, change in bridge_rows(bridge)]
     lines += _kernels_as_text(
-        "Families of kernels that changed" + each_step(result),
+        "Kinds of kernel that changed" + each_step(result),
         result.families,
         [each.name for each in result.families],
     )

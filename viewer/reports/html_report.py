@@ -127,7 +127,7 @@ def comparison_page(result: Comparison, answers: Sequence[Answer], page: Page) -
     tables = (
         ("Memory" if result.of_memory else "Time", ("", "before", "after", "change"), measures),
         ("Findings, and what each costs at most", ("", "now", "before", "after"), findings),
-        (f"Families of kernels that changed{each_step(result)}", *families),
+        (f"Kinds of kernel that changed{each_step(result)}", *families),
         (f"Kernels that changed most{each_step(result)}: {SIGNS}", *kernels),
     )
     ratio = result.judgement.ratio
