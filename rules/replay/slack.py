@@ -51,6 +51,10 @@ def _latest(program: Program) -> tuple[F64, F64]:
     host, device, waits = program.host, program.device, program.waits
     finish = float(max([int(device.end.max()), *(span.end for span in program.spans)]))
     of_call = [finish] * len(host)  # latest return, then latest start
+    for thread in np.flatnonzero(
+        host.leads
+    ).tolist():  # what passes behind the last call is part of the last step
+        of_call[int(host.first[thread + 1]) - 1] = finish - float(host.tail[thread])
     of_end = [finish] * len(device)
     launched: list[list[int]] = [[] for _ in range(len(host))]
     for operation, node in enumerate(device.launch.tolist()):

@@ -12,9 +12,11 @@ from pytestqt.qtbot import QtBot
 import resources
 from rules.fixes.plan import plan_of
 from rules.replay.critical_path import PathKind, critical_path_of
+from rules.replay.slack import slack_of
 from viewer.look import theme
 from viewer.panels.fixes.fix_card import FixCard, GainRange
 from viewer.panels.tables.facts import LinkButton
+from viewer.reports.fixes_report import outcome_json
 from viewer.statistics.what_if import GHOST, PATH, path_rows, predict
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
@@ -160,6 +162,31 @@ def test_the_critical_path_is_a_lane_and_a_table_that_add_up(slow: MainWindow, q
     assert (place.start, place.end) == (int(path.start[longest]), int(path.end[longest]))
     press(slow, "Shift+C")
     assert PATH not in slow.timeline.state.scene.derived
+
+
+def test_a_selected_event_says_how_much_later_it_could_be(slow: MainWindow, qtbot: QtBot) -> None:
+    analysis = slow.document.analysis
+    assert analysis is not None
+    slack = slack_of(analysis)
+    show_tab(slow, qtbot, "Selection")
+    facts = slow.panels.tabs.currentWidget().facts
+    for event, text in (
+        (int(slack.event[slack.ns.argmax()]), "later would make no step longer"),
+        (int(slack.event[slack.ns.argmin()]), "none: it is part of the chain"),
+    ):
+        slow.document.select_event(event)
+        qtbot.waitUntil(lambda: any(text in each.text for each in facts.facts))  # noqa: B023
+
+
+def test_the_prediction_in_json_says_why_the_gpu_would_still_idle(slow: MainWindow) -> None:
+    analysis = slow.document.analysis
+    assert analysis is not None
+    plan = plan_of(analysis)
+    chosen = [each for each in plan.promises if each.proposal.fix == "move-host-phase"][:1]
+    told = outcome_json(plan, plan.predict([chosen[0].id]), chosen)
+    before, after = told["idle_before_ns"], told["idle_after_ns"]
+    assert sum(after.values()) < sum(before.values()) <= told["step_before_ns"]
+    assert after.get("host-bound", 0) < 0.5 * before["host-bound"]
 
 
 def test_another_recording_starts_without_ticks(slow: MainWindow, qtbot: QtBot) -> None:

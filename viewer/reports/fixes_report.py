@@ -9,6 +9,7 @@ from parsers.model.units import duration
 from rules import Diagnosis
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Outcome, Plan, Promise, plan_of
+from rules.fixes.simulation import simulate
 from rules.replay.critical_path import critical_path_of
 from rules.wording.promises import ADDS_LITTLE, about_replay, depends_on, factor, removed, worded
 from rules.wording.words import Reader, told
@@ -87,7 +88,8 @@ def _promise_lines(number: int, promise: Promise, reader: Reader) -> list[str]:
 
 
 def outcome_json(plan: Plan, outcome: Outcome, chosen: list[Promise]) -> dict[str, Any]:
-    """Some fixes made together; times in ns for a step without a recorder."""
+    """Some fixes made together; times in ns for a step without a recorder, idle times those of the busiest GPU."""
+    step = simulate(plan, outcome)
     return {
         "replay": replay_json(plan),
         "fixes": [promise.id for promise in chosen],
@@ -96,6 +98,8 @@ def outcome_json(plan: Plan, outcome: Outcome, chosen: list[Promise]) -> dict[st
         "step_after_least_ns": round(outcome.least_ns),
         "step_after_most_ns": round(outcome.most_ns),
         "speedup": round(outcome.gain, 3),
+        "idle_before_ns": {cause.key: ns for cause, ns in step.before.idle.items()},
+        "idle_after_ns": {cause.key: ns for cause, ns in step.after.idle.items()},
     }
 
 

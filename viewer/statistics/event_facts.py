@@ -37,6 +37,7 @@ KIND_NAMES = {
     EventKind.SAMPLE: "CPU sample",
 }
 MOST_RELATED = 12
+LEAST_SLACK_NS = 1_000  # clocks of CPU and GPU agree no better
 _DIRECTIONS = {
     CopyKind.H2D.value: "host to device",
     CopyKind.D2H.value: "device to host",
@@ -54,6 +55,12 @@ class Fact:
     text: str
     event: int = -1
     whole: str = ""
+
+
+def fact_of_slack(ns: int) -> Fact:
+    """How much later something could be."""
+    none = "none: it is part of the chain that decides how long a step takes"
+    return Fact("Slack", f"{duration(ns)} later would make no step longer" if ns >= LEAST_SLACK_NS else none)
 
 
 def _named(trace: Trace, label: str, event: int) -> Fact:

@@ -29,7 +29,14 @@ from viewer.panels.selected_area import SelectedArea
 from viewer.panels.tables.facts import FactList
 from viewer.panels.tables.table_model import Column
 from viewer.panels.tables.table_view import TableView
-from viewer.statistics.event_facts import call_stack, facts_of_collective, facts_of_event, facts_of_gap
+from viewer.statistics.event_facts import (
+    Fact,
+    call_stack,
+    fact_of_slack,
+    facts_of_collective,
+    facts_of_event,
+    facts_of_gap,
+)
 from viewer.statistics.event_search import Walk
 from viewer.timeline.geometry.naming import plain_name, python_name
 
@@ -135,7 +142,9 @@ class SelectionPanel(Panel):
         title = kernel_name(name) if gpu else python_name(plain_name(name))
         analysis = self.document.analysis
         more = facts_of_collective(analysis, event) if gpu and analysis is not None else []
-        self.facts.show_facts(title, [*facts_of_event(trace, event), *more])
+        facts = [*facts_of_event(trace, event), *more]
+        self.facts.show_facts(title, facts)
+        self._fetch_slack(event, title, facts)
         stack = [trace.name(frame) for frame in call_stack(trace, event)]
         whole = {} if title == name else {"full name": name}
         self._show_arguments(whole, stack)
@@ -144,6 +153,28 @@ class SelectionPanel(Panel):
         self.profile_button.setVisible(gpu)
         self._side.show()
         self._stack.setCurrentIndex(1)
+
+    def _fetch_slack(self, event: int, title: str, facts: list[Fact]) -> None:
+        """Add how much later the event could be; the steps are gone through backwards for it once."""
+        analysis, plan = self.document.analysis, self.document.plan
+        if analysis is None or plan is None or plan.reason:
+            return
+
+        def work(progress: Progress) -> int | None:
+            from rules.replay.slack import slack_of
+
+            progress.step(0.0, "looking for slack")
+            return slack_of(analysis).of(event)
+
+        def show(ns: int | None) -> None:
+            if (
+                ns is not None
+                and self.document.analysis is analysis
+                and self.document.selected_event == event
+            ):
+                self.facts.show_facts(title, [*facts, fact_of_slack(ns)])
+
+        self.document.jobs.ask("slack", work, show)
 
     def _fetch_arguments(self, event: int, whole: dict[str, str], stack: list[str]) -> None:
         """Read them off the GUI thread: in a large packed file they may lie far behind its beginning."""
