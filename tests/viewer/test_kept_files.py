@@ -139,6 +139,16 @@ def test_a_disk_that_is_full_at_any_byte_costs_nothing_that_was_kept(
     assert [file.name for file in fresh_home.rglob("*") if file.name.endswith((".part", ".lock"))] == []
 
 
+def test_a_note_of_what_is_open_that_finds_no_room_is_gone_when_the_window_closes() -> None:
+    note = recent.OpenNote()
+    note.write([Path("/recordings/a")])
+    with room_in_a_file(3):
+        note.write([Path("/recordings/b")])
+    assert len(list((data_folder() / "open").iterdir())) == 1
+    note.remove()
+    assert list((data_folder() / "open").iterdir()) == []
+
+
 def changed(path: Path, *statements: str) -> bytes:
     """The file as another version of the program might have written it."""
     with sqlite3.connect(path) as database:

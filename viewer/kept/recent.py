@@ -144,13 +144,11 @@ class OpenNote:
 
     def write(self, paths: Sequence[Path]) -> None:
         """This window now shows these files; a note that cannot be written is no reason to fail."""
-        try:
+        with contextlib.suppress(OSError):
             folder = data_folder() / "open"
             folder.mkdir(exist_ok=True)
             self._path = self._path or folder / f"{os.getpid()}-{id(self)}.json"
-            self._path.write_text(json.dumps([str(Path(path).absolute()) for path in paths]), "utf-8")
-        except OSError:
-            self._path = None
+            write_text(self._path, json.dumps([str(Path(path).absolute()) for path in paths]))
 
     def remove(self) -> None:
         """The window shows nothing any more."""
