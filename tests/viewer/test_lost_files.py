@@ -116,6 +116,16 @@ def test_a_file_that_changes_while_it_is_open_costs_arguments_only_and_is_said(
     assert not window.banner.isVisible(), "it is said once"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes among the files")
+def test_a_pipe_that_is_opened_is_refused_and_nobody_waits_for_it(
+    empty_window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "run.stallscope")
+    empty_window.open([tmp_path / "run.stallscope"])
+    wait_until_ready(qtbot, empty_window)
+    assert "not a regular file" in empty_window.banner.problem.text()
+
+
 def test_a_file_that_was_replaced_opens_as_what_it_is_now(
     empty_window: MainWindow, qtbot: QtBot, recording: Path
 ) -> None:
