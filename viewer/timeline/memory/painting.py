@@ -71,8 +71,8 @@ def paint_memory(
         reserved = height - np.rint(least * ((height - line) / stack.top)).astype(np.int64)
         place += row < reserved[None, :]
     table, lined = _tables(stack.kinds, colors, reserved is not None)
-    tile = _tile(line, rows, width, phase)
-    found = np.where(tile, lined[place], table[place])
+    on_line = _tile(line, rows, width, phase).view(np.uint8) * np.uint8(len(table))
+    found = np.concatenate((table, lined)).take(place + on_line)
     np.copyto(block, found, where=place <= kinds - (reserved is None))
     if reserved is not None:
         edge = (row >= reserved[None, :] - line) & (row < reserved[None, :])
