@@ -158,3 +158,16 @@ def test_columns_that_matter_less_leave_room_for_names(
     wait_until_ready(qtbot, window)
     assert not any(table.isColumnHidden(index) for index in range(len(table.rows.columns)))
     assert table.columnWidth(0) >= EASY_NAME_WIDTH
+
+
+@pytest.mark.parametrize(
+    ("height", "least", "most"), [(768, 0.2, 0.28), (1080, 0.2, 0.25), (2160, 0.35, 0.42)]
+)
+def test_of_a_very_high_window_the_tables_have_a_larger_share(
+    make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot, height: int, least: float, most: float
+) -> None:
+    window = make_window((1600, height))
+    window.document.show(trace)
+    wait_until_ready(qtbot, window)
+    window.docks.reset_sizes()
+    qtbot.waitUntil(lambda: least * height <= window.panels_dock.height() <= most * height)

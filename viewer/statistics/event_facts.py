@@ -14,7 +14,6 @@ from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure
 from rules.analysis.idle.causes import Cause, IdleTable
-from rules.analysis.ranks.waiting import ranks_of
 from viewer.timeline.geometry.naming import plain_name, python_name
 from viewer.timeline.kinds.base import nested_styles
 
@@ -101,6 +100,8 @@ def facts_of_event(trace: Trace, event: int) -> list[Fact]:
 
 def facts_of_collective(analysis: Analysis, event: int) -> list[Fact]:
     """How much of a collective nothing else covered, how long it waited, and for whom; empty for all other events."""
+    from rules.analysis.ranks.waiting import ranks_of
+
     ranks = ranks_of(analysis)
     found = np.argwhere((ranks.columns.event[np.maximum(ranks.row, 0)] == event) & ranks.present)
     if not len(found):

@@ -18,7 +18,6 @@ from viewer.kept.storage import write_bytes
 from viewer.look import theme
 from viewer.look.labels import tooltip
 from viewer.panels.tabs.query import QueryPanel
-from viewer.panels.tabs.selection import SelectionPanel
 from viewer.start.opening import samples
 from viewer.window.commands import Commands
 from viewer.window.palette import Mode
@@ -109,6 +108,7 @@ class WindowActions(QObject):
 
     def copy_selection(self) -> None:
         """Put what is told of the selection on the clipboard."""
+        from viewer.panels.tabs.selection import SelectionPanel
         from viewer.statistics.event_facts import as_text
 
         for panel in self._parts.panels.panels:

@@ -13,6 +13,7 @@ LAYOUT_VERSION: Final = 1
 DIAGNOSIS_WIDTH: Final = 370
 BOTTOM_HEIGHT, BOTTOM_SHARE = 206, 0.22  # pixels at least, where the window is high enough; of a high window
 MOST_FOR_PANELS: Final = 0.5  # of the window: more was meant for a larger screen
+HIGH: Final = 1080  # px
 NARROW: Final = 900  # px: less has no room for both beside the timeline
 
 
@@ -77,7 +78,8 @@ class Docks:
         width = min(DIAGNOSIS_WIDTH, max(window.width() * 3 // 10, 326))
         window.resizeDocks([self.diagnosis], [width], Qt.Orientation.Horizontal)
         height = min(max(BOTTOM_HEIGHT, round(window.height() * BOTTOM_SHARE)), window.height() // 4)
-        window.resizeDocks([self.panels], [height], Qt.Orientation.Vertical)
+        more = max(window.height() - HIGH, 0) // 3  # of a very high window the lanes leave some over
+        window.resizeDocks([self.panels], [height + more], Qt.Orientation.Vertical)
 
     def forget(self) -> None:
         """Forget how the user arranged them."""

@@ -213,7 +213,7 @@ def _may_shrink(each: Placed, arrangement: Arrangement) -> bool:
 
 
 def _grown(placed: Sequence[Placed], spare: int, arrangement: Arrangement) -> list[Placed]:
-    """With up to ``spare`` more pixels: half of them for the GPUs' own lanes, then levels that did not fit."""
+    """With up to ``spare`` more pixels: half of them for the GPUs' own lanes, levels that did not fit, then height."""
     grown = list(placed)
     free = [
         index
@@ -232,6 +232,12 @@ def _grown(placed: Sequence[Placed], spare: int, arrangement: Arrangement) -> li
         row = _wish(each.track, GroupState.FULL).row
         more = min(each.hidden_levels, spare // row) * row
         grown[index] = _enlarged(each, more, arrangement)
+        spare -= grown[index].height - each.height
+    rest = [] if arrangement.compact else [index for index in free if not grown[index].hidden_levels]
+    for place, index in enumerate(rest):
+        each = grown[index]
+        highest = len(each.rows) * _style(each.track).highest_row + 2 * PADDING
+        grown[index] = _enlarged(each, min(highest - each.height, spare // (len(rest) - place)), arrangement)
         spare -= grown[index].height - each.height
     return grown
 
