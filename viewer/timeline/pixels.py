@@ -234,8 +234,12 @@ def _gap_colors(colors: Theme, ground: int) -> GapColors:
 
 def busy_table(colors: Theme) -> U32:
     """The shades of a busy device by what it does: ``drawing_index.WORK`` or ``ALONE``."""
-    pair = [rgb(colors.family("gemm")), rgb(colors.family("communication"))]
-    return density_table(np.array(pair, np.uint32), rgb(colors.strip))
+    return _two_shades(rgb(colors.family("gemm")), rgb(colors.family("communication")), rgb(colors.strip))
+
+
+@lru_cache(maxsize=16)
+def _two_shades(one: int, other: int, ground: int) -> U32:
+    return density_table(np.array([one, other], np.uint32), ground)
 
 
 def busy_classes(busy: Row, seen: Columns) -> npt.NDArray[np.uint8]:
