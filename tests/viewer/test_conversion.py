@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,9 +14,10 @@ import pytest
 from parsers import open_trace
 from parsers.model import EventKind, Lane, LaneKind, Progress, Trace, TraceError
 from parsers.model.builder import TraceBuilder
-from rules import diagnosis_of
+from rules import Diagnosis, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.wording.verdict import verdict
+from tests.opened import analysed, diagnosed, opened
 from viewer.cli import main
 from viewer.reports.conversion.chrome import write_chrome
 from viewer.reports.conversion.tables import write_table
@@ -25,11 +25,8 @@ from viewer.reports.conversion.tables import write_table
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 
 
-def diagnosis(paths: Sequence[Path]) -> tuple[Trace, object]:
-    """A recording, and what is said of it as plain values."""
-    trace = open_trace(paths, Progress())
-    analysis = Analysis(trace)
-    found = diagnosis_of(analysis)
+def told(analysis: Analysis, found: Diagnosis) -> object:
+    """What is said of a recording as plain values."""
     findings = [
         (
             each.rule,
@@ -45,7 +42,7 @@ def diagnosis(paths: Sequence[Path]) -> tuple[Trace, object]:
         )
         for each in found.findings
     ]
-    return trace, (verdict(analysis, found), analysis.window, findings, found.skipped, found.quiet)
+    return verdict(analysis, found), analysis.window, findings, found.skipped, found.quiet
 
 
 TIMELINES = (
@@ -63,11 +60,13 @@ RECORDINGS = sorted(
 
 @pytest.mark.parametrize("pattern", RECORDINGS)
 def test_the_diagnosis_survives_a_round_trip(tmp_path: Path, pattern: str) -> None:
-    before, said = diagnosis(sorted(FIXTURES.glob(pattern)))
+    paths = sorted(FIXTURES.glob(pattern))
+    before, said = opened(*paths), told(analysed(*paths), diagnosed(*paths))
     out = tmp_path / ("out.json" if len({lane.rank for lane in before.lanes} - {None}) < 2 else "out.zip")
     write_chrome(before, out, Progress())
-    after, said_again = diagnosis([out])
-    assert said_again == said
+    after = open_trace([out], Progress())
+    again = Analysis(after)
+    assert told(again, diagnosis_of(again)) == said
     assert {lane.rank for lane in after.lanes} - {None} == {lane.rank for lane in before.lanes} - {None}
     assert {each.name for each in after.counters} == {each.name for each in before.counters}
     assert [(each.rank, each.world_size) for each in after.ranks] == [
