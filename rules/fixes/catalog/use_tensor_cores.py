@@ -28,6 +28,7 @@ BOOL = npt.NDArray[np.bool_]
 PEAK_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
 USUAL_RATIO = 8.0
 REACHED, REACHED_AT_LEAST = 0.8, 0.5  # of that ratio by real products: tensor cores wait for memory sooner
+NEARLY_ALL = 0.9  # of the GPU's time: then 16 bits instead of TF32 are another gain, not only a larger one
 SHORTEST_NS = 4_000.0  # a product that is over sooner is bound by its start
 IN_16_BITS = 0.5  # of the time of kernels that move memory: tensors have half the size
 _CAPABLE, _TF32 = 7, 8
@@ -84,6 +85,7 @@ What makes it more or less
         tf32 = _faster(replay, single | attention, ratio * REACHED)
         halves = _faster(replay, moving, 1 / IN_16_BITS)
         in_16_bits = together(_faster(replay, single | attention, ratio * twice * REACHED), halves)
+        most = together(_faster(replay, single | attention, ratio * twice), halves)
         training = is_training(analysis)
         yield Proposal(
             fix=self.id,
@@ -95,7 +97,7 @@ What makes it more or less
             code=_CODE,
             expected=tf32 if training else in_16_bits,
             low=_faster(replay, single, ratio * REACHED_AT_LEAST) if training else tf32,
-            high=None if training else together(_faster(replay, single | attention, ratio * twice), halves),
+            high=None if training and share < NEARLY_ALL else most,
             depends_on="whether the model tolerates 16 bits or only TF32",
         )
 
