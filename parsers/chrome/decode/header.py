@@ -12,8 +12,10 @@ from parsers.model import Capture, Device, ProcessGroup
 
 _KINETO_KEYS = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "distributedInfo", "trace_id")
 XPROF = "XProf"
+RECORDED_BY = "recordedBy"  # who recorded what Stallscope converted
 _EPOCH_2000_US = 946_684_800_000_000
 _MOST_GROUPS = 10_000
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Header:
     def producer(self) -> str:
         """Who wrote the file, as far as it says."""
         keys = self.keys
+        if isinstance(recorder := keys.get(RECORDED_BY), str) and recorder:
+            return recorder[:_LONGEST_NAME]
         if self.is_kineto:
             version = keys.get("pytorch_version") or keys.get("torch_version")
             return f"PyTorch {version} profiler" if isinstance(version, str) else "PyTorch profiler (Kineto)"

@@ -13,6 +13,7 @@ from typing import IO, Any, cast
 import msgspec
 import numpy as np
 
+from parsers.chrome.decode.header import RECORDED_BY
 from parsers.model import EventKind, Lane, LaneKind, Progress, Trace, TraceError
 from parsers.model.names.steps import is_profiler_step
 from viewer.kept.storage import in_one_piece
@@ -152,6 +153,8 @@ def _write(trace: Trace, part: _Part, file: IO[bytes], progress: Progress) -> No
 def _header(trace: Trace, part: _Part) -> dict[str, Any]:
     """What PyTorch's profiler says outside of its events."""
     header: dict[str, Any] = {"schemaVersion": 1, "displayTimeUnit": "ms"}
+    if recorders := {each.producer for each in trace.inputs if each.producer}:
+        header[RECORDED_BY] = ", ".join(sorted(recorders))
     for name in ("with_stack", "profile_memory", "record_shapes"):
         if (stated := getattr(trace.capture, name)) is not None:
             header[name] = int(stated)
