@@ -72,6 +72,13 @@ def before_it_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     def do(code: str) -> None:
         first, last = helper_process.CODE.split("importlib.import_module", 1)
         monkeypatch.setattr(helper_process, "CODE", f"{first}{code}importlib.import_module{last}")
+        serve = helper_process.serve
+
+        def serve_later(module: str) -> None:
+            exec(code, {})
+            serve(module)
+
+        monkeypatch.setattr(helper_process, "serve", serve_later)  # what a copy does
 
     return do
 
