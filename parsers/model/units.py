@@ -86,6 +86,7 @@ def quantity(value: float | None, unit: str) -> str:
 
 _QUANTITIES: dict[str, Callable[[float], str]] = {
     "ns": duration,
+    "count": "{:,.0f}".format,
     "B": size, "byte": size, "bytes": size,
     "B/s": rate, "byte/s": rate, "bytes/s": rate, "byte/second": rate,
 }  # fmt: skip

@@ -60,8 +60,10 @@ class _Total:
     longest: tuple[int, int] = (-1, -1)  # ns, event
 
 
-def estimated_roofline(trace: Trace) -> Roofline:
-    """One point for each operator and shape, at the level of DRAM, all marked as estimates.
+def estimated_roofline(trace: Trace, longest_kernel: str | None = None) -> Roofline:
+    """One point for each operator and shape, at the level of DRAM, all marked as estimates, the longest first.
+
+    With ``longest_kernel`` only of operators whose longest kernel has this name.
 
     Operations follow from the shapes; bytes count every input and output once, so the true intensity is lower.
     Needs shapes, CPU operators and launches in the recording; empty without them.
@@ -69,6 +71,8 @@ def estimated_roofline(trace: Trace) -> Roofline:
     totals: dict[tuple[str, str], _Total] = {}
     known: dict[tuple[str, str], Work | None] = {}
     for event, duration, kernel_name in _time_of_operators(trace):
+        if longest_kernel not in (None, kernel_name):
+            continue
         name = trace.name(event)
         dims = trace.text_attribute(Attribute.INPUT_DIMS, event)
         types = trace.text_attribute(Attribute.INPUT_TYPES, event)

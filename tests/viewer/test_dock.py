@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -158,6 +159,42 @@ def test_columns_that_matter_less_leave_room_for_names(
     wait_until_ready(qtbot, window)
     assert not any(table.isColumnHidden(index) for index in range(len(table.rows.columns)))
     assert table.columnWidth(0) >= EASY_NAME_WIDTH
+
+
+def test_two_kernels_stand_side_by_side_while_both_are_selected(
+    make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
+) -> None:
+    window = make_window((1500, 900))
+    window.document.show(trace)
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Kernels")
+    panel = window.panels.tabs.currentWidget()
+    assert isinstance(panel, KernelsPanel)
+    table = panel.by_name
+
+    def click(row: int, keys: Qt.KeyboardModifier) -> None:
+        where = table.visualRect(table.rows.index(row, 0)).center()
+        qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, keys, where)
+        wait_until_ready(qtbot, window)
+
+    click(0, Qt.KeyboardModifier.NoModifier)
+    assert panel.pair is None
+    click(1, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(lambda: panel.pair is not None and panel.pair.isVisible())
+    pair, frame = panel.pair, table.rows.frame
+    assert pair is not None
+    assert frame is not None
+    assert [heading.text() for heading in pair.headings] == frame["short"].tolist()[:2]
+    shown = pair.table.rows.frame
+    assert shown is not None
+    assert shown.set_index("label").loc["Calls", ["before", "after"]].tolist() == ["12", "12"]
+    click(1, Qt.KeyboardModifier.NoModifier)
+    assert not pair.isVisible()
+    click(0, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(pair.isVisible)
+    window.document.select_step(0)
+    wait_until_ready(qtbot, window)
+    assert pair.isVisible() == (len(table.selectionModel().selectedRows()) == 2)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_launches_are_grouped_and_one_of_them_is_a_baseline(empty_window: MainWi
     other = report.table.visualRect(report.table.rows.index(0, 0)).center()
     qtbot.mouseClick(report.table.viewport(), Qt.MouseButton.LeftButton, pos=other)
     assert report.pair.isVisible()
-    assert trace.kernels[8].name.split("(")[0] in report.pair.headings[0].text()
+    assert trace.kernels[8].name.split("(")[0] in report.pair.sides.headings[0].text()
     qtbot.mouseClick(report.baseline, Qt.MouseButton.LeftButton, pos=QPoint(8, report.baseline.height() // 2))
     assert not report.pair.isVisible()
 

@@ -201,7 +201,7 @@ def test_a_kernel_report_takes_the_place_of_the_timeline_and_sets_two_kernels_si
         where = table.visualRect(table.rows.index(row, 0)).center()
         qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, keys, where)
     assert report.pair.isVisible()
-    assert report.pair.why.text()
+    assert report.pair.sides.why.text()
     assert len(report.pair.roofline.points) == 2
     table.selectRow(1)
     assert not report.pair.isVisible()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtWidgets import QStackedLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QSplitter, QStackedLayout, QWidget
 
 from viewer.document import Document
 from viewer.panels.panel import Panel, tab
@@ -13,6 +14,9 @@ from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from rules.comparison.kernel_calls import CallsComparison
+    from viewer.panels.kernel.side_by_side import SideBySide
 
 OF_ALL = "Share of the summed time of all GPU operations"
 BY_NAME = (
@@ -37,7 +41,7 @@ BY_FAMILY = (
 
 @tab
 class KernelsPanel(Panel):
-    """Follows the selected area or step; a row selects the longest call on the timeline."""
+    """Follows the selected area or step; a row selects the longest call on the timeline, two stand side by side."""
 
     title: ClassVar[str] = "Kernels"
     order: ClassVar[int] = 20
@@ -51,10 +55,15 @@ class KernelsPanel(Panel):
         self.tables = (self.by_name, self.by_family)
         self._stack = QStackedLayout()
         self.column.addLayout(self._stack)  # first: it shows what is added, which then needs a parent
-        self._stack.addWidget(self.by_name)
+        self.pair: SideBySide | None = None
+        self._halves = QSplitter(Qt.Orientation.Horizontal)
+        self._halves.addWidget(self.by_name)
+        self._halves.setChildrenCollapsible(False)
+        self._stack.addWidget(self._halves)
         self._stack.addWidget(self.by_family)
         for table in self.tables:
             table.chosen.connect(lambda row, table=table: self._select(table, row))
+        self.by_name.selectionModel().selectionChanged.connect(lambda *_: self._set_side_by_side())
         document.event_changed.connect(self._mark)
 
     def has_data(self) -> bool:
@@ -82,6 +91,46 @@ class KernelsPanel(Panel):
     def _show(self, tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
         self.by_name.set_frame(tables[0])
         self.by_family.set_frame(tables[1])
+        self._set_side_by_side()
+
+    def _set_side_by_side(self) -> None:
+        frame, trace = self.by_name.rows.frame, self.document.trace
+        rows = [index.row() for index in self.by_name.selectionModel().selectedRows()]
+        if frame is None or trace is None or len(rows) != 2:
+            self.document.jobs.forget("kernels side by side")
+            if self.pair is not None:
+                self.pair.hide()
+            return
+        chosen = frame.iloc[[self.by_name.rows.frame_row(row) for row in sorted(rows)]]
+        span, names = self.span, chosen["short"].tolist()
+
+        def work(_: object) -> CallsComparison:
+            from rules.comparison.kernel_calls import compare_calls
+            from viewer.statistics.kernels import operations_in
+
+            operations = operations_in(trace, *span)
+            name = trace.events.name
+            first, second = (
+                operations[name[operations] == name[event]] for event in chosen["event"].tolist()
+            )
+            return compare_calls(trace, first, second, float(trace.events.duration[operations].sum()))
+
+        def show(compared: CallsComparison) -> None:
+            if trace is self.document.trace:
+                self._made_pair().show_rows(names, compared.limits, compared.why, compared.rows)
+
+        self.document.jobs.ask("kernels side by side", work, show)
+
+    def _made_pair(self) -> SideBySide:
+        from viewer.panels.kernel.side_by_side import SideBySide
+
+        if self.pair is None:
+            self.pair = SideBySide(low=True)
+            self._halves.addWidget(self.pair)
+            width = self.width()
+            self._halves.setSizes([width // 3, width * 2 // 3])
+        self.pair.show()
+        return self.pair
 
     def _select(self, table: TableView, row: int) -> None:
         frame = table.rows.frame

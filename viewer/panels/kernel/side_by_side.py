@@ -1,0 +1,87 @@
+"""What differs between two kernels as a table, with their names, what limits each, and why one is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
+
+from parsers.model.units import three_digits
+from rules.comparison.kernels import Row
+from viewer.look import theme
+from viewer.look.labels import ElidedLabel, Label
+from viewer.panels.tables.table_model import Column, Show
+from viewer.panels.tables.table_view import TableView
+
+HEAD_WIDTH = 250  # beside the table
+COLUMNS = (
+    Column("label", "Counter"),
+    Column("before", "First", Show.FIGURE, width=80),
+    Column("after", "Second", Show.FIGURE, width=80),
+    Column("told", "Change", Show.FIGURE, width=110, tone="tone"),
+)
+
+
+class SideBySide(QWidget):
+    """Shows nothing until ``show_rows``."""
+
+    def __init__(self, parent: QWidget | None = None, *, low: bool = False) -> None:
+        """``low``: for a place that is wide and low, with the names beside the table and not above it."""
+        super().__init__(parent)
+        self.headings = tuple(
+            ElidedLabel("", weight=QFont.Weight.DemiBold, mode=Qt.TextElideMode.ElideMiddle) for _ in range(2)
+        )
+        self.limits = (Label("", "secondary", wrap=True), Label("", "secondary", wrap=True))
+        self.why = Label("", "secondary", wrap=True)
+        self.table = TableView(COLUMNS, "Counters side by side")
+        head = QWidget()
+        lines = QVBoxLayout(head)
+        lines.setContentsMargins(12, 8 if low else 0, 12, 4)
+        lines.setSpacing(3)
+        for name, heading, limit in zip(("First", "Second"), self.headings, self.limits, strict=True):
+            line = QHBoxLayout()
+            line.addWidget(Label(name, "secondary"))
+            line.addWidget(heading, 1)
+            lines.addLayout(line)
+            lines.addWidget(limit)
+        lines.addWidget(self.why)
+        direction = QBoxLayout.Direction.LeftToRight if low else QBoxLayout.Direction.TopToBottom
+        layout = QBoxLayout(direction, self)
+        layout.setContentsMargins(0, 0 if low else 8, 0, 0)
+        layout.setSpacing(4)
+        layout.addWidget(head)
+        layout.addWidget(self.table, 1)
+        if low:
+            lines.addStretch(1)
+            head.setFixedWidth(HEAD_WIDTH)
+        theme.changed.connect(self.table.viewport().update)
+
+    def show_rows(self, names: Sequence[str], limits: Sequence[str], why: str, rows: Sequence[Row]) -> None:
+        """Two names, what limits each (may be empty), and the rows: those that differ first."""
+        for heading, name, told, limit in zip(self.headings, names, self.limits, limits, strict=True):
+            heading.setText(name)
+            told.setText(limit)
+            told.setVisible(bool(limit))
+        self.why.setText(why)
+        shown = [
+            (row.label, row.before_text, row.after_text, *_told(row))
+            for row in sorted(rows, key=lambda row: not row.is_noticeable)
+        ]
+        self.table.set_frame(pd.DataFrame(shown, columns=["label", "before", "after", "told", "tone"]))
+
+
+def _told(row: Row) -> tuple[str, int]:
+    """The change with sign and arrow; 0 where it is small, or neither direction is better."""
+    if row.change is None:
+        return "", 0
+    unit = " points" if row.unit == "%" else " %"
+    amount = abs(row.change) * (1 if row.unit == "%" else 100)
+    sign = "−" if row.change < 0 else "+"
+    if not row.is_noticeable:
+        return "same", 0
+    tone = 0 if row.lower_is_better is None else -1 if (row.change < 0) == row.lower_is_better else 1
+    arrow = "" if not tone else "▼ " if row.change < 0 else "▲ "
+    return f"{arrow}{sign}{three_digits(amount)}{unit}", tone
