@@ -271,6 +271,8 @@ def test_dots_of_times_far_apart_lie_on_an_axis_of_ratios() -> None:
     assert far.x(np.array([100e6])) == pytest.approx([50])
     assert all(10e6 <= tick <= 12e6 for tick in near.ticks())
     assert len(near.ticks()) >= 3
+    assert DotAxis(13.5e6, 41e6, 100).ticks() == pytest.approx([20e6, 30e6, 40e6])
+    assert far.ticks() == pytest.approx([each * 1e6 for each in (10, 20, 50, 100, 200, 500, 1000)])
 
 
 def test_places_outside_of_any_lane_are_no_problem(window: ComparisonWindow) -> None:

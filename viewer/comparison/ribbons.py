@@ -138,14 +138,13 @@ class Ribbons(QWidget):
             if visible.width() > 40:
                 painter.setPen(theme.text_on(color))
                 painter.setFont(self._small.font)
-                said = f"{phase.label}  {duration(float(phase.end - phase.start))}"
-                self._small.draw(
-                    painter,
-                    said,
-                    visible.left() + 5,
-                    top + (BAR - self._small.height) / 2,
+                room, whole = (
                     visible.width() - 8,
+                    f"{phase.label}  {duration(float(phase.end - phase.start))}",
                 )
+                said = whole if self._small.width(whole) <= room else phase.label
+                y = top + (BAR - self._small.height) / 2
+                self._small.draw(painter, said, visible.left() + 5, y, room)
 
     def _pills(self, painter: QPainter) -> None:
         """What became of each phase, where there is room."""

@@ -21,6 +21,7 @@ LABEL = 64
 DOT = 6.0
 MOST_DOTS = 400
 LOGARITHMIC_FROM = 3.0  # slowest over fastest
+FEW_TICKS_BELOW = 10.0  # every multiple of a power of ten is a tick then
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,11 @@ class DotAxis:
         span = self.high - self.low
         if self.high / max(self.low, 1.0) >= LOGARITHMIC_FROM:
             powers = 10.0 ** np.arange(np.floor(np.log10(self.low)), np.ceil(np.log10(self.high)) + 1)
-            found = np.sort(np.outer(powers, (1, 2, 5)).ravel())
+            times = (1, 2, 5) if self.high / self.low >= FEW_TICKS_BELOW else range(1, 10)
+            found = np.sort(np.outer(powers, times).ravel())
         else:
             rough = 10 ** np.floor(np.log10(max(span / 3, 1e-9)))
-            step = rough * next(times for times in (1, 2, 5, 10) if rough * times >= span / 4)
+            step = rough * next(each for each in (1, 2, 5, 10) if rough * each >= span / 4)
             found = np.arange(np.ceil(self.low / step), np.floor(self.high / step) + 1) * step
         return [float(each) for each in found if self.low <= each <= self.high]
 
