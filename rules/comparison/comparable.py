@@ -34,7 +34,7 @@ def refuse_incomparable(before: Trace, after: Trace) -> None:
             if {first, second} == {_GPU, _COUNTERS}
             else "Choose two recordings of the same kind, made before and after a change.",
         )
-    if first == second and first in (_LOG, _NOTHING):
+    if first == second and first in (_LOG, _TABLES, _NOTHING):
         raise Incomparable(
             path_of(after),
             f"These two cannot be compared: both hold {first}.",
@@ -54,6 +54,7 @@ _COUNTERS = "kernel counters without a timeline"
 _BOTH = "a timeline with GPU work and kernel counters"
 _MEMORY = "the memory of a GPU without a timeline"
 _LOG = "the log of a device"
+_TABLES = "tables without a timeline, such as a log of requests"
 _NOTHING = "no events"
 
 
@@ -66,7 +67,9 @@ def _holds(trace: Trace) -> str:
         return _CPU
     if holds_memory_alone(trace):
         return _MEMORY
-    return _LOG if trace.counters else _NOTHING
+    if trace.counters:
+        return _LOG
+    return _TABLES if trace.tables else _NOTHING
 
 
 def holds_memory_alone(trace: Trace) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from parsers.model import Trace, TraceError
 from parsers.model.names.kernels import comparable_name
+from parsers.model.results import REQUEST_LOG, ResultTable
 from rules.base import Category, Finding, Severity
 from rules.comparison.compare import compare
 from rules.comparison.findings import Change, compare_findings
@@ -60,6 +61,10 @@ def device_log() -> Trace:
     return trace.build()
 
 
+def request_log() -> Trace:
+    return replace(trace_of(), tables=(ResultTable("Request log", REQUEST_LOG, ()),))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -67,6 +72,8 @@ def device_log() -> Trace:
         (run(), host_only(), "a timeline without GPU work"),
         (run(), device_log(), "the log of a device"),
         (device_log(), device_log(), "both hold the log of a device"),
+        (request_log(), request_log(), "both hold tables without a timeline, such as a log of requests"),
+        (run(), request_log(), "tables without a timeline"),
         (
             trace_of(kernel(), kernel(name="void third(int)", ident="1")),
             trace_of(kernel(name="void another(int)")),
