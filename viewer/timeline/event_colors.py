@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy.typing as npt
 from PySide6.QtGui import QColor
 
 from parsers.model import LaneKind, Trace
-from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.raster import density_table
@@ -55,12 +53,11 @@ class _Classes:
 
 @dataclass(eq=False)
 class EventColors:
-    """Colours in one mode (one of ``COLOR_MODES``); made anew when the theme, the mode or the culprits change."""
+    """Colours in one mode (one of ``COLOR_MODES``); made anew when the theme or the mode changes."""
 
     trace: Trace
     index: DrawingIndex
     mode: str = COLOR_MODES[0]
-    culprits: Mapping[str, Cause] = field(default_factory=dict)
     _classes: dict[LaneKind, _Classes] = field(default_factory=dict)
     _shades: dict[tuple[int, int], Shades] = field(default_factory=dict)
     _numbers: dict[int, int] = field(default_factory=dict)
@@ -129,7 +126,7 @@ class EventColors:
         style = style_of(kind)
         for name in names:
             text = self.trace.strings[name]
-            key = str(stable_number(text) % 10) if self.mode == "name" else style.key(text, self.culprits)
+            key = str(stable_number(text) % 10) if self.mode == "name" else style.key(text)
             if key not in known.keys and len(known.keys) >= MOST_KEYS:
                 key = next(iter(known.keys))
             known.of_string[name] = known.keys.setdefault(key, len(known.keys))

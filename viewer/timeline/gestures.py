@@ -7,6 +7,7 @@ from enum import Enum
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
+from PySide6.QtWidgets import QToolTip
 
 from viewer.timeline.canvas import Hit, LaneCanvas
 from viewer.timeline.geometry.layout import Placed
@@ -18,6 +19,7 @@ from viewer.timeline.pixels import memory_share
 from viewer.timeline.state import TimelineState
 
 LEAST_DRAG = 4
+NOT_THERE = "A lane can only be moved among the lanes below its own heading"
 EDGE = 4
 ZOOM_NOTCH = 0.8
 PAN_NOTCH = 0.12  # of the width
@@ -146,6 +148,7 @@ class Gestures(QObject):
                 self._canvas.setCursor(
                     Qt.CursorShape.SizeVerCursor if fits else Qt.CursorShape.ForbiddenCursor
                 )
+                QToolTip.showText(event.globalPosition().toPoint(), "" if fits else NOT_THERE, self._canvas)
         elif self._doing == "":
             self._hover(at)
         return True

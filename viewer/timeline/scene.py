@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from parsers.model import Trace, derived
 from rules.analysis.analysis import Analysis
-from rules.analysis.idle.causes import Cause, IdleTable
+from rules.analysis.idle.causes import IdleTable
 from rules.analysis.steps.steps import Step
 from rules.memory.summary import memory_of, reserved_of
 from viewer.timeline.event_colors import COLOR_MODES, EventColors
@@ -22,16 +20,13 @@ from viewer.timeline.geometry.tracks import Track, stacked_counters
 from viewer.timeline.kinds.base import style_of
 from viewer.timeline.memory.stack import MemoryStack
 
-CULPRIT_SHARE = 0.03  # of all idle time: a region that causes more is painted in the colour of its cause
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
-    """What the timeline draws of an analysis: gaps by device, steps by rank, and who causes most idle time."""
+    """What the timeline draws of an analysis: gaps by device, and steps by rank."""
 
     gaps: Mapping[int, Gaps] = field(default_factory=dict)
     step_rows: Mapping[int | None, StepRow] = field(default_factory=dict)
-    culprits: Mapping[str, Cause] = field(default_factory=dict)
     stacks: Mapping[int, MemoryStack] = field(default_factory=dict)
 
 
@@ -41,7 +36,6 @@ def joined(analysis: Analysis) -> Joined:
     return Joined(
         device_gaps(analysis.idle),
         step_rows(analysis.steps),
-        heavy_culprits(analysis.idle),
         stacks_of(analysis),
     )
 
@@ -74,7 +68,6 @@ class Scene:
     gaps: Mapping[int, Gaps] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     step_rows: Mapping[int | None, StepRow] = field(default_factory=dict)
-    culprits: Mapping[str, Cause] = field(default_factory=dict)
     color_mode: str = COLOR_MODES[0]
     derived: Mapping[str, Derived] = field(default_factory=dict)
     stacks: Mapping[int, MemoryStack] = field(default_factory=dict)  # by the counter that they add up to
@@ -84,14 +77,13 @@ class Scene:
         self.forget_colors()
 
     def set_analysis(self, analysis: Analysis | None) -> None:
-        """Take over the idle table, the steps and the culprits."""
+        """Take over the idle table and the steps."""
         self.analysis = analysis
         self.idle = None if analysis is None else analysis.idle
         self.steps = () if analysis is None else analysis.steps
         drawn = Joined() if analysis is None else joined(analysis)
-        self.gaps, self.culprits, self.step_rows = drawn.gaps, drawn.culprits, drawn.step_rows
+        self.gaps, self.step_rows = drawn.gaps, drawn.step_rows
         self.stacks = drawn.stacks
-        self.forget_colors()
 
     def set_color_mode(self, mode: str) -> None:
         """One of ``COLOR_MODES``; the first one for anything else."""
@@ -99,8 +91,8 @@ class Scene:
         self.forget_colors()
 
     def forget_colors(self) -> None:
-        """After a change of theme, mode or analysis."""
-        self.colors = EventColors(self.trace, self.index, self.color_mode, self.culprits)
+        """After a change of theme or mode."""
+        self.colors = EventColors(self.trace, self.index, self.color_mode)
 
     def event_at(self, track: Track, depth: int, when: float, tolerance: float) -> int:
         """The event on a level of a lane at ``when``, else the nearest one within ``tolerance`` ns; -1 for none."""
@@ -118,18 +110,3 @@ class Scene:
     def shown_name(self, lane: int, name: int) -> str:
         """What is written into a box of an event with this name."""
         return style_of(self.trace.lanes[lane].kind).shown(self.trace.strings[name])
-
-
-def heavy_culprits(idle: IdleTable) -> dict[str, Cause]:
-    """The names behind at least ``CULPRIT_SHARE`` of all idle time, with the cause that they cost most under."""
-    if not len(idle):
-        return {}
-    weight = (idle.end - idle.start).astype(np.float64)
-    total = np.zeros((len(idle.culprits), len(Cause)))
-    np.add.at(total, (idle.culprit, idle.cause), weight)
-    heavy = np.flatnonzero(total.sum(axis=1) >= CULPRIT_SHARE * weight.sum())
-    return {
-        idle.culprits[index].text: Cause(int(total[index].argmax()))
-        for index in heavy.tolist()
-        if int(total[index].argmax()) in (Cause.INPUT, Cause.HOST, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
-    }

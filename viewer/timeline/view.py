@@ -140,7 +140,7 @@ class TimelineView(QWidget):
         self.ready.emit()
 
     def set_analysis(self, analysis: Analysis | None) -> None:
-        """Add idle time and its causes, steps and culprits."""
+        """Add idle time and its causes, and steps."""
         self._pending = analysis
         self._jobs.forget(JOINING)
         scene = self.state.scene

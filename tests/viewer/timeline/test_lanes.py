@@ -9,12 +9,11 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, LaneKind, Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.idle.causes import Cause
 from rules.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, kernel
 from tests.viewer.timeline.test_layout import several_ranks
@@ -22,6 +21,7 @@ from viewer.look import theme
 from viewer.timeline.event_colors import COLOR_MODES, DURATION_COLORS, EventColors
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.layout import Placed
+from viewer.timeline.gestures import NOT_THERE
 from viewer.timeline.kinds.base import style_of
 from viewer.timeline.legend import Entry, arranged, entries, top_of_legend
 from viewer.timeline.names_column import NAMES_WIDTH
@@ -92,6 +92,22 @@ def test_a_click_on_a_name_folds_and_unfolds_the_lane(view: TimelineView) -> Non
 def test_dragging_a_name_moves_the_lane(view: TimelineView) -> None:
     drag(view.canvas, name_at(view, "GPU 0 · stream 7"), name_at(view, "Regions"))
     assert titles(view)[:2] == ["GPU 0", "GPU 0 · stream 7"]
+
+
+def test_a_lane_dragged_to_another_rank_stays_and_it_is_said_why(qtbot: QtBot) -> None:
+    view = shown(qtbot, several_ranks(2), 900)
+    before = titles(view)
+    lanes = [
+        each for each in view.state.layout.scrolled if not each.track.is_heading and not each.track.is_made
+    ]
+    other = next(place for place, each in enumerate(lanes) if each.track.group != lanes[0].track.group)
+    here, there = (
+        QPoint(60, view.canvas.top_of(each) + each.height // 2) for each in (lanes[other - 1], lanes[other])
+    )
+    drag(view.canvas, here, there)
+    assert titles(view) == before
+    assert QToolTip.text() == NOT_THERE
+    view.close()
 
 
 def test_dragging_the_lower_edge_of_a_name_resizes_the_lane(view: TimelineView) -> None:
@@ -189,8 +205,6 @@ def test_a_wide_gap_names_its_cause(view: TimelineView) -> None:
     labelled = picture(view)
     view.set_gaps_visible(False)
     assert (labelled != picture(view)).any()
-    assert view.state.scene is not None
-    assert set(view.state.scene.culprits.values()) <= set(Cause)
 
 
 @pytest.mark.parametrize("mode", COLOR_MODES)
@@ -272,7 +286,7 @@ def test_the_arrow_begins_where_the_call_begins(view: TimelineView, small_run: T
 def test_every_kind_of_lane_has_a_style_and_its_colours_can_be_read() -> None:
     for kind in LaneKind:
         style = style_of(kind)
-        key = style.key("some name", {})
+        key = style.key("some name")
         from parsers.model import Lane
         from viewer.timeline.kinds.base import StyledRow
 
@@ -281,21 +295,27 @@ def test_every_kind_of_lane_has_a_style_and_its_colours_can_be_read() -> None:
         assert style.shown("a\nb") in ("a b", "a\nb", "b", "a")
 
 
-def test_a_culprit_region_is_painted_in_the_colour_of_what_it_causes() -> None:
-    style = style_of(LaneKind.REGION)
-    assert style.key("tokenize", {"tokenize": Cause.HOST}) != style.key("tokenize", {})
-    from parsers.model import Lane
-    from viewer.timeline.kinds.base import StyledRow
-
-    place = StyledRow(Lane(LaneKind.REGION, "x"), 0, 0)
-    color = style.color(style.key("tokenize", {"tokenize": Cause.HOST}), place, theme.DARK)
-    assert color == theme.DARK.cause(Cause.HOST)
+def test_a_region_keeps_its_colour_when_it_is_known_what_the_gpu_waits_for(
+    view: TimelineView, small_run: Trace
+) -> None:
+    analysis, scene = Analysis(small_run), view.state.scene
+    assert scene is not None
+    events = small_run.events
+    regions = [
+        event for event in range(len(events)) if scene.trace.lanes[events.lane[event]].kind is LaneKind.REGION
+    ]
+    blamed = {culprit.text for culprit in analysis.idle.culprits}
+    waited_for = next(each for each in regions if small_run.strings[int(events.name[each])] in blamed)
+    view.set_analysis(None)
+    before = color_of(scene, waited_for)
+    view.set_analysis(analysis)
+    assert color_of(scene, waited_for) == before
 
 
 def test_steps_differ_by_number_only_and_have_one_colour() -> None:
     style = style_of(LaneKind.REGION)
-    assert style.key("step_1", {}) == style.key("step_27", {}) == "step"
-    assert style.key("layer 3", {}) == style.key("layer 12", {})
+    assert style.key("step_1") == style.key("step_27") == "step"
+    assert style.key("layer 3") == style.key("layer 12")
 
 
 def test_an_empty_recording_is_drawn(qtbot: QtBot) -> None:

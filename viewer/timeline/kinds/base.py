@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -18,7 +17,6 @@ import numpy as np
 
 from parsers.model import Counter, Lane, LaneKind, Trace
 from parsers.model.units import quantity
-from rules.analysis.idle.causes import Cause
 from viewer.timeline.geometry.naming import plain_name
 
 if TYPE_CHECKING:
@@ -94,8 +92,8 @@ class LaneStyle:
     brief_beside: ClassVar[Wish | None] = None
     highest_row: ClassVar[int] = 26
 
-    def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
-        """The colour key of events of this name; ``culprits`` are names that keep a GPU waiting."""
+    def key(self, name: str) -> str:
+        """The colour key of events of this name."""
         return ""
 
     def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:

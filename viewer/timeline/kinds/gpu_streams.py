@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from parsers.model import Lane, LaneKind, Trace
 from parsers.model.names.kernels import kernel_name
-from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
 from viewer.timeline.kinds.base import LaneStyle, Place, StyledRow, Wish, lane_style
 
@@ -32,7 +30,7 @@ class GpuStreamStyle(LaneStyle):
     brief_beside: ClassVar[Wish | None] = Wish(28, 18, 2)
     highest_row: ClassVar[int] = 96
 
-    def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
+    def key(self, name: str) -> str:
         return classify(name).family.label
 
     def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:

@@ -1,15 +1,13 @@
-"""Regions that the program named: phases of a step in fixed colours, culprits in the colour of what they cause."""
+"""Regions that the program named: phases of a step in fixed colours, all others by their name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from parsers.model import Lane, LaneKind
 from parsers.model.names.steps import step_number
-from rules.analysis.idle.causes import Cause
 from viewer.timeline.kinds.base import LaneStyle, Nested, Place, StyledRow, Wish, lane_style, stable_number
 
 if TYPE_CHECKING:
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
     from viewer.look.theme import Theme
 
-_CAUSE = "cause "
 _SERIES = "series "
 _NUMBER = re.compile(r"\d+")
 _WORDS = (
@@ -34,17 +31,13 @@ class _Named(LaneStyle):
     category: ClassVar[str] = "regions"
     endings: ClassVar[tuple[str, ...]] = ("regions",)
 
-    def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
-        if name in culprits:
-            return f"{_CAUSE}{int(culprits[name])}"
+    def key(self, name: str) -> str:
         if step_number(name) is not None:
             return "step"
         word = next((word for word, pattern in _WORDS if pattern.search(name)), "")
         return word or f"{_SERIES}{stable_number(_NUMBER.sub('#', name)) % 10}"
 
     def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
-        if key.startswith(_CAUSE):
-            return theme.cause(int(key.removeprefix(_CAUSE)))
         if key.startswith(_SERIES):
             return theme.named(int(key.removeprefix(_SERIES)))
         return theme.step if key == "step" else theme.regions[key]

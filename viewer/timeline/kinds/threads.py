@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from parsers.model import Lane, LaneKind, Trace
@@ -60,7 +59,7 @@ class CpuThreadStyle(LaneStyle):
     main_thread: ClassVar[int] = 1
     wish: ClassVar[Wish] = Wish(30, 15, 6)
 
-    def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
+    def key(self, name: str) -> str:
         return call_group(name) if _API_CALL.match(name) else str(stable_number(name) % 3)
 
     def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
@@ -84,7 +83,7 @@ class PythonStyle(LaneStyle):
     starts_small: ClassVar[bool] = True
     wish: ClassVar[Wish] = Wish(30, 14, 12)
 
-    def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
+    def key(self, name: str) -> str:
         return str(stable_number(name.split("(")[0]) % 10)
 
     def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
@@ -108,7 +107,7 @@ class CudaApiStyle(LaneStyle):
     main_thread: ClassVar[int] = 1
     wish: ClassVar[Wish] = Wish(34, 18, 2)
 
-    def key(self, name: str, culprits: Mapping[str, Cause]) -> str:
+    def key(self, name: str) -> str:
         return call_group(name)
 
     def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
