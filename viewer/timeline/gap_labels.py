@@ -90,8 +90,12 @@ class GapLabels:
             cause = Cause(stretch.cause)
             if stretch.share >= ALL_IDLE:
                 rect = QRectF(left_edge, area.top(), width, area.height())
-                taken = int(stretch.share * (stretch.last - stretch.first) * step)
-                self._labels.append(_Label(rect, cause, idle.label(cause), "", duration(taken)))
+                taken = duration(int(stretch.share * (stretch.last - stretch.first) * step))
+                inside = seen.event[stretch.first : stretch.last]
+                inside = inside[inside >= 0]
+                many = np.count_nonzero(gaps.row.name[inside.min() : inside.max() + 1] == stretch.cause)
+                time = f"{taken} in {many:,} gaps" if many > 1 else taken
+                self._labels.append(_Label(rect, cause, idle.label(cause), "", time))
             elif below >= LEAST_NOTE:
                 rect = QRectF(left_edge, area.bottom() - below, width, below - 1)
                 self._notes.append(_Note(rect, idle.label(cause), f"{percent(stretch.share)} idle"))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from PySide6.QtCore import QRectF
 
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.culprit import Culprit, CulpritKind
+from viewer.look import theme
+from viewer.timeline.gap_labels import GapLabels
+from viewer.timeline.geometry.columns import columns, grid
 from viewer.timeline.geometry.gaps import device_gaps
-from viewer.timeline.scene import heavy_culprits
+from viewer.timeline.geometry.scale import Scale
 
 Row = tuple[int, int, int, Cause, int]
 
@@ -52,8 +56,12 @@ def test_devices_keep_to_themselves() -> None:
     assert gaps[1].first.tolist() == [1]
 
 
-def test_names_behind_little_idle_time_and_mere_launching_are_no_culprits() -> None:
-    table = idle(
-        (0, 1000, 0, Cause.HOST, 0), (1000, 1020, 0, Cause.HOST, 1), (1020, 2000, 0, Cause.LAUNCH, 2)
-    )
-    assert heavy_culprits(table) == {"a": Cause.HOST}
+def test_gaps_too_narrow_for_labels_of_their_own_share_one_that_counts_them(qapp: object) -> None:
+    table = idle(*((place * 100, place * 100 + 99, 0, Cause.HOST, 0) for place in range(100)))
+    gaps = device_gaps(table)[0]
+    seen = columns(gaps.row, grid(Scale(0.0, 10_000.0, 400.0)))
+    assert seen is not None
+    labels = GapLabels(theme.font(), theme.font())
+    labels.collect(table, gaps, seen, QRectF(0, 0, 400, 40), 0.0, 1.0, 25.0)
+    (label,) = labels._labels
+    assert label.time.endswith(" in 100 gaps")
