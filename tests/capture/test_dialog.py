@@ -134,6 +134,24 @@ def test_a_missing_tool_keeps_the_button_grey_and_says_why(
     qtbot.waitUntil(dialog.record.isEnabled)
 
 
+@pytest.mark.usefixtures("needs_torch")
+def test_a_python_without_torch_keeps_the_button_grey_and_says_why(
+    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    bare.chmod(0o755)
+    request = script_request("inference.py", tmp_path)
+    dialog = make_dialog(replace(request, target=replace(request.target, interpreter=str(bare))))
+    qtbot.waitUntil(lambda: "has no torch" in dialog.problem.text())
+    assert not dialog.record.isEnabled()
+    field = dialog.target.interpreter.lineEdit()
+    assert field is not None
+    field.setText(sys.executable)
+    field.editingFinished.emit()
+    qtbot.waitUntil(dialog.record.isEnabled)
+
+
 def test_slow_choices_are_warned_about_before_they_start(
     make_dialog: MakeDialog, pretend_tools: PretendTools, tmp_path: Path, qtbot: QtBot
 ) -> None:
@@ -238,7 +256,9 @@ def test_a_failing_script_shows_its_traceback_first(
         dialog.start()
     assert dialog.isVisible()
     assert dialog.run_view.phase.text() == "The script failed: ValueError: shape mismatch in layer 3"
-    assert dialog.run_view.output.toPlainText().startswith("Traceback (most recent call last)")
+    output = dialog.run_view.output.toPlainText()
+    assert output.startswith("Traceback (most recent call last)")
+    assert output.count("Traceback") == 1
     dialog.tabs.setCurrentIndex(2)
     dialog.history.table.selectRow(0)
     assert "shape mismatch" in dialog.history.output.toPlainText()

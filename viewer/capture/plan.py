@@ -99,7 +99,7 @@ def prepare(request: CaptureRequest, check_interpreter: bool = True) -> Plan:
         if found.problem:
             raise CaptureProblem(found.problem, found.fix)
         tool_path, version = found.path, found.version
-    if check_interpreter and commands.needs_runner(request) and not starts_python_itself(request.target):
+    if check_interpreter and needs_interpreter(request):
         answer = probe(request.target.interpreter)
         if answer.problem:
             raise CaptureProblem(answer.problem, answer.fix)
@@ -116,6 +116,11 @@ def prepare(request: CaptureRequest, check_interpreter: bool = True) -> Plan:
         request, str(out), name, tool_path=tool_path, version=version, status="lines", control=control
     )
     return Plan(request, tuple(words), str(out), name, control, tool_path)
+
+
+def needs_interpreter(request: CaptureRequest) -> bool:
+    """Whether the target's own interpreter is asked to run the recorder."""
+    return commands.needs_runner(request) and not starts_python_itself(request.target)
 
 
 def environment_for(

@@ -31,7 +31,7 @@ from viewer.capture.form.history import HistoryView
 from viewer.capture.form.options import OptionsForm
 from viewer.capture.form.run import RunView
 from viewer.capture.form.target import TargetForm
-from viewer.capture.plan import command_for, new_folder, portable_lines
+from viewer.capture.plan import command_for, needs_interpreter, new_folder, portable_lines
 from viewer.capture.portable_runner import FILE_NAME, save_runner
 from viewer.capture.recording import Outcome
 from viewer.capture.request import CaptureRequest, Tool
@@ -182,6 +182,8 @@ class CaptureDialog(QDialog):
             found = self._found.get(request.tool)
             if not missing and found is not None and found.problem and not request.host:
                 missing = found.problem
+            if not missing and not request.host and needs_interpreter(request):
+                missing = self.target.problem
         except CaptureProblem as problem:
             missing = str(problem)
             self.command.clear()

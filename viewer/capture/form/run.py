@@ -151,8 +151,11 @@ class RunView(QWidget):
             self.advice.setText(outcome.fix)
             self._offer_retry(outcome)
         if outcome.traceback:
-            self.output.moveCursor(QTextCursor.MoveOperation.Start)
-            self.output.insertPlainText(outcome.traceback.rstrip() + "\n\n--- whole output ---\n")
+            failure = outcome.traceback.rstrip()
+            before = self.output.toPlainText().replace(failure, "", 1).strip()
+            self.output.setPlainText(
+                f"{failure}\n\n--- all other output ---\n{before}" if before else failure
+            )
             self.output.moveCursor(QTextCursor.MoveOperation.Start)
         self.ended.emit(outcome)
 

@@ -29,10 +29,9 @@ KINDS = {"Script": TargetKind.SCRIPT, "Module (-m)": TargetKind.MODULE, "Program
 
 
 class TargetForm(QWidget):
-    """Fields for a target; ``changed`` on every edit, ``probed`` when the interpreter has answered."""
+    """Fields for a target; ``changed`` on every edit and when the interpreter has answered."""
 
     changed = Signal()
-    probed = Signal(object)
 
     def __init__(self, jobs: Jobs, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -57,6 +56,7 @@ class TargetForm(QWidget):
         self._more.setCheckable(True)
         self._more.setProperty("link", "bare")
         self._extra = QWidget()
+        self.problem = ""  # of the interpreter that answered last
         self._lay_out()
         self._connect()
         self._show_more(False)
@@ -99,6 +99,7 @@ class TargetForm(QWidget):
         )
         if target.interpreter:
             self._pick_interpreter(target.interpreter)
+            self._probe()
         self._more.setChecked(bool(target.launcher or target.environment or host))
 
     def refresh_interpreters(self) -> None:
@@ -171,6 +172,7 @@ class TargetForm(QWidget):
 
     def _probe(self) -> None:
         path = self._interpreter_path()
+        self.problem = ""
         if self.host.text().strip():
             self._jobs.forget("interpreter")
             self.interpreter_note.setText(
@@ -183,12 +185,13 @@ class TargetForm(QWidget):
         self._jobs.ask("interpreter", lambda _: probe(path), self._show_probe, lambda _: None)
 
     def _show_probe(self, answer: Probe) -> None:
+        self.problem = answer.problem
         if answer.problem:
             self.interpreter_note.setText(f"{answer.problem} {answer.fix}")
         else:
             nvtx = f", nvtx {answer.nvtx}" if answer.nvtx else ""
             self.interpreter_note.setText(f"Python {answer.python}, torch {answer.torch}{nvtx}")
-        self.probed.emit(answer)
+        self.changed.emit()
 
     def _interpreter_path(self) -> str:
         index = self.interpreter.findText(self.interpreter.currentText())
