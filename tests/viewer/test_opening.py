@@ -65,9 +65,10 @@ def test_ranks_opened_together_are_one_entry(tmp_path: Path) -> None:
     assert recent_files()[0].name == "rank0.json and 1 more"
 
 
-def test_samples_are_not_remembered() -> None:
-    remember([samples()[0].path])
-    assert recent_files() == []
+def test_samples_are_remembered_like_other_files() -> None:
+    sample = samples()[0].path
+    remember([sample])
+    assert [(recent.name, recent.exists) for recent in recent_files()] == [(sample.name, True)]
 
 
 def test_the_list_can_be_emptied(tmp_path: Path) -> None:

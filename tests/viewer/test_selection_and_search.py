@@ -321,3 +321,11 @@ def test_the_arguments_of_an_event_are_read_from_the_file(empty_window: MainWind
     table = empty_window.panels.tabs.currentWidget().arguments.rows
     shown = {table.index(row, 0).data(): table.index(row, 1).data() for row in range(table.rowCount())}
     assert {"stream", "correlation"} <= set(shown)
+
+
+def test_another_recording_starts_with_an_empty_search(window: MainWindow, qtbot: QtBot) -> None:
+    ask(window, qtbot, "gemm")
+    window.home.go()
+    assert window.document.trace is not None
+    window.document.show(window.document.trace)
+    assert window.toolbar.search.text() == ""

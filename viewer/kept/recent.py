@@ -12,7 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import resources
 from viewer.kept.storage import data_folder, write_text
 
 RECENT_LIMIT = 12
@@ -107,8 +106,6 @@ def recent_files() -> list[Recent]:
 def remember(paths: Sequence[Path], verdict: str = "", summary: Summary | None = None) -> None:
     """Put these files first in the list of recent ones; a list that cannot be written is no reason to fail."""
     key = tuple(str(Path(path).absolute()) for path in paths)
-    if any(Path(path).is_relative_to(resources.path("samples")) for path in key):
-        return
     known = recent_files()
     former = next((recent.summary for recent in known if recent.paths == key), None)
     kept = [recent for recent in known if recent.paths != key]

@@ -30,6 +30,7 @@ QStatusBar::item { border: none; }
 QPushButton, QToolButton {
     background: $window; color: $text; border: 1px solid $line_strong; border-radius: 5px; padding: 4px 12px;
 }
+QFileDialog QToolButton { padding: 3px; }
 QPushButton:hover, QToolButton:hover { background: $hover; }
 QPushButton:pressed, QPushButton:checked, QToolButton:pressed, QToolButton:checked { background: $selection; }
 QPushButton:focus, QToolButton:focus { border-color: $accent; }

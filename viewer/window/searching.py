@@ -50,6 +50,8 @@ class Searching(QObject):
 
     def _forget(self, _: object) -> None:
         self.walk = None
+        if not self._field.hasFocus():
+            self._field.clear()
         self._field.say("")
 
     def answer(self, text: str, mode: Mode, regex: bool) -> None:

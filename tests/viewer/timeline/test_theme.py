@@ -8,7 +8,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QAbstractButton, QApplication, QCheckBox, QComboBox, QRadioButton
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QRadioButton,
+    QToolButton,
+)
 from pytestqt.qtbot import QtBot
 
 from rules.analysis.idle.causes import Cause
@@ -145,3 +153,13 @@ def test_a_list_to_choose_from_has_an_arrow(themed: Theme, qtbot: QtBot) -> None
     picture = choice.grab().toImage()
     inside = [picture.pixelColor(x, y) for x in range(98, 116) for y in range(8, 22)]
     assert max(theme.contrast(color, themed.window) for color in inside) >= 2.5
+
+
+def test_the_buttons_of_a_file_dialog_have_room_for_their_icons(themed: Theme, qtbot: QtBot) -> None:
+    dialog = QFileDialog(options=QFileDialog.Option.DontUseNativeDialog)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    for name in ("newFolderButton", "listModeButton", "detailModeButton"):
+        picture = dialog.findChild(QToolButton, name).grab().toImage()
+        across = [picture.pixelColor(x, picture.height() // 2) for x in range(6, picture.width() - 6)]
+        assert len({color.rgb() for color in across}) > 3, name
