@@ -246,4 +246,4 @@ def region_color(label: str) -> QColor:
     if label in (REST, WHOLE, ELSEWHERE):
         return colors.grey
     style = style_of(LaneKind.REGION)
-    return style.color(style.key(label, {}), StyledRow(Lane(LaneKind.REGION, label), 0, 0), colors)
+    return style.color(style.key(label), StyledRow(Lane(LaneKind.REGION, label), 0, 0), colors)

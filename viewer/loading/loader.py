@@ -132,7 +132,7 @@ def _learn_names(trace: Trace) -> None:
     for kind, names in drawing_index(trace).names.items():
         style = style_of(kind)
         for name in names[:_MOST_NAMES].tolist():
-            style.key(trace.strings[name], {})
+            style.key(trace.strings[name])
 
 
 def analysis_of(read: Opened, progress: Progress, thresholds: Thresholds) -> tuple[Analysis, Diagnosis]:

@@ -90,11 +90,11 @@ class GapLabels:
             cause = Cause(stretch.cause)
             if stretch.share >= ALL_IDLE:
                 rect = QRectF(left_edge, area.top(), width, area.height())
-                taken = duration(int(stretch.share * (stretch.last - stretch.first) * step))
+                spent = duration(int(stretch.share * (stretch.last - stretch.first) * step))
                 inside = seen.event[stretch.first : stretch.last]
                 inside = inside[inside >= 0]
                 many = np.count_nonzero(gaps.row.name[inside.min() : inside.max() + 1] == stretch.cause)
-                time = f"{taken} in {many:,} gaps" if many > 1 else taken
+                time = f"{spent} in {many:,} gaps" if many > 1 else spent
                 self._labels.append(_Label(rect, cause, idle.label(cause), "", time))
             elif below >= LEAST_NOTE:
                 rect = QRectF(left_edge, area.bottom() - below, width, below - 1)
