@@ -12,7 +12,7 @@ from parsers.base import Source, parser
 from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.runs.log_alignment import ASSUMED_ZONE
-from parsers.smi.clock import NS, local_ns, zone_of
+from parsers.smi.clock import NS, local_ns, moment_of, zone_of
 from parsers.smi.columns import Quantity, dcgm_quantity, dmon_quantity, query_quantity
 from parsers.smi.readings import Readings
 from parsers.source import READ_ERRORS, open_bytes
@@ -84,7 +84,9 @@ def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:
         readings.example,
         readings.unreadable,
     )
-    if log.dated:
+    if log.zoned:
+        builder.epoch_ns = 0
+    elif log.dated:
         zone, known = zone_of(source.path, max(int(each.time[-1]) for each in counters))
         offset = zone.utcoffset(None)
         builder.epoch_ns = -int(offset.total_seconds()) * NS
@@ -121,6 +123,7 @@ class _Log:
         self.producer = "nvidia-smi"
         self.dated = False
         self.timed = False
+        self.zoned = False
         self._kind = ""
         self._columns: list[str] = []
         self._quantities: dict[str, Quantity] = {}
@@ -198,20 +201,24 @@ class _Log:
             return
         row = dict(zip(self._columns, cells, strict=True))
         gpu = self._gpu(row)
-        date, _, time = row.get("timestamp", "").strip().partition(" ")
-        moment = self._moment(date, time, str(gpu))
+        if stated := row.get("timestamp", "").strip():
+            moment, zoned = moment_of(stated)
+            self.timed = self.dated = True
+            self.zoned = self.zoned or zoned
+        else:
+            moment = self._moment("", "", str(gpu))
         if moment is None:
             self.readings.unusable(line, place)
             return
         self.readings.lines += 1
         for column, cell in row.items():
-            if column not in _IDENTITY:
+            if column not in _IDENTITY and column not in _NUMBERS:
                 self.readings.add(gpu, column, self._quantities[column], moment, cell)
 
     def _gpu(self, row: dict[str, str]) -> int:
-        index = row.get("index", "").strip()
-        if _GPU.fullmatch(index):
-            return int(index)
+        for column in _NUMBERS:
+            if _GPU.fullmatch(index := row.get(column, "").strip()):
+                return int(index)
         identity = next(
             (
                 row[key]
@@ -234,9 +241,10 @@ class _Log:
         return count * NS
 
 
+# A column that somebody's script put before those of the tool goes first: each of its calls may count from 0.
+_NUMBERS = ("gpu", "gpu_id", "gpu_index", "device", "index")
 _IDENTITY = {
     "timestamp",
-    "index",
     "name",
     "gpu_name",
     "uuid",

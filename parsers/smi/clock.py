@@ -10,6 +10,7 @@ NS = 1_000_000_000
 _YEARS = range(1970, 2200)  # what int64 ns since 1970 can hold, and a log can be of
 _DATE = re.compile(r"(\d{4})[/-]?(\d{2})[/-]?(\d{2})$")
 _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d{1,9}))?$")
+_MOMENT = re.compile(r"(\S+?)(?:T|\s+)(\S+?)\s*(Z|[+-]\d{2}:?\d{2})?$")
 _LARGEST_OFFSET = timedelta(hours=14)
 _QUARTER = timedelta(minutes=15)
 _CLOSE = timedelta(seconds=10)
@@ -29,6 +30,23 @@ def local_ns(date: str, time: str) -> int | None:
         return None
     fraction = int((clock[4] or "0").ljust(9, "0"))
     return int(moment.timestamp()) * NS + fraction
+
+
+def moment_of(text: str) -> tuple[int | None, bool]:
+    """ns since 1970-01-01 of a written moment, and whether it states its time zone and so is UTC.
+
+    "2026/01/03 15:36:53.507" is local; "2026-01-03T15:36:53+08:00" (ISO 8601) is not. None when it cannot be read.
+    """
+    found = _MOMENT.match(text.strip())
+    if found is None or (local := local_ns(found[1], found[2])) is None:
+        return None, False
+    if found[3] is None:
+        return local, False
+    hours, minutes = (int(found[3][1:3]), int(found[3][-2:])) if found[3] != "Z" else (0, 0)
+    offset = timedelta(hours=hours, minutes=minutes)
+    if offset > _LARGEST_OFFSET:
+        return None, False
+    return local - (-1 if found[3][0] == "-" else 1) * int(offset.total_seconds()) * NS, True
 
 
 def zone_of(path: Path, last_local_ns: int) -> tuple[timezone, bool]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from parsers import open_trace
 from parsers.model import Counter, TraceError, UnknownFormat
-from parsers.smi.clock import NS, local_ns
+from parsers.smi.clock import NS, local_ns, moment_of
 from parsers.smi.readings import number
 from tests.parsers.nsys_exports import export, kernel
 
@@ -124,6 +124,44 @@ def test_query_csv_without_index_tells_gpus_by_their_bus(tmp_path: Path) -> None
     assert counters["GPU 0 GPU utilization"].value.tolist() == [5]
     assert counters["GPU 1 hardware slowdown"].value.tolist() == [1]
     assert "GPU 1 GPU utilization" not in counters
+
+
+def test_a_log_that_a_script_wrote_tells_gpus_by_its_own_column_and_time_by_iso_8601(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "timestamp,gpu,index,power.draw\n"
+        "2025-09-08T17:26:50+08:00,0, 0, 74.01\n"
+        "2025-09-08T17:26:50+08:00,1, 0, 73.23\n"
+        "2025-09-08T17:26:52+08:00,1, 0, 73.5\n"
+    )
+    trace = open_trace([path])
+    counters = {counter.name: counter for counter in trace.counters}
+    assert sorted(counters) == ["GPU 0 power", "GPU 1 power"]
+    assert np.diff(counters["GPU 1 power"].time).tolist() == [2_000_000_000]
+    first = datetime(2025, 9, 8, 9, 26, 50, tzinfo=UTC)
+    assert trace.epoch_ns is not None
+    assert trace.epoch_ns + int(counters["GPU 0 power"].time[0]) == int(first.timestamp()) * 1_000_000_000
+    assert not trace.quality.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "ns", "zoned"),
+    [
+        ("1970/01/01 00:00:01.5", 1_500_000_000, False),
+        ("1970-01-01T01:00:01+01:00", 1_000_000_000, True),
+        ("1970-01-01T00:00:01Z", 1_000_000_000, True),
+        ("1970-01-01 00:00:01", 1_000_000_000, False),
+        ("1970-01-01T00:00:01+99:99", None, False),
+        ("Tuesday", None, False),
+    ],
+)
+def test_written_moments(text: str, ns: int | None, zoned: bool) -> None:
+    assert moment_of(text) == (ns, zoned)
+
+
+def test_a_column_with_the_name_of_the_gpu_is_no_number(tmp_path: Path) -> None:
+    text = "timestamp, gpu, index, power.draw [W]\n2026/01/02 03:04:05.000, NVIDIA L4, 3, 30.1 W\n"
+    assert list(opened(tmp_path, text)) == ["GPU 3 power"]
 
 
 def test_the_recorded_logs_open_completely(fixtures: Path) -> None:

@@ -36,6 +36,7 @@ _OF_PARAMETERS = re.compile(r"\b([A-Za-z]\w*?[a-z])(?:Kernel)?Param(?:eter)?s\w*
 _HOLLOW = frozenset(
     {"AUnary", "BUnary", "Binary", "CUDA", "Reduce", "func", "gpu", "legacy_kernel_impl", "gpu_kernel"}
 )
+_LEFTOVER = re.compile(r"[^A-Za-z_]*|[^>]*>[^>]*")  # of a template whose beginning is not in the name
 _PLAIN = re.compile(r"\[?(?:CUDA )?mem(?:cpy|set)\b", re.IGNORECASE)
 _CAST = re.compile(r"^\([\w: ]+\)")
 _MOST_ARGUMENTS = 3
@@ -48,7 +49,8 @@ def base_name(name: str) -> str:
     "void at::native::vectorized_elementwise_kernel<4, ...>(int, ...)" becomes "vectorized_elementwise_kernel".
     """
     last = _qualified(name).rpartition("::")[2].strip()
-    return last.rpartition(" ")[2] or last or name.strip()
+    own = last.rpartition(" ")[2] or last
+    return name.strip() if _LEFTOVER.fullmatch(own) else own
 
 
 def _qualified(name: str) -> str:
@@ -64,8 +66,9 @@ def kernel_name(name: str) -> str:
         return " ".join(name.split())
     text = name[:_LONGEST].strip()
     own = base_name(text)
-    if own == "kernel":
+    if own in ("kernel", "operator"):
         own = "::".join(_qualified(text).split("::")[-2:]).rpartition(" ")[2]
+        own += "()" if own.endswith("operator") else ""
     if own == "kernel" and (told := _OF_PARAMETERS.search(text)):
         return f"{told[1]} · {own}"
     if _WRAPPER.fullmatch(own):
@@ -153,7 +156,7 @@ def _without(text: str, opening: str, closing: str) -> str:
 
 def _outside_of_parameters(name: str) -> list[tuple[str, int]]:
     """(letter, depth of template brackets) of what stands before the parameter list; brackets become spaces."""
-    depth = 0
+    depth = within = 0  # template brackets, and parentheses inside of those: "(a > b)" closes no template
     kept: list[tuple[str, int]] = []
     started = False
     plain = _ANONYMOUS.sub("", name.strip())
@@ -161,9 +164,10 @@ def _outside_of_parameters(name: str) -> list[tuple[str, int]]:
         if letter == "(" and depth == 0 and started:
             break
         started = started or not letter.isspace()
-        if letter == "<":
+        within += (letter == "(") - (letter == ")") if depth else 0
+        if letter == "<" and not within:
             depth += 1
-        elif letter == ">" and depth and plain[at - 1] != "-":
+        elif letter == ">" and depth and not within and plain[at - 1] != "-":
             depth -= 1
         else:
             kept.append((letter, depth))

@@ -10,6 +10,7 @@ from parsers.model.builder import TraceBuilder
 from parsers.model.names.calls import WORK_CALLS, Call, call_of
 from parsers.model.names.collectives import collective_of, is_collective_kernel, is_communication_range
 from parsers.model.names.devices import device_name, short_device_name
+from parsers.model.names.kernels import kernel_name
 from parsers.model.names.steps import is_profiler_step, numbered, says_step, step_number
 
 
@@ -35,6 +36,22 @@ from parsers.model.names.steps import is_profiler_step, numbered, says_step, ste
 )
 def test_one_step_of_a_run_says_its_number(name: str, number: int | None) -> None:
     assert step_number(name) == number
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("std::enable_if<(((8)>(0)))&&ns::has<T>::value, void>::type ns::norm<T, 8>(T*, int)", "norm"),
+        ("void ns::DeviceKernel<Policy<(8>4)>, int>(int)", "DeviceKernel"),
+        ("void ns::scale<8>::operator()(int) const", "scale::operator()"),
+        ("void nested<T>::kernel<8>(int)", "nested::kernel"),
+        ("void apply<[](int a) -> bool>(int)", "apply"),
+        ("8>(int)", "8>(int)"),
+        (">(int, float)", ">(int, float)"),
+    ],
+)
+def test_what_is_left_of_a_template_is_no_name_of_a_kernel(name: str, shown: str) -> None:
+    assert kernel_name(name) == shown
 
 
 @pytest.mark.parametrize(
