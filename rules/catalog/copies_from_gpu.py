@@ -11,10 +11,10 @@ from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, worst_copies
 from rules.analysis.facts.host_link import (
     ADVICE_ON_PAGES,
-    BESIDE,
+    ASYNCHRONOUS_ALREADY,
     PAGES_FROM_GPU,
-    PINNED_AND_BESIDE,
     copies_sentence,
+    copying_advice,
     link_advice,
     link_sentence,
     link_use,
@@ -106,7 +106,7 @@ When it is wrong
             remedies=ADVICE_ON_PAGES
             if worst.are_migrations
             else with_native(
-                (*directive_advice(trace), BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _REDUCE_FIRST),
+                (*directive_advice(trace), copying_advice(worst), _REDUCE_FIRST),
                 (*(advice_by_name(where) or _of_results(worst)), *link_advice(use, pageable)),
                 _JAX_ADVICE,
             ),
@@ -122,6 +122,8 @@ When it is wrong
 
 
 def _of_results(copies: Copies) -> tuple[Words, ...]:
+    if copies.are_asynchronous:
+        return (_COPY_WHAT_IS_NEEDED, for_python(ASYNCHRONOUS_ALREADY))
     return (_COPY_WHAT_IS_NEEDED, _ON_ITS_OWN_STREAM if copies.from_pinned else _INTO_PINNED)
 
 

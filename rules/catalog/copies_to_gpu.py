@@ -13,11 +13,11 @@ from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.facts.copies import Copies, worst_copies
 from rules.analysis.facts.host_link import (
     ADVICE_ON_PAGES,
-    BESIDE,
+    ASYNCHRONOUS_ALREADY,
     PAGES_TO_GPU,
-    PINNED_AND_BESIDE,
     LinkUse,
     copies_sentence,
+    copying_advice,
     link_advice,
     link_sentence,
     link_use,
@@ -38,9 +38,10 @@ _JAX_ADVICE = (
     "Hand arrays of JAX to jitted functions: arrays of numpy are copied at every call.",
 )
 _KEEP_ON_GPU = "Copy less: keep on the GPU what is used again."
+_SEND_LESS = "Send less: smaller data types (uint8 images, bf16), and decode or augment on the GPU."
 _OF_A_BATCH = (
     'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.',
-    "Send less: smaller data types (uint8 images, bf16), and decode or augment on the GPU.",
+    _SEND_LESS,
 )
 _PIN = "Pin the host memory: DataLoader(..., pin_memory=True), or tensor.pin_memory()."
 _OFFLOADING = (
@@ -116,12 +117,16 @@ When it is wrong
             remedies=ADVICE_ON_PAGES
             if worst.are_migrations
             else with_native(
-                (*directive_advice(trace), BESIDE if worst.from_pinned else PINNED_AND_BESIDE, _KEEP_ON_GPU),
+                (*directive_advice(trace), copying_advice(worst), _KEEP_ON_GPU),
                 (
                     *([for_python(_PIN)] if pageable else []),
                     *map(
                         for_python,
-                        _OFFLOADING if worst.bytes >= MORE_THAN_A_BATCH * found_in.sharing else _OF_A_BATCH,
+                        _OFFLOADING
+                        if worst.bytes >= MORE_THAN_A_BATCH * found_in.sharing
+                        else (ASYNCHRONOUS_ALREADY, _SEND_LESS)
+                        if worst.are_asynchronous
+                        else _OF_A_BATCH,
                     ),
                     *link_advice(use, pageable),
                 ),

@@ -25,6 +25,7 @@ HOST_UNSURE = (
 AT_ITS_MOST = (
     0.95  # of what can be the recorder's: it may have cost less, and a fix may give what it gives with it
 )
+MOSTLY_BUSY = 1.5  # step over GPU work: a GPU that idles more runs its kernels faster once it is fed
 VAGUE = 1.8  # high over low: then what it depends on is said
 MOST_FIXES = 12
 ORDERED = (
@@ -139,7 +140,10 @@ def _promise(replay: Replay, name: str, proposal: Proposal) -> Promise | None:
 
 
 def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tuple[float, float]:
-    """The least and the most that some proposals give together, on a faster and on a slower host."""
+    """The least and the most that some proposals give together, on a faster and on a slower host.
+
+    What takes nothing from a GPU that is mostly busy leaves a step at least as long as its busiest stream works.
+    """
     likely = [each.expected for each in proposals]
     least: list[Change] = [each.low or each.expected for each in proposals]
     most: list[Change] = [each.high or each.expected for each in proposals]
@@ -152,6 +156,9 @@ def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tup
         low = min(low, replay.gain(least, host=min(on_hosts, key=lambda host: on_hosts[host])))
     if any(each.high for each in proposals):
         high = max(high, replay.gain(most))
+    ceiling = replay.most_without_gpu_work
+    if ceiling < MOSTLY_BUSY and replay.leaves_gpu_work(likely) and replay.leaves_gpu_work(most):
+        high = max(expected, min(high, ceiling))
     return low, high
 
 

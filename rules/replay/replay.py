@@ -143,6 +143,20 @@ class Replay:
         """A step after some changes, ns; ``host`` as for ``overlay``."""
         return self._period(self.overlay(changes, host))
 
+    def leaves_gpu_work(self, changes: Sequence[Change]) -> bool:
+        """Whether some changes leave all that the GPU does as long as it is."""
+        before, after = self.usual, self.overlay(changes)
+        return after.steps == before.steps and all(
+            np.array_equal(getattr(before, column), getattr(after, column))
+            for column in ("duration", "present", "transfer", "meets")
+        )
+
+    @cached_property
+    def most_without_gpu_work(self) -> float:
+        """How many times faster a step, as recorded, becomes at most while the stream with the most work keeps it."""
+        work = np.bincount(self.device.stream, self.usual.duration) / max(self.usual.steps, 1e-9)
+        return self.recorded_ns / max(float(work.max(initial=0.0)), 1.0)
+
     def gain(self, changes: Sequence[Change], host: float = 1.0) -> float:
         """How many times faster a step becomes; ``host`` as for ``overlay``."""
         before = self.usual_ns if host == 1.0 else self._before(host)

@@ -91,3 +91,23 @@ def test_only_memory_that_is_not_pinned_yet_is_to_be_pinned(pageable: bool, dire
         found = diagnose(steps(3, 1000, body, into=trace).build()).findings
         copies = next(each for each in found if each.category.value.startswith("copy-"))
         assert any("pin" in advice.lower() for advice in copies.advice) is pageable
+
+
+@pytest.mark.parametrize("direction", ["HtoD", "DtoH"])
+@pytest.mark.parametrize(("call_us", "asynchronous"), [(3, True), (303, False)])
+@pytest.mark.parametrize("language", ["native", "Python"])
+def test_only_copies_that_the_cpu_waits_for_are_to_be_made_asynchronous(
+    language: str, call_us: float, asynchronous: bool, direction: str
+) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.copy(5, 305, direction, 2, launch_us=call_us)
+        trace.operation(305, 1000, "gemm", 310 if call_us > 3 else 100)
+
+    trace = TinyTrace()
+    if language == "Python":
+        trace.op(0, 1, "aten::mm")
+    found = diagnose(steps(3, 1000, body, into=trace).build()).findings
+    copies = next(each for each in found if each.category.value.startswith("copy-"))
+    text = " ".join(copies.advice)
+    assert ("asynchronous already" in text) is asynchronous
+    assert ("non_blocking=True" in text or "cudaMemcpyAsync" in text) is not asynchronous

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
+from parsers.model import Attribute, CopyKind, EventKind, MemoryKind, Trace
 from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
@@ -17,6 +17,7 @@ from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.frames import UserFrames
 
 I64 = npt.NDArray[np.int64]
+BOOL = npt.NDArray[np.bool_]
 
 LEAST_PAGEABLE = 0.01  # of the time spent copying
 MOSTLY = 0.5  # of the time spent copying
@@ -40,6 +41,7 @@ class Copies:
     pageable: I64  # those whose host memory is pageable
     pageable_ns: int
     pinned_ns: int  # of those whose host memory is recorded as pinned
+    asynchronous_ns: int  # of those for which the CPU does not wait
     migrated_ns: int  # of those that the driver makes when a page of unified memory is touched
     regions: tuple[str, ...]  # regions, else Python frames, that asked for them, most copied time first
 
@@ -56,6 +58,11 @@ class Copies:
     def from_pinned(self) -> bool:
         """Whether all but a trifle is recorded as pinned already."""
         return self.pinned_ns >= (1 - LEAST_PAGEABLE) * max(self.time_ns, 1)
+
+    @property
+    def are_asynchronous(self) -> bool:
+        """Whether the CPU waits for hardly any of it."""
+        return self.asynchronous_ns >= (1 - LEAST_PAGEABLE) * max(self.time_ns, 1)
 
     @property
     def are_migrations(self) -> bool:
@@ -85,10 +92,8 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
     events, exposed = to_gpu if direction is CopyKind.H2D else from_gpu
     if (length(to_gpu[1]) >= length(from_gpu[1])) is (direction is CopyKind.D2H):
         exposed = subtract(exposed, (from_gpu if direction is CopyKind.H2D else to_gpu)[1])
-    host_side = Attribute.SOURCE_MEMORY if direction is CopyKind.H2D else Attribute.TARGET_MEMORY
-    memory = trace.attribute(host_side, events)
-    by_name = named(trace, events, lambda name: "pageable" in name.lower())
-    pageable = events[(memory == MemoryKind.PAGEABLE.value) | ((memory == 0) & by_name)]
+    pageable = events[_pageable(trace, events, direction)]
+    pinned = events[_host_memory(trace, events, direction) == MemoryKind.PINNED.value]
     return Copies(
         device=device,
         events=events,
@@ -97,10 +102,33 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
         time_ns=int(durations(trace, events).sum()),
         pageable=pageable,
         pageable_ns=int(durations(trace, pageable).sum()),
-        pinned_ns=int(durations(trace, events[memory == MemoryKind.PINNED.value]).sum()),
+        pinned_ns=int(durations(trace, pinned).sum()),
+        asynchronous_ns=int(durations(trace, events[asynchronous(trace, events, direction)]).sum()),
         migrated_ns=int(durations(trace, events[named(trace, events, is_migration)]).sum()),
         regions=regions_that_launched(analysis, device, events),
     )
+
+
+def asynchronous(trace: Trace, copies: I64, direction: CopyKind) -> BOOL:
+    """Which copies had half of their way before them when the call that asked for them returned.
+
+    A call for pageable memory may return early too, but the CPU fills the buffer that the driver keeps for it.
+    """
+    launch, table = trace.links.launch_of(copies), trace.events
+    half_way = (table.start[copies] + table.end[copies]) // 2
+    early = (launch >= 0) & (table.end[launch] <= half_way)
+    return np.asarray(early & ~_pageable(trace, copies, direction))
+
+
+def _pageable(trace: Trace, copies: I64, direction: CopyKind) -> BOOL:
+    memory = _host_memory(trace, copies, direction)
+    by_name = named(trace, copies, lambda name: "pageable" in name.lower())
+    return np.asarray((memory == MemoryKind.PAGEABLE.value) | ((memory == 0) & by_name))
+
+
+def _host_memory(trace: Trace, copies: I64, direction: CopyKind) -> I64:
+    side = Attribute.SOURCE_MEMORY if direction is CopyKind.H2D else Attribute.TARGET_MEMORY
+    return trace.attribute(side, copies)
 
 
 def _exposed(analysis: Analysis, device: int, direction: CopyKind) -> tuple[I64, Intervals]:

@@ -63,6 +63,10 @@ def link_sentence(use: LinkUse | None, pageable: bool) -> str:
     return f" Copies above 1 MB reach {part}{slow}."
 
 
+ASYNCHRONOUS_ALREADY = (
+    "The copies are asynchronous already, but what follows waits for them: issue them earlier, on a stream of their "
+    "own, while the GPU still computes."
+)
 PINNED_AND_BESIDE = ours(
     "Allocate the host's memory pinned ($cudaHostAlloc), and copy with $cudaMemcpyAsync on a stream of its own while "
     "the GPU computes."
@@ -77,6 +81,13 @@ ADVICE_ON_PAGES = (
     ours("Or allocate on the GPU ($cudaMalloc) and copy once with $cudaMemcpyAsync."),
 )
 BESIDE = ours("Copy with $cudaMemcpyAsync on a stream of its own while the GPU computes.")
+
+
+def copying_advice(copies: Copies) -> Words:
+    """How copies come to run beside the GPU's work, from how they are made now, in terms of the API."""
+    if copies.are_asynchronous:
+        return ASYNCHRONOUS_ALREADY
+    return BESIDE if copies.from_pinned else PINNED_AND_BESIDE
 
 
 def link_advice(use: LinkUse | None, pageable: bool) -> tuple[Words, ...]:

@@ -12,6 +12,8 @@ from parsers.model import Attribute, CopyKind
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.copies import asynchronous
+from rules.analysis.facts.host_link import ASYNCHRONOUS_ALREADY
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, per_step, together, without_calls
@@ -95,7 +97,9 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
         title=f"Copy less {direction}: {size(int(each))} take {duration(milliseconds * 1e6)} {replay.in_step}",
         categories=(Category.COPY_D2H if kind is CopyKind.D2H else Category.COPY_H2D,),
         culprit=analysis.trace.name(int(replay.device.event[np.flatnonzero(large)[0]])),
-        advice=_ADVICE[kind],
+        advice=(*_ADVICE[kind][:2], ASYNCHRONOUS_ALREADY)
+        if asynchronous(analysis.trace, replay.device.event[large], kind).all()
+        else _ADVICE[kind],
         code=_CODE[kind],
         expected=together(without_calls(replay, nodes, 0.0), _shorter(worked)),
     )
