@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Protocol, TypeVar
 
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
@@ -155,10 +156,10 @@ class Rule(Protocol):
         """The findings of this rule; none when all is well."""
 
 
-@runtime_checkable
-class NeedsMore(Protocol):
+class NeedsMore(ABC):
     """A rule that needs more of a recording than the sorts of data that ``Need`` names."""
 
+    @abstractmethod
     def lacking(self, trace: Trace) -> str:
         """Why it cannot judge this recording; empty where it can."""
 

@@ -49,7 +49,7 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None) -> Diagno
     """Check every rule whose needs the trace meets; findings come in the order of ``rules.ranking``."""
     trace, progress = analysis.trace, progress or Progress()
     reader = Reader.of(trace)
-    missing = {need: reason for need in Need if (reason := _unmet(analysis, need))}
+    missing = _unmet(analysis)
     catalog = rules(counters=bool(trace.kernels))
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
@@ -118,14 +118,14 @@ def _is_memory(counter: str) -> bool:
     return _MEMORY.search(counter) is not None
 
 
-def _unmet(analysis: Analysis, need: Need) -> Words:
-    """Why a need is not met; empty when it is."""
+def _unmet(analysis: Analysis) -> dict[Need, Words]:
+    """The needs that are not met, and why not."""
     trace = analysis.trace
-    if need is Need.GPU_EVENTS:
-        return "" if len(trace.gpu_operations) and subject_of(analysis) is None else _no_run(trace, need)
-    kinds = set(trace.events.kind.tolist()) if len(trace.events) < 4096 else _kinds(trace)
+    kinds = {kind for kind in EventKind if (trace.events.kind == kind).any()}
+    has_operations = len(trace.gpu_operations) > 0
     met = {
-        Need.GPU_OPERATIONS: len(trace.gpu_operations) > 0,
+        Need.GPU_OPERATIONS: has_operations,
+        Need.GPU_EVENTS: has_operations and subject_of(analysis) is None,
         Need.API_CALLS: EventKind.API in kinds,
         Need.LAUNCH_LINKS: len(trace.links.operation) > 0,
         Need.CPU_EVENTS: bool(kinds & {EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON}),
@@ -138,12 +138,5 @@ def _unmet(analysis: Analysis, need: Need) -> Words:
         Need.KERNEL_COUNTERS: bool(trace.kernels),
         Need.DEVICE_LOG: bool(device_logs(trace)),
     }
-    return "" if met[need] else need.value
-
-
-def _no_run(trace: Trace, need: Need) -> Words:
-    return need.value if len(trace.gpu_operations) else Need.GPU_OPERATIONS.value
-
-
-def _kinds(trace: Trace) -> set[int]:
-    return {kind for kind in range(16) if (trace.events.kind == kind).any()}
+    unmet = {need: need.value for need in Need if not met[need]}
+    return unmet if has_operations else unmet | {Need.GPU_EVENTS: Need.GPU_OPERATIONS.value}

@@ -2,7 +2,7 @@
 
 from parsers.model.attributes import Attribute, AttributeColumn, CopyKind, MemoryKind, SyncKind
 from parsers.model.counters import Counter
-from parsers.model.derived import DerivedValues, derived
+from parsers.model.derived import DerivedValues, derived, derived_by
 from parsers.model.errors import (
     SYSTEM_ERRORS,
     Cancelled,
@@ -75,5 +75,6 @@ __all__ = [
     "TraceInput",
     "UnknownFormat",
     "derived",
+    "derived_by",
     "refused_by_system",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, Self, TypeVar, overload
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 
 class DerivedValues:
@@ -39,6 +40,7 @@ class Holder(Protocol):
 
 S = TypeVar("S", bound=Holder)
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class derived(Generic[S, T]):  # noqa: N801 - used like a function
@@ -75,3 +77,17 @@ class derived(Generic[S, T]):  # noqa: N801 - used like a function
         """The answer, if it is known already."""
         value: T | None = holder.derived_values.get(self)
         return value
+
+
+def derived_by(make: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """The same for a function of one holder and of more: its value is computed once for each of these."""
+
+    @wraps(make)
+    def ask(holder: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        values, which = holder.derived_values, (make, args, *kwargs.items())
+        if which not in values:
+            values.first(which, make(holder, *args, **kwargs))
+        value: T = values.get(which)
+        return value
+
+    return ask

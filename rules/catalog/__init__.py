@@ -18,7 +18,8 @@ def import_all(counters: bool = True) -> None:
             importlib.import_module(f"{__name__}.{module.name}")
 
 
-def counter_rules() -> list[str]:
+@cache
+def counter_rules() -> tuple[str, ...]:
     """The ids of the rules about hardware counters: as their modules are called."""
     names = (module.name for module in pkgutil.iter_modules(__path__))
-    return [name.replace("_", "-") for name in names if name.startswith(_OF_COUNTERS)]
+    return tuple(name.replace("_", "-") for name in names if name.startswith(_OF_COUNTERS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,7 +19,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.idle.lost_time import event_evidence
-from rules.base import Category, Finding, Need, Severity, rules, severity_of
+from rules.base import Category, Finding, Need, NeedsMore, Severity, rules, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.result import KernelRuleResult
@@ -224,7 +224,7 @@ class Reads:
         return f"the report lacks counters of {self.what} (record --section {self.section}, or --set full)"
 
 
-class KernelRule(ABC):
+class KernelRule(NeedsMore):
     """A rule that looks at one profiled kernel at a time: subclasses say what is wrong with it, if anything."""
 
     id: ClassVar[str]

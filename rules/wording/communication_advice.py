@@ -141,9 +141,10 @@ def communication_remedy(analysis: Analysis, columns: CollectiveColumns, device:
     t0, t1 = analysis.window
     inside = (columns.device == device) & (columns.end > t0) & (columns.start < t1)
     time: dict[str, int] = {}
-    for row in np.flatnonzero(inside).tolist():
+    rows = np.flatnonzero(inside)
+    for row, took in zip(rows.tolist(), (columns.end - columns.start)[rows].tolist(), strict=True):
         kind = columns.collective[row]
-        time[kind] = time.get(kind, 0) + int(columns.end[row] - columns.start[row])
+        time[kind] = time.get(kind, 0) + took
     longest = max(sorted(time), key=lambda kind: time[kind], default="")
     if _TOKENS.search(longest) or _NEIGHBOURS.search(longest):
         names = names_that_ran(analysis.trace)

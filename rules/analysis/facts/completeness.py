@@ -75,7 +75,8 @@ def is_sample(trace: Trace) -> bool:
     column = trace.attributes.get(Attribute.CORRELATION)
     if column is None:
         return False
-    numbers = np.unique(column.value[trace.events.kind[column.event] == EventKind.API])
+    numbers = np.sort(column.value[trace.events.kind[column.event] == EventKind.API])
+    numbers = numbers[np.append(numbers[:-1] != numbers[1:], True)[: len(numbers)]]
     if len(numbers) < LEAST_LAUNCHES:
         return False
     reach = (numbers[-1] - numbers[0]) / len(numbers)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind, EventKind, MemoryKind, Trace
+from parsers.model import Attribute, CopyKind, EventKind, MemoryKind, Trace, derived_by
 from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
@@ -131,6 +131,7 @@ def _host_memory(trace: Trace, copies: I64, direction: CopyKind) -> I64:
     return trace.attribute(side, copies)
 
 
+@derived_by
 def _exposed(analysis: Analysis, device: int, direction: CopyKind) -> tuple[I64, Intervals]:
     """Events of one direction, by the record, else by the operation's name, and where no kernel runs beside them."""
     trace = analysis.trace

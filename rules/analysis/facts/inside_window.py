@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind
+from parsers.model import EventKind, derived_by
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
@@ -17,6 +17,7 @@ from rules.analysis.names.families import Family
 I64 = npt.NDArray[np.int64]
 
 
+@derived_by
 def operations(analysis: Analysis, device: int, *kinds: EventKind) -> I64:
     """GPU operations of one device that start inside the window, by start; of these kinds, or of all."""
     trace = analysis.trace

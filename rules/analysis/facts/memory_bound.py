@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind
+from parsers.model import EventKind, derived_by
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
@@ -54,6 +54,7 @@ class MemoryBound:
         return sum(ns for _, ns in self.families)
 
 
+@derived_by
 def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     """The fusable kernels of one device."""
     trace = analysis.trace

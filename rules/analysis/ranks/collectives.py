@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute, Trace
+from parsers.model import Attribute, Trace, derived
 from parsers.model.names.collectives import collective_of
 
 I64 = npt.NDArray[np.int64]
@@ -28,6 +29,7 @@ class CollectiveColumns:
     sequence: I64  # -1 where it was not recorded
 
 
+@derived
 def collective_columns(trace: Trace) -> CollectiveColumns:
     """All collective kernels of a trace."""
     events = trace.collective_kernels
@@ -35,11 +37,14 @@ def collective_columns(trace: Trace) -> CollectiveColumns:
 
     def texts(which: Attribute) -> list[str]:
         index = trace.attribute(which, events, -1)
+        if not (index >= 0).any():
+            return [""] * len(index)
         return [trace.strings[each] if each >= 0 else "" for each in index.tolist()]
 
+    of_name = cache(lambda name: collective_of(trace.strings[name]))
     collective = [
-        stated or collective_of(trace.name(event))
-        for stated, event in zip(texts(Attribute.COLLECTIVE), events.tolist(), strict=True)
+        stated or of_name(name)
+        for stated, name in zip(texts(Attribute.COLLECTIVE), trace.events.name[events].tolist(), strict=True)
     ]
     return CollectiveColumns(
         event=events,
