@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from viewer.kept.recent import COLUMNS, Summary, forget, recent_files, remember, when
+from viewer.start.opening import samples
 from viewer.start.recent_tile import RecentTile, RunPicture, shares
 from viewer.statistics.run_summary import summarise
 from viewer.window.main_window import MainWindow
@@ -150,3 +151,12 @@ def test_an_entry_opens_or_leaves_from_its_menu(
     assert wanted.args == [[tmp_path / "a"]]
     removed.trigger()
     qtbot.waitUntil(lambda: window.start_page.recent_tiles == [])
+
+
+def test_a_sample_that_was_opened_is_offered_once_for_comparing(window: MainWindow) -> None:
+    remember([samples()[0].path])
+    window.acts.offer_comparison()
+    menu = window.findChildren(QMenu)[-1]
+    assert str(samples()[0].path.name) not in [action.text() for action in menu.actions()]
+    assert [action.text() for action in menu.actions()].count(samples()[0].title) == 1
+    menu.close()

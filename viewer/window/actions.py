@@ -120,7 +120,8 @@ class WindowActions(QObject):
         menu = QMenu(self._parts.window)
         menu.addAction("Another file ...", self.compare)
         opened = {str(path) for path in self._parts.document.paths}
-        known = [each for each in recent_files() if each.exists and not opened & set(map(str, each.paths))]
+        listed = opened | {str(each.path) for each in samples()}
+        known = [each for each in recent_files() if each.exists and not listed & set(map(str, each.paths))]
         offered = [(each.name, [Path(path) for path in each.paths]) for each in known[:MOST_OFFERED]]
         for heading, choices in (
             ("Opened before", offered),
