@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from parsers.memory.event_layouts import LONGEST_EVENT
 from tests.parsers import nsys_exports as nsys
 from tests.parsers.chrome.traces import complete, kernel, launch, text_of
 from tests.parsers.snapshots import FORWARD, OWN, Snapshot
@@ -35,7 +36,7 @@ def small_seeds() -> dict[str, list[bytes]]:
     """Small recordings by format."""
     return {
         "chrome": [OTHER_PRODUCERS, _of_pytorch().encode()],
-        "memory-snapshot": [_snapshot()],
+        "memory-snapshot": [_snapshot(), _snapshot_of_a_loop()],
         "ncu-csv": [raw_page([("0", "gemm", "12.5"), ("1", "relu", "1,234.5")]).encode()],
         "ncu-report": [_ncu_report()],
         "nsys-sqlite": [_written(_nsys)],
@@ -79,6 +80,21 @@ def _snapshot() -> bytes:
     snapshot.event("alloc", 8192, 1024, 30, OWN)
     snapshot.segment(4096, (512, False), (1024, True))
     return pickle.dumps(snapshot.content(), 4)
+
+
+def _snapshot_of_a_loop() -> bytes:
+    """Events that are laid out alike and share their stacks, as torch writes them: they are decoded together."""
+    snapshot = Snapshot()
+    stacks = list(FORWARD), list(OWN)
+    for turn in range(100):
+        place, when = 4096 + 1024 * (turn % 2), 10 + 20 * turn
+        snapshot.event("alloc", place, 512, when)
+        snapshot.event("free_completed", place, 512, when + 10)
+    for turn, event in enumerate(snapshot.events):
+        event["frames"] = stacks[turn % 3 // 2]
+    snapshot.segment(4096, (512, False), (1024, True))
+    more = {"user_metadata": " " * LONGEST_EVENT}  # events near the end of a file are read one by one
+    return pickle.dumps(snapshot.content() | more, 4)
 
 
 def _ncu_report() -> bytes:
