@@ -14,6 +14,7 @@ from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
+from rules.analysis.facts.gpu_vendor import has_graphs
 from rules.analysis.facts.inside_window import api_calls, operations
 from rules.analysis.facts.training import is_training
 from rules.analysis.idle.causes import Cause
@@ -64,6 +65,7 @@ _JAX_ADVICE = (
     "Put the whole step into one jax.jit: every operation outside of it is compiled and launched by itself.",
     "Give each call more work: a larger batch, jax.vmap over small arrays, several steps in one jax.lax.scan.",
 )
+_COMPILE = "Fuse operators and cut launches: torch.compile with the backend of this accelerator."
 _NATIVE_ADVICE = (
     ours(
         "Capture the launches of a step once ($cudaStreamBeginCapture, $cudaGraphInstantiate) and repeat them with one "
@@ -127,13 +129,15 @@ When it is wrong
             what="The CPU launches too slowly",
             account=_explanation(analysis, waiting, facts),
             remedies=with_native(
-                queueing_advice(analysis.trace) or _NATIVE_ADVICE,
+                queueing_advice(analysis.trace) or _NATIVE_ADVICE[0 if has_graphs(analysis.trace) else 1 :],
                 map(for_python, _advice(analysis, facts, culprit)),
                 _JAX_ADVICE,
             ),
             example=for_pytorch(
                 _OPTIMIZER_CODE
                 if facts.optimizer_share > 0.5
+                else ""
+                if not has_graphs(analysis.trace)
                 else _COMPILE_CODE
                 if facts.training
                 else _GRAPH_CODE
@@ -189,7 +193,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> Wor
     if where := waiting.where(4, least):
         text += f" Where{waiting.on_worst}: {where}."
     floor = facts.kernels * GRAPH_GAP_NS
-    if facts.kernels and waiting.ns > 2 * floor:
+    if facts.kernels and waiting.ns > 2 * floor and has_graphs(analysis.trace):
         text += ours(" Replayed as a $CUDA graph the same kernels would leave gaps of about ")
         text += f"{part_of_step(analysis, floor)}."
     return text
@@ -203,11 +207,14 @@ def _advice(analysis: Analysis, facts: _Launches, culprit: Culprit) -> tuple[Wor
         advice.append(
             "Let the optimizer update all parameters in a few kernels: fused=True (or foreach=True)."
         )
+    graphs = has_graphs(analysis.trace)
     if facts.training:
         advice.append(
             ours(
                 'Fuse operators and cut launches with torch.compile(model); mode="reduce-overhead" adds $CUDA graphs.'
             )
+            if graphs
+            else _COMPILE
         )
         advice.append(
             "Give each kernel more work: a larger batch, or several small tensors in one operation."
@@ -217,6 +224,8 @@ def _advice(analysis: Analysis, facts: _Launches, culprit: Culprit) -> tuple[Wor
             ours(
                 'Capture the forward pass as a $CUDA graph, or use torch.compile(model, mode="reduce-overhead").'
             )
+            if graphs
+            else _COMPILE
         )
         advice.append("Serve several requests as one batch: the same launches then do more work.")
     inside = "" if culprit.is_in(CulpritKind.OUTSIDE) else f" in {culprit.text}"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rules import diagnose
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.gpu_vendor import has_graphs
 from rules.fixes.plan import make_plan
 from rules.replay.loops import loops_of
 from tests.rules.builder import TinyTrace, steps
@@ -126,3 +128,28 @@ def test_an_optimizer_with_many_launches_is_fused(launches: int, found: bool) ->
         trace.kernels(300, launches, 5, 12, "void some_kernel")
 
     assert ("fuse-optimizer" in promised(plan_of_body(body))) is found
+
+
+@pytest.mark.parametrize(
+    ("gpu", "call", "graphs"),
+    [
+        ("", "cudaLaunchKernel", True),
+        ("", "hipModuleLaunchKernel", True),
+        ("", "runFunction - job_prep_and_submit_for_execution", False),
+        ("ARTEMIS", "zeCommandListAppendLaunchKernel", False),
+        ("NVIDIA H200", "some_wrapper", True),
+    ],
+)
+def test_graphs_of_cuda_are_advised_to_those_who_have_them(gpu: str, call: str, graphs: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(50):
+            trace.op(place * 40, place * 40 + 39, "aten::add")
+            trace.operation(place * 40 + 8, place * 40 + 12, "void add", place * 40 + 2, call=call)
+
+    built = steps(4, 2000, body, into=TinyTrace(gpu=gpu)).build()
+    assert has_graphs(built) is graphs
+    launching = next(each for each in diagnose(built).findings if each.rule == "launching-too-slowly")
+    said = " ".join((launching.explanation, *launching.advice, launching.code))
+    assert (" graph" in said or "CUDAGraph" in said) is graphs
+    plan = make_plan(Analysis(built))
+    assert any(each.id.startswith("replay-cuda-graph") for each in plan.promises) is graphs

@@ -1,12 +1,13 @@
-"""Whose GPU a recording is from: AMD's runtime and tools have other names for the same things."""
+"""Whose GPU a recording is from: AMD's runtime has other names for the same things, other accelerators lack some."""
 
 from __future__ import annotations
 
 import re
 
-from parsers.model import Trace
+from parsers.model import EventKind, Trace, derived
 
 _AMD = re.compile(r"\bAMD\b|instinct|radeon|\bgfx\d", re.IGNORECASE)
+_NVIDIA = re.compile(r"nvidia|tesla|geforce|quadro|\b[ABHLV]\d{2,3}\b", re.IGNORECASE)
 _HIP = re.compile(r"hip[A-Z]\w+\Z")
 _COUNTER = re.compile(r"(SQC?|GRBM|TCC|TCP|TA|TD|SPI|CPC|CPF)_[A-Z]")
 _CUDA = re.compile(r"cu(?:da)?[A-Z]\w+\Z")
@@ -20,3 +21,14 @@ def is_amd(trace: Trace) -> bool:
     if trace.kernels and any(map(_COUNTER.match, trace.kernels[0].metrics)):
         return True
     return any(map(_HIP.match, trace.strings)) and not any(map(_CUDA.match, trace.strings))
+
+
+@derived
+def has_graphs(trace: Trace) -> bool:
+    """Whether launches can be captured as a graph of CUDA or HIP: by the GPU's name, else by the recorded calls."""
+    if is_amd(trace) or any(_NVIDIA.search(device.name) for device in trace.devices):
+        return True
+    calls = {
+        trace.strings[name] for name in set(trace.events.name[trace.events.of_kind(EventKind.API)].tolist())
+    }
+    return not calls or any(_HIP.match(call) or _CUDA.match(call) for call in calls)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.gpu_vendor import has_graphs
 from rules.analysis.facts.host_language import Audience, program_of
 from rules.analysis.facts.training import is_training
 from rules.category import Category
@@ -79,7 +80,7 @@ What makes it more or less
         training = is_training(analysis)
         if len(replay.spans) > 1 or replay.host.threads > 1 or (training and not _alike(analysis, replay)):
             return
-        if program_of(analysis.trace) is Audience.JAX:  # XLA makes graphs by itself
+        if program_of(analysis.trace) is Audience.JAX or not has_graphs(analysis.trace):  # XLA makes its own
             return
         host, around = replay.host, surroundings_of(analysis)
         captured = np.isin(host.call, _CAPTURED) & (replay.waits.target < 0)
