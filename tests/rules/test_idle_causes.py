@@ -367,3 +367,20 @@ def test_a_launch_that_takes_a_millisecond_does_something_else_as_well(us: int, 
     trace.operation(10, 50, "gemm", 0)
     trace.operation(110 + us, 3000, "gemm", 100, launch_us=us)
     assert largest(trace.build())[0] is cause
+
+
+@pytest.mark.parametrize(
+    ("name", "blamed"),
+    [
+        ("execute_context_1(512)_generation_0(0)", "Python inside engine steps"),
+        ("step[DECODE bs=8 toks=8]", "Python inside scheduler steps"),
+        ("step 5", "Python outside any region"),
+    ],
+)
+def test_what_lies_in_no_region_but_in_a_step_of_an_engine_is_told_so(name: str, blamed: str) -> None:
+    trace = TinyTrace()
+    trace.op(0, 5, "aten::mm")
+    trace.region(0, 990, name)
+    trace.operation(5, 100, "gemm", 2)
+    trace.operation(900, 1000, "gemm", 890)
+    assert largest(trace.build()) == (Cause.HOST, blamed)

@@ -250,8 +250,8 @@ EXPECTED = [
     Expected(
         "../serve/engine.sqlite",
         "cuDNN's attention builds a new plan for each new shape: 74 %",
-        ("Pad to a few lengths", "51 prefill and 91 decode steps"),
-        ("Take out what", "hooks, bookkeeping", "DataLoader"),
+        ("Pad to a few lengths", "51 prefill and 91 decode steps", "Python inside engine steps alone"),
+        ("outside any region", "Take out what", "hooks, bookkeeping", "DataLoader"),
     ),
     Expected("../smi/query.csv", "GPU 0 over 401 s: busy 2.0 %", ("its power limit 1.6 %",), ("100 % idle",)),
 ]

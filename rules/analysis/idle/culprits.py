@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind, Trace
+from parsers.model.names.steps import engine_step
 from rules.analysis.facts.host_language import is_python
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.frames import UserFrames
@@ -38,8 +39,8 @@ class Culprits:
         self._index: dict[Culprit, int] = {}
         self._of_keys: dict[int, int] = {}
         self._frames: dict[int, UserFrames] = {}
-        code = "Python" if is_python(trace) else "CPU code"
-        self._outside = Culprit(CulpritKind.OUTSIDE, f"{code} outside any region")
+        self._code = "Python" if is_python(trace) else "CPU code"
+        self._outside = Culprit(CulpritKind.OUTSIDE, f"{self._code} outside any region")
 
     @property
     def found(self) -> tuple[Culprit, ...]:
@@ -83,6 +84,8 @@ class Culprits:
         where[bare] = self._threads.activity(main).regions.at(start[bare])
         bare = bare[where[bare] < 0]
         where[bare] = operator[bare]
+        bare = bare[(where[bare] < 0) & (event[bare] < 0)]
+        where[bare] = self._threads.activity(main).engine_steps.at(start[bare])
         table = self._trace.events
 
         def packed(events: I64) -> I64:
@@ -117,6 +120,8 @@ class Culprits:
     def _culprit(self, cause: int, what: Culprit | None, place: Culprit | None) -> Culprit:
         if cause == Cause.INPUT and what is not None:
             return what
+        if what is None and place is not None and (step := engine_step(place.name)):
+            return Culprit(CulpritKind.OUTSIDE, f"{self._code} inside {step}s")
         blocks = cause in (Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
         if what is None or not (blocks or cause == Cause.HOST) or (place and place.name == what.name):
             return (what if blocks else None) or place or self._outside

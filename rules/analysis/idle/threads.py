@@ -11,6 +11,7 @@ import numpy.typing as npt
 from parsers.model import EventKind, LaneKind, Progress, Trace
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
+from parsers.model.names.steps import engine_step
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, union
@@ -73,6 +74,12 @@ class ThreadActivity:
         return self._of(self._region & ~self._spans_all & users)
 
     @cached_property
+    def engine_steps(self) -> Innermost:
+        """Steps that bear the name that a serving engine or a trainer gives to one."""
+        mine = self._region & (self._role == RegionRole.STEP)
+        return self._of(mine & named(self.trace, self.events, lambda name: engine_step(name) != ""))
+
+    @cached_property
     def inputs(self) -> Innermost:
         """Data loaders and ranges named like one."""
         loader = self._operator & named(self.trace, self.events, is_loader)
@@ -96,7 +103,16 @@ class ThreadActivity:
 
     def prepare(self, progress: Progress) -> None:
         """Make all of them, so that a long job can be cancelled between two."""
-        parts = ("calls", "running", "operators", "regions", "user_regions", "inputs", "read_backs")
+        parts = (
+            "calls",
+            "running",
+            "operators",
+            "regions",
+            "user_regions",
+            "engine_steps",
+            "inputs",
+            "read_backs",
+        )
         for number, part in enumerate(parts):
             progress.step(number / len(parts), "looking at what the CPU did")
             getattr(self, part)
