@@ -92,7 +92,7 @@ def test_copies_of_a_checkpoint_are_counted_where_they_are() -> None:
 @pytest.mark.parametrize(("size", "offloading"), [(200_000_000, False), (300_000_000, True)])
 def test_more_than_a_batch_is_called_offloading(size: int, offloading: bool) -> None:
     def body(trace: TinyTrace, _: int) -> None:
-        trace.copy(10, 8000, "HtoD", 0, bytes=size)
+        trace.copy(10, 8000, "HtoD", 0, bytes=size, launch_us=8010)
         trace.kernels(8100, 10, 40, 50)
 
     found = next(

@@ -15,11 +15,13 @@ class RowDelegate(QStyledItemDelegate):
     def __init__(self, view: QAbstractItemView) -> None:
         super().__init__(view)
         self.hovered = -1
-        self._view = view
-        view.viewport().setMouseTracking(True)
-        view.viewport().installEventFilter(self)
+        self._view, self._viewport = view, view.viewport()
+        self._viewport.setMouseTracking(True)
+        self._viewport.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is not self._viewport:
+            return super().eventFilter(watched, event)  # an editor's keys
         row = self.hovered
         if isinstance(event, QMouseEvent) and event.type() is QEvent.Type.MouseMove:
             row = self._view.indexAt(event.position().toPoint()).row()
@@ -27,7 +29,7 @@ class RowDelegate(QStyledItemDelegate):
             row = -1
         if row != self.hovered:
             self.hovered = row
-            self._view.viewport().update()
+            self._viewport.update()
         return False
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
