@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -45,6 +46,11 @@ sys.dont_write_bytecode = False
 _session_home = tempfile.TemporaryDirectory(prefix="stallscope-tests-", ignore_cleanup_errors=True)
 os.environ.update(_home_environment(Path(_session_home.name)))
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and their modules stay until the end: no collection of garbage need look through them."""
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:
