@@ -29,6 +29,7 @@ def main() -> None:
         help="an interpreter that has HolisticTraceAnalysis, to compare with",
     )
     options = parser.parse_args()
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     with tempfile.TemporaryDirectory(prefix="stallscope-bench-") as name:
         folder = Path(name)
         os.environ.update(HOME=name, XDG_CACHE_HOME=str(folder / "cache"))
