@@ -12,6 +12,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import measure
+from rules.analysis.facts.completeness import is_cut
 from rules.analysis.idle.threads import ThreadActivity
 from rules.base import Category, Evidence, Finding, Need, Severity, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
@@ -51,12 +52,12 @@ What to try
 
 When it is wrong
     Where the GPU was at work and nobody recorded it. A recording of a long run of calls without their kernels is told
-    apart: the calls that launch kernels are recorded then.
+    apart: the calls that launch kernels are recorded then. So is a file that was cut off before them.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         trace = analysis.trace
-        if len(trace.gpu_operations) or (trace.events.kind == EventKind.API).any():
+        if len(trace.gpu_operations) or (trace.events.kind == EventKind.API).any() or is_cut(trace):
             return
         threads, window = analysis.threads, analysis.window
         busy = [_busy_ns(threads.activity(index), window) for index in range(len(threads.keys))]

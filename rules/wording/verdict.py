@@ -8,6 +8,7 @@ from parsers.model import Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.budget import Budget
+from rules.analysis.facts.completeness import is_cut
 from rules.analysis.facts.device_log import log_summary
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.subject import subject_of
@@ -148,7 +149,11 @@ def gpus_that_ran(trace: Trace) -> list[int]:
 def _without_operations(trace: Trace) -> str:
     counted = trace.quality.kernels_without_times
     if not counted:
-        return "No GPU activity was recorded"
+        return (
+            "The recording stops in the middle: nothing that the GPU did is in it"
+            if is_cut(trace)
+            else "No GPU activity was recorded"
+        )
     ran = "1 kernel ran: its" if counted == 1 else f"{counted:,} kernels ran: their"
     return f"{ran} hardware counters were recorded, and no times"
 

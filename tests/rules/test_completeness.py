@@ -85,6 +85,19 @@ def test_a_file_that_ends_before_the_gpu_is_said_to_be_cut(tmp_path: Path) -> No
     assert "stops in the middle" in as_text(of, diagnosis_of(analysis), analysis).replace("\n", " ")
 
 
+@pytest.mark.parametrize("kept", [1.0, 0.7])
+def test_a_recording_that_is_cut_before_the_first_call_is_not_one_of_a_cpu(
+    tmp_path: Path, kept: float
+) -> None:
+    path = tmp_path / "run.json"
+    whole = trace([complete("aten::mm", number * 50.0, 40.0) for number in range(200)], schemaVersion=1)
+    path.write_bytes(whole[: int(kept * len(whole))])
+    analysis = Analysis(open_trace([path]))
+    first = as_text(analysis.trace, diagnosis_of(analysis), analysis).splitlines()[0]
+    assert first.startswith("The recording stops in the middle") is (kept < 1)
+    assert first.startswith("No GPU activity was recorded, only the CPU's") is (kept == 1)
+
+
 @pytest.mark.parametrize(("apart", "sampled"), [(1, False), (14, False), (40, False), (70, True)])
 def test_calls_whose_numbers_lie_far_apart_are_a_sample(tmp_path: Path, apart: int, sampled: bool) -> None:
     events = []

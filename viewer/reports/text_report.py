@@ -10,7 +10,7 @@ from parsers.model.names.devices import device_name
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.completeness import completeness_of
+from rules.analysis.facts.completeness import completeness_of, is_cut
 from rules.analysis.facts.cost import idle_cost
 from rules.analysis.facts.software import software_of
 from rules.fixes.plan import plan_of
@@ -117,7 +117,7 @@ def _without_gpu(trace: Trace) -> list[str]:
     if trace.kernels or not len(trace.events):
         return []
     launches = completeness_of(trace).launches
-    if any(note.kind in ("cut", "cut-off database", "damaged table") for note in trace.quality.notes):
+    if is_cut(trace):
         text = (
             "The recording stops in the middle, before anything that the GPU did: its file is cut off or damaged. "
             "Copy it again, or record again and let the profiler finish writing."

@@ -15,6 +15,7 @@ I64 = npt.NDArray[np.int64]
 
 # The first runs on a processor once the GPU gets there, the second only hands over what a launch after it is made with.
 _NO_KERNEL = ("LaunchHostFunc", "CallConfiguration")
+_CUT = ("cut", "cut-off database", "damaged table")
 LEAST_LAUNCHES = 100  # fewer may all belong to work that the recording began or ended in
 LEAST_SHARE = 0.7  # recordings that lost nothing have an operation for more than nine of ten such launches
 MOST_ORPHANS = (
@@ -68,6 +69,11 @@ def completeness_of(trace: Trace) -> Completeness:
         return Completeness(0, np.empty(0, np.int64))
     outermost, has_operation = _by_outermost(trace, launches, has_operation[launches])
     return Completeness(len(outermost), outermost[~has_operation])
+
+
+def is_cut(trace: Trace) -> bool:
+    """Whether a file ended early or is damaged, so that what it does not hold may have happened."""
+    return any(note.kind in _CUT for note in trace.quality.notes)
 
 
 def is_sample(trace: Trace) -> bool:
