@@ -11,8 +11,8 @@ most_mb=300
 place=$(mktemp -d)
 running=
 finish() {
-    [ -z "$running" ] || kill "$running" 2>/dev/null || true
-    rm -rf "$place"
+    [ -z "$running" ] || { kill -KILL "$running" && wait "$running"; } 2>/dev/null || true
+    rm -rf "$place" || true  # what it started may still be ending
 }
 trap finish EXIT
 fail() { echo "frozen program: $*" >&2; exit 1; }
@@ -21,10 +21,9 @@ fail() { echo "frozen program: $*" >&2; exit 1; }
 elsewhere="$place/an other pläce"
 cp -a "$folder" "$elsewhere"
 mkdir -m 700 "$place/home" "$place/run"
-frozen() {
-    env -i LC_ALL=C.UTF-8 PATH=/nonexistent HOME="$place/home" XDG_RUNTIME_DIR="$place/run" QT_QPA_PLATFORM=offscreen \
-        "$elsewhere/stallscope" "$@"
-}
+program=(env -i LC_ALL=C.UTF-8 PATH=/nonexistent HOME="$place/home" XDG_RUNTIME_DIR="$place/run" QT_QPA_PLATFORM=offscreen
+    "$elsewhere/stallscope")
+frozen() { "${program[@]}" "$@"; }
 source_tree() { env LC_ALL=C.UTF-8 HOME="$place/home" .venv/bin/python -m viewer "$@"; }
 
 size=$(find "$elsewhere" -type f -printf '%s\n' | awk '{ sum += $1 } END { printf "%d", sum / 1048576 }')
@@ -48,15 +47,14 @@ frozen convert "$sample" --to parquet "$place/events.parquet" >/dev/null || fail
 [ -s "$elsewhere/_internal/viewer/capture/process_tree.py" ] || fail "the text of process_tree is missing"
 
 # A window, and a second start that hands its file over and ends.
-frozen "$sample" 2>"$place/said" &
+"${program[@]}" "$sample" 2>"$place/said" &
 running=$!
 for _ in $(seq 100); do
     [ -z "$(find "$place/run/stallscope" -type s 2>/dev/null)" ] || break
     kill -0 "$running" 2>/dev/null || fail "no window opens: $(cat "$place/said")"
     sleep 0.1
 done
-timeout 20 env -i LC_ALL=C.UTF-8 PATH=/nonexistent HOME="$place/home" XDG_RUNTIME_DIR="$place/run" QT_QPA_PLATFORM=offscreen \
-    "$elsewhere/stallscope" "file://$PWD/$sample" || fail "a second start does not hand its file over: $(cat "$place/said")"
+timeout 20 "${program[@]}" "file://$PWD/$sample" || fail "a second start does not hand its file over: $(cat "$place/said")"
 kill -0 "$running" 2>/dev/null || fail "the window closed: $(cat "$place/said")"
 
 echo "frozen program: $size MB; self-check and the diagnosis of $samples samples are those of the source"
