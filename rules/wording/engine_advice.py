@@ -66,23 +66,23 @@ _DIRECTIVES = {
 }
 
 
+def _directives(trace: Trace) -> list[tuple[str, str]]:
+    return [_DIRECTIVES[name] for name in software_of(trace) if name in _DIRECTIVES]
+
+
 def directive_advice(trace: Trace) -> tuple[Words, ...]:
     """How arrays stay on the GPU where directives offload loops; empty for other programs."""
     return tuple(
-        f"Open a data region around the steps ({_DIRECTIVES[name][0]}): without one, the arrays of every loop travel "
-        "both ways."
-        for name in software_of(trace)
-        if name in _DIRECTIVES
+        f"Open a data region around the steps ({data}): without one, the arrays of every loop travel both ways."
+        for data, _ in _directives(trace)
     )
 
 
 def queueing_advice(trace: Trace) -> tuple[Words, ...]:
     """How loops that directives offload follow one another without the CPU between them; empty for other programs."""
     return tuple(
-        f"Queue the loops behind one another ({_DIRECTIVES[name][1]}): otherwise the CPU waits for each before it "
-        "launches the next."
-        for name in software_of(trace)
-        if name in _DIRECTIVES
+        f"Queue the loops behind one another ({queue}): otherwise the CPU waits for each before it launches the next."
+        for _, queue in _directives(trace)
     )
 
 

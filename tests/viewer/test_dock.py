@@ -142,15 +142,21 @@ def test_facts_that_fit_need_no_scroll_bar(window: MainWindow, qtbot: QtBot) -> 
     assert body.minimumHeight() <= lowest + 2 * facts[0].height()
 
 
-def test_columns_that_matter_less_leave_room_for_names(
-    make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
-) -> None:
-    window = make_window((1280, 800))
+def kernels_of(window: MainWindow, trace: Trace, qtbot: QtBot) -> KernelsPanel:
+    """The tab of kernels, in front."""
     window.document.show(trace)
     wait_until_ready(qtbot, window)
     show_tab(window, qtbot, "Kernels")
     panel = window.panels.tabs.currentWidget()
     assert isinstance(panel, KernelsPanel)
+    return panel
+
+
+def test_columns_that_matter_less_leave_room_for_names(
+    make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
+) -> None:
+    window = make_window((1280, 800))
+    panel = kernels_of(window, trace, qtbot)
     table = panel.by_name
     shown = [column.key for index, column in enumerate(table.rows.columns) if not table.isColumnHidden(index)]
     assert table.columnWidth(0) >= EASY_NAME_WIDTH
@@ -165,11 +171,7 @@ def test_two_kernels_stand_side_by_side_while_both_are_selected(
     make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
 ) -> None:
     window = make_window((1500, 900))
-    window.document.show(trace)
-    wait_until_ready(qtbot, window)
-    show_tab(window, qtbot, "Kernels")
-    panel = window.panels.tabs.currentWidget()
-    assert isinstance(panel, KernelsPanel)
+    panel = kernels_of(window, trace, qtbot)
     table = panel.by_name
 
     def click(row: int, keys: Qt.KeyboardModifier) -> None:
