@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 folder=${1:-build/package/stallscope}
 [ $# -gt 0 ] || ./packaging/freeze.sh
-most_mb=300
+most_mb=285
 
 place=$(mktemp -d)
 running=

@@ -1,4 +1,4 @@
-"""Striking a library off the list of what another one needs."""
+"""What the frozen program has no use for: libraries on the lists of others, ICU's words of all languages."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ STRINGS = b"\0libneeded.so.1\0libunneeded.so.2\0libc.so.6\0"
 NEEDED, STRTAB, NULL, SONAME = 1, 5, 0, 14
 
 
-@pytest.fixture(scope="module")
-def module(repository: Path) -> ModuleType:
-    """The tool, which is no part of any package."""
-    path = repository / "packaging" / "linux" / "unneeded_libraries.py"
-    spec = importlib.util.spec_from_file_location("unneeded_libraries", path)
+def tool(repository: Path, name: str) -> ModuleType:
+    """One of the tools, which are no part of any package."""
+    spec = importlib.util.spec_from_file_location(name, repository / "packaging" / "linux" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded
+
+
+@pytest.fixture(scope="module")
+def module(repository: Path) -> ModuleType:
+    return tool(repository, "unneeded_libraries")
 
 
 def library(*needed: bytes) -> bytearray:
@@ -82,3 +85,32 @@ def test_the_libraries_are_deleted_and_the_others_rewritten(module: ModuleType, 
     module.main([str(tmp_path), "libunneeded"])
     assert [path.name for path in tmp_path.iterdir()] == ["libuser.so"]
     assert needed_of(bytearray((tmp_path / "libuser.so").read_bytes())) == [b"libc.so.6"]
+
+
+HEADER = struct.pack("<H", 16).ljust(16, b"\0")
+
+
+def icu_items(data: bytes) -> dict[bytes, bytes]:
+    """Name -> content, as ICU finds them; contents end where the next one begins."""
+    table = data[16:]
+    (count,) = struct.unpack_from("<I", table)
+    entries = [struct.unpack_from("<II", table, 4 + 8 * number) for number in range(count)]
+    assert all(begin % 16 == 0 for _, begin in entries)
+    ends = [*(begin for _, begin in entries[1:]), len(table)]
+    return {
+        table[name : table.index(0, name)]: table[begin:end].rstrip(b"\0")
+        for (name, begin), end in zip(entries, ends, strict=True)
+    }
+
+
+def test_words_and_units_are_taken_out_and_the_order_of_letters_stays(repository: Path) -> None:
+    names = b"icu/coll/de.res\0icu/gb.cnv\0icu/unit/de.res\0icu/zone.res\0"
+    begins = [4 + 8 * 4 + names.index(name) for name in (b"icu/coll", b"icu/gb", b"icu/unit", b"icu/zone")]
+    table = struct.pack(
+        "<I8I", 4, *(value for pair in zip(begins, (96, 112, 128, 144), strict=True) for value in pair)
+    )
+    contents = b"".join(text.ljust(16, b"\0") for text in (b"order", b"converter", b"units", b"zones"))
+    data = HEADER + (table + names).ljust(96, b"\0") + contents
+    left = tool(repository, "unneeded_icu_data").without_unused(data)
+    assert icu_items(left) == {b"icu/coll/de.res": b"order", b"icu/zone.res": b"zones"}
+    assert left.startswith(HEADER)
