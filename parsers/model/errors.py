@@ -7,19 +7,20 @@ from pathlib import Path
 
 
 class TraceError(Exception):
-    """A file that cannot be used, said so that its owner can do something about it.
+    """A file, or what lies at an address, that cannot be used, said so that its owner can do something about it.
 
     ``problem`` is one plain sentence; ``hint`` says what to do next.
     """
 
     def __init__(self, path: Path | str, problem: str, hint: str = "") -> None:
         super().__init__(f"{path}: {problem}" + (f" {hint}" if hint else ""))
+        self.where = path
         self.path = Path(path)
         self.problem = problem
         self.hint = hint
 
-    def __reduce__(self) -> tuple[type[TraceError], tuple[Path, str, str]]:
-        return type(self), (self.path, self.problem, self.hint)
+    def __reduce__(self) -> tuple[type[TraceError], tuple[Path | str, str, str]]:
+        return type(self), (self.where, self.problem, self.hint)
 
 
 class UnknownFormat(TraceError):

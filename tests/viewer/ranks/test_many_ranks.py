@@ -222,6 +222,25 @@ def test_one_process_several_and_a_cluster_give_the_same_answer_and_a_killed_wor
     assert not victims
 
 
+@pytest.mark.parametrize(
+    ("where", "refused"),
+    [
+        (("--scheduler", "pigeon://127.0.0.1:1", "."), "pigeon://127.0.0.1:1: There is no Dask scheduler"),
+        (("memory://nowhere/run",), "memory://nowhere/run: There is no file under this address."),
+    ],
+)
+def test_a_refused_address_is_told_as_it_was_typed(
+    where: tuple[str, ...],
+    refused: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(["diagnose", *where]) == 2
+    assert refused in capsys.readouterr().err
+
+
 def test_what_was_reduced_once_is_not_read_again(
     folder: Path, facts: ManyRanksDiagnosis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

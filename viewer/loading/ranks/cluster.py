@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from parsers.model import Progress, TraceError
@@ -37,12 +36,11 @@ def reduce_on_cluster(
 
 @contextlib.contextmanager
 def _client(scheduler: str, count: int) -> Iterator[Any]:
-    where = Path(scheduler)
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise TraceError(
-            where,
+            scheduler,
             "Dask is not installed.",
             "Install Stallscope with its extra: pip install 'stallscope[cluster]'.",
         ) from error
@@ -63,7 +61,7 @@ def _client(scheduler: str, count: int) -> Iterator[Any]:
         client = Client(scheduler, timeout=_CONNECT_S)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise TraceError(
-            where, "There is no Dask scheduler at this address.", "Write it like tcp://HOST:8786."
+            scheduler, "There is no Dask scheduler at this address.", "Write it like tcp://HOST:8786."
         ) from error
     with client:
         yield client

@@ -124,7 +124,7 @@ def open_many(
     if not found:
         name, problem = unread[0] if unread else ("", "there is no file")
         raise Malformed(
-            Path(wanted[0].files[0]) if wanted else Path(),
+            wanted[0].files[0] if wanted else Path(),
             f"No rank could be read ({name}: {problem.rstrip('.')}).",
             "Open the recordings themselves.",
         )
@@ -132,7 +132,7 @@ def open_many(
     run = joined([found[number] for number in sorted(found)], unread, thresholds, progress.part(0.9, 1.0))
     if not run.rows:
         raise TraceError(
-            Path(wanted[0].files[0]),
+            wanted[0].files[0],
             f"None of the {len(found):,} ranks holds GPU work.",
             "Record the GPU as well, and open the recordings again.",
         )

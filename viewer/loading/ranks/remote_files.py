@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from parsers.containers import PrivateFolder
@@ -29,7 +29,7 @@ def listed(address: str) -> tuple[Wanted, ...]:
     except Exception as error:  # whatever the library of that file system raises
         raise _unreachable(address, error) from error
     if not found:
-        raise Malformed(Path(address), "There is no file under this address.", "Check the address.")
+        raise Malformed(address, "There is no file under this address.", "Check the address.")
     return tuple(found)
 
 
@@ -54,7 +54,7 @@ def _fsspec(address: str) -> Any:
         import fsspec
     except ImportError as error:
         raise TraceError(
-            Path(address),
+            address,
             "Files elsewhere need fsspec, which is not installed.",
             "Install Stallscope with its extra: pip install 'stallscope[cluster]'.",
         ) from error
@@ -65,5 +65,5 @@ def _unreachable(address: str, error: Exception) -> TraceError:
     if isinstance(error, TraceError):
         return error
     return TraceError(
-        Path(address), f"It cannot be read ({error}).", "Check the address, and what gives access to it."
+        address, f"It cannot be read ({error}).", "Check the address, and what gives access to it."
     )
