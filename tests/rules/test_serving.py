@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from parsers import open_trace
-from parsers.model import Malformed, Trace
+from parsers.model import Counter, Malformed, Trace
+from rules.analysis.inference.course import course_of
 from rules.analysis.inference.engine_steps import (
     StepKind,
     engine_steps,
@@ -328,6 +329,42 @@ def test_a_request_waits_is_computed_is_answered_and_is_held_up_by_the_prompts_o
         (1, Phase.DECODE, at[1][1] + late, at[3][1] - late),
     ]
     assert held_up_ns(requests, steps).tolist() == [ns(90), 0]
+
+
+def test_what_an_engine_did_over_time_follows_from_its_steps_and_its_requests(tmp_path: Path) -> None:
+    trace = engine(
+        TWO_ANSWERED
+    ).build()  # steps of 90 us and 10 us between them, on a clock 7 us behind the log's
+    steps = engine_steps(trace)
+    course = course_of(trace, steps, placed(trace, log_of(tmp_path, 10**18)))
+    assert course.batch is not None
+    assert [course.batch.at(ns(us)) for us in (40, 95, 220, 320, 420, 495)] == [1, 0, 2, 2, 1, 0]
+    assert course.tokens is not None
+    written = np.diff(course.tokens.time) * course.tokens.value[:-1] / 1e9
+    assert written.sum() == pytest.approx(steps.tokens)
+    assert course.waiting is not None
+    assert [course.waiting.at(ns(us)) for us in (-6, -1, 2, 50, 150)] == [1, 1, 0, 1, 0]
+    assert course.cache is not None
+    assert [course.cache.at(ns(us)) for us in (80, 95, 195, 495)] == [None, 6, 6 + 1 + 10, 0]
+    assert course.cache.value[-1] == 0
+
+
+def test_an_engines_own_counters_tell_what_names_and_logs_do_not() -> None:
+    trace = engine(["prefill", "decode_1", "decode_2"]).build()
+    names = (
+        "vllm:num_requests_running",
+        "vllm:num_requests_waiting",
+        "vllm:gpu_cache_usage_perc",
+        "gen throughput",
+    )
+    counters = tuple(Counter(name, "", np.array([0, 5]), np.array([0.25, 0.5])) for name in names)
+    course = course_of(replace(trace, counters=counters), engine_steps(trace), None)
+    values = (course.batch, course.waiting, course.tokens)
+    assert all(each is not None and each.value.tolist() == [0.25, 0.5] for each in values)
+    assert course.cache is not None
+    assert (course.cache.unit, course.cache.value.tolist()) == ("%", [25.0, 50.0])
+    nothing = course_of(trace, engine_steps(trace), None)
+    assert (nothing.batch, nothing.tokens, nothing.cache, nothing.waiting) == (None, None, None, None)
 
 
 @pytest.mark.parametrize(

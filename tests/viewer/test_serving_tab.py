@@ -25,6 +25,7 @@ from viewer.panels.tables.table_view import TableView
 from viewer.panels.tabs.serving import ServingPanel
 from viewer.statistics.serving import places_of_steps, serving_tables
 from viewer.statistics.serving_lanes import KEY, MOST_ROWS, request_lanes
+from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
@@ -181,6 +182,19 @@ def test_requests_lie_on_the_timeline_until_one_does_not_want_them(
     placed = state.layout.find(KEY)
     assert placed is not None
     assert len(placed.rows) == 2
+    lanes = [each.track.title for each in state.layout.scrolled if each.track.derived]
+    assert lanes == ["Engine steps", "Batch size", "Tokens/s", "Waiting", "Requests"]
+    window.timeline.show_interval(0, served.duration, animate=False)
+    for title, us, told in (
+        ("Engine steps", 9_000.0, "2 decoded"),
+        ("Batch size", 9_000.0, "2"),
+    ):
+        (lane_of,) = (each for each in state.layout.scrolled if each.track.title == title)
+        canvas = window.timeline.canvas
+        middle = canvas.top_of(lane_of) + lane_of.height // 2
+        QTest.mouseMove(canvas, QPoint(round(NAMES_WIDTH + state.scale.x(ns(us))), middle))
+        card = window.timeline.gestures.card
+        qtbot.waitUntil(lambda card=card, told=told: card.isVisible() and told in card.text, timeout=20_000)
     QTest.mouseClick(
         panel.with_lanes, Qt.MouseButton.LeftButton, pos=QPoint(8, panel.with_lanes.height() // 2)
     )

@@ -1,16 +1,21 @@
-"""Requests of a serving engine as rows of the timeline: they wait, their prompt is computed, they are answered."""
+"""A serving engine as lanes of the timeline: its steps, what they compute over time, and each of its requests."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from parsers.model import Trace
 from parsers.model.units import duration
-from rules.analysis.inference.engine_steps import EngineSteps
+from rules.analysis.idle.causes import Cause
+from rules.analysis.inference.course import course_of
+from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 from rules.analysis.inference.phases import Phase, Phases, phases_of
 from rules.analysis.inference.requests import Requests
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived, derived_row
@@ -30,6 +35,20 @@ LEAST_HEIGHT, AROUND = 104, 8  # px: the names of the colours need that much
 PITCH = {24: 9, 40: 7, MOST_ROWS: 5}  # px a row, by how many there are at most
 HELD_UP_SHARE = 0.45  # of the colour of waiting
 NAMES = {Phase.WAITS: "waits", Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.HELD_UP: "held up"}
+
+
+CURVE = 34  # px: the height of a lane with a curve
+DECODE_SHADES = (0.4, 0.55, 0.7, 0.85, 1.0)  # of the colour of decode steps, from the smallest batch on
+FEWEST_STEPS = 2  # one step has no course
+_SERIES = (
+    "decode",
+    "prefill",
+    "tokens",
+    "",
+    "",
+    "",
+    "cache",
+)  # by their number among the colours of a series
 
 
 class Order(Enum):
@@ -69,7 +88,7 @@ def request_lanes(
             Track(KEY, "", "Requests", f"{told_of}, by {order.value}", derived=True),
             ABOVE_ALL,
             tuple(derived_row(phases.start[each], phases.end[each], phases.kind[each]) for each in pieces),
-            _colors,
+            _phase_colors,
             told,
             None,
             max(rows * pitch + AROUND, LEAST_HEIGHT),
@@ -77,6 +96,69 @@ def request_lanes(
             legend=tuple(NAMES[phase] for phase in Phase),
         )
     ]
+
+
+def engine_lanes(trace: Trace, steps: EngineSteps, requests: Requests | None) -> list[Derived]:
+    """A lane of the engine's steps, and one for each quantity of which the course is known."""
+    if len(steps) < FEWEST_STEPS:
+        return []
+    course = course_of(trace, steps, requests)
+    of_cache = "of its blocks" if course.cache is not None and course.cache.unit == "%" else "tokens held"
+    curves = (
+        ("batch", "Batch size", "requests", course.batch, "decode"),
+        ("tokens", "Tokens/s", "written", course.tokens, "tokens"),
+        ("cache", "KV cache", of_cache, course.cache, "cache"),
+        ("waiting", "Waiting", "requests", course.waiting, "waits"),
+    )
+    return [
+        _step_lane(trace, steps),
+        *(
+            Derived(
+                Track(f"{KEY}{key}", "", title, subtitle, derived=True),
+                ABOVE_ALL,
+                (),
+                partial(_curve_color, which),
+                lambda row, offset: ("", ""),
+                height=CURVE,
+                recorded=True,
+                curve=replace(counter, name=title),
+            )
+            for key, title, subtitle, counter, which in curves
+            if counter is not None
+        ),
+    ]
+
+
+def _step_lane(trace: Trace, steps: EngineSteps) -> Derived:
+    """Prefill, mixed, and shades of decode: the darker the smaller its batch."""
+    largest = max(int(steps.decoded.max()), 1)
+    shade = np.clip(steps.decoded * len(DECODE_SHADES) // (largest + 1), 0, len(DECODE_SHADES) - 1)
+    color = np.where(steps.kind == StepKind.DECODE, 2 + shade, np.where(steps.kind == StepKind.MIXED, 1, 0))
+    names = trace.events.name[steps.event]
+
+    def told(_: int, offset: int) -> tuple[str, str]:
+        parts = [
+            StepKind(int(steps.kind[offset])).name.lower(),
+            duration(int(steps.end[offset] - steps.start[offset])),
+        ]
+        counts = (
+            (steps.prompts, "prompts"),
+            (steps.prompt_tokens, "tokens of prompts"),
+            (steps.decoded, "decoded"),
+        )
+        parts += [f"{count[offset]:,} {what}" for count, what in counts if count[offset] > 0]
+        return trace.strings[names[offset]], "; ".join(parts)
+
+    return Derived(
+        Track(f"{KEY}steps", "", "Engine steps", "darker: fewer requests", derived=True),
+        ABOVE_ALL,
+        (derived_row(steps.start, steps.end, color),),
+        _step_colors,
+        told,
+        height=CURVE,
+        recorded=True,
+        parted=True,
+    )
 
 
 def _sorted_by(requests: Requests, order: Order) -> F64:
@@ -131,13 +213,30 @@ def _told(requests: Requests, row: int, held_up: F64) -> str:
     return "; ".join(parts)
 
 
-def _colors(theme: Theme) -> list[QColor]:
+def _hue(theme: Theme, what: str) -> QColor:
+    """Colours that fill, not those of text: the latter are too dark in a light window."""
+    return theme.cause(Cause.SYNCHRONIZATION) if what == "waits" else theme.named(_SERIES.index(what))
+
+
+def _curve_color(what: str, theme: Theme) -> list[QColor]:
+    return [_hue(theme, what)]
+
+
+def _step_colors(theme: Theme) -> list[QColor]:
+    from viewer.look.theme import mixed
+
+    prefill, decode = _hue(theme, "prefill"), _hue(theme, "decode")
+    return [
+        prefill,
+        mixed(prefill, decode, 0.5),
+        *(mixed(decode, theme.window, part) for part in DECODE_SHADES),
+    ]
+
+
+def _phase_colors(theme: Theme) -> list[QColor]:
     """A colour for each ``Phase``."""
     from viewer.look.theme import mixed
 
-    return [
-        theme.error,
-        theme.warning,
-        theme.accent,
-        mixed(theme.error, theme.window, HELD_UP_SHARE),
-    ]
+    waits = _hue(theme, "waits")
+    held_up = mixed(waits, theme.window, HELD_UP_SHARE)
+    return [waits, _hue(theme, "prefill"), _hue(theme, "decode"), held_up]

@@ -235,7 +235,7 @@ class LaneCanvas(QWidget):
 
     def _names_picture(self, scene: Scene, shown: list[Shown], pinned: list[Shown], ratio: float) -> QImage:
         """The left column, painted anew only when something in it changed."""
-        with_values = any(each.placed.track.counter >= 0 for each in (*shown, *pinned))
+        with_values = any(scene.counter_of(each.placed.track) is not None for each in (*shown, *pinned))
         cursor = self.state.cursor if with_values else None
         now = (
             self.offset,

@@ -299,7 +299,7 @@ class Gestures(QObject):
         made = scene.derived.get(hit.placed.track.key) if scene is not None else None
         if made is not None and hit.derived >= 0:
             return made.told(hit.depth, hit.derived)
-        return card_text(self._state, hit.event, hit.gap, hit.counter, hit.when)
+        return card_text(self._state, hit.event, hit.gap, hit.placed.track, hit.when)
 
     def _hide_card(self) -> None:
         self._resting.stop()

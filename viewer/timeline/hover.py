@@ -11,6 +11,7 @@ from parsers.model.units import duration, size
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.timeline.geometry.ticks import exact
+from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import shown_value, style_of
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
@@ -109,17 +110,17 @@ def gap_text(scene: Scene, row: int) -> tuple[str, str]:
     return label[:1].upper() + label[1:], "\n".join(lines)
 
 
-def counter_text(scene: Scene, number: int, when: float) -> tuple[str, str]:
-    """Title and body of a counter's card."""
-    counter = scene.trace.counters[number]
-    if (stack := scene.stacks.get(number)) is not None:
+def counter_text(scene: Scene, track: Track, when: float) -> tuple[str, str]:
+    """Title and body of a counter's card; empty for a track of anything else."""
+    if (stack := scene.stacks.get(track.counter)) is not None:
         held = {kind: count for kind, count in stack.at(round(when)).items() if count}
         kinds = "\n".join(f"{kind} {size(count)}" for kind, count in reversed(held.items()))
         return f"{size(sum(held.values()))} allocated", kinds
-    return counter.name, shown_value(counter.at(round(when)), counter.unit)
+    counter = scene.counter_of(track)
+    return ("", "") if counter is None else (counter.name, shown_value(counter.at(round(when)), counter.unit))
 
 
-def card_text(state: TimelineState, event: int, gap: int, counter: int, when: float) -> tuple[str, str]:
+def card_text(state: TimelineState, event: int, gap: int, track: Track, when: float) -> tuple[str, str]:
     """What to say about the thing under the cursor; empty where there is nothing."""
     scene = state.scene
     if scene is None:
@@ -128,6 +129,4 @@ def card_text(state: TimelineState, event: int, gap: int, counter: int, when: fl
         return event_text(scene, event, state.origin)
     if gap >= 0 and scene.idle is not None:
         return gap_text(scene, gap)
-    if counter >= 0:
-        return counter_text(scene, counter, when)
-    return "", ""
+    return counter_text(scene, track, when)

@@ -104,7 +104,7 @@ class NamesColumn:
         if not subtitle:
             return
         painter.setPen(colors.text_secondary)
-        cache = self._figures if track.counter >= 0 else self._small
+        cache = self._small if scene.counter_of(track) is None else self._figures
         painter.setFont(cache.font)
         if placed.height >= TWO_LINES:
             cache.draw(painter, subtitle, TEXT_LEFT, round(first_line + self._bold.height + 1), room)
@@ -129,8 +129,7 @@ class NamesColumn:
 
     def _subtitle(self, scene: Scene, shown: Shown, cursor: float | None) -> str:
         track = shown.placed.track
-        if track.counter >= 0:
-            counter = scene.trace.counters[track.counter]
+        if (counter := scene.counter_of(track)) is not None:
             if cursor is not None:
                 return shown_value(counter.at(round(cursor)), counter.unit)
             largest = float(counter.value.max()) if len(counter.value) else None

@@ -7,7 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from PySide6.QtGui import QColor
 
+from parsers.model import Counter
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.look.theme import Theme
@@ -155,6 +157,9 @@ def paint_derived(picture: Picture, scene: Scene, shown: Shown) -> None:
     derived, colors = scene.derived.get(shown.placed.track.key), theme.current()
     if derived is None:
         return
+    if derived.curve is not None:
+        _paint_curve(picture, shown, derived.curve, derived.colors(colors)[0])
+        return
     ground = rgb(colors.window)
     shown_colors = [
         rgb(color if derived.recorded else theme.mixed(color, colors.window, PREDICTED))
@@ -166,7 +171,8 @@ def paint_derived(picture: Picture, scene: Scene, shown: Shown) -> None:
         seen, block = strip.shown(picture.view), picture.block(shown.top + place.top, place.height)
         if seen is not None and len(block):
             classes = row.name[np.maximum(seen.event, 0)].astype(np.uint8)
-            paint_row(block, without_edges(seen), classes, table, ground)
+            parts = seen if derived.parted else without_edges(seen)
+            paint_row(block, parts, classes, table, ground, picture.line)
 
 
 def paint_counter(picture: Picture, scene: Scene, shown: Shown) -> None:
@@ -176,16 +182,18 @@ def paint_counter(picture: Picture, scene: Scene, shown: Shown) -> None:
         _paint_stack(picture, stack, shown)
         return
     counter = scene.trace.counters[number]
+    _paint_curve(picture, shown, counter, counter_style_of(counter.unit).color(number, theme.current()))
+
+
+def _paint_curve(picture: Picture, shown: Shown, counter: Counter, color: QColor) -> None:
     found = counter_columns(counter, picture.view.scale)
     block = picture.block(shown.top + 4, shown.placed.height - 6)
     if found is None or len(block) < 4:
         return
-    style = counter_style_of(counter.unit)
-    low, high = style.bounds(counter)
+    low, high = counter_style_of(counter.unit).bounds(counter)
     value, peak = ((each - low) / (high - low) for each in found)
-    colors = theme.current()
-    color = style.color(number, colors)
-    paint_curve(block, value, peak, rgb(theme.mixed(color, colors.window, 0.28)), rgb(color), picture.line)
+    fill = rgb(theme.mixed(color, theme.current().window, 0.28))
+    paint_curve(block, value, peak, fill, rgb(color), picture.line)
 
 
 def memory_area(shown: Shown) -> tuple[int, int]:

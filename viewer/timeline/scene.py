@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from parsers.model import Trace, derived
+from parsers.model import Counter, Trace, derived
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import IdleTable
 from rules.analysis.steps.steps import Step
@@ -75,6 +75,13 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.forget_colors()
+
+    def counter_of(self, track: Track) -> Counter | None:
+        """The curve that a track shows: recorded, or worked out."""
+        if track.counter >= 0:
+            return self.trace.counters[track.counter]
+        made = self.derived.get(track.key) if track.derived else None
+        return made.curve if made is not None else None
 
     def set_analysis(self, analysis: Analysis | None) -> None:
         """Take over the idle table and the steps."""

@@ -78,6 +78,16 @@ def phases_of(requests: Requests, steps: EngineSteps, which: I64) -> Phases:
     return Phases(*(np.concatenate(column).astype(np.int64) for column in columns))
 
 
+def begun_ns(requests: Requests, steps: EngineSteps) -> F64:
+    """When the prefill of each request began, else when its first token came, ns from the trace start; NaN: unknown."""
+    assert requests.offset_ns is not None
+    computing = _computing(steps)
+    own = _own_steps(requests, computing)
+    begun = requests.first + requests.offset_ns
+    begun[own >= 0] = np.minimum(computing.start[own[own >= 0]], begun[own >= 0])
+    return begun
+
+
 def _computing(steps: EngineSteps) -> EngineSteps:
     """The steps that compute prompts."""
     return steps.where(steps.kind != StepKind.DECODE)

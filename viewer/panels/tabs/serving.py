@@ -136,9 +136,9 @@ class ServingPanel(Panel):
         self.costs = Label("", "secondary", pixels=12, wrap=True)
         self.choice = QComboBox()
         self.choice.setAccessibleName("Page of the serving tab")
-        self.with_lanes = QCheckBox("Requests on the timeline")
+        self.with_lanes = QCheckBox("Engine and requests on the timeline")
         self.with_lanes.setChecked(True)
-        self.with_lanes.setToolTip("R sorts them by arrival, by end, or by time per token")
+        self.with_lanes.setToolTip("R sorts requests by arrival, by end, or by time per token")
         side = QWidget(self)
         side.setFixedWidth(SIDE_WIDTH)
         stack = QVBoxLayout(side)
@@ -212,8 +212,7 @@ class ServingPanel(Panel):
             self.choice.setCurrentText(now)
         self.choice.setVisible(self.choice.count() > 1)
         self._turn_to()
-        placed = found.requests is not None and found.requests.offset_ns is not None
-        self.with_lanes.setVisible(placed and bool(len(found.engine)))
+        self.with_lanes.setVisible(bool(len(found.engine)))
         self._show_lanes()
         for latency in (self.ttft, self.tpot):
             latency.allowed.setEnabled(found.requests is not None)
@@ -273,16 +272,19 @@ class ServingPanel(Panel):
 
     def _show_lanes(self) -> None:
         found, turn, trace = self._found, self._order, self.document.trace
-        if found is None or not self.with_lanes.isChecked():
+        if found is None or trace is None or not self.with_lanes.isChecked():
             self.document.show_request_lanes(())
             return
 
         def work(progress: Progress) -> Sequence[Derived]:
-            from viewer.statistics.serving_lanes import Order, request_lanes
+            from viewer.statistics.serving_lanes import Order, engine_lanes, request_lanes
 
             progress.step(0.0, "sorting the requests")
             order = list(Order)[turn % len(Order)]
-            return request_lanes(found.requests, found.engine, found.held_up_ns, order)
+            return [
+                *engine_lanes(trace, found.engine, found.requests),
+                *request_lanes(found.requests, found.engine, found.held_up_ns, order),
+            ]
 
         def answer(lanes: Sequence[Derived]) -> None:
             if trace is self.document.trace and self.with_lanes.isChecked():

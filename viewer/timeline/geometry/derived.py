@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from parsers.model import Counter
 from viewer.timeline.geometry.row_index import Row, row_index
 from viewer.timeline.geometry.tracks import Track
 
@@ -36,7 +37,8 @@ class Derived:
     """A track below the first lane of ``device``, or above all lanes. A row's ``name`` is its colour in ``colors``.
 
     ``told`` gives title and body for the card of an entry, by row and offset. What was ``recorded`` is drawn as such.
-    ``legend`` says what the colours are. While a track that stands for ``events`` is shown, other events are pale.
+    ``legend`` says what the colours are, ``parted`` leaves a line between neighbours. A track with a ``curve`` shows
+    that in its first colour, instead of rows. While a track that stands for ``events`` is shown, other events are pale.
     """
 
     track: Track
@@ -49,6 +51,8 @@ class Derived:
     recorded: bool = False
     legend: tuple[str, ...] = ()
     events: I64 | None = None
+    curve: Counter | None = None
+    parted: bool = False
 
     def at(self, row: int, when: float) -> int:
         """The entry of a row that is open at a time; -1 where there is none."""
