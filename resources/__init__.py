@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
+
+_FOLDER = Path(__file__).parent
 
 
 def path(name: str) -> Path:
     """The file or folder ``name`` ("samples/x.json.gz"), wherever the program was installed."""
-    return Path(str(files(__name__).joinpath(name)))
+    return _FOLDER / name

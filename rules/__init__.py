@@ -1,7 +1,20 @@
 """The diagnosis: which rule found what, how much it can give at most, and where to see it."""
 
-from rules.base import Category, Evidence, Finding, Need, Rule, Severity
-from rules.diagnosis import Diagnosis, combined_ceiling, diagnose, diagnosis_of
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rules.base import Category, Evidence, Finding, Need, Rule, Severity
+    from rules.diagnosis import Diagnosis, combined_ceiling, diagnose, diagnosis_of
+else:
+
+    def __getattr__(name: str) -> object:
+        """What is named below, found when it is first asked for: a window is there long before it judges anything."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from rules import base, diagnosis
+
+        return getattr(diagnosis if hasattr(diagnosis, name) else base, name)
+
 
 __all__ = [
     "Category",

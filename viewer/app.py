@@ -9,8 +9,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from PySide6.QtCore import QCoreApplication, Qt, QTimer
 from PySide6.QtGui import QIcon
@@ -166,6 +164,9 @@ def local_path(word: str) -> Path:
     """The file that ``word`` names: a path as it stands, or the path of a URL of a file on this machine."""
     if not word.lower().startswith("file:/") or Path(word).exists():
         return Path(word)
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname  # loads what speaks with servers
+
     url = urlsplit(word)
     if url.hostname not in (None, "localhost", socket.gethostname().lower()):
         return Path(word)

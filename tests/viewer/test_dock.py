@@ -73,10 +73,11 @@ def test_a_recording_that_comes_first_finds_all_tabs(qtbot: QtBot, trace: Trace)
     window.close()
 
 
-def test_a_window_without_a_file_loads_no_table_library() -> None:
+def test_a_window_without_a_file_loads_nothing_that_only_a_recording_needs() -> None:
     program = (
         "import sys; from viewer.app import application, open_window; application(); open_window().grab(); "
-        "late = ('pandas', 'pyqtgraph', 'scipy', 'msgspec', 'parsers.opening', 'viewer.panels.tabs.kernels'); "
+        "late = ('pandas', 'pyqtgraph', 'scipy', 'msgspec', 'urllib.request', 'parsers.opening', 'rules.diagnosis', "
+        "'rules.wording.verdict', 'viewer.panels.tables.table_view', 'viewer.panels.tabs.kernels'); "
         "print([name for name in late if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

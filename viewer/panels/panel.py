@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent
@@ -16,7 +16,9 @@ from parsers.model import Progress
 from parsers.model.units import duration
 from viewer.document import Area, Document
 from viewer.look.labels import Label
-from viewer.panels.tables.table_view import TableView
+
+if TYPE_CHECKING:
+    from viewer.panels.tables.table_view import TableView
 
 T = TypeVar("T")
 

@@ -6,11 +6,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import resources
-from rules.analysis.analysis import Analysis
 from viewer.query.errors import QueryError
 from viewer.tables.table import rows_of
+
+if TYPE_CHECKING:
+    from rules.analysis.analysis import Analysis
 
 OWN = "Yours"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,11 +12,13 @@ from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, 
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, rate, size
-from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure
 from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.timeline.geometry.naming import plain_name, python_name
 from viewer.timeline.kinds.base import nested_styles
+
+if TYPE_CHECKING:
+    from rules.analysis.analysis import Analysis
 
 KIND_NAMES = {
     EventKind.OTHER: "event",

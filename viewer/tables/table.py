@@ -12,10 +12,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from parsers.model import DerivedValues
-from rules.analysis.analysis import Analysis
 
 if TYPE_CHECKING:
     import pandas as pd  # what tables are called can be asked without it
+
+    from rules.analysis.analysis import Analysis
 
 START, END, DURATION, EVENT = "start_ns", "end_ns", "duration_ns", "event"
 _UNITS = {"_bytes_per_s": "B/s", "_bytes": "B", "_ns": "ns", "_share": "share", "_flops": "flop"}

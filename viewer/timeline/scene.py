@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from parsers.model import Counter, Trace, derived
-from rules.analysis.analysis import Analysis
-from rules.analysis.idle.causes import IdleTable
-from rules.analysis.steps.steps import Step
-from rules.memory.summary import memory_of, reserved_of
 from viewer.timeline.event_colors import COLOR_MODES, EventColors
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.drawing_index import DrawingIndex
@@ -19,6 +16,11 @@ from viewer.timeline.geometry.step_rows import StepRow, step_rows
 from viewer.timeline.geometry.tracks import Track, stacked_counters
 from viewer.timeline.kinds.base import style_of
 from viewer.timeline.memory.stack import MemoryStack
+
+if TYPE_CHECKING:
+    from rules.analysis.analysis import Analysis
+    from rules.analysis.idle.causes import IdleTable
+    from rules.analysis.steps.steps import Step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +50,8 @@ def joining_size(analysis: Analysis) -> int:
 
 def stacks_of(analysis: Analysis) -> dict[int, MemoryStack]:
     """What adds up to each counter of which it is known."""
+    from rules.memory.summary import memory_of, reserved_of
+
     trace = analysis.trace
     counters = {trace.counters[index].device: index for index in stacked_counters(trace)}
     return {

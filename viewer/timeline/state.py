@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,6 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QApplication, QStyle
 
-from rules.analysis.steps.steps import Step
-from rules.base import Evidence
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.history import History
@@ -29,6 +27,10 @@ from viewer.timeline.geometry.scale import Scale, fitted
 from viewer.timeline.geometry.step_rows import StepRow
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.scene import Scene
+
+if TYPE_CHECKING:
+    from rules.analysis.steps.steps import Step
+    from rules.base import Evidence
 
 FLIGHT_MS = 120
 PAUSE_MS = 700  # zooming or moving again after so long is another place to go back to

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QImage, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QVBoxLayout, QWidget
 
 from parsers.model import Progress, Trace
-from rules.analysis.analysis import Analysis
-from rules.base import Evidence
 from viewer.jobs import Jobs
 from viewer.look import theme
 from viewer.look.roles import CHART
@@ -29,6 +27,10 @@ from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Joined, Scene, joined, joining_size
 from viewer.timeline.state import Mark, TimelineState
 from viewer.timeline.walking import across, along, lanes_of_device, step_beside
+
+if TYPE_CHECKING:
+    from rules.analysis.analysis import Analysis
+    from rules.base import Evidence
 
 AT_ONCE = 100_000  # events or gaps: so few are prepared without a job
 GAPS_AT_ONCE = 10_000  # gaps and steps
@@ -391,15 +393,14 @@ class TimelineView(QWidget):
             self.copy_wanted.emit()
             return True
         alt = bool(event.modifiers() & Qt.KeyboardModifier.AltModifier)
+        shift = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
         if key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
             towards = -1 if key == Qt.Key.Key_Left else 1
             if alt:
                 self.back() if towards < 0 else self.forward()
             else:
                 state.pan(towards * round(KEY_PAN * state.scale.width), animate=True)
-        elif (
-            key in (Qt.Key.Key_Up, Qt.Key.Key_Down) and event.modifiers() & Qt.KeyboardModifier.ShiftModifier
-        ):
+        elif shift and key in (Qt.Key.Key_Up, Qt.Key.Key_Down):
             self._walk(across(state, -1 if key == Qt.Key.Key_Up else 1))
         elif key in (Qt.Key.Key_Up, Qt.Key.Key_Down):
             self.canvas.scroll_to(self.canvas.offset + (-40 if key == Qt.Key.Key_Up else 40))
@@ -407,7 +408,7 @@ class TimelineView(QWidget):
             page = max(self.canvas.room - 40, 40)
             self.canvas.scroll_to(self.canvas.offset + (-page if key == Qt.Key.Key_PageUp else page))
         elif key == Qt.Key.Key_P:
-            self.peak_wanted.emit(bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
+            self.peak_wanted.emit(shift)
         elif key == Qt.Key.Key_Home:
             self._to_edge(0.0)
         elif key == Qt.Key.Key_End:
@@ -426,8 +427,6 @@ class TimelineView(QWidget):
         """Show the beginning or the end of the recording at the present zoom."""
         span = self.state.target.span
         self.state.look_at(Scale(when - span / 2, when + span / 2, 1))
-
-    # Housekeeping
 
     def _sync_bar(self) -> None:
         most = self.canvas.most_offset

@@ -17,7 +17,6 @@ from viewer.kept.recent import recent_files
 from viewer.kept.storage import write_bytes
 from viewer.look import theme
 from viewer.look.labels import tooltip
-from viewer.panels.tabs.query import QueryPanel
 from viewer.start.opening import samples
 from viewer.window.commands import Commands
 from viewer.window.palette import Mode
@@ -247,6 +246,8 @@ class WindowActions(QObject):
 
     def ask(self) -> None:
         """Show the questions, ready to type one."""
+        from viewer.panels.tabs.query import QueryPanel
+
         self._parts.panels_dock.show()
         self._parts.panels.show_panel("Query")
         panel = self._parts.panels.tabs.currentWidget()

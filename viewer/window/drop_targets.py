@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QWidget
 
 from parsers.runs.joining import may_grow
 from viewer.document import Document, Stage
-from viewer.kept.session import is_session
 from viewer.look import theme
 
 MARGIN, BETWEEN, HIGHEST = 40, 20, 220  # px
@@ -68,6 +67,8 @@ class DropTargets(QWidget):
 
     def begin(self, paths: Sequence[Path]) -> None:
         """Offer what can be done with these files; a session, and a file over an empty window, is just opened."""
+        from viewer.kept.session import is_session
+
         trace = self._document.trace
         self.targets = ()
         if self._document.stage is Stage.EMPTY or trace is None or any(map(is_session, paths)):

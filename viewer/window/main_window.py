@@ -28,8 +28,6 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import Progress, Trace
-from rules import Diagnosis
-from rules.wording.verdict import verdict
 from viewer.document import Document, Stage
 from viewer.jobs import Jobs
 from viewer.kept.preferences import Preferences
@@ -63,6 +61,7 @@ from viewer.window.toolbar import ToolBar
 from viewer.window.verdict import VerdictStrip
 
 if TYPE_CHECKING:
+    from rules import Diagnosis
     from viewer.panels.kernel.kernel_report import KernelReport
 
 FIRST_SIZE = (1440, 900)
@@ -331,6 +330,8 @@ class MainWindow(QMainWindow):
         return self.kernel_report
 
     def _on_diagnosis(self, diagnosis: Diagnosis) -> None:
+        from rules.wording.verdict import verdict
+
         analysis = self.document.analysis
         if analysis is not None and self.document.paths and self.preferences.keep_recent:
             self._remember(analysis.trace, verdict(analysis, diagnosis))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from parsers.model import Progress
-from rules.wording.promises import gain
 from viewer.document import Document
 from viewer.statistics.event_search import (
     NameMatch,
@@ -104,6 +103,8 @@ class Searching(QObject):
         return found
 
     def _findings(self, query: str) -> list[tuple[float, Hit]]:
+        from rules.wording.promises import gain
+
         diagnosis = self._document.diagnosis
         found = []
         for finding in diagnosis.findings if diagnosis is not None else ():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt
 
 from parsers.model.units import duration
-from rules.analysis.steps.steps import Step
+
+if TYPE_CHECKING:
+    from rules.analysis.steps.steps import Step
 
 ALL = -1
 _SEPARATOR = -2

@@ -9,7 +9,6 @@ import numpy as np
 from PySide6.QtCore import QObject
 
 from rules.base import Category, Evidence
-from rules.wording.verdict import first_problem
 from viewer.document import Area, Document, Moment
 from viewer.kept.preferences import Preferences
 from viewer.window.status import StatusBar
@@ -101,7 +100,11 @@ class TimelineLink(QObject):
         if what == "all" or analysis is None:
             self._timeline.fit_all()
             return
-        problem = first_problem(diagnosis) if diagnosis is not None else None
+        problem = None
+        if diagnosis is not None:
+            from rules.wording.verdict import first_problem
+
+            problem = first_problem(diagnosis)
         worst = (
             max(problem.evidence, key=lambda each: each.end - each.start)
             if problem and problem.evidence

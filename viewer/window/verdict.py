@@ -12,17 +12,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy
 from parsers.model import Trace
 from parsers.model.names.devices import short_device_name
 from parsers.model.units import duration
-from rules.analysis.facts.cost import idle_cost
-from rules.analysis.idle.causes import Cause, IdleTable
-from rules.memory.summary import memory_of
-from rules.wording.promises import first_step, gain
-from rules.wording.verdict import (
-    beside_the_verdict,
-    budget_parts,
-    first_problem,
-    of_the_cpu_alone,
-    verdict,
-)
+from rules.analysis.idle.causes import Cause
 from viewer.document import Document, Stage
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label
@@ -30,6 +20,7 @@ from viewer.panels.charts.budget_bar import BudgetBar, Part
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
+    from rules.analysis.idle.causes import IdleTable
     from rules.summaries.run import ManyRanks
 
 MOST_ROWS_SHOWN = 4
@@ -111,6 +102,9 @@ class VerdictStrip(QWidget):
             self.sentence.setText(document.many.sentence.removesuffix("."))
             self.where.setText("")
             return
+        from rules.analysis.facts.cost import idle_cost
+        from rules.wording.verdict import verdict
+
         self.sentence.setText(verdict(analysis, diagnosis).removesuffix("."))
         cost = idle_cost(analysis, self._price) if self._price else None
         self.where.setText(
@@ -118,6 +112,9 @@ class VerdictStrip(QWidget):
         )
 
     def _details(self, trace: Trace) -> str:
+        from rules.wording.promises import first_step, gain
+        from rules.wording.verdict import beside_the_verdict, first_problem, of_the_cpu_alone
+
         diagnosis = self._document.diagnosis
         problem = first_problem(diagnosis) if diagnosis is not None else None
         if diagnosis is None or problem is None:
@@ -150,6 +147,8 @@ class VerdictStrip(QWidget):
         return " ".join(parts)
 
     def _show_problem(self) -> None:
+        from rules.wording.verdict import first_problem
+
         diagnosis = self._document.diagnosis
         problem = first_problem(diagnosis) if diagnosis is not None else None
         if problem is not None:
@@ -164,6 +163,8 @@ class VerdictStrip(QWidget):
         grid.setHorizontalSpacing(10)
         grid.setVerticalSpacing(4)
         if analysis is not None and trace is not None and trace.devices:
+            from rules.wording.verdict import budget_parts
+
             t0, t1 = self._document.window
             active = [index for index in range(len(trace.devices)) if len(trace.operations_of_device(index))]
             budgets = [analysis.budget(index, t0, t1) for index in active]
@@ -209,6 +210,8 @@ class VerdictStrip(QWidget):
 
     def _memory_bars(self, analysis: Analysis) -> list[BudgetBar]:
         """What fills the GPUs of a recording that holds memory alone."""
+        from rules.memory.summary import memory_of
+
         bars = []
         for summary in memory_of(analysis) if self._document.diagnosis is not None else ():
             if summary.account is not None:
@@ -229,6 +232,8 @@ class VerdictStrip(QWidget):
 
 def _mean_bar(run: ManyRanks, idle: IdleTable) -> BudgetBar:
     """Where the time of all ranks of a run goes, as their mean."""
+    from rules.wording.verdict import budget_parts
+
     budgets = [run.budget(row) for row in range(len(run.rows))]
     total: dict[tuple[str, str], int] = {}
     for budget in budgets:

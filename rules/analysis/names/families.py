@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from parsers.model.names.collectives import is_collective_kernel
 from rules.analysis.names.patterns import Found, NamePatterns
@@ -184,26 +184,32 @@ _VECTOR_PRODUCT = r"gemv|dot_kernel|splitk_?reduce|gemmSN|gemmk1"
 _BRACKET = re.compile(r"[<>()]")
 _NO_ARGUMENTS = ("(anonymous", "(int", "(bool")
 _MATRIX = (Family.GEMM, Family.CONVOLUTION)
-_BY_NUMBER = NamePatterns(
-    [
-        *((pattern, re.IGNORECASE) for _, pattern in _FAMILIES),
-        *((pattern, 0) for pattern in (_BARE_TF32, *(pattern for _, pattern in _DTYPES))),
-        *((pattern, re.IGNORECASE) for pattern in (_VECTOR_PRODUCT, _NO_TENSOR_CORE, _TENSOR_CORE)),
-    ]
-)
 _OF_FAMILIES = range(len(_FAMILIES))
 _OF_DTYPES = range(len(_FAMILIES), len(_FAMILIES) + 1 + len(_DTYPES))
 _DTYPE_NAMES = ("tf32", *(dtype for dtype, _ in _DTYPES))
 _IS_VECTOR_PRODUCT, _HAS_NO_TENSOR_CORE, _HAS_TENSOR_CORE = range(_OF_DTYPES.stop, _OF_DTYPES.stop + 3)
 
 
+@cache
+def _by_number() -> NamePatterns:
+    """Compiled with the first name: a window without a recording needs none."""
+    return NamePatterns(
+        [
+            *((pattern, re.IGNORECASE) for _, pattern in _FAMILIES),
+            *((pattern, 0) for pattern in (_BARE_TF32, *(pattern for _, pattern in _DTYPES))),
+            *((pattern, re.IGNORECASE) for pattern in (_VECTOR_PRODUCT, _NO_TENSOR_CORE, _TENSOR_CORE)),
+        ]
+    )
+
+
 @lru_cache(maxsize=65536)
 def classify(name: str) -> KernelClass:
     """Family, tensor-core use and data type of a GPU operation's name."""
-    found = _BY_NUMBER.read(name)
+    patterns = _by_number()
+    found = patterns.read(name)
     if is_collective_kernel(name):
         return KernelClass(Family.COLLECTIVE, None, _dtype(found))
-    family = _family(_BY_NUMBER.read(_essence(name)))
+    family = _family(patterns.read(_essence(name)))
     return KernelClass(family, _tensor_core(found) if family in _MATRIX else None, _dtype(found))
 
 

@@ -8,18 +8,18 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction, QFont, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
-from rules import Diagnosis, Finding, Severity
-from rules.wording.verdict import of_the_cpu_alone
+from rules.base import Severity
 from viewer.document import Document, Stage
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.findings.check_list import CheckList, check_name, counted_checks
-from viewer.panels.findings.finding_card import FindingCard
 
 if TYPE_CHECKING:
+    from rules import Diagnosis, Finding
     from rules.fixes.plan import Plan
     from rules.thresholds import Thresholds
     from viewer.capture.request import CaptureRequest
+    from viewer.panels.findings.finding_card import FindingCard
 
 WIDE = 350  # pixels: from here the number of quiet checks fits beside the number of findings
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)
@@ -120,6 +120,8 @@ class DiagnosisPanel(QWidget):
             self._told = ("", "")
             layout.addWidget(Label(self._waiting(), "secondary", wrap=True))
         else:
+            from viewer.panels.findings.finding_card import FindingCard
+
             explanations = _explanations(diagnosis.thresholds)
             for finding in self.shown_findings():
                 card = FindingCard(
@@ -157,6 +159,8 @@ class DiagnosisPanel(QWidget):
     def _fill_rest(
         self, diagnosis: Diagnosis, layout: QVBoxLayout, explanations: dict[str, dict[str, str]]
     ) -> None:
+        from rules.wording.verdict import of_the_cpu_alone
+
         if not diagnosis.findings:
             layout.addWidget(Label(_nothing_found(diagnosis), wrap=True))
         changed = diagnosis.thresholds.changed()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,29 +12,17 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QLabel, QPushButton, QWidget
 
-from rules.base import Evidence
 from viewer.document import Document
 from viewer.kept.storage import SessionError
 from viewer.panels.panel import Panel, tab
-from viewer.panels.tables.table_model import Column, Show
-from viewer.panels.tables.table_view import TableView
-from viewer.statistics.event_facts import KIND_NAMES
 
 if TYPE_CHECKING:
     from parsers.model import Trace
     from viewer.kept.session import Bookmark, Session
-
-COLUMNS = (
-    Column("title", "Place", editable=True),
-    Column("at", "Start (ms)", Show.FIGURE, width=120),
-    Column("length", "Length", Show.TIME),
-    Column("note", "Note", width=360, editable=True),
-)
-
+    from viewer.panels.tables.table_view import TableView
 
 _LONGEST_LABEL = 200
-
-_TITLE, _NOTE = (next(i for i, each in enumerate(COLUMNS) if each.key == key) for key in ("title", "note"))
+_TITLE, _NOTE = 0, 3  # columns
 
 
 @tab
@@ -52,9 +41,23 @@ class BookmarksPanel(Panel):
         self.bookmarks: list[Bookmark] = []
         self._shown: tuple[Trace | None, list[Bookmark]] = (None, [])
         self._new = -1
-        self.table = TableView(COLUMNS, "Bookmarks")
-        self.tables = (self.table,)
-        self.table.chosen.connect(self._show)
+        document.trace_changed.connect(self._on_trace)
+
+    @cached_property
+    def table(self) -> TableView:
+        """The places; made when they are first looked at, which in a new window nobody does."""
+        from viewer.panels.tables.table_model import Column, Show
+        from viewer.panels.tables.table_view import TableView
+
+        columns = (
+            Column("title", "Place", editable=True),
+            Column("at", "Start (ms)", Show.FIGURE, width=120),
+            Column("length", "Length", Show.TIME),
+            Column("note", "Note", width=360, editable=True),
+        )
+        table = TableView(columns, "Bookmarks")
+        self.tables = (table,)
+        table.chosen.connect(self._show)
         row = QHBoxLayout()
         row.setContentsMargins(10, 4, 10, 6)
         row.setSpacing(6)
@@ -67,16 +70,16 @@ class BookmarksPanel(Panel):
             button.clicked.connect(slot)
             row.addWidget(button)
         row.addStretch(1)
-        self.table.rows.edited.connect(self._take_text)
-        self.table.doubleClicked.connect(lambda index: self._edit(index.column()))
-        delete = QAction("Remove", self.table)
+        table.rows.edited.connect(self._take_text)
+        table.doubleClicked.connect(lambda index: self._edit(index.column()))
+        delete = QAction("Remove", table)
         delete.setShortcut(Qt.Key.Key_Delete)
         delete.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         delete.triggered.connect(self.remove)
-        self.table.addAction(delete)
-        self.column.addWidget(self.table, 1)
+        table.addAction(delete)
+        self.column.addWidget(table, 1)
         self.column.addLayout(row)
-        document.trace_changed.connect(self._on_trace)
+        return table
 
     def has_data(self) -> bool:
         return self.document.trace is not None and bool(self.bookmarks)
@@ -158,6 +161,8 @@ class BookmarksPanel(Panel):
             self.edit_note()
 
     def _selected(self, view: tuple[int, int]) -> tuple[int, int, str, int]:
+        from viewer.statistics.event_facts import KIND_NAMES
+
         document = self.document
         trace, analysis = document.trace, document.analysis
         if document.area is not None:
@@ -226,6 +231,8 @@ class BookmarksPanel(Panel):
         self._read()
 
     def _show(self, row: int) -> None:
+        from rules.base import Evidence
+
         mark, trace = self.bookmarks[row], self.document.trace
         if trace is None:
             return

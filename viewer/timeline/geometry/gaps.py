@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from rules.analysis.idle.causes import IdleTable
 from viewer.timeline.geometry.row_index import Row, row_index
+
+if TYPE_CHECKING:
+    from rules.analysis.idle.causes import IdleTable
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]

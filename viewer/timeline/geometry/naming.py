@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from parsers.model.names.kernels import kernel_name
-from rules.base import Evidence
+
+if TYPE_CHECKING:
+    from rules.base import Evidence
 
 _PYTHON = re.compile(r"^(?P<file>[^()]+)\((?P<line>\d+)\): (?P<what>.+)$")
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from rules.analysis.steps.steps import Step
 from viewer.timeline.geometry.scale import Scale
+
+if TYPE_CHECKING:
+    from rules.analysis.steps.steps import Step
 
 I64 = npt.NDArray[np.int64]
 LEAST_PIXELS = 1.5  # steps that end closer to each other are told apart by nobody

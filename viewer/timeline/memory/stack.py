@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Counter
-from rules.memory.account import DeviceMemory
 from rules.memory.kinds import KINDS, Kind
 from viewer.timeline.geometry.scale import Scale
+
+if TYPE_CHECKING:
+    from rules.memory.account import DeviceMemory
 
 I64 = npt.NDArray[np.int64]
 
