@@ -38,7 +38,7 @@ class NsightComputeCsv:
     files: ClassVar[str] = "pages as CSV or as printed text"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 60
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         try:

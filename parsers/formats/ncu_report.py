@@ -19,6 +19,7 @@ from parsers.model import (
 )
 from parsers.model.builder import TraceBuilder
 from parsers.ncu.blocks import MAGIC, MOST_STRINGS, UNPACKING_ERRORS, Block, Session, read_blocks
+from parsers.ncu.instructions import Code
 from parsers.ncu.results import Result, read_group, read_result
 from parsers.protobuf.wire import Damaged
 from parsers.source import open_bytes
@@ -29,6 +30,9 @@ _LAUNCHES_OF_A_STEP = 256
 _FREE_LAUNCHES = 10_000
 _LEAST_LAUNCH_BYTES = 64  # packed; the smallest of real reports takes some hundred
 _MOST_LAUNCHES = 500_000
+_FREE_INSTRUCTIONS = 500_000
+_LEAST_INSTRUCTION_BYTES = 8  # packed: each is in some dozens of metrics
+_MOST_INSTRUCTIONS = 4_000_000
 _REMARKS = {
     (
         "clock-control",
@@ -50,7 +54,7 @@ class NsightComputeReport:
     suffixes: ClassVar[tuple[str, ...]] = (".ncu-rep",)
     media_types: ClassVar[Mapping[str, str]] = {".ncu-rep": "application/x-nsight-compute-report"}
     priority: ClassVar[int] = 20
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(MAGIC)
@@ -88,6 +92,7 @@ class _Reading:
         self._session = session
         self._names: list[str] = []
         self._results: list[tuple[Result, int | None, str]] = []
+        self._code = Code()
         self._process: tuple[int | None, str] = (None, "")
         self._budget = UnpackingLimit(source)
         self._damage = ""
@@ -111,7 +116,10 @@ class _Reading:
         read = 0
         expected = block.measured
         try:
-            for kind, data in block.result_messages():
+            for kind, data in block.messages():
+                if kind == "source":
+                    self._take_code(data)
+                    continue
                 read += 1
                 if read % _LAUNCHES_OF_A_STEP == 0:
                     progress.step(self._budget.share * 0.9, f"reading launch {len(self._results)}")
@@ -129,6 +137,15 @@ class _Reading:
         except Damaged as error:
             self.lost += max(expected - read, 0) + (1 if read > 0 else 0)
             self._damaged(str(error))
+
+    def _take_code(self, data: memoryview) -> None:
+        self._budget.make("pieces of code", 1, _FREE_LAUNCHES, _LEAST_LAUNCH_BYTES, _MOST_LAUNCHES)
+        try:
+            self._code.take(data)
+        except Damaged:
+            self._quality.note(
+                "damaged-code", Effect.NOTED, "The code of a kernel could not be read.", "its source page"
+            )
 
     def _damaged(self, reason: str) -> None:
         self._damage = self._damage or reason
@@ -148,8 +165,16 @@ class _Reading:
         profiles = []
         for number, (result, process, process_name) in enumerate(self._results):
             profile = result.build(
-                str(number), self._names, process, process_name, self._session.device_names
+                str(number), self._names, process, process_name, self._session.device_names, self._code
             )
+            if profile.source is not None:
+                self._budget.make(
+                    "instructions",
+                    len(profile.source.address),
+                    _FREE_INSTRUCTIONS,
+                    _LEAST_INSTRUCTION_BYTES,
+                    _MOST_INSTRUCTIONS,
+                )
             profiles.append(profile)
             self._quality.note(
                 "damaged-metric",

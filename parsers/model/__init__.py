@@ -13,7 +13,7 @@ from parsers.model.errors import (
     refused_by_system,
 )
 from parsers.model.events import EventTable
-from parsers.model.kernels import KernelProfile, KernelSource, RuleResult
+from parsers.model.kernels import KernelProfile, KernelSource, RuleResult, SourcePlace
 from parsers.model.lanes import (
     AUTOGRAD,
     GPU_LANES,
@@ -69,6 +69,7 @@ __all__ = [
     "ResultColumn",
     "ResultTable",
     "RuleResult",
+    "SourcePlace",
     "SyncKind",
     "Trace",
     "TraceError",

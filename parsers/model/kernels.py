@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 MetricValue = float | int | str
 Dim3 = tuple[int, int, int]
@@ -31,11 +33,22 @@ class RuleResult:
 
 
 @dataclass(frozen=True, slots=True)
+class SourcePlace:
+    """A line of the program; ``inlined_at`` is the place of the call where it was inlined, -1 where it was not."""
+
+    file: str
+    line: int
+    inlined_at: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class KernelSource:
     """The instructions of a kernel in the order of the program, as equal columns.
 
-    ``address`` counts bytes from the first one, -1 where it is not known. ``samples`` are of the warps that were there,
-    ``stalls`` the samples by what they waited for, ``executed`` counts warps.
+    ``address`` counts bytes from the first one, -1 where it is not known; ``text`` is empty where nobody disassembled
+    them. ``samples`` are of the warps that were there, ``stalls`` the samples by what they waited for, ``executed``
+    counts warps. ``place`` numbers ``places``, -1 where the line is not known; ``files`` has the lines of those source
+    files that the recording holds.
     """
 
     address: tuple[int, ...]
@@ -43,6 +56,13 @@ class KernelSource:
     samples: tuple[int, ...]
     executed: tuple[int, ...]
     stalls: Mapping[str, tuple[int, ...]]
+    place: tuple[int, ...] = ()
+    places: tuple[SourcePlace, ...] = ()
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def with_text_of(self, page: KernelSource) -> KernelSource:
+        """The same with disassembled instructions, where a page has those of the same code."""
+        return replace(self, text=page.text) if page.address == self.address else self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,21 +118,28 @@ class KernelProfile:
 def distinct_kernels(reports: Sequence[Sequence[KernelProfile]]) -> tuple[KernelProfile, ...]:
     """The launches of several reports in one list; ids that an earlier report has used get its number: "0@2".
 
-    A source page belongs to the launches of its kernel, where those are among the reports.
+    Source pages belong to the launches of their kernel, where those are among the reports: in their order where there
+    are as many, else the last one to all.
     """
-    pages = {each.name: each.source for report in reports for each in report if not each.metrics}
-    measured = {each.name for report in reports for each in report if each.metrics}
-    reports = [
-        [
-            replace(each, source=each.source or pages.get(each.name))
-            for each in report
-            if each.metrics or each.name not in measured
-        ]
-        for report in reports
-    ]
+    pages: dict[str, list[KernelSource]] = {}
+    measured = Counter(each.name for report in reports for each in report if each.metrics)
+    for each in chain.from_iterable(reports):
+        if each.source is not None and not each.metrics:
+            pages.setdefault(each.name, []).append(each.source)
+    met: Counter[str] = Counter()
+    joined: list[list[KernelProfile]] = []
+    for report in reports:
+        joined.append([])
+        for each in report:
+            if each.metrics and (found := pages.get(each.name)):
+                page = found[met[each.name]] if len(found) == measured[each.name] else found[-1]
+                met[each.name] += 1
+                each = replace(each, source=page if each.source is None else each.source.with_text_of(page))
+            if each.metrics or not measured[each.name]:
+                joined[-1].append(each)
     used: set[str] = set()
     kernels: list[KernelProfile] = []
-    for number, report in enumerate(reports, 1):
+    for number, report in enumerate(joined, 1):
         kernels += [
             replace(kernel, id=f"{kernel.id}@{number}") if kernel.id in used else kernel for kernel in report
         ]

@@ -50,10 +50,8 @@ class Block:
         """How many results of any kind the payload holds."""
         return self.results + self.ranges + self.command_lists + self.graphs
 
-    def result_messages(self) -> Iterator[tuple[str, memoryview]]:
-        """(kind, message) of every result: a launch, range, command list or CUDA graph; raises ``Damaged`` at a cut."""
-        if not self.measured:
-            return
+    def messages(self) -> Iterator[tuple[str, memoryview]]:
+        """(kind, message): source code, a launch, range, command list or CUDA graph; raises ``Damaged`` at a cut."""
         view = memoryview(self.payload)
         at = 0
         counts = {
@@ -70,8 +68,7 @@ class Block:
             at += 4
             if at + size > len(view):
                 raise Damaged("a message ends beyond its block")
-            if kind != "source":
-                yield kind, view[at : at + size]
+            yield kind, view[at : at + size]
             at += size
 
 
@@ -96,7 +93,7 @@ def read_blocks(stream: IO[bytes], session: Session, allow: Callable[[int], None
         if block.payload_size > LARGEST_PAYLOAD:
             raise Damaged("a block is impossibly large")
         allow(block.payload_size)
-        if block.measured:
+        if block.measured or block.sources:
             block.payload = _exactly(stream, block.payload_size)
         else:
             _skip(stream, block.payload_size)

@@ -10,6 +10,7 @@ from math import isfinite
 
 from parsers.model import KernelProfile, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
+from parsers.ncu.instructions import Code, Counts, counts_from, counts_instructions, counts_of
 from parsers.ncu.numbers import Instances, whole_number
 from parsers.ncu.units import unit_of_metric
 from parsers.protobuf.wire import Damaged, fields, float32, float64, integer, message, text
@@ -34,6 +35,8 @@ class Result:
     stream: int | None = None
     metrics: list[tuple[int, MetricValue | None, Instances]] = field(default_factory=list)
     rules: list[RuleResult] = field(default_factory=list)
+    counts: dict[int, Counts] = field(default_factory=dict)  # by the number of the metric's name
+    code: int = 0
     damaged_parts: int = 0
 
     def build(
@@ -43,8 +46,9 @@ class Result:
         process: int | None,
         process_name: str,
         device_names: Sequence[str],
+        code: Code,
     ) -> KernelProfile:
-        """The profile, with metric names from the string table."""
+        """The profile, with metric names from the string table and its instructions from ``code``."""
         metrics: dict[str, MetricValue] = {}
         instances: dict[str, Instances] = {}
         for name_id, value, series in self.metrics:
@@ -56,6 +60,8 @@ class Result:
                 metrics[name] = value
             if series and keeps_instances(name):
                 instances[name] = series
+            elif series and counts_instructions(name):
+                self.counts[name_id] = counts_from(series)
         device = whole_number(metrics.get("launch__device_id", metrics.get("device__attribute_device_index")))
         shown = metrics.get("device__attribute_display_name")
         if not isinstance(shown, str):
@@ -78,6 +84,9 @@ class Result:
             instances=instances,
             rule_results=tuple(self.rules),
             device_name=shown,
+            source=code.source_of(
+                self.code, {names[number]: counts for number, counts in self.counts.items()}
+            ),
         )
 
 
@@ -88,11 +97,7 @@ def units_of(metrics: tuple[str, ...]) -> dict[str, str]:
 
 
 def keeps_instances(metric: str) -> bool:
-    """Whether the parts of a metric are kept: opcodes and occupancy curves.
-
-    Samples over time and counts per instruction address are not: they are most of a report, and without the code
-    beside them they say nothing.
-    """
+    """Whether the parts of a metric are kept as they are: opcodes and occupancy curves, not samples over time."""
     return metric.startswith(("sass__", "launch__occupancy_per"))
 
 
@@ -102,12 +107,21 @@ def read_result(data: memoryview, names: Sequence[str] = ()) -> Result:
     Instances that are not kept are not even read where ``names``, as far as it is known, already tells so.
     """
     result = Result()
+    by_instruction: list[tuple[int, memoryview]] = []
     for number, _, value in fields(data):
         try:
             _take(result, number, value, names)
+            if number == 13 and counts_instructions(_name(result.metrics[-1][0], names)):
+                by_instruction.append((result.metrics[-1][0], message(value)))
         except Damaged:
             result.damaged_parts += 1
+    ids = [name_id for name_id, _ in by_instruction]
+    result.counts = dict(zip(ids, counts_of([each for _, each in by_instruction]), strict=True))
     return result
+
+
+def _name(name_id: int, names: Sequence[str]) -> str:
+    return names[name_id] if name_id < len(names) else ""
 
 
 def _take(result: Result, number: int, value: int | memoryview, names: Sequence[str]) -> None:
@@ -123,6 +137,8 @@ def _take(result: Result, number: int, value: int | memoryview, names: Sequence[
         result.grid = _dim3(message(value))
     elif number == 11:
         result.block = _dim3(message(value))
+    elif number == 15:
+        result.code = next((integer(each) for at, _, each in fields(message(value)) if at == 1), 0)
     elif number == 22:
         result.context = integer(value)
     elif number == 23:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pyqtgraph import TextItem
 from PySide6.QtCore import QPointF, QRectF, QSizeF
+from pytestqt.qtbot import QtBot
 
+from rules.kernels.roofline import Roof, Roofline
 from viewer.panels.charts.roof_names import NamePlaces
+from viewer.panels.charts.roofline import RooflinePlot
 
 SHOWN, SIZE, NAME = QRectF(-1.0, 9.0, 5.0, 7.0), QSizeF(500.0, 350.0), QSizeF(40.0, 20.0)
 LINE = [QPointF(4.0 - number * 0.1, 14.0) for number in range(50)]
@@ -34,3 +38,22 @@ def test_a_crowded_line_still_gets_its_names(dots: list[tuple[float, float]], co
 
 def test_a_plot_without_a_size_and_a_line_without_room_are_no_problem() -> None:
     assert NamePlaces(QRectF(), QSizeF(), [(0.0, 0.0)]).take([], NAME, (0.0, 0.0)) == QPointF()
+
+
+def test_roofs_without_a_dot_below_them_are_seen_with_their_whole_names(qtbot: QtBot) -> None:
+    plot = RooflinePlot()
+    plot.resize(420, 260)
+    qtbot.addWidget(plot)
+    plot.show()
+    qtbot.waitExposed(plot)
+    roofs = (Roof("DRAM", 3e12, True, True), Roof("FP32", 6e13, False, True), Roof("FP64", 3e13, False, True))
+    plot._show(["copy"], [Roofline((), roofs)])
+    plot.grab()
+    (left, right), (bottom, top) = plot.plot.viewRange()
+    assert bottom < 13 < top - 0.5
+    assert right - left < 6
+    shown = plot.plot.getViewBox().sceneBoundingRect()
+    names = [each for each in plot._roofs if isinstance(each, TextItem)]
+    assert len(names) == len(roofs)
+    for name in names:
+        assert shown.contains(name.mapRectToScene(name.boundingRect()).adjusted(1, 1, -1, -1))

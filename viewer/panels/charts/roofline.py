@@ -161,15 +161,12 @@ class RooflinePlot(QWidget):
             self._text.setText(
                 "Nothing here did floating-point arithmetic that was measured or can be estimated."
             )
-            return
-        x = np.log10([point.intensity for point in points])
-        y = np.log10([point.rate for point in points])
-        top = max(
-            (roof.peak for line in self._lines for roof in line.roofs if not roof.is_memory),
-            default=10 ** y.max(),
-        )
+        flat = [roof.peak for line in self._lines for roof in line.roofs if not roof.is_memory]
+        x = np.log10([point.intensity for point in points] or [1.0])
+        y = np.log10([point.rate for point in points] or flat or [1.0])
+        top = np.log10(max(flat)) if flat else y.max()
         self.plot.setXRange(min(x.min(), -1.0) - 0.3, max(x.max(), 2.5) + 0.3, padding=0)
-        self.plot.setYRange(min(y.min(), np.log10(top) - 4) - 0.2, np.log10(top) + 1.1, padding=0)
+        self.plot.setYRange(min(y.min(), top - 4) - 0.2, top + 1.1, padding=0)
 
     def _draw_roofs(self) -> None:
         for item in self._roofs:

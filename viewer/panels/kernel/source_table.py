@@ -1,56 +1,134 @@
-"""The instructions of a kernel: where its warps were sampled, what they waited for there, how often each ran."""
+"""The lines and instructions of a kernel: where its warps were sampled, what they waited for, how often each ran."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtCore import QSignalBlocker, Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from parsers.model import KernelProfile
+from rules.kernels.checks.stalls import label_of
 from viewer.look.labels import Label
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-COLUMNS = (
-    Column("line", "Line", Show.COUNT),
-    Column("address", "Address", width=80),
-    Column("text", "Instruction", stretch=True),
-    Column("share", "Samples", Show.SHARE, "Of all samples of the kernel's warps"),
+_NUMBERS = (
+    Column("share", "Samples", Show.SHARE, "Of the samples that are counted"),
     Column("stall", "Waits for", width=150),
-    Column("stalled", "of these", Show.PERCENT, "Share of the samples of this line"),
+    Column("stalled", "of these", Show.PERCENT, "Share of the samples of this row"),
     Column("executed", "Executed", Show.COUNT, "By warps"),
 )
-HOW = (
-    "No source page of this kernel is open. Export one with: ncu --import REPORT.ncu-rep --page source --csv, "
-    "and open it together with the report."
+INSTRUCTIONS = (
+    Column("line", "No.", Show.COUNT),
+    Column("address", "Address", width=80),
+    Column("text", "Instruction", stretch=True),
+    Column("place", "Program", width=110, hint="The line of the program behind it", sparse=True),
+    *_NUMBERS,
 )
+LINES = (
+    Column("place", "Line", width=120),
+    Column("text", "Program", stretch=True),
+    Column("instructions", "Instructions", Show.COUNT, "Its own, and those of functions inlined there"),
+    *_NUMBERS,
+)
+HOW = (
+    "The report has no samples of this kernel's instructions. Record with ncu --section SourceCounters, and with "
+    "--import-source yes to see the lines of the program; or open its page beside it: "
+    "ncu --import REPORT.ncu-rep --page source --csv."
+)
+NO_TEXT = (
+    "Reports have no text of instructions; open the report together with its page to see it: "
+    "ncu --import REPORT.ncu-rep --page source --csv"
+)
+BY_LINE, BY_INSTRUCTION = "Lines of the program", "Instructions"
 
 
 class SourceTable(QWidget):
-    """In the order of the program; a click on a heading sorts the hottest lines to the top."""
+    """In the order of the program; a click on a heading sorts the hottest rows to the top.
+
+    Enter on a line of the program leads to its hottest instruction.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.table = TableView(COLUMNS, "Instructions")
+        self._kernel: KernelProfile | None = None
+        self.table = TableView(INSTRUCTIONS, "Instructions")
+        self.lines = TableView(LINES, "Lines of the program")
+        self.lines.doubleClicked.connect(lambda index: self._to_instruction(index.row()))
+        enter = QAction("To its hottest instruction", self.lines)
+        enter.setShortcuts([QKeySequence(Qt.Key.Key_Return), QKeySequence(Qt.Key.Key_Enter)])
+        enter.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        enter.triggered.connect(lambda: self._to_instruction(self.lines.currentIndex().row()))
+        self.lines.addAction(enter)
         self.note = Label("", "secondary", wrap=True)
-        self.note.setContentsMargins(14, 8, 14, 8)
+        self.rows, self.counted = QComboBox(), QComboBox()
+        for box, name, tip in (
+            (self.rows, "Rows", "What has a row of its own"),
+            (
+                self.counted,
+                "Counted samples",
+                "Count all samples, or those of warps that waited for one thing",
+            ),
+        ):
+            box.setAccessibleName(name)
+            box.setToolTip(tip)
+            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+            box.currentIndexChanged.connect(lambda _: self._show_rows())
+        head = QHBoxLayout()
+        head.setContentsMargins(14, 6, 14, 6)
+        head.setSpacing(8)
+        head.addWidget(self.note, 1)
+        head.addWidget(self.rows)
+        head.addWidget(self.counted)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        column.addWidget(self.note)
+        column.addLayout(head)
+        column.addWidget(self.lines, 1)
         column.addWidget(self.table, 1)
 
     def show_kernel(self, kernel: KernelProfile) -> None:
-        """The instructions of one kernel, or how to get them."""
-        from viewer.statistics.kernel_source import hottest, source_frame
+        """The lines or instructions of one kernel, or how to get them."""
+        from viewer.statistics.kernel_source import reasons_of
 
-        self.table.setVisible(kernel.source is not None)
-        if kernel.source is None:
+        self._kernel = kernel
+        source = kernel.source
+        blocked = QSignalBlocker(self.rows), QSignalBlocker(self.counted)
+        by_instruction, reason = self.rows.currentText() == BY_INSTRUCTION, self.counted.currentData()
+        self.rows.clear()
+        self.counted.clear()
+        self.counted.addItem("All samples", "")
+        if source is not None:
+            self.rows.addItems([BY_LINE, BY_INSTRUCTION] if source.places else [BY_INSTRUCTION])
+            self.rows.setCurrentText(BY_INSTRUCTION if by_instruction else BY_LINE)
+            for each, count in reasons_of(source):
+                self.counted.addItem(f"{label_of(each)} ({count:,})", each)
+            self.counted.setCurrentIndex(max(self.counted.findData(reason), 0))
+        self.rows.setVisible(self.rows.count() > 1)
+        self.counted.setVisible(self.counted.count() > 1)
+        del blocked
+        self._show_rows()
+
+    def _show_rows(self) -> None:
+        from viewer.statistics.kernel_source import hottest, lines_frame, source_frame
+
+        source = self._kernel.source if self._kernel is not None else None
+        by_line = self.rows.currentText() == BY_LINE
+        self.lines.setVisible(source is not None and by_line)
+        self.table.setVisible(source is not None and not by_line)
+        if source is None:
             self.note.setText(HOW)
             return
-        frame: pd.DataFrame = source_frame(kernel.source)
-        self.table.set_frame(frame)
-        self.note.setText(hottest(frame))
+        reason = self.counted.currentData() or ""
+        frame = (lines_frame if by_line else source_frame)(source, reason)
+        (self.lines if by_line else self.table).set_frame(frame)
+        untold = "" if by_line or any(source.text) else f" {NO_TEXT}."
+        self.note.setText(f"{hottest(frame, reason)}{untold}")
+
+    def _to_instruction(self, row: int) -> None:
+        frame = self.lines.rows.frame
+        if frame is not None and row >= 0:
+            first = int(frame["first"].iloc[self.lines.rows.frame_row(row)])
+            self.rows.setCurrentText(BY_INSTRUCTION)
+            self.table.select_frame_row(first)
+            self.table.setFocus()

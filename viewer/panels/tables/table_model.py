@@ -278,6 +278,10 @@ class TableModel(QAbstractTableModel):
             return column.short if column.short and self._short_titles else column.title
         if role == Qt.ItemDataRole.ToolTipRole:
             return tooltip(column.hint) if column.hint else None
+        if role == Qt.ItemDataRole.InitialSortOrderRole:  # of numbers, the large ones are asked for
+            return (
+                Qt.SortOrder.AscendingOrder if column.show in TEXTS else Qt.SortOrder.DescendingOrder
+            ).value
         if role == Qt.ItemDataRole.TextAlignmentRole:
             left = column.show in LEFT or column.show is Show.SHARE
             return (

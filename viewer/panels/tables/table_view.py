@@ -105,8 +105,10 @@ class BarDelegate(RowDelegate):
             painter.drawRoundedRect(QRectF(groove.x(), groove.y(), max(groove.width() * share, 3.0), 7), 3, 3)
         painter.setPen(colors.text_secondary)
         painter.setFont(theme.font(tabular=True))
-        where = QRect(round(groove.right()) + 9, rect.y(), 50, rect.height())
-        painter.drawText(where, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, str(index.data()))
+        where = QRect(QPoint(round(groove.right()) + 4, rect.y()), rect.bottomRight()).adjusted(0, -1, -8, -1)
+        painter.drawText(
+            where, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, str(index.data())
+        )
         painter.restore()
 
     def _row_color(self, index: Index) -> object:
