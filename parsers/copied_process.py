@@ -7,13 +7,24 @@ import os
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import IO
+
+_MISSED_BY_NOBODY: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+
+def start_thread_no_copy_needs(target: Callable[[], object]) -> None:
+    """Start a thread that waits, holds nothing that others need, and would be of no use in a copy."""
+    thread = threading.Thread(target=target, daemon=True)
+    _MISSED_BY_NOBODY.add(thread)
+    thread.start()
 
 
 def can_copy() -> bool:
     """Whether this process may be copied: the threads of one that has several would be missing in the copy."""
-    return sys.platform == "linux" and threading.active_count() == 1
+    needed = set(threading.enumerate()) - set(_MISSED_BY_NOBODY)
+    return sys.platform == "linux" and len(needed) == 1
 
 
 class CopiedProcess:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO
 
-from parsers.copied_process import CopiedProcess, can_copy
+from parsers.copied_process import CopiedProcess, can_copy, start_thread_no_copy_needs
 
 FROZEN_WORD = (
     "--helper-process"  # the frozen program has no interpreter to run: it starts itself with this word
@@ -95,7 +95,7 @@ def serve(module: str) -> None:
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing that a library prints may get into the answer
     request = sys.stdin.buffer.readline().rstrip(b"\n")
-    threading.Thread(target=_end_with_the_asker, daemon=True).start()
+    start_thread_no_copy_needs(_end_with_the_asker)
     with contextlib.suppress(BrokenPipeError):
         importlib.import_module(module).serve(request, answer)
         answer.close()

@@ -9,6 +9,13 @@ import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
+_FEW = 1 << 15  # numpy sorts 16-bit numbers by counting them
+
+
+def stable_order(numbers: I32) -> I64:
+    """The permutation that sorts numbers that are not negative, and leaves equal ones in their order."""
+    small = len(numbers) == 0 or int(numbers.max()) < _FEW
+    return np.argsort(numbers.astype(np.int16) if small else numbers, kind="stable")
 
 
 def depths(start: I64, end: I64) -> I32:
@@ -33,7 +40,7 @@ def depths(start: I64, end: I64) -> I32:
 
 def _groups_with_conflict(start: I64, end: I64, depth: I32) -> list[tuple[int, int]]:
     """Maximal runs of connected events, as [first, last), in which two events of one depth overlap."""
-    by_row = np.lexsort((start, depth))
+    by_row = stable_order(depth)
     same_row = depth[by_row[1:]] == depth[by_row[:-1]]
     conflict = same_row & (start[by_row[1:]] < end[by_row[:-1]])
     if not conflict.any():

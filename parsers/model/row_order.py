@@ -5,18 +5,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model.nesting import depths
+from parsers.model.nesting import depths, stable_order
 from parsers.model.progress import Progress
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-_FEW = 1 << 15  # numpy sorts 16-bit numbers by counting them
 
 
 def in_row_order(start: I64, end: I64, lane: I32, progress: Progress) -> tuple[I64, I32]:
     """The permutation that sorts events by (lane, depth, start), and each event's depth after it."""
     count = len(start)
-    order = _stable_order(lane)
+    order = stable_order(lane)
     depth = np.zeros(count, np.int32)
     sorted_lane = lane[order]
     edges = np.searchsorted(sorted_lane, np.arange(int(sorted_lane[-1]) + 1 if count else 0), side="right")
@@ -31,18 +30,13 @@ def in_row_order(start: I64, end: I64, lane: I32, progress: Progress) -> tuple[I
                 begins, ends = begins[sorting], ends[sorting]
             rows = depths(begins, ends)
             if rows.any():
-                sorting = _stable_order(rows)
+                sorting = stable_order(rows)
                 mine[:] = mine[sorting]
                 rows = rows[sorting]
             depth[first:last] = rows
             progress.step(0.1 + 0.6 * last / count, "nesting events")
         first = last
     return order, depth
-
-
-def _stable_order(numbers: I32) -> I64:
-    small = len(numbers) == 0 or int(numbers.max()) < _FEW
-    return np.argsort(numbers.astype(np.int16) if small else numbers, kind="stable")
 
 
 def _nesting_order(start: I64, end: I64) -> bool:

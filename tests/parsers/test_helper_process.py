@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from parsers import helper_process
-from parsers.copied_process import can_copy
+from parsers.copied_process import can_copy, start_thread_no_copy_needs
 from parsers.helper_process import HelperProcess
 
 PATIENCE_S = 30.0
@@ -110,6 +110,9 @@ def test_what_it_started_ends_with_it(ask: Ask) -> None:
 
 def test_a_process_of_several_threads_is_not_copied() -> None:
     waiting = threading.Event()
+    before = can_copy()
+    start_thread_no_copy_needs(waiting.wait)
+    assert can_copy() == before
     thread = threading.Thread(target=waiting.wait)
     thread.start()
     assert not can_copy()

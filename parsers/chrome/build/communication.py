@@ -37,7 +37,7 @@ def complete_collectives(
     kernels = kernels[judged(name[kernels], builder.strings, is_collective_kernel) > 0]
     if not len(kernels):
         return
-    wanting = np.setdiff1d(kernels, builder.stated(Attribute.MESSAGE_BYTES))
+    wanting = _not_stating(kernels, Attribute.MESSAGE_BYTES, builder, table)
     order = np.argsort(operation, kind="stable")
     operation, launch = operation[order], launch[order]
     if len(operation) and len(wanting):
@@ -57,11 +57,17 @@ def complete_collectives(
                 at = np.minimum(np.searchsorted(events, around), len(events) - 1)
                 known = (around >= 0) & (events[at] == around)
                 builder.attribute(which, wanting[known], values[at[known]])
-    unnamed = np.setdiff1d(kernels, builder.stated(Attribute.COLLECTIVE))
+    unnamed = _not_stating(kernels, Attribute.COLLECTIVE, builder, table)
     distinct, place_of = np.unique(name[unnamed], return_inverse=True)
     texts = [collective_of(builder.strings[each]) for each in distinct.tolist()]
     values = np.array([builder.string(text) if text else -1 for text in texts], np.int64)[place_of]
     builder.attribute(Attribute.COLLECTIVE, unnamed[values >= 0], values[values >= 0])
+
+
+def _not_stating(events: I64, which: Attribute, builder: TraceBuilder, table: Table) -> I64:
+    stating = np.zeros(len(table.start), bool)
+    stating[builder.stated(which)] = True
+    return events[~stating[events]]
 
 
 def _threads(columns: Columns) -> I64:

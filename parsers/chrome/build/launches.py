@@ -37,7 +37,9 @@ def link_launches(builder: TraceBuilder, table: Table) -> tuple[I64, I64]:
         return _NOTHING, _NOTHING
     launch, number = events[calls], correlation[calls]
     call = judged(name[launch], builder.strings, call_of)
-    order = np.lexsort((start[launch], duration[launch], ~np.isin(call, WORK_CALLS), number))
+    order = np.argsort(number, kind="stable")
+    if np.any(number[order[1:]] == number[order[:-1]]):
+        order = np.lexsort((start[launch], duration[launch], ~np.isin(call, WORK_CALLS), number))
     launch, number, call = launch[order], number[order], call[order]
     first = np.concatenate(([True], number[1:] != number[:-1]))
     launch, number, call = launch[first], number[first], call[first]

@@ -45,16 +45,28 @@ _CATEGORY: Callable[[Event], str | None] = attrgetter("cat")
 _PHASE: Callable[[Event], str | None] = attrgetter("ph")
 
 
-class TracksOfFamily(dict[tuple[Any, Any], int]):
-    """Track numbers of one family's threads or streams; plain keys, because hashing an enum member is slow."""
+class TracksOfProcess(dict[Any, int]):
+    """Track numbers of the threads of a process, or of the streams of a device, that have events of one family."""
+
+    def __init__(self, family: Family, process: Any, tracks: Numbered[Track]) -> None:
+        super().__init__()
+        self._place, self._tracks = (family.where, family.lane, process), tracks
+
+    def __missing__(self, thread: Any) -> int:
+        number = self[thread] = self._tracks[*self._place, thread]
+        return number
+
+
+class TracksOfFamily(dict[Any, TracksOfProcess]):
+    """The tracks of each process or device; plain keys, because hashing a tuple or an enum member is slow."""
 
     def __init__(self, family: Family, tracks: Numbered[Track]) -> None:
         super().__init__()
         self._family, self._tracks = family, tracks
 
-    def __missing__(self, key: tuple[Any, Any]) -> int:
-        number = self[key] = self._tracks[self._family.where, self._family.lane, *key]
-        return number
+    def __missing__(self, process: Any) -> TracksOfProcess:
+        threads = self[process] = TracksOfProcess(self._family, process, self._tracks)
+        return threads
 
 
 @dataclass(slots=True)
@@ -196,13 +208,12 @@ class Columns:
         name = np.fromiter([names[event.name] for event in events], np.int32, count)
         arguments: list[Any] = []
         if family.where is Where.THREAD:
-            where = [tracks[event.pid, event.tid] for event in events]
+            where = [tracks[event.pid][event.tid] for event in events]
         else:
             arguments = [event.args or _NO_ARGUMENTS for event in events]
             where = [
-                tracks[
-                    event.pid if each.device is None else each.device,
-                    event.tid if each.stream is None else each.stream,
+                tracks[event.pid if each.device is None else each.device][
+                    event.tid if each.stream is None else each.stream
                 ]
                 for event, each in zip(events, arguments, strict=True)
             ]

@@ -134,7 +134,7 @@ class Stated:
     def _raw_texts(self, which: Attribute, numbers: I64, raws: list[Raw]) -> None:
         if raws.count(NO_TEXT) == len(raws):
             return
-        texts = list(map(bytes, raws))
+        texts = _as_bytes(raws)
         known = self._texts
         try:
             values = [known[text] for text in texts]
@@ -148,7 +148,7 @@ class Stated:
         self._attribute(which, numbers[stated], column[stated])
 
     def _shape(self, product: Attribute, shape: Attribute, numbers: I64, raws: Sequence[Raw | bytes]) -> None:
-        texts = list(map(bytes, raws))
+        texts = _as_bytes(raws)
         known = self._shapes
         try:
             places = [known[text] for text in texts]
@@ -177,6 +177,12 @@ class Stated:
         if len(numbers) != 3 or not 0 <= product < 1 << 62:
             return -1, -1
         return product, self.names[",".join(map(str, numbers))]
+
+
+def _as_bytes(raws: Sequence[Raw | bytes]) -> list[bytes]:
+    """Texts of their own; cut from all of them in one piece where none has the byte that separates them."""
+    texts = b"\0".join(raws).split(b"\0")
+    return texts if len(texts) == len(raws) else list(map(bytes, raws))
 
 
 def _integers_of(values: list[Any]) -> tuple[I64, list[int] | None]:

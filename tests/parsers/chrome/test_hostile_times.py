@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec import Raw
 
+from parsers.chrome.decode.times import nanoseconds
 from parsers.model import Effect, EventKind
 from tests.parsers.chrome.traces import (
     balanced,
@@ -88,6 +93,16 @@ def test_times_are_exact_to_the_nanosecond(tmp_path: Path, first: str, second: s
     )
     trace = opened(tmp_path, text)
     assert np.ptp(trace.events.start) == apart_ns
+
+
+@given(
+    st.lists(st.from_regex(r"\A(0|[1-9][0-9]{0,2}|43618[0-9]{8})(\.[0-9]{3}|\.[0-9]{1,4})?\Z"), min_size=1)
+)
+@example(["1.500", "2.500", "3.250"])
+@example(["10.50", "1.250"])
+def test_times_read_together_are_those_of_each(texts: list[str]) -> None:
+    exact = [int((Decimal(text) * 1000).to_integral_value()) for text in texts]
+    assert nanoseconds([Raw(text.encode()) for text in texts]).tolist() == exact
 
 
 def test_a_zero_length_kernel_inside_another_is_kept(tmp_path: Path) -> None:
