@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 from rules.catalog import import_all
 from rules.category import Category as Category
 from rules.culprit import NOBODY, Culprit
+from rules.wording.headline import Headline
 from rules.wording.words import ANYBODY, Reader, Words, ours, said, told
 
 if TYPE_CHECKING:
     from parsers.model import Trace
     from rules.analysis.analysis import Analysis
-    from rules.wording.headline import Headline
 
 
 class Severity(StrEnum):
