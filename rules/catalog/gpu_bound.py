@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import EventKind
+from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
@@ -21,8 +22,8 @@ from rules.base import Category, Finding, Need, Severity, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
-from rules.wording.phrases import listed, share
-from rules.wording.words import ours
+from rules.wording.phrases import listed, share, shortened
+from rules.wording.words import Words, ours
 
 I64 = npt.NDArray[np.int64]
 
@@ -37,6 +38,19 @@ LEAST_COMPUTE = threshold(
 )
 LEAST_KERNELS = (
     0.5  # of the window in kernels alone: below it queued work waits for something, not for the GPU
+)
+MOSTLY_UNKNOWN = 0.5  # of the kernels' time in kernels of no known family: their names say more than "other"
+MOST_NAMED, NOTEWORTHY_KERNEL = 3, 0.05
+_PRODUCTS = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION)
+_MOVING = (
+    Family.ELEMENTWISE,
+    Family.NORMALISATION,
+    Family.SOFTMAX,
+    Family.REDUCTION,
+    Family.COPY_CAST,
+    Family.LAYOUT,
+    Family.TRITON,
+    Family.OPTIMIZER,
 )
 NOTEWORTHY_STARTING = 0.03
 _STARTING = (
@@ -99,14 +113,12 @@ When it is wrong
             ),
             account=(
                 "There is little to gain between the kernels. Where its time goes: "
-                + listed([f"{family.label} {percent(part)}" for family, part in families])
+                + listed(_names(analysis, kernels, families))
                 + "."
                 + (f" {_STARTING.format(percent(starting))}" if starting >= NOTEWORTHY_STARTING else "")
             ),
             remedies=(
-                ours(
-                    "Make the largest family faster: lower precision, shapes that fit the $tensor cores, fused kernels."
-                ),
+                *_faster(families[0][0] if families else Family.OTHER),
                 ours("Profile its longest kernel with $NsightCompute."),
             ),
             ceiling_ns=0,
@@ -117,6 +129,29 @@ When it is wrong
             example=_CODE,
             unknown=(ours("How well the kernels use the GPU: that takes $NsightComputes counters."),),
         )
+
+
+def _faster(family: Family) -> tuple[Words, ...]:
+    """What makes kernels of a family faster whatever they compute; nothing for those that nobody knows by name."""
+    if family in _PRODUCTS:
+        return (ours("Make the largest family faster: lower precision, shapes that fit the $tensor cores."),)
+    return (
+        ("Make the largest family faster: smaller data types, fused kernels.",) if family in _MOVING else ()
+    )
+
+
+def _names(analysis: Analysis, kernels: I64, families: list[tuple[Family, float]]) -> list[str]:
+    """The families with their shares; kernels, where most of the time is spent in such of no known family."""
+    if not families or families[0][0] is not Family.OTHER or families[0][1] < MOSTLY_UNKNOWN:
+        return [f"{family.label} {percent(part)}" for family, part in families]
+    trace = analysis.trace
+    time = np.bincount(trace.events.name[kernels], durations(trace, kernels), minlength=len(trace.strings))
+    longest = np.argsort(-time, kind="stable")[:MOST_NAMED]
+    return [
+        f"{shortened(kernel_name(trace.strings[name]))} {percent(time[name] / max(time.sum(), 1))}"
+        for name in longest.tolist()
+        if time[name] >= NOTEWORTHY_KERNEL * time.sum()
+    ]
 
 
 def _busy(budget: Budget) -> int:

@@ -27,6 +27,7 @@ LEAST_SHARE = threshold(
     source="less does not change the verdict",
 )
 
+MOST_OF_IT = 0.5  # of the idle time
 WAITED_FOR_SOMETHING = (QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH)
 
 _CODE = """with torch.profiler.profile(
@@ -108,9 +109,13 @@ When it is wrong
             ),
             account=(
                 f"The GPU idles {part_of_step(analysis, waiting.ns)}, and this recording does not tell why: "
-                f"{listed(reasons)}." + waiting.spread
+                f"{listed(reasons)}." + _one_gap(waiting) + waiting.spread
             ),
-            remedy="Record CPU and GPU activity together, and start the recording one step earlier.",
+            remedy=(
+                "Record CPU and GPU activity together, and start the recording one step earlier."
+                if analysis.trace.capture.has_api_calls
+                else ours("Record the calls of the CPU with what they start: $RecordATimeline.")
+            ),
             unknown=ours("Anything about the CPU: record $CUDA API calls and operators."),
         )
 
@@ -135,6 +140,12 @@ When it is wrong
             unknown=(unknown,),
             confidence="low",
         )
+
+
+def _one_gap(waiting: IdleTime) -> str:
+    """ " One gap of 78.7 ms is most of it." where that is so."""
+    alone = len(waiting.by_device) < 2 and waiting.longest_ns > MOST_OF_IT * waiting.ns
+    return f" One gap of {duration(waiting.longest_ns)} is most of it." if alone else ""
 
 
 def _in_graphs(waiting: IdleTime) -> str:

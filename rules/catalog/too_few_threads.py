@@ -32,6 +32,7 @@ F64 = npt.NDArray[np.float64]
 LONG_NS = (
     100_000  # a shorter kernel takes as long as it takes to start and to end, however many threads it has
 )
+SCHEDULERS = 4  # of a multiprocessor or compute unit, each with warps of its own
 MOSTLY_EMPTY = 0.25  # of the GPU: what fills more of it may have reasons
 FEWEST_SMS = 16  # of a GPU whose size is not recorded
 _KNOWN_BY_SHAPE = (Family.GEMM, Family.CONVOLUTION, Family.COLLECTIVE)  # other rules speak of these
@@ -73,8 +74,9 @@ Why it costs time
 
 How it decides
     By the grid and the block of each kernel of at least 100 us during which no other kernel runs: the part of the SMs
-    that its blocks reach, times the part of a warp that a block fills. At most a quarter of the GPU is little. The
-    ceiling is the time of these kernels, less what it would be with all of the GPU.
+    that its blocks reach, times the part of a warp that a block fills, times the part of the four schedulers of an SM
+    that have a warp. At most a quarter of the GPU is little. The ceiling is the time of these kernels, less what it
+    would be with all of the GPU.
 
 What to try
     Blocks of 128 to 256 threads, and as many blocks as there is work for; loops over elements belong into the grid.
@@ -151,7 +153,9 @@ def _nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     kernels = kernels[(durations(trace, kernels) >= LONG_NS) & ~np.isin(family, _KNOWN_BY_SHAPE)]
     blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
     reached = np.minimum(blocks / _sms(analysis, device), 1.0)
+    on_each = np.maximum(blocks / _sms(analysis, device), 1.0) * threads
     used = reached * np.minimum(threads / _lanes(analysis), 1.0)
+    used *= np.minimum(np.maximum(on_each, _lanes(analysis)) / (SCHEDULERS * _lanes(analysis)), 1.0)
     little = (blocks > 0) & (threads > 0) & (used <= MOSTLY_EMPTY)
     return kernels[little], used[little]
 
@@ -180,6 +184,9 @@ def _reached(analysis: Analysis, device: int, kernel: int) -> Words:
     parts: list[Words] = []
     if blocks < _sms(analysis, device):
         parts.append(ours(f"{blocks} of {count} $SMs work") if count else ours("few of its $SMs work"))
+    if blocks < _sms(analysis, device) and lanes <= threads < SCHEDULERS * lanes:
+        warps = -(-threads // lanes)
+        parts.append(ours(f"{warps} of the {SCHEDULERS} schedulers of each have a $warp"))
     if threads < lanes:
         parts.append(ours(f"{threads} of the {lanes} lanes of each $warp are used"))
     text: Words = ""

@@ -23,6 +23,7 @@ from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
+from rules.wording.words import for_pytorch
 
 LEAST_RATIO = threshold(
     "uneven-step",
@@ -151,7 +152,7 @@ When it is wrong
                 unknown=(
                     ""
                     if trace.capture.record_shapes
-                    else "Which shapes it ran on: record with record_shapes=True.",
+                    else for_pytorch("Which shapes it ran on: record with record_shapes=True."),
                 ),
                 confidence="low",
             )

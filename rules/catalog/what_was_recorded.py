@@ -50,8 +50,9 @@ How it decides
     A capture: at least half of the time lies between the calls that begin and end it, or in a region that says so; a
     fifth of it, where a fifth of all launches are noted down in it.
     First use: at least half of the time the GPU idles in calls that are made for the first time and take more than
-    1 ms, or that load code. Too little: fewer than 20 operations on the GPU, and nothing repeats. A long wait: where
-    nothing repeats, the CPU waits in calls for at least a fifth of the time, and hardly any work lies before it.
+    1 ms, or that load code. Where such calls take 15 % of the time and most of the work follows, it begins with first
+    use, and what follows is judged. Too little: fewer than 20 operations on the GPU, and nothing repeats. A long wait:
+    where nothing repeats, the CPU waits in calls for at least a fifth of the time, and hardly any work lies before it.
 
 What to try
     Record several steps or requests after start-up.
@@ -94,7 +95,9 @@ When it is wrong
         took = duration(waited.end - waited.start)
         call = trace.name(waited.call) if waited.call >= 0 else ""
         what: Words = (
-            f"The CPU is in calls that take long, {call} above all"
+            f"The CPU is in calls that take long because it is the first time, {call} above all"
+            if waited.starts_up
+            else f"The CPU is in calls that take long, {call} above all"
             if call
             else "The first operation had been launched long before: the GPU was busy with older work"
         )
@@ -102,11 +105,18 @@ When it is wrong
             rule=self.id,
             category=self.category,
             severity=Severity.INFO,
-            headline=Headline("The recording begins with one long wait", took),
+            headline=Headline(
+                "The recording begins with first use"
+                if waited.starts_up
+                else "The recording begins with one long wait",
+                took,
+            ),
             account=what
             + f". These {took} are left out; the {duration(analysis.window_ns)} after them are what is judged.",
             remedies=(
-                "If the wait comes in every batch, record several of them: then it counts.",
+                "Run a few warm-up steps before the recording begins."
+                if waited.starts_up
+                else "If the wait comes in every batch, record several of them: then it counts.",
                 *later_steps(analysis.trace),
             ),
             ceiling_ns=0,

@@ -113,7 +113,7 @@ def _launched_from(analysis: Analysis, devices: tuple[int, ...], step: Step) -> 
 def _end(analysis: Analysis, devices: tuple[int, ...], step: Step) -> int:
     """Where the last recorded step ends for the CPU."""
     if step.event >= 0:
-        return int(analysis.trace.events.end[step.event])
+        return min(int(analysis.trace.events.end[step.event]), step.end)
     t0, t1 = _launching_time(analysis, devices)
     return max(t0, min(t1, step.end))
 

@@ -9,18 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from parsers.model import Trace
-from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.facts.gpu_vendor import Vendor, vendor_of
 from rules.analysis.facts.host_language import Audience, program_of
-
-
-class Vendor(StrEnum):
-    """Who made the GPU."""
-
-    NVIDIA = "NVIDIA"
-    AMD = "AMD"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +25,7 @@ class Reader:
     @staticmethod
     def of(trace: Trace) -> Reader:
         """The reader who recorded this."""
-        return Reader(
-            program_of(trace),
-            Vendor.AMD if is_amd(trace) else Vendor.NVIDIA,
-        )
+        return Reader(program_of(trace), vendor_of(trace))
 
 
 ANYBODY = Reader()
@@ -51,6 +40,8 @@ class Term:
     def said(self, vendor: Vendor) -> str:
         """What this vendor calls it."""
         nvidia, amd = _TERMS.get(self.key) or (self.key, _AS_HIP.sub("hip", self.key))
+        if vendor is Vendor.OTHER:
+            return _OF_OTHERS.get(self.key, nvidia)
         return amd if vendor is Vendor.AMD else nvidia
 
 
@@ -96,6 +87,20 @@ _TERMS = {
         "Let cuBLAS use TF32: cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH). Or use",
         "Use",
     ),
+}
+_OF_OTHERS = {
+    "CUDA": "device",
+    "CUDA_API": "the runtime's",
+    "NVTX": "marked",
+    "tensor": "matrix",
+    "Tensor": "Matrix",
+    "SMs": "cores",
+    "NsightCompute": "the accelerator's own profiler",
+    "NsightComputes": "the accelerator's own",
+    "RecordItAll": "",
+    "StartTheRecorder": "\n",
+    "RecordATimeline": "the accelerator's profiler",
+    "OrLoadEagerly": "",
 }
 _OF_CUDA = (Audience.NATIVE, Audience.ARRAYS)
 _AS_HIP = re.compile(r"\Acuda(?=[A-Z])")

@@ -66,6 +66,18 @@ def test_numbered_regions_are_steps(name: str) -> None:
     assert {step.found_by for step in every} == {"region"}
 
 
+def test_numbered_regions_that_were_pushed_and_never_popped_end_where_the_next_starts() -> None:
+    trace = TinyTrace()
+    for index in range(4):
+        trace.region(index * 1000, 9000, f"iteration{index + 10}")
+    for index in range(4):
+        trace.shift = index * 1000
+        train(trace, index)
+    steps = find_steps(trace.build())
+    assert [step.name for step in steps] == [f"iteration{index + 10}" for index in range(4)]
+    assert {round(step.duration / 1e6) for step in steps} == {1}
+
+
 @pytest.mark.parametrize("name", ["train_step", "token", "inference"])
 def test_regions_of_one_name_with_a_word_for_a_step_are_steps(name: str) -> None:
     trace = TinyTrace()

@@ -233,7 +233,7 @@ EXPECTED = [
         ("nsys", "torch", "DataLoader", "x faster"),
     ),
     Expected(
-        "rocm/matmul_result.json", "Only first use was recorded: 92 %", ("hipModuleLoadData",), ("nsys",)
+        "rocm/matmul_result.json", "Only first use was recorded: 94 %", ("hipModuleLoadData",), ("nsys",)
     ),
     Expected(
         "rocm/*908_results*",

@@ -12,6 +12,8 @@ from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.completeness import completeness_of, is_cut
 from rules.analysis.facts.cost import idle_cost
+from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.software import software_of
 from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
@@ -132,7 +134,13 @@ def _without_gpu(trace: Trace) -> list[str]:
             "profiling interface. Record fewer steps, and nothing else that profiles at the same time."
         )
     else:
-        text = _RECORD_WITH_NSYS if _is_of_nsys(trace) else _RECORD_THE_GPU
+        text = (
+            _RECORD_WITH_NSYS
+            if _is_of_nsys(trace)
+            else _RECORD_WITH_ROCM
+            if is_amd(trace) and not is_python(trace)
+            else _RECORD_THE_GPU
+        )
     return [*textwrap.wrap(text, WIDTH), ""]
 
 
@@ -156,6 +164,9 @@ _RECORD_THE_GPU = (
     "Record the GPU as well: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), or "
     "nsys profile --trace=cuda,nvtx. If it was recorded, the profiled part ran nothing on it, or another program "
     "held the GPU's profiling interface."
+)
+_RECORD_WITH_ROCM = (
+    "Record the GPU as well: rocprofv3 --sys-trace. If it was recorded, the profiled part ran nothing on it."
 )
 _RECORD_WITH_NSYS = (
     "Record the GPU as well: nsys profile --trace=cuda,nvtx. If it was recorded, the profiled part ran nothing on it, "

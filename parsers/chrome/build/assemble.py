@@ -13,7 +13,7 @@ from parsers.chrome.build.communication import complete_collectives
 from parsers.chrome.build.copies import describe_copies
 from parsers.chrome.build.counters import memory_counters, near_samples, sampled_counters
 from parsers.chrome.build.device_clock import note_causality
-from parsers.chrome.build.foreign import claim_calls, claim_streams, threads_of
+from parsers.chrome.build.foreign import claim_calls, claim_streams, npu_of, threads_of
 from parsers.chrome.build.implausible_ends import clip_overruns
 from parsers.chrome.build.lanes import LaneMaker, Names
 from parsers.chrome.build.launches import link_by_arrows, link_launches
@@ -27,6 +27,7 @@ from parsers.model import (
     GPU_WORK,
     ArgumentSource,
     Attribute,
+    Device,
     Effect,
     EventKind,
     LaneKind,
@@ -37,6 +38,7 @@ from parsers.model import (
     TraceInput,
 )
 from parsers.model.builder import TraceBuilder
+from parsers.model.names.calls import api_of
 from parsers.model.names.steps import is_profiler_step
 
 I64 = npt.NDArray[np.int64]
@@ -79,8 +81,12 @@ def assemble(
         has_cpu_events=bool(np.isin(table.kind, _CPU_EVENTS).any()),
         has_api_calls=bool((table.kind == EventKind.API).any()),
     )
+    devices = header.devices()
+    if npu := npu_of(names):
+        devices.append(Device(0, npu, rank=header.rank))
+    calls = api_of(strings[each] for each in np.unique(table.name[table.kind == EventKind.API]).tolist())
     maker = LaneMaker(
-        builder, names, header.rank, header.devices(), _autograd_threads(columns, strings, table)
+        builder, names, header.rank, devices, _autograd_threads(columns, strings, table), f"{calls} calls"
     )
     lanes = _lanes(columns, maker, table)
     for which, (events, values) in table.attributes.items():

@@ -13,13 +13,15 @@ from parsers.chrome.decode.collect import Columns
 from parsers.model import EventKind, LaneKind
 
 _DEVICE_PROCESS = re.compile(
-    r"^(?:\[\d+\] )?(?:/device:)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b", re.IGNORECASE
+    r"^(?:\[\d+\] )?(?:/device:)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b|^(?P<npu>Ascend Hardware)$",
+    re.IGNORECASE,
 )
 _COPIES_OF_ROCPROF = "COPY"  # of all its GPUs; which one is not said
 _STREAM_THREAD = re.compile(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
-_CALL = re.compile(r"^(hip|cuda|cu)[A-Z]\w+$")
-_COPY = re.compile(r"^(\[CUDA memcpy|Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
-_FILL = re.compile(r"^(\[CUDA memset|Memset|Fill)", re.IGNORECASE)
+_CALL = re.compile(r"^(?:(hip|cuda|cu)[A-Z]\w+|AscendCL@acl\w+)$")
+_KERNEL = re.compile(r"^void .*\)$", re.DOTALL)
+_COPY = re.compile(r"^(\[(CUDA )?memcpy|Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
+_FILL = re.compile(r"^(\[(CUDA )?memset|Memset|Fill)", re.IGNORECASE)
 
 
 def claim_streams(columns: Columns, names: Names, strings: list[str], table: Table) -> dict[int, int]:
@@ -39,14 +41,17 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
         device = _DEVICE_PROCESS.match(process)
         if device is None:
             continue
-        first = int(device[1]) if first is None else first
+        its_number = int(device[1] or 0)
+        first = its_number if first is None else first
         thread = names.threads.get((pid, tid)) or (
             tid if isinstance(tid, str) and not tid.isdigit() else None
         )
         stream = _STREAM_THREAD.match(thread) if thread else None
         if stream is not None or thread is None:
             queue = int(stream[1]) if stream else tid
-            moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, int(device[1]), queue]
+            moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, its_number, queue]
+    if first is None:
+        moved |= _streams_by_names(columns, names, strings, table)
     for number, tid in copying if first is not None else ():
         moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, first, f"copies {tid}"]
     if not moved:
@@ -67,6 +72,31 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
     )
     table.kind[mine] = kinds[table.name[mine]]
     table.track[mine] = target[table.track[mine]]
+    return moved
+
+
+def npu_of(names: Names) -> str:
+    """What the accelerator is called whose process Ascend's profiler names; empty for others."""
+    told = any((named := _DEVICE_PROCESS.match(each)) and named["npu"] for each in names.processes.values())
+    return "Ascend NPU" if told else ""
+
+
+def _streams_by_names(columns: Columns, names: Names, strings: list[str], table: Table) -> dict[int, int]:
+    """Threads of nameless processes in which nothing but kernels and copies happens are streams of one GPU."""
+    if (
+        any(where is Where.STREAM for where, *_ in columns.tracks)
+        or not (table.kind == EventKind.OTHER).all()
+    ):
+        return {}
+    kernel = np.fromiter((_KERNEL.match(text) is not None for text in strings), bool, len(strings))
+    work = kernel | np.fromiter(
+        (bool(_COPY.match(text) or _FILL.match(text)) for text in strings), bool, len(strings)
+    )
+    moved: dict[int, int] = {}
+    for number, (where, _, pid, tid) in enumerate(list(columns.tracks)):
+        mine = table.name[table.track == number]
+        if where is Where.THREAD and pid not in names.processes and work[mine].all() and kernel[mine].any():
+            moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, 0, tid]
     return moved
 
 

@@ -22,7 +22,6 @@ _THREAD = re.compile(
 _SUFFIX = {
     LaneKind.REGION: "regions",
     LaneKind.PYTHON: "Python",
-    LaneKind.CUDA_API: "CUDA calls",
     LaneKind.SAMPLES: "samples",
     LaneKind.OVERHEAD: "profiler overhead",
 }
@@ -73,6 +72,7 @@ class LaneMaker:
     rank: int | None
     listed: Sequence[Device]  # the devices that the file describes
     autograd: frozenset[tuple[Any, Any]]  # threads that run backward operators
+    calls: str = "CUDA calls"  # what lanes of API calls are called
     _described: dict[int, Device] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -106,7 +106,8 @@ class LaneMaker:
         if kind is LaneKind.STEPS:
             return Lane(kind, "Steps", self.rank, identity(pid), process_name=process)
         name = self._thread_name(pid, tid)
-        if (suffix := _SUFFIX.get(kind)) is not None:
+        suffix = self.calls if kind is LaneKind.CUDA_API else _SUFFIX.get(kind)
+        if suffix is not None:
             name = (
                 suffix.capitalize() if identity(pid) < 0 and kind is LaneKind.OVERHEAD else f"{name} {suffix}"
             )

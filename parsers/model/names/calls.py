@@ -1,8 +1,9 @@
-"""What a call of CUDA, HIP, Unified Runtime or Level Zero does: launches, copies, blocks, allocates, loads code."""
+"""What a call of CUDA, HIP, Unified Runtime, Level Zero or AscendCL does: launch, copy, block, allocate, load code."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ _PATTERNS = (
         Call.SYNCHRONIZE,
         r"(cuda|hip)(Device|Stream|Event|Thread)Synchronize|cu(Ctx|Stream|Event)Synchronize|hipCtxSynchronize|"
         r"urEventWait|urQueueFinish|ze(Event|Fence)HostSynchronize|zeCommandQueueSynchronize|"
-        r"np\.(asarray|array)\(jax\.Array\)|(.*::)?Await\w*|.*Block(Host)?Until(Done|Ready)\w*|"
+        r"AscendCL@aclrtSynchronize\w+|np\.(asarray|array)\(jax\.Array\)|(.*::)?Await\w*|.*Block(Host)?Until(Done|Ready)\w*|"
         r"(.*(\): |:\d+ ))?block_until_ready",
     ),
     (
@@ -51,7 +52,7 @@ _PATTERNS = (
         r"cuMem(Alloc|Free|AllocHost|FreeHost|HostAlloc|HostRegister|HostUnregister|AllocManaged|AllocPitch|AllocAsync|"
         r"FreeAsync|PoolTrimTo|Create|Release|Map|Unmap|SetAccess|AddressReserve|AddressFree|AllocFromPoolAsync)|"
         r"hipMem(Create|Release|Map|Unmap|SetAccess|AddressReserve|AddressFree)|"
-        r"urUSM((Host|Device|Shared)Alloc|Free)|zeMem(Alloc(Host|Device|Shared)|Free)|"
+        r"AscendCL@aclrt(Malloc|Free)\w*|urUSM((Host|Device|Shared)Alloc|Free)|zeMem(Alloc(Host|Device|Shared)|Free)|"
         r"\w*Allocator::(Alloc|Dealloc)\w*|Build buffer allocations",
     ),
     (Call.GRAPH_LAUNCH, r"(cuda|cu|hip)GraphLaunch"),
@@ -67,17 +68,19 @@ _PATTERNS = (
     ),
     (
         Call.BLOCKING_COPY,
-        r"(cuda|hip)Memcpy(2D|3D|Peer|ToSymbol|FromSymbol|DtoH|HtoD|DtoD)?|cuMemcpy(HtoD|DtoH|DtoD|2D|3D)?",
+        r"(cuda|hip)Memcpy(2D|3D|Peer|ToSymbol|FromSymbol|DtoH|HtoD|DtoD)?|cuMemcpy(HtoD|DtoH|DtoD|2D|3D)?|"
+        r"AscendCL@aclrtMemcpy",
     ),
     (
         Call.COPY,
-        r"(cuda|hip)Memcpy\w*|cuMemcpy\w*|(cuda|cu)MemPrefetchAsync|urEnqueueUSMMemcpy\w*|"
+        r"(cuda|hip)Memcpy\w*|cuMemcpy\w*|AscendCL@aclrtMemcpyAsync|(cuda|cu)MemPrefetchAsync|urEnqueueUSMMemcpy\w*|"
         r"urEnqueueMem(Buffer|Image)(Copy|Read|Write)\w*|zeCommandListAppendMemoryCopy\w*",
     ),
     (
         Call.LAUNCH,
         r"(cuda|cu|hip)\w*Launch\w*|hipExtModuleLaunchKernel|hipHccModuleLaunchKernel|__hipPushCallConfiguration|"
-        r"urEnqueueKernelLaunch\w*|zeCommandListAppendLaunch\w*",
+        r"urEnqueueKernelLaunch\w*|zeCommandListAppendLaunch\w*|"
+        r"AscendCL@(aclnn(?!\w*WorkspaceSize)\w+|aclop(CompileAnd)?Execute\w*|aclmdlExecute\w*)",
     ),
 )
 _COMPILED = tuple((call, re.compile(f"(?:{pattern}){_ENDING}")) for call, pattern in _PATTERNS)
@@ -91,6 +94,17 @@ _STARTED = {
 
 BLOCKING = (Call.SYNCHRONIZE, Call.ALLOCATE)
 WORK_CALLS = (Call.GRAPH_LAUNCH, Call.MEMSET, Call.COPY, Call.BLOCKING_COPY, Call.LAUNCH)
+
+
+_HIP, _CUDA = re.compile(r"hip[A-Z]\w+\Z"), re.compile(r"cu(?:da)?[A-Z]\w+\Z")
+
+
+def api_of(calls: Iterable[str]) -> str:
+    """ "CUDA" or "HIP" by the names of calls; "API" where they are neither's."""
+    names = tuple(calls)
+    if any(map(_CUDA.match, names)):
+        return "CUDA"
+    return "HIP" if any(map(_HIP.match, names)) else "API"
 
 
 def call_of(name: str) -> Call:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from parsers.model.names.calls import Call, calls_of
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import clip, length, union
+from rules.analysis.arithmetic.intervals import clip, intersect, length, union
+from rules.analysis.facts.first_use import first_use
 from rules.analysis.steps.steps import Step
 
 I64 = npt.NDArray[np.int64]
@@ -20,6 +21,8 @@ LITTLE_WORK = 0.05  # of the GPU's, before such a wait
 BLOCKED = 0.8  # of such a wait, in calls
 LONG_CALL_NS = 1_000_000  # a call that takes longer creates, loads, copies or waits
 ENOUGH_OPERATIONS = 20  # after a start-up: fewer are chance
+MUCH_FIRST_USE = 0.15  # of the time, in the calls themselves
+MOSTLY_AFTER = 0.5  # of the GPU's work, and of the time that is left
 QUEUED_NS = 1_000_000  # from a launch to the first operation; longer: the GPU worked on something older
 _WAITING = (Call.SYNCHRONIZE, Call.COPY, Call.BLOCKING_COPY)
 
@@ -31,6 +34,7 @@ class SetAside:
     start: int
     end: int
     call: int
+    starts_up: bool = False  # calls are made for the first time in it, and the GPU worked between them
 
     @property
     def took(self) -> int:
@@ -71,9 +75,28 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
     inside = inside[np.argsort(trace.events.start[inside], kind="stable")]
     start, queued = _behind_older_work(trace, inside, start)
     waited = _long_waits(trace, inside, start, end)
+    if waited is None:
+        waited = _start_up(trace, inside, start, end) if len(steady) < 2 else None
     if waited is not None:
         return AnalysedTime(waited.end, end, waited)
     return AnalysedTime(start, end, queued)
+
+
+def _start_up(trace: Trace, operations: I64, start: int, end: int) -> SetAside | None:
+    """Up to the last gap of a first use, where its calls take much of the time and most of the work follows."""
+    if len(operations) < ENOUGH_OPERATIONS or len(trace.devices) == 0:
+        return None
+    gaps, calls = first_use(trace, start, end)
+    spent = intersect(union(trace.events.start[calls], trace.events.end[calls]), gaps)
+    if length(spent) < MUCH_FIRST_USE * (end - start):
+        return None
+    cut = int(gaps[1][-1])
+    following = operations[trace.events.start[operations] >= cut]
+    done = length(union(trace.events.start[following], trace.events.end[following]))
+    worked = length(union(trace.events.start[operations], trace.events.end[operations]))
+    if len(following) < ENOUGH_OPERATIONS or done < MOSTLY_AFTER * max(worked, end - cut):
+        return None
+    return SetAside(start, cut, int(calls[0]), True)
 
 
 def _long_waits(trace: Trace, operations: I64, start: int, end: int) -> SetAside | None:

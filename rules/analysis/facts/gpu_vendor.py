@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 
 from parsers.model import EventKind, Trace, derived
 
@@ -21,6 +22,21 @@ def is_amd(trace: Trace) -> bool:
     if trace.kernels and any(map(_COUNTER.match, trace.kernels[0].metrics)):
         return True
     return any(map(_HIP.match, trace.strings)) and not any(map(_CUDA.match, trace.strings))
+
+
+class Vendor(StrEnum):
+    """Who made the GPU, as far as advice differs."""
+
+    NVIDIA = "NVIDIA"
+    AMD = "AMD"
+    OTHER = "another"  # accelerators that are no GPUs of these: neither CUDA nor HIP runs on them
+
+
+def vendor_of(trace: Trace) -> Vendor:
+    """NVIDIA where nothing says otherwise."""
+    if is_amd(trace):
+        return Vendor.AMD
+    return Vendor.NVIDIA if has_graphs(trace) else Vendor.OTHER
 
 
 @derived

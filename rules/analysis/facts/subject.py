@@ -18,13 +18,11 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import (
     Intervals,
     clip,
-    complement,
-    covered_before,
-    intersect,
     length,
     union,
 )
 from rules.analysis.facts.completeness import completeness_of, is_sample
+from rules.analysis.facts.first_use import first_use
 
 I64 = npt.NDArray[np.int64]
 
@@ -33,11 +31,6 @@ PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much
 LEAST_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not repeat, is chance
 FEWEST_OPERATIONS = 5  # that fill the time: so much of it,
 FILLED = 0.65  # for what the GPU waits for between so few is chance
-LONG_CALL_NS = 1_000_000  # a call that takes longer the first time creates, loads or compiles something
-NEVER_STEADY_NS = 100_000_000  # nor does any such call take this long in a program that runs already
-_CREATES = re.compile(
-    r"(cuda|cu|hip)(StreamCreate|CtxCreate|DevicePrimaryCtx|Init|GetDevice|SetDevice|DeviceGet)\w*"
-)
 _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamEndCapture")
 _CAPTURING = re.compile(
@@ -155,27 +148,8 @@ def _next_end(trace: Trace, begin: int, ends: I64) -> int:
 
 
 def _first_use(analysis: Analysis) -> Subject | None:
-    """Gaps in which calls take long because they are made for the first time, where these are most of the time."""
-    trace = analysis.trace
-    calls = trace.events.of_kind(EventKind.API)
-    calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
-    classes, took = calls_of(trace)[trace.events.name[calls]], durations(trace, calls)
-    first = np.zeros(len(calls), bool)
-    first[np.unique(trace.events.name[calls], return_index=True)[1]] = True
-    creates = np.isin(classes, (Call.ALLOCATE, Call.LAUNCH)) | named(
-        trace, calls, lambda name: _CREATES.match(name) is not None
-    )
-    loads = (classes == Call.LOAD) & (took >= LONG_CALL_NS)
-    events = calls[loads | (creates & (took >= np.where(first, LONG_CALL_NS, NEVER_STEADY_NS)))]
-    ran = max((trace.operations_of_device(device) for device in range(len(trace.devices))), key=len)
-    idle = complement(union(trace.events.start[ran], trace.events.end[ran]), *analysis.window)
-    spent = intersect(union(trace.events.start[events], trace.events.end[events]), idle)
-    held = covered_before(spent, idle[1]) > covered_before(spent, idle[0])
-    where = idle[0][held], idle[1][held]
+    where, events = first_use(analysis.trace, *analysis.window)
     part = length(where) / analysis.window_ns
     if part < MOST_OF_IT:
         return None
-    inside = (trace.events.end[events] > where[0][0]) & (trace.events.start[events] < where[1][-1])
-    events = events[inside]
-    events = events[np.argsort(-durations(trace, events), kind="stable")]
-    return Subject(SubjectKind.FIRST_USE, part, len(trace.gpu_operations), 0, where, events)
+    return Subject(SubjectKind.FIRST_USE, part, len(analysis.trace.gpu_operations), 0, where, events)

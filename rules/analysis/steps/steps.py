@@ -11,7 +11,7 @@ import numpy.typing as npt
 from parsers.model import EventKind, Trace
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import distinct
-from parsers.model.names.steps import numbered
+from parsers.model.names.steps import numbered, step_number
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.steps.marks import Mark, follow_on, mark_of
@@ -38,6 +38,9 @@ LEAST_COVERAGE = 0.5  # regions are steps when they hold this share of the launc
 BEFORE_RECORDING = -1
 NEVER = np.iinfo(np.int64).max
 MOSTLY_OUTSIDE = 0.5  # of the GPU's work: what repeats beside it is not what the run does
+NEARLY_ALL_OUTSIDE = (
+    0.75  # the same for what the program itself counts as its steps: others ran before the first mark
+)
 SIDE_BY_SIDE = 0.1  # of the time of threads' regions that may overlap before they are requests served at once
 
 
@@ -87,7 +90,7 @@ def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
     label = None if rank < 0 else rank
     annotations, found_by = _annotations(trace, lanes, operations, launched)
     if annotations is not None:
-        starts, ends = trace.events.start[annotations], trace.events.end[annotations]
+        starts, ends = _edges(trace, annotations)
         names = [trace.name(event) for event in annotations.tolist()]
         windows = _as_the_gpu_ran_them(trace, starts, ends, follow_on(names), operations, launched)
         steps = [
@@ -102,7 +105,8 @@ def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
         ]
     steps = [step for step in steps if step.end > step.start]
     outside = 1 - _share_within(trace, steps, operations) if steps and found_by != "ProfilerStep" else 0.0
-    if outside > MOSTLY_OUTSIDE:
+    counted = all(step_number(step.name) is not None for step in steps) and annotations is not None
+    if outside > (NEARLY_ALL_OUTSIDE if counted else MOSTLY_OUTSIDE):
         return []
     has_work = np.array(_has_work(trace, steps, operations), bool) & ~_cut_off(trace, steps, lanes)
     return _with_warm_up_marked(steps, has_work.tolist(), warm_up_ratio)
@@ -225,6 +229,24 @@ def _disjoint(trace: Trace, events: I64) -> I64:
     return np.array(kept, np.int64)
 
 
+def _left_open(trace: Trace, events: I64) -> I64 | None:
+    """Sorted by start, where each holds all later ones: ranges that were pushed and not popped; None for others."""
+    events = events[np.argsort(trace.events.start[events], kind="stable")]
+    starts, ends = trace.events.start[events], trace.events.end[events]
+    return (
+        events if len(events) > 2 and (starts[1:] < ends[-1]).all() and (np.diff(ends) <= 0).all() else None
+    )
+
+
+def _edges(trace: Trace, events: I64) -> tuple[I64, I64]:
+    """Where steps start and end by their annotations; one that was left open ends where the next one starts."""
+    starts, ends = trace.events.start[events], trace.events.end[events].copy()
+    if len(events) > 1 and (starts[1:] < ends[:-1]).any():
+        ends[:-1] = np.minimum(ends[:-1], starts[1:])
+        ends[-1] = min(ends[-1], starts[-1] + int(np.median(np.diff(starts))))
+    return starts, ends
+
+
 def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64) -> I64 | None:
     """Regions that repeat and hold most launches: numbered ones, or same-named ones with a word for a step.
 
@@ -257,10 +279,12 @@ def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, l
             events = np.array(members, np.int64)
             if (len(events) < 2 and not mark.stated) or (mark.numbered and not _counts_up(trace, events)):
                 continue
-            chosen = _disjoint(trace, events)
+            chosen = _left_open(trace, events) if mark.numbered else None
+            if chosen is None:
+                chosen = _disjoint(trace, events)
             if len(chosen) < len(events) or _coverage(trace, chosen, launched) < LEAST_COVERAGE:
                 continue
-            starts, ends = trace.events.start[chosen], trace.events.end[chosen]
+            starts, ends = _edges(trace, chosen)
             work = int(
                 (time[np.searchsorted(launched, ends)] - time[np.searchsorted(launched, starts)]).sum()
             )
@@ -293,7 +317,7 @@ def _counts_up(trace: Trace, events: I64) -> bool:
 
 def _coverage(trace: Trace, events: I64, launched: I64) -> float:
     """The share of the launches between the first start and the last end that happened inside the events."""
-    starts, ends = trace.events.start[events], trace.events.end[events]
+    starts, ends = _edges(trace, events)
     low, high = np.searchsorted(launched, [int(starts[0]), int(ends[-1])])
     if high <= low:
         return 1.0 if not len(launched) else 0.0

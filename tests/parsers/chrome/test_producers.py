@@ -312,6 +312,7 @@ def test_exports_of_nsight_systems_made_to_json_keep_kernels_calls_ranges_and_li
         ("GPU 2", "Stream 5", 2),
         ("CUDA HW (0000:1b)", "Stream 5", 0),
         ("/device:GPU:4", "Stream #5(Compute)", 4),
+        ("Ascend Hardware", "Stream 5", 0),
     ],
 )
 def test_a_gpu_that_is_only_a_process_name_has_streams(
@@ -342,3 +343,40 @@ def test_a_gpu_that_is_only_a_process_name_has_streams(
     assert kinds(trace) == ["API", "KERNEL", "MEMCPY"]
     assert [each.id for each in trace.devices] == [device]
     assert trace.lanes[trace.events.lane[trace.gpu_operations[0]]].stream == 5
+
+
+def test_nameless_kernels_and_copies_are_the_streams_of_a_gpu(tmp_path: Path) -> None:
+    events: list[Event] = [
+        {"ph": "X", "pid": 1, "tid": 7, "name": "[MEMCPY] HtoD", "ts": 1, "dur": 2},
+        {"ph": "X", "pid": 1, "tid": 7, "name": "void scale<float>(float*, int)", "ts": 5, "dur": 2},
+    ]
+    trace = opened(tmp_path, text_of(events))
+    assert kinds(trace) == ["KERNEL", "MEMCPY"]
+    beside = {"ph": "X", "pid": 1, "tid": 7, "name": "a phase of the program", "ts": 9, "dur": 2}
+    assert not len(opened(tmp_path, text_of([*events, beside])).gpu_operations)
+
+
+def test_calls_of_an_npu_launch_its_kernels_and_its_lanes_are_not_called_cuda(tmp_path: Path) -> None:
+    cann: dict[str, Any] = {"pid": 5, "tid": 9}
+    npu: dict[str, Any] = {"pid": 8, "tid": 3}
+    events: list[Event] = [
+        {"ph": "M", **cann, "name": "process_name", "args": {"name": "CANN"}},
+        {"ph": "M", **npu, "name": "process_name", "args": {"name": "Ascend Hardware"}},
+        {"ph": "M", **npu, "name": "thread_name", "args": {"name": "Stream 3"}},
+        {"ph": "X", **cann, "name": "AscendCL@aclnnMul", "ts": "1.000", "dur": 4},
+        {"ph": "X", **npu, "name": "aclnnMul_MulAiCore_Mul", "ts": "9.000", "dur": 2},
+        {"ph": "s", **cann, "cat": "HostToDevice", "name": "HostToDevice7", "id": "7", "ts": "2.000"},
+        {
+            "ph": "f",
+            **npu,
+            "cat": "HostToDevice",
+            "name": "HostToDevice7",
+            "id": "7",
+            "ts": "9.000",
+            "bp": "e",
+        },
+    ]
+    trace = opened(tmp_path, text_of(events))
+    (launch,) = trace.links.launch_of(trace.gpu_operations).tolist()
+    assert (trace.name(launch), trace.devices[0].name) == ("AscendCL@aclnnMul", "Ascend NPU")
+    assert trace.lanes[trace.events.lane[launch]].name == "Thread 9 API calls"

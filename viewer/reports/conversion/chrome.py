@@ -41,6 +41,8 @@ _ENDINGS = (
     " regions",
     " Python",
     " CUDA calls",
+    " HIP calls",
+    " API calls",
     " samples",
     " profiler overhead",
 )  # what lanes add to their thread's name

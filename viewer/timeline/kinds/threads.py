@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from parsers.model import Lane, LaneKind, Trace
 from parsers.model.names.calls import Call, call_of
-from rules.analysis.facts.gpu_vendor import is_amd
+from rules.analysis.facts.gpu_vendor import Vendor, vendor_of
 from rules.analysis.idle.causes import Cause
 from viewer.timeline.geometry.naming import python_name
 from viewer.timeline.kinds.base import LaneStyle, Nested, StyledRow, Wish, lane_style, stable_number
@@ -100,7 +100,7 @@ class CudaApiStyle(LaneStyle):
     kind: ClassVar[LaneKind] = LaneKind.CUDA_API
     order: ClassVar[int] = 40
     title: ClassVar[str] = "CUDA API"
-    endings: ClassVar[tuple[str, ...]] = ("CUDA calls",)
+    endings: ClassVar[tuple[str, ...]] = ("CUDA calls", "HIP calls", "API calls")
     category: ClassVar[str] = "CUDA API calls"
     hue: ClassVar[str] = _LAUNCH_HUE
     heading: ClassVar[str] = "GPU API calls"
@@ -115,4 +115,4 @@ class CudaApiStyle(LaneStyle):
 
     def titles(self, lane: Lane, trace: Trace) -> tuple[str, str]:
         title, second = super().titles(lane, trace)
-        return "HIP API" if is_amd(trace) else title, second
+        return {Vendor.AMD: "HIP API", Vendor.OTHER: "API calls"}.get(vendor_of(trace), title), second

@@ -1,0 +1,54 @@
+"""Gaps in which calls take long because they are made for the first time: contexts, loading of code, first launches."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, Trace
+from parsers.model.names.calls import Call, calls_of
+from parsers.model.names.per_name import named
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import Intervals, complement, covered_before, intersect, union
+
+I64 = npt.NDArray[np.int64]
+
+LONG_CALL_NS = 1_000_000  # a call that takes longer the first time creates, loads or compiles something
+NEVER_STEADY_NS = 100_000_000  # nor does any such call take this long in a program that runs already
+_CREATES = re.compile(
+    r"(cuda|cu|hip)(StreamCreate|CtxCreate|DevicePrimaryCtx|Init|GetDevice|SetDevice|DeviceGet)\w*"
+)
+
+
+def first_use(trace: Trace, start: int, end: int) -> tuple[Intervals, I64]:
+    """Gaps of the busiest GPU in [start, end) that such calls lie in, and those calls, longest first."""
+    calls = trace.events.of_kind(EventKind.API)
+    calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
+    classes, took = calls_of(trace)[trace.events.name[calls]], durations(trace, calls)
+    first = np.zeros(len(calls), bool)
+    first[np.unique(trace.events.name[calls], return_index=True)[1]] = True
+    first |= np.isin(calls, _first_launches(trace))
+    creates = np.isin(classes, (Call.ALLOCATE, Call.LAUNCH)) | named(
+        trace, calls, lambda name: _CREATES.match(name) is not None
+    )
+    loads = (classes == Call.LOAD) & (took >= LONG_CALL_NS)
+    events = calls[loads | (creates & (took >= np.where(first, LONG_CALL_NS, NEVER_STEADY_NS)))]
+    ran = max((trace.operations_of_device(device) for device in range(len(trace.devices))), key=len)
+    idle = complement(union(trace.events.start[ran], trace.events.end[ran]), start, end)
+    spent = intersect(union(trace.events.start[events], trace.events.end[events]), idle)
+    held = covered_before(spent, idle[1]) > covered_before(spent, idle[0])
+    where = idle[0][held], idle[1][held]
+    if not len(where[0]):
+        return where, events[:0]
+    events = events[(trace.events.end[events] > where[0][0]) & (trace.events.start[events] < where[1][-1])]
+    return where, events[np.argsort(-durations(trace, events), kind="stable")]
+
+
+def _first_launches(trace: Trace) -> I64:
+    """The first launch of each kernel: it loads the kernel's code where code is loaded when it is needed."""
+    links = trace.links
+    order = np.argsort(trace.events.start[links.launch], kind="stable")
+    names = trace.events.name[links.operation[order]]
+    return links.launch[order][np.unique(names, return_index=True)[1]]
