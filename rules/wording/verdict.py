@@ -8,7 +8,7 @@ from parsers.model import Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.budget import Budget
-from rules.analysis.facts.completeness import is_cut
+from rules.analysis.facts.completeness import ends_early, is_cut
 from rules.analysis.facts.device_log import log_summary
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.subject import subject_of
@@ -69,9 +69,19 @@ def _computing(analysis: Analysis) -> float:
     return min((each.compute_ns for each in budgets), default=0) / analysis.window_ns
 
 
+COPY_AGAIN = "Copy the file again, or record again and let the profiler finish writing."
+
+
 def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     """What the verdict leaves out: a small problem, a larger one, or one of the recording; empty without any."""
     first, larger = first_problem(diagnosis), larger_problem(diagnosis)
+    if ends_early(analysis.trace):
+        told = (
+            f" Of what is there: {first.headline.inside_a_sentence(first.reader)}."
+            if first is not None
+            else ""
+        )
+        return f"{COPY_AGAIN}{told}"
     if first is not None and _is_small_beside_computing(analysis, first):
         return f"What costs most besides: {first.headline.inside_a_sentence(first.reader)}."
     if larger is not None:
@@ -95,6 +105,8 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     if analysis.thresholds != diagnosis.thresholds:
         raise ValueError("the analysis and the diagnosis were made by other thresholds")
     trace = analysis.trace
+    if ends_early(trace):
+        return "The recording stops in the middle: a part of what ran is missing"
     problem = first_problem(diagnosis)
     unexplained = next(
         (each for each in diagnosis.findings if each.category is Category.UNEXPLAINED_IDLE), None

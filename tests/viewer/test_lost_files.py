@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -14,7 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from PySide6.QtWidgets import QFileDialog, QMessageBox
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFileDialog, QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
 import resources
@@ -22,6 +24,7 @@ from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.nsys_exports import call, export
 from tests.parsers.nsys_exports import kernel as nsys_kernel
 from viewer.cli import main
+from viewer.dialogs.quality_dialog import QualityDialog
 from viewer.kept.session import Session, SessionError, session_path
 from viewer.panels.tables.table_view import Column, TableView
 from viewer.window.main_window import MainWindow
@@ -124,6 +127,27 @@ def test_a_pipe_that_is_opened_is_refused_and_nobody_waits_for_it(
     empty_window.open([tmp_path / "run.stallscope"])
     wait_until_ready(qtbot, empty_window)
     assert "not a regular file" in empty_window.banner.problem.text()
+
+
+@pytest.mark.parametrize(("packed", "part"), [(False, 60_000), (True, 60_000), (True, 0.9)])
+def test_a_file_that_is_cut_off_says_so_first_and_a_click_tells_what_is_missing(
+    empty_window: MainWindow, qtbot: QtBot, tmp_path: Path, packed: bool, part: float
+) -> None:
+    whole = resources.path("samples/healthy.pt.trace.json.gz").read_bytes()
+    whole = whole if packed else gzip.decompress(whole)
+    path = tmp_path / ("run.json.gz" if packed else "run.json")
+    path.write_bytes(whole[: int(part * len(whole)) if part < 1 else int(part)])
+    window = opened(empty_window, qtbot, path)
+    assert window.verdict.sentence.text().startswith("The recording stops in the middle: ")
+    assert "Copy the file again" in window.verdict.where.text()
+    assert window.status.badge.text().endswith("events, cut off")
+    qtbot.mouseClick(window.status.badge, Qt.MouseButton.LeftButton)
+    (shown,) = (each for each in window.findChildren(QualityDialog) if each.isVisible())
+    told = " ".join(each.text() for each in shown.findChildren(QLabel))
+    assert "the file ends in the middle of an event" in told
+    assert ("the gzip data ends early" in told) is packed
+    qtbot.keyClick(shown, Qt.Key.Key_Escape)
+    assert not shown.isVisible()
 
 
 def test_a_file_that_was_replaced_opens_as_what_it_is_now(

@@ -99,6 +99,8 @@ class StatusBar(QStatusBar):
         self.machine.setText(machine_of(trace))
 
     def _fill_badge(self, trace: Trace) -> None:
+        from rules.analysis.facts.completeness import is_cut
+
         quality = trace.quality
         count = f"{quality.events_kept:,} events"
         if not len(trace.events):
@@ -106,9 +108,11 @@ class StatusBar(QStatusBar):
             count = f"{len(trace.kernels):,} kernels" if trace.kernels else f"{samples:,} samples"
         lost, repaired = quality.quarantined, quality.repaired
         state = f"{lost:,} left out" if lost else f"{repaired:,} repaired" if repaired else "all kept"
+        if is_cut(trace):
+            state = "cut off"
         if self._document.preview:
             state = "more to come"
-        mark = "⚠ " if lost else ""
+        mark = "⚠ " if lost or is_cut(trace) else ""
         self.badge.setText(f"{mark}{count}, {state}")
         self.badge.setToolTip("What was read, repaired and left out, and why")
         self.badge.setAccessibleName(f"{count}, {state}. Show the list.")

@@ -112,10 +112,15 @@ class VerdictStrip(QWidget):
         )
 
     def _details(self, trace: Trace) -> str:
+        from rules.analysis.facts.completeness import ends_early, is_cut
         from rules.wording.promises import first_step, gain
-        from rules.wording.verdict import beside_the_verdict, first_problem, of_the_cpu_alone
+        from rules.wording.verdict import COPY_AGAIN, beside_the_verdict, first_problem, of_the_cpu_alone
 
-        diagnosis = self._document.diagnosis
+        analysis, diagnosis = self._document.analysis, self._document.diagnosis
+        if analysis is not None and diagnosis is not None and ends_early(trace):
+            return beside_the_verdict(analysis, diagnosis)
+        if is_cut(trace) and not len(trace.gpu_operations):
+            return COPY_AGAIN
         problem = first_problem(diagnosis) if diagnosis is not None else None
         if diagnosis is None or problem is None:
             window = self._document.window

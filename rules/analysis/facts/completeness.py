@@ -15,7 +15,8 @@ I64 = npt.NDArray[np.int64]
 
 # The first runs on a processor once the GPU gets there, the second only hands over what a launch after it is made with.
 _NO_KERNEL = ("LaunchHostFunc", "CallConfiguration")
-_CUT = ("cut", "cut-off database", "damaged table")
+_ENDED = ("cut", "cut-off database")
+_CUT = (*_ENDED, "damaged table")
 LEAST_LAUNCHES = 100  # fewer may all belong to work that the recording began or ended in
 LEAST_SHARE = 0.7  # recordings that lost nothing have an operation for more than nine of ten such launches
 MOST_ORPHANS = (
@@ -74,6 +75,12 @@ def completeness_of(trace: Trace) -> Completeness:
 def is_cut(trace: Trace) -> bool:
     """Whether a file ended early or is damaged, so that what it does not hold may have happened."""
     return any(note.kind in _CUT for note in trace.quality.notes)
+
+
+def ends_early(trace: Trace) -> bool:
+    """Whether a file of GPU work ended in the middle: files are written by kinds of events, not by time, so what is
+    missing may have happened anywhere."""
+    return len(trace.gpu_operations) > 0 and any(note.kind in _ENDED for note in trace.quality.notes)
 
 
 def is_sample(trace: Trace) -> bool:
