@@ -307,7 +307,7 @@ def test_a_click_on_a_bar_of_the_histogram_walks_its_events(
     show_tab(window, qtbot, "Selection")
     histogram = window.panels.tabs.currentWidget().histogram
     (bar,) = np.flatnonzero(histogram.counts).tolist()
-    alike = histogram._events.tolist()
+    alike = histogram.things.tolist()
     walked = []
     for _ in range(3):
         QTest.mouseClick(histogram, LEFT, NONE, histogram.bar(bar).center().toPoint())

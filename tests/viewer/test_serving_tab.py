@@ -255,8 +255,22 @@ def test_bars_and_dots_beyond_the_allowed_times_are_told_apart(
     assert _shades(chart)[theme.current().error.name()] > 100
     bar = chart.bar(int(np.flatnonzero(chart.counts)[-1])).center().toPoint()
     QTest.mouseClick(chart, Qt.MouseButton.LeftButton, pos=bar)
-    (place,) = window.timeline.state.evidence
-    assert place.name == "request_1"
+    whole, *steps = window.timeline.state.evidence
+    assert whole.name == "request_1"
+    assert [place.name for place in steps] == [PREFILL, DECODE.format(2)]
+    in_time = panel.latencies.in_time
+    assert (chart.late.sum(), in_time.late.tolist()) == (1, [0, 0, 0, 0, 1])
+    first = in_time.bar(0).center().toPoint()
+    QTest.mouseMove(in_time, first)
+    assert "1 request that arrived from 0 ns to 1.00 ms, 0 of them late" in in_time.toolTip()
+    QTest.mouseClick(in_time, Qt.MouseButton.LeftButton, pos=first)
+    assert window.timeline.state.evidence[0].name == "request_0"
+    QTest.mouseClick(panel.ttft.figures[2], Qt.MouseButton.LeftButton)  # the requests beyond p99
+    assert window.timeline.state.evidence[0].name == "request_1"
+    assert panel.requests.isVisible()
+    assert panel.requests.selected_rows() == [1]
+    panel.choice.setFocus()
+    QTest.keyClick(panel.choice, Qt.Key.Key_Down)
 
     panel.choice.setFocus()
     QTest.keyClick(panel.choice, Qt.Key.Key_Down)

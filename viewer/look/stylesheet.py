@@ -43,6 +43,8 @@ QPushButton[flat="true"]:focus, QToolButton[flat="true"]:focus, QToolButton[auto
 }
 QPushButton[link="true"] { color: $accent; }
 QPushButton[link="bare"] { color: $accent; text-align: left; padding: 0; border: none; background: transparent; }
+QPushButton[link="bare"][role="error"] { color: $error; }
+QPushButton[link="bare"]:disabled { color: $text_faint; }
 QPushButton[link="bare"]:focus { text-decoration: underline; }
 
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {

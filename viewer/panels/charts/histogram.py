@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QWidget
 
 from parsers.model.units import duration
 from viewer.look import theme
-from viewer.look.labels import tooltip
-from viewer.look.roles import CHART
+from viewer.panels.charts.bars import FOOT, SIDE, Bars
 
 I64 = npt.NDArray[np.int64]
 BINS = 28
+TICK = 4  # pixels
 
 
 def logarithmic_bins(values: I64, bins: int = BINS) -> tuple[npt.NDArray[np.float64], I64]:
@@ -29,108 +31,79 @@ def logarithmic_bins(values: I64, bins: int = BINS) -> tuple[npt.NDArray[np.floa
     return edges, np.clip(where, 0, bins - 1).astype(np.int64)
 
 
-class Histogram(QWidget):
+class Histogram(Bars):
     """Durations of all events of one name, or of other ``things``; the bin of the selected one is marked."""
-
-    accessible_role = CHART
-
-    chosen = Signal(object)  # events of the clicked bin
 
     def __init__(self, parent: QWidget | None = None, *, things: str = "events") -> None:
         super().__init__(parent)
-        self._things = things
+        self._called = things
         self.limit: float | None = None
-        self.setMinimumHeight(48)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._events: I64 = np.empty(0, np.int64)
-        self._bin_of: I64 = np.empty(0, np.int64)
+        self.marks: Mapping[str, float] = {}
+        self._durations: I64 = np.empty(0, np.int64)
         self._edges = np.ones(BINS + 1)
-        self.counts: I64 = np.zeros(BINS, np.int64)
-        self._marked = -1
-        self._under = -1
+        self.counts = np.zeros(BINS, np.int64)
 
     def show_durations(self, events: I64, durations: I64, selected: int) -> None:
         """Show these events; ``selected`` is the one whose bin is marked."""
-        self._events = events
-        self._under = -1
+        bins = np.empty(0, np.int64)
         if len(events):
-            self._edges, self._bin_of = logarithmic_bins(durations)
-            self.counts = np.bincount(self._bin_of, minlength=BINS).astype(np.int64)
-            found = np.flatnonzero(events == selected)
-            self._marked = int(self._bin_of[found[0]]) if len(found) else -1
+            self._edges, bins = logarithmic_bins(durations)
             span = f"from {duration(self._edges[0])} to {duration(self._edges[-1])}"
-            self.setAccessibleName(f"Durations of {len(events):,} {self._things}, {span}")
-        else:
-            self.counts = np.zeros(BINS, np.int64)
-        self.update()
+            self.setAccessibleName(f"Durations of {len(events):,} {self._called}, {span}")
+        self._durations = durations
+        self._set_bars(events, bins, BINS)
+        found = np.flatnonzero(events == selected)
+        self._marked = int(bins[found[0]]) if len(found) else -1
+        self.show_limit(self.limit)
 
     def show_limit(self, limit: float | None) -> None:
         """Draw a line at a duration (ns), and what lies beyond it in the colour of errors."""
         self.limit = limit
+        self._set_late(self._durations > (np.inf if limit is None else limit))
+
+    def show_marks(self, marks: Mapping[str, float]) -> None:
+        """Name these durations (ns) below the axis, the last one surely, instead of its ends."""
+        self.marks = marks
         self.update()
+
+    def told(self, index: int) -> str:
+        low, high = self._edges[index], self._edges[index + 1]
+        return f"{int(self.counts[index]):,} {self._called} of {duration(low)} to {duration(high)}"
 
     def _x(self, ns: float) -> float:
         """Where a duration is on the axis; may lie outside."""
         low, high = self._edges[0], self._edges[-1]
-        return float(8 + (self.width() - 16) * np.log(max(ns, 1.0) / low) / np.log(high / low))
-
-    def sizeHint(self) -> QSize:
-        return QSize(280, 130)
-
-    def bar(self, index: int) -> QRectF:
-        """Where one bar is, with a pixel of gap."""
-        width = (self.width() - 16) / BINS
-        room = self.height() - 26
-        most = max(int(self.counts.max()), 1)
-        high = 0.0 if not self.counts[index] else max(room * self.counts[index] / most, 2.0)
-        return QRectF(8 + index * width, 6 + room - high, max(width - 1.5, 1.0), high)
-
-    def _index_at(self, x: float) -> int:
-        index = int((x - 8) * BINS / max(self.width() - 16, 1))
-        return index if 0 <= index < BINS and self.counts[index] else -1
+        return float(SIDE + (self.width() - 2 * SIDE) * np.log(max(ns, 1.0) / low) / np.log(high / low))
 
     def paintEvent(self, _: QPaintEvent) -> None:
         painter, colors = QPainter(self), theme.current()
-        painter.fillRect(QRectF(8, self.height() - 20, self.width() - 16, 1), colors.line)
-        for index in np.flatnonzero(self.counts).tolist():
-            late = self.limit is not None and self._edges[index + 1] > self.limit
-            color = colors.accent if index in (self._marked, self._under) else colors.family("elementwise")
-            painter.fillRect(self.bar(index), colors.error if late and color != colors.accent else color)
-        if not len(self._events):
+        self._draw_bars(painter, colors.family("elementwise"))
+        if not len(self.things):
             return
-        if self.limit is not None and 8 <= (at := self._x(self.limit)) <= self.width() - 8:
-            painter.fillRect(QRectF(at - 1, 2, 2, self.height() - 22), colors.warning)
-        painter.setFont(theme.font(theme.SECONDARY_PX))
-        painter.setPen(colors.text_secondary)
-        foot = QRectF(8, self.height() - 18, self.width() - 16, 16)
-        painter.drawText(foot, Qt.AlignmentFlag.AlignLeft, duration(self._edges[0]))
-        painter.drawText(foot, Qt.AlignmentFlag.AlignRight, duration(self._edges[-1]))
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        under = self._index_at(event.position().x())
-        if under != self._under:
-            self._under = under
-            low, high = self._edges[max(under, 0)], self._edges[max(under, 0) + 1]
-            text = f"{int(self.counts[under]):,} {self._things} of {duration(low)} to {duration(high)}"
-            self.setToolTip(tooltip(f"{text}\nClick to walk them") if under >= 0 else "")
-            self.update()
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        index = self._index_at(event.position().x())
-        if index >= 0:
-            self._choose(index)
-
-    def _choose(self, index: int) -> None:
-        self._marked = index
-        self.chosen.emit(self._events[self._bin_of == index])
-        self.update()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        filled = np.flatnonzero(self.counts).tolist()
-        if event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right) and filled:
-            now = filled.index(self._marked) if self._marked in filled else 0
-            self._choose(filled[(now + (1 if event.key() == Qt.Key.Key_Right else -1)) % len(filled)])
+        if self.limit is not None and SIDE <= (at := self._x(self.limit)) <= self.width() - SIDE:
+            painter.fillRect(QRectF(at - 1, 2, 2, self.height() - FOOT - 2), colors.warning)
+        if self.marks:
+            self._draw_marks(painter)
         else:
-            super().keyPressEvent(event)
+            self._draw_ends(painter, duration(self._edges[0]), duration(self._edges[-1]))
+
+    def _draw_marks(self, painter: QPainter) -> None:
+        """From the last one on; those that would touch it have no name."""
+        colors, right = theme.current(), float(self.width())
+        painter.setFont(theme.font(theme.SECONDARY_PX))
+        for name, ns in reversed(list(self.marks.items())):
+            at = min(max(self._x(ns), SIDE), self.width() - SIDE)
+            late = self.limit is not None and ns > self.limit
+            color = colors.error if late else colors.text_secondary
+            painter.fillRect(QRectF(at - 0.5, self.height() - FOOT, 1, TICK), color)
+            text = f"{name} {duration(round(ns))}"
+            width = painter.fontMetrics().horizontalAdvance(text)
+            left = min(max(at - width / 2, 0.0), right - width - SIDE)
+            if left >= 0:
+                painter.setPen(color)
+                painter.drawText(
+                    QRectF(left, self.height() - FOOT + TICK, width + 1, FOOT - TICK),
+                    Qt.AlignmentFlag.AlignLeft,
+                    text,
+                )
+                right = left

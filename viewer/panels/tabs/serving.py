@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
     QLineEdit,
+    QPushButton,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
@@ -26,6 +27,7 @@ from parsers.model.units import duration, percent, three_digits
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
 from viewer.document import Document
+from viewer.look import theme
 from viewer.look.labels import Label
 from viewer.panels.charts.capacity_chart import Batch, CapacityChart
 from viewer.panels.charts.latencies import LatencyCharts
@@ -81,10 +83,20 @@ FIGURES = ("p50", "p90", "p99")
 class _Latency:
     """One row of the side: three percentiles of a latency and the field for its allowed time."""
 
-    def __init__(self, name: str, meaning: str, grid: QGridLayout, row: int) -> None:
+    def __init__(
+        self, name: str, meaning: str, grid: QGridLayout, row: int, walk: Callable[[float], None]
+    ) -> None:
         self.title = Label(name)
         self.title.setToolTip(meaning)
-        self.figures = [Label("", pixels=12) for _ in FIGURES]
+        self._told: tuple[float | None, ...] = ()
+        self.figures = [QPushButton() for _ in FIGURES]
+        for place, (figure, figured) in enumerate(zip(self.figures, FIGURES, strict=True)):
+            figure.setFlat(True)
+            figure.setProperty("link", "bare")
+            figure.setFont(theme.font(theme.SECONDARY_PX + 1))
+            figure.setAccessibleName(f"{figured} of the {meaning.lower()}")
+            figure.setToolTip("Click to walk the requests that took longer")
+            figure.clicked.connect(lambda _=False, place=place: walk(self._bound(place)))
         self.allowed = QLineEdit()
         numbers = QDoubleValidator(0.0, LONGEST_ALLOWED_MS, 3, self.allowed)
         numbers.setNotation(QDoubleValidator.Notation.StandardNotation)
@@ -97,6 +109,9 @@ class _Latency:
         for column, widget in enumerate((self.title, *self.figures, self.allowed)):
             grid.addWidget(widget, row, column)
 
+    def _bound(self, place: int) -> float:
+        return self._told[place] or 0.0
+
     @property
     def allowed_ns(self) -> float | None:
         """None while any time is allowed."""
@@ -105,11 +120,12 @@ class _Latency:
 
     def show_figures(self, told: Percentiles | None) -> None:
         """Percentiles beyond the allowed time in the colour of errors."""
-        values = (told.p50, told.p90, told.p99) if told is not None else (None,) * len(FIGURES)
-        for label, value in zip(self.figures, values, strict=True):
-            label.setText("-" if value is None else duration(round(value)))
+        self._told = (told.p50, told.p90, told.p99) if told is not None else (None,) * len(FIGURES)
+        for figure, value in zip(self.figures, self._told, strict=True):
+            figure.setText("-" if value is None else duration(round(value)))
+            figure.setEnabled(value is not None)
             late = value is not None and self.allowed_ns is not None and value > self.allowed_ns
-            _give_role(label, "error" if late else "")
+            _give_role(figure, "error" if late else "")
 
 
 @tab
@@ -129,8 +145,9 @@ class ServingPanel(Panel):
         grid.setVerticalSpacing(4)
         for column, text in enumerate((*FIGURES, "allowed ms"), start=1):
             grid.addWidget(Label(text, "secondary", pixels=12), 0, column)
-        self.ttft = _Latency("TTFT", "Time to first token", grid, 1)
-        self.tpot = _Latency("TPOT", "Time per output token", grid, 2)
+        self._walked = -1  # the request that a percentile led to
+        self.ttft = _Latency("TTFT", "Time to first token", grid, 1, self._walk_ttft)
+        self.tpot = _Latency("TPOT", "Time per output token", grid, 2, self._walk_tpot)
         self.verdict = Label("", weight=QFont.Weight.DemiBold, wrap=True)
         self.about = Label("", "secondary", pixels=12, wrap=True)
         self.costs = Label("", "secondary", pixels=12, wrap=True)
@@ -244,9 +261,7 @@ class ServingPanel(Panel):
         from viewer.statistics.serving import request_table
 
         allowed = AllowedTimes(self.ttft.allowed_ns, self.tpot.allowed_ns)
-        self.latencies.show_latencies(
-            found.requests.ttft_ns, found.requests.tpot_ns, (allowed.ttft_ns, allowed.tpot_ns)
-        )
+        self.latencies.show_latencies(found.requests, allowed)
         lateness = found.requests.lateness(allowed)
         self.requests.set_frame(request_table(found.requests, lateness, found.held_up_ns))
         self.verdict.setText(_verdict(lateness))
@@ -263,7 +278,28 @@ class ServingPanel(Panel):
         from viewer.statistics.serving import places_of_requests
 
         if self.document.trace is not None and self._found is not None and self._found.requests is not None:
-            self.document.show_evidence(places_of_requests(self.document.trace, self._found.requests, rows))
+            places = places_of_requests(self.document.trace, self._found, rows)
+            self.document.show_evidence(places, 0 if len(rows) == 1 else None)
+
+    def _walk_ttft(self, bound: float) -> None:
+        if self._found is not None and self._found.requests is not None:
+            self._walk(self._found.requests.ttft_ns, bound)
+
+    def _walk_tpot(self, bound: float) -> None:
+        if self._found is not None and self._found.requests is not None:
+            self._walk(self._found.requests.tpot_ns, bound)
+
+    def _walk(self, values: npt.NDArray[np.float64], bound: float) -> None:
+        """To the slowest request beyond a percentile, from there to the next one."""
+        beyond = np.flatnonzero(values > bound)
+        slowest_first = beyond[np.argsort(-values[beyond], kind="stable")].tolist()
+        if not slowest_first:
+            return
+        place = slowest_first.index(self._walked) + 1 if self._walked in slowest_first else 0
+        self._walked = slowest_first[place % len(slowest_first)]
+        self.choice.setCurrentIndex(self.choice.findText(PAGES[1]))
+        self.requests.select_frame_row(self._walked)
+        self._show_requests(np.array([self._walked]))
 
     def _turn_to(self) -> None:
         page = self.choice.currentData()
@@ -341,7 +377,7 @@ def _shares(costs: EngineCosts) -> str:
     return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 
-def _give_role(label: Label, role: str) -> None:
+def _give_role(label: QWidget, role: str) -> None:
     if label.property("role") != role:
         label.setProperty("role", role)
         label.style().unpolish(label)
