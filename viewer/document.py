@@ -87,6 +87,7 @@ class Document(QObject):
     finding_changed = Signal(object)  # Finding or None
     overlays_changed = Signal()  # the answers to questions that the timeline shows as lanes
     request_lanes_changed = Signal()
+    request_chosen = Signal(int)  # on the timeline
     recording_wanted = Signal(object)  # CaptureRequest: the recorder is to open with it
     evidence_wanted = Signal(object, int)  # list of Evidence, which of them to fly to
     _first_read = Signal(object, object, object)  # which load, its paths, Trace of the first events

@@ -24,7 +24,7 @@ from viewer.look import theme
 from viewer.panels.tables.table_view import TableView
 from viewer.panels.tabs.serving import ServingPanel
 from viewer.statistics.serving import places_of_steps, serving_tables
-from viewer.statistics.serving_lanes import KEY, MOST_ROWS, request_lanes
+from viewer.statistics.serving_lanes import DECODE_SHADES, KEY, MOST_ROWS, request_lanes
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
 
@@ -32,6 +32,7 @@ from .conftest import show_tab, wait_until_ready
 
 LOG = Path(__file__).parents[1] / "fixtures" / "results" / "requests.jsonl"
 PREFILL, DECODE = "execute_context_1(5)_generation_0(0)", "execute_context_0(0)_generation_{0}({0})"
+LIT = 1 + len(DECODE_SHADES)  # the last colour of steps that are not pale
 PREFILL_US, DECODE_US, BETWEEN_US = 4_000.0, 1_000.0, 100.0
 
 
@@ -195,6 +196,24 @@ def test_requests_lie_on_the_timeline_until_one_does_not_want_them(
         QTest.mouseMove(canvas, QPoint(round(NAMES_WIDTH + state.scale.x(ns(us))), middle))
         card = window.timeline.gestures.card
         qtbot.waitUntil(lambda card=card, told=told: card.isVisible() and told in card.text, timeout=20_000)
+    assert lane.outline is None
+    requests = state.layout.find(KEY)
+    assert requests is not None
+    row = requests.rows[1]
+    in_prefill = round(NAMES_WIDTH + state.scale.x(ns(6_000.0)))
+    y = canvas.top_of(requests) + row.top + row.height // 2
+    QTest.mouseClick(canvas, Qt.MouseButton.LeftButton, pos=QPoint(in_prefill, y))
+    wait_until_ready(qtbot, window)
+    assert panel.requests.selected_rows() == [1]
+    assert state.scene.derived[KEY].outline == (1, ns(PREFILL_US), engine_steps(served).end[2])
+    pale = state.scene.derived[f"{KEY}steps"].rows[0].name > LIT
+    assert pale.tolist() == [True, False, False, True, True, True]
+    steps = state.layout.find(f"{KEY}steps")
+    assert steps is not None
+    y = canvas.top_of(steps) + steps.height // 2
+    QTest.mouseClick(canvas, Qt.MouseButton.LeftButton, pos=QPoint(in_prefill, y))
+    assert window.document.selected_event == engine_steps(served).event[1]
+    show_tab(window, qtbot, "Serving")
     QTest.mouseClick(
         panel.with_lanes, Qt.MouseButton.LeftButton, pos=QPoint(8, panel.with_lanes.height() // 2)
     )
@@ -203,9 +222,9 @@ def test_requests_lie_on_the_timeline_until_one_does_not_want_them(
     panel.with_lanes.toggle()
     wait_until_ready(qtbot, window)
     assert KEY in state.scene.derived
-    panel.steps.setFocus()
+    panel.requests.setFocus()
     for words, first in (("end", "request_1"), ("time per token", "request_0"), ("arrival", "request_0")):
-        QTest.keyClick(panel.steps, Qt.Key.Key_R)
+        QTest.keyClick(panel.requests, Qt.Key.Key_R)
         wait_until_ready(qtbot, window)
         lane = state.scene.derived[KEY]
         assert lane.track.subtitle == f"2, by {words}"
@@ -255,9 +274,8 @@ def test_bars_and_dots_beyond_the_allowed_times_are_told_apart(
     assert _shades(chart)[theme.current().error.name()] > 100
     bar = chart.bar(int(np.flatnonzero(chart.counts)[-1])).center().toPoint()
     QTest.mouseClick(chart, Qt.MouseButton.LeftButton, pos=bar)
-    whole, *steps = window.timeline.state.evidence
-    assert whole.name == "request_1"
-    assert [place.name for place in steps] == [PREFILL, DECODE.format(2)]
+    (place,) = window.timeline.state.evidence
+    assert place.name == "request_1"
     in_time = panel.latencies.in_time
     assert (chart.late.sum(), in_time.late.tolist()) == (1, [0, 0, 0, 0, 1])
     first = in_time.bar(0).center().toPoint()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import Trace
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
-from rules.analysis.inference.phases import begun_ns, held_up_ns
+from rules.analysis.inference.phases import held_up_ns
 from rules.analysis.inference.requests import Lateness, Requests, requests_of
 from rules.analysis.inference.serving import Serving, percentiles, prompt_rate, serving_of
 from rules.base import Evidence
@@ -127,28 +127,19 @@ def places_of_steps(trace: Trace, tables: ServingTables, row: int) -> list[Evide
     return _places(trace, engine.event[longest])
 
 
-def places_of_requests(trace: Trace, tables: ServingTables, rows: I64) -> list[Evidence]:
-    """The ranges of requests, or the steps that gave their first tokens; nothing where neither is known.
-
-    A single one also lights the steps from its first one to its end: its own, and those that held it up.
-    """
-    requests, engine = tables.requests, tables.engine
-    if requests is None:
-        return []
+def places_of_requests(trace: Trace, requests: Requests, rows: I64) -> list[Evidence]:
+    """The ranges of requests, or the steps that gave their first tokens; nothing where neither is known."""
     event = requests.event[rows[:MOST_PLACES]]
-    if len(rows) > 1 or requests.offset_ns is None or not len(engine):
-        return _places(trace, event[event >= 0])
-    row = int(rows[0])
-    arrival, end = (times[row] + requests.offset_ns for times in (requests.arrival, requests.end))
-    if not np.isfinite(arrival):
+    return _places(trace, event[event >= 0])
+
+
+def place_of_request(requests: Requests, engine: EngineSteps, row: int) -> list[Evidence]:
+    """The time of one request, on no lane of the recording; nothing where it cannot be placed among the steps."""
+    if requests.offset_ns is None or not len(engine) or not np.isfinite(requests.arrival[row]):
         return []
-    end = end if np.isfinite(end) else float(engine.end.max())
-    lit = np.flatnonzero(
-        (engine.end > np.nanmax((arrival, begun_ns(requests, engine)[row]))) & (engine.start < end)
-    )
-    lane = int(trace.events.lane[engine.event[0]])
-    whole = Evidence(lane, round(arrival), round(end), requests.name_of(row))
-    return [whole, *_places(trace, engine.event[lit[:MOST_PLACES]])]
+    begin, end = (times[row] + requests.offset_ns for times in (requests.arrival, requests.end))
+    until = round(end) if np.isfinite(end) else int(engine.end.max())
+    return [Evidence(-1, round(begin), until, requests.name_of(row))]
 
 
 def _places(trace: Trace, which: I64) -> list[Evidence]:

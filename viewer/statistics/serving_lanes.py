@@ -16,7 +16,7 @@ from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from rules.analysis.inference.course import course_of
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
-from rules.analysis.inference.phases import Phase, Phases, phases_of
+from rules.analysis.inference.phases import Phase, Phases, begun_ns, phases_of
 from rules.analysis.inference.requests import Requests
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived, derived_row
 from viewer.timeline.geometry.tracks import Track
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from viewer.look.theme import Theme
 
+B1 = npt.NDArray[np.bool_]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 KEY = "requests/"
@@ -34,6 +35,7 @@ MOST_ROWS = 64
 LEAST_HEIGHT, AROUND = 104, 8  # px: the names of the colours need that much
 PITCH = {24: 9, 40: 7, MOST_ROWS: 5}  # px a row, by how many there are at most
 HELD_UP_SHARE = 0.45  # of the colour of waiting
+PALE = 0.3  # of the colour of steps that a chosen request has nothing to do with
 NAMES = {Phase.WAITS: "waits", Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.HELD_UP: "held up"}
 
 
@@ -60,9 +62,16 @@ class Order(Enum):
 
 
 def request_lanes(
-    requests: Requests | None, steps: EngineSteps, held_up: F64, order: Order = Order.ARRIVAL
+    requests: Requests | None,
+    steps: EngineSteps,
+    held_up: F64,
+    order: Order = Order.ARRIVAL,
+    chosen: int = -1,
 ) -> list[Derived]:
-    """One lane with a row for each request, or as many as were there at once; none without a common clock."""
+    """One lane with a row for each request, or as many as were there at once; none without a common clock.
+
+    The ``chosen`` request has an outline.
+    """
     if requests is None or requests.offset_ns is None or not len(steps):
         return []
     first = np.arange(min(len(requests), MOST_REQUESTS))
@@ -81,6 +90,9 @@ def request_lanes(
         length = duration(int(phases.end[piece] - phases.start[piece]))
         return _told(requests, int(phases.request[piece]), held_up), f"{NAMES[kind]} here for {length}"
 
+    def item(row: int, offset: int) -> int:
+        return int(phases.request[pieces[row][offset]])
+
     told_of = f"{shown:,} of {len(requests):,}" if shown < len(requests) else f"{shown:,}"
     pitch = next(px for most, px in PITCH.items() if rows <= most)
     return [
@@ -94,12 +106,27 @@ def request_lanes(
             max(rows * pitch + AROUND, LEAST_HEIGHT),
             recorded=True,
             legend=tuple(NAMES[phase] for phase in Phase),
+            item=item,
+            outline=_outline(phases, row_of, chosen),
         )
     ]
 
 
-def engine_lanes(trace: Trace, steps: EngineSteps, requests: Requests | None) -> list[Derived]:
-    """A lane of the engine's steps, and one for each quantity of which the course is known."""
+def _outline(phases: Phases, row_of: I64, chosen: int) -> tuple[int, int, int] | None:
+    if not 0 <= chosen < len(row_of) or row_of[chosen] < 0:
+        return None
+    pieces = phases.request == chosen
+    return int(row_of[chosen]), int(phases.start[pieces].min()), int(phases.end[pieces].max())
+
+
+def engine_lanes(
+    trace: Trace, steps: EngineSteps, requests: Requests | None, chosen: int = -1
+) -> list[Derived]:
+    """A lane of the engine's steps, and one for each quantity of which the course is known.
+
+    While a request is ``chosen``, steps outside of its time are pale: what is left are its own and those that held it
+    up.
+    """
     if len(steps) < FEWEST_STEPS:
         return []
     course = course_of(trace, steps, requests)
@@ -111,7 +138,7 @@ def engine_lanes(trace: Trace, steps: EngineSteps, requests: Requests | None) ->
         ("waiting", "Waiting", "requests", course.waiting, "waits"),
     )
     return [
-        _step_lane(trace, steps),
+        _step_lane(trace, steps, _lit(steps, requests, chosen)),
         *(
             Derived(
                 Track(f"{KEY}{key}", "", title, subtitle, derived=True),
@@ -129,11 +156,21 @@ def engine_lanes(trace: Trace, steps: EngineSteps, requests: Requests | None) ->
     ]
 
 
-def _step_lane(trace: Trace, steps: EngineSteps) -> Derived:
+def _lit(steps: EngineSteps, requests: Requests | None, chosen: int) -> B1:
+    """The steps from the first one of a request to its end; all while none is chosen."""
+    if requests is None or requests.offset_ns is None or not 0 <= chosen < len(requests):
+        return np.ones(len(steps), bool)
+    begun, end = begun_ns(requests, steps)[chosen], requests.end[chosen] + requests.offset_ns
+    lit: B1 = (steps.end > begun) & ~(steps.start >= end)
+    return lit
+
+
+def _step_lane(trace: Trace, steps: EngineSteps, lit: B1) -> Derived:
     """Prefill, mixed, and shades of decode: the darker the smaller its batch."""
     largest = max(int(steps.decoded.max()), 1)
     shade = np.clip(steps.decoded * len(DECODE_SHADES) // (largest + 1), 0, len(DECODE_SHADES) - 1)
     color = np.where(steps.kind == StepKind.DECODE, 2 + shade, np.where(steps.kind == StepKind.MIXED, 1, 0))
+    color = color + np.where(lit, 0, 2 + len(DECODE_SHADES))
     names = trace.events.name[steps.event]
 
     def told(_: int, offset: int) -> tuple[str, str]:
@@ -158,6 +195,7 @@ def _step_lane(trace: Trace, steps: EngineSteps) -> Derived:
         height=CURVE,
         recorded=True,
         parted=True,
+        item=lambda _, offset: int(steps.event[offset]),
     )
 
 
@@ -226,11 +264,9 @@ def _step_colors(theme: Theme) -> list[QColor]:
     from viewer.look.theme import mixed
 
     prefill, decode = _hue(theme, "prefill"), _hue(theme, "decode")
-    return [
-        prefill,
-        mixed(prefill, decode, 0.5),
-        *(mixed(decode, theme.window, part) for part in DECODE_SHADES),
-    ]
+    shades = [mixed(decode, theme.window, part) for part in DECODE_SHADES]
+    lit = [prefill, mixed(prefill, decode, 0.5), *shades]
+    return [*lit, *(mixed(each, theme.window, PALE) for each in lit)]
 
 
 def _phase_colors(theme: Theme) -> list[QColor]:

@@ -23,6 +23,7 @@ from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
 PICK_PIXELS = 3.0
+AROUND_ROW = 6  # pixels of its neighbours stay in view
 ZOOMING_S = 0.1  # between two frames of one movement
 SETTLE_MS = 30  # after the last frame of a zoom
 LOOK_AHEAD_MS = 50  # after the last frame; each time so many rows, which takes a millisecond or two
@@ -104,6 +105,14 @@ class LaneCanvas(QWidget):
         """Scroll so that a lane can be seen; False where it is hidden or folded away."""
         placed = self.state.layout.of_lane(lane)
         return placed is not None and self.reveal_track(placed.track.key)
+
+    def reveal_row(self, key: str, row: int) -> None:
+        """Scroll so that a row of a track can be seen."""
+        placed = self.state.layout.find(key)
+        if placed is not None and placed not in self.state.layout.pinned and row < len(placed.rows):
+            top = placed.top + placed.rows[row].top - AROUND_ROW
+            bottom = top + placed.rows[row].height + 2 * AROUND_ROW
+            self.scroll_to(min(max(self.offset, bottom - self.room), top))
 
     def reveal_track(self, key: str) -> bool:
         """Scroll so that a track can be seen; False where it is hidden or folded away."""

@@ -10,6 +10,7 @@ from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QNativeGestureEvent, Q
 from PySide6.QtWidgets import QToolTip
 
 from viewer.timeline.canvas import Hit, LaneCanvas
+from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.timeline.hover import DELAY_MS, HoverCard, card_text
@@ -196,6 +197,8 @@ class Gestures(QObject):
             stack, top = state.scene.stacks[hit.counter], self._canvas.top_of(hit.placed)
             kind = stack.kind_at(round(hit.when), memory_share(hit.placed, at.y() - top))
             state.moment_chosen.emit(hit.placed.track.device, round(hit.when), kind)
+        elif hit is not None and (made := self._made(hit)) is not None and made.item is not None:
+            state.entry_chosen.emit(made.track.key, made.item(hit.depth, hit.derived))
         elif hit is not None and hit.placed.track.is_heading:
             self._commands.toggle(hit.placed)
         else:
@@ -295,11 +298,14 @@ class Gestures(QObject):
         if hit.in_names:
             track = hit.placed.track
             return track.title, track.subtitle
-        scene = self._state.scene
-        made = scene.derived.get(hit.placed.track.key) if scene is not None else None
-        if made is not None and hit.derived >= 0:
+        if (made := self._made(hit)) is not None:
             return made.told(hit.depth, hit.derived)
         return card_text(self._state, hit.event, hit.gap, hit.placed.track, hit.when)
+
+    def _made(self, hit: Hit) -> Derived | None:
+        """The derived track of which an entry was hit."""
+        scene = self._state.scene
+        return scene.derived.get(hit.placed.track.key) if scene is not None and hit.derived >= 0 else None
 
     def _hide_card(self) -> None:
         self._resting.stop()

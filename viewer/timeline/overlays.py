@@ -64,6 +64,8 @@ class Overlays:
             made = scene.derived.get(each.placed.track.key) if each.placed.track.derived else None
             if made is not None and made.frame is not None:
                 self._draw_prediction(painter, each, made.frame)
+            if made is not None and made.outline is not None:
+                self._draw_outline(painter, each, made.outline)
         self._draw_evidence(painter, scene, by_lane)
         self._draw_gap(painter, scene, shown)
         painter.restore()
@@ -221,6 +223,15 @@ class Overlays:
             other = start if source != self._state.selected else end
             if other is not None:
                 painter.drawRoundedRect(_clipped(other, scale.width).adjusted(-0.5, -0.5, 0.5, 0.5), 3, 3)
+
+    def _draw_outline(self, painter: QPainter, shown: Shown, outline: tuple[int, int, int]) -> None:
+        number, start, end = outline
+        row = shown.placed.rows[number]
+        left, right = self._state.scale.x(start), self._state.scale.x(end)
+        box = QRectF(left - 2, shown.top + row.top - 2, right - left + 4, row.height + 4)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(theme.current().text, 1.6))
+        painter.drawRect(_clipped(box, self._state.scale.width))
 
     def _draw_prediction(self, painter: QPainter, shown: Shown, frame: Frame) -> None:
         """A dashed frame around what would run, and an arrow over the time that would be saved."""

@@ -67,6 +67,7 @@ class TimelineState(QObject):
     gap_selected = Signal(int)
     area_selected = Signal(object)
     moment_chosen = Signal(int, object, str)  # device, time (ns), kind of memory
+    entry_chosen = Signal(str, int)  # key of a derived track, what its entry stands for
     cursor_moved = Signal(object)
     step_selected = Signal(int)  # index into the scene's steps
     rank_followed = Signal(object)  # the rank whose steps the ruler shows, or None

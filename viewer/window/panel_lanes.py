@@ -26,6 +26,7 @@ class PanelLanes(QObject):
         document.request_lanes_changed.connect(self._show_requests)
         timeline.ready.connect(self._show_answers)
         timeline.ready.connect(self._show_requests)
+        timeline.state.entry_chosen.connect(self._choose)
 
     def _show_answers(self) -> None:
         lanes: list[Derived] = []
@@ -36,7 +37,18 @@ class PanelLanes(QObject):
         self._show(_QUERY, lanes)
 
     def _show_requests(self) -> None:
-        self._show(_REQUESTS, self._document.request_lanes)
+        lanes = self._document.request_lanes
+        self._show(_REQUESTS, lanes)
+        for lane in lanes:
+            if lane.outline is not None:
+                self._timeline.canvas.reveal_row(lane.track.key, lane.outline[0])
+
+    def _choose(self, key: str, number: int) -> None:
+        """A request, or the step of an engine."""
+        if key == _REQUESTS:
+            self._document.request_chosen.emit(number)
+        elif key.startswith(_REQUESTS):
+            self._document.select_event(number)
 
     def _show(self, kind: str, lanes: Sequence[Derived]) -> None:
         scene = self._timeline.state.scene

@@ -145,7 +145,7 @@ class ServingPanel(Panel):
         grid.setVerticalSpacing(4)
         for column, text in enumerate((*FIGURES, "allowed ms"), start=1):
             grid.addWidget(Label(text, "secondary", pixels=12), 0, column)
-        self._walked = -1  # the request that a percentile led to
+        self._request = -1  # the one that was chosen last
         self.ttft = _Latency("TTFT", "Time to first token", grid, 1, self._walk_ttft)
         self.tpot = _Latency("TPOT", "Time per output token", grid, 2, self._walk_tpot)
         self.verdict = Label("", weight=QFont.Weight.DemiBold, wrap=True)
@@ -183,7 +183,8 @@ class ServingPanel(Panel):
         self.latencies.chosen.connect(self._show_requests)
         self.pages.currentChanged.connect(lambda _: self.tables_shown.emit())
         self.steps.chosen.connect(self._show_steps)
-        self.requests.chosen.connect(lambda row: self._show_requests(np.array([row])))
+        self.requests.chosen.connect(self._fly_to_request)
+        document.request_chosen.connect(self._choose_request)
         by_key = QShortcut(QKeySequence("R"), self)
         by_key.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         by_key.activated.connect(self._sort_lanes)
@@ -210,7 +211,7 @@ class ServingPanel(Panel):
         self.compute(work, self._show)
 
     def _show(self, found: ServingTables | None) -> None:
-        self._found = found
+        self._found, self._request = found, -1
         if found is None:
             return
         self.steps.set_frame(found.steps)
@@ -278,8 +279,29 @@ class ServingPanel(Panel):
         from viewer.statistics.serving import places_of_requests
 
         if self.document.trace is not None and self._found is not None and self._found.requests is not None:
-            places = places_of_requests(self.document.trace, self._found, rows)
-            self.document.show_evidence(places, 0 if len(rows) == 1 else None)
+            self.document.show_evidence(places_of_requests(self.document.trace, self._found.requests, rows))
+
+    def _fly_to_request(self, row: int) -> None:
+        from viewer.statistics.serving import place_of_request
+
+        found = self._found
+        if found is None or found.requests is None:
+            return
+        place = place_of_request(found.requests, found.engine, row) if self.with_lanes.isChecked() else []
+        if place:
+            self.document.show_evidence(place)
+        else:
+            self._show_requests(np.array([row]))
+        self._outline(row)
+
+    def _outline(self, row: int) -> None:
+        self._request = row
+        self._show_lanes()
+
+    def _choose_request(self, row: int) -> None:
+        self.choice.setCurrentIndex(self.choice.findText(PAGES[1]))
+        self.requests.select_frame_row(row)
+        self._outline(row)
 
     def _walk_ttft(self, bound: float) -> None:
         if self._found is not None and self._found.requests is not None:
@@ -295,11 +317,11 @@ class ServingPanel(Panel):
         slowest_first = beyond[np.argsort(-values[beyond], kind="stable")].tolist()
         if not slowest_first:
             return
-        place = slowest_first.index(self._walked) + 1 if self._walked in slowest_first else 0
-        self._walked = slowest_first[place % len(slowest_first)]
+        place = slowest_first.index(self._request) + 1 if self._request in slowest_first else 0
+        row = slowest_first[place % len(slowest_first)]
         self.choice.setCurrentIndex(self.choice.findText(PAGES[1]))
-        self.requests.select_frame_row(self._walked)
-        self._show_requests(np.array([self._walked]))
+        self.requests.select_frame_row(row)
+        self._fly_to_request(row)
 
     def _turn_to(self) -> None:
         page = self.choice.currentData()
@@ -307,7 +329,7 @@ class ServingPanel(Panel):
             self.pages.setCurrentWidget(page)
 
     def _show_lanes(self) -> None:
-        found, turn, trace = self._found, self._order, self.document.trace
+        found, turn, trace, chosen = self._found, self._order, self.document.trace, self._request
         if found is None or trace is None or not self.with_lanes.isChecked():
             self.document.show_request_lanes(())
             return
@@ -318,8 +340,8 @@ class ServingPanel(Panel):
             progress.step(0.0, "sorting the requests")
             order = list(Order)[turn % len(Order)]
             return [
-                *engine_lanes(trace, found.engine, found.requests),
-                *request_lanes(found.requests, found.engine, found.held_up_ns, order),
+                *engine_lanes(trace, found.engine, found.requests, chosen),
+                *request_lanes(found.requests, found.engine, found.held_up_ns, order, chosen),
             ]
 
         def answer(lanes: Sequence[Derived]) -> None:

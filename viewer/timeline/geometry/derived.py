@@ -39,6 +39,8 @@ class Derived:
     ``told`` gives title and body for the card of an entry, by row and offset. What was ``recorded`` is drawn as such.
     ``legend`` says what the colours are, ``parted`` leaves a line between neighbours. A track with a ``curve`` shows
     that in its first colour, instead of rows. While a track that stands for ``events`` is shown, other events are pale.
+    ``item`` numbers what an entry stands for, where one can choose that; the chosen one has an ``outline``: its row,
+    start and end.
     """
 
     track: Track
@@ -53,6 +55,8 @@ class Derived:
     events: I64 | None = None
     curve: Counter | None = None
     parted: bool = False
+    item: Callable[[int, int], int] | None = None
+    outline: tuple[int, int, int] | None = None
 
     def at(self, row: int, when: float) -> int:
         """The entry of a row that is open at a time; -1 where there is none."""
