@@ -7,28 +7,8 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 
-class DerivedValues:
+class DerivedValues(dict[object, Any]):
     """The values that were computed so far, by what computes them. Whoever holds it owns them: they go with it."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self) -> None:
-        self._values: dict[object, Any] = {}
-
-    def __contains__(self, which: object) -> bool:
-        return which in self._values
-
-    def get(self, which: object) -> Any:
-        """The value, or None where it is not known yet."""
-        return self._values.get(which)
-
-    def put(self, which: object, value: Any) -> None:
-        """State the value, in place of any other."""
-        self._values[which] = value
-
-    def first(self, which: object, value: Any) -> Any:
-        """State the value unless another thread did meanwhile; everybody gets the same object."""
-        return self._values.setdefault(which, value)
 
 
 class Holder(Protocol):
@@ -56,10 +36,9 @@ class derived(Generic[S, T]):  # noqa: N801 - used like a function
 
     def __call__(self, holder: S) -> T:
         values = holder.derived_values
-        value: T = values.get(self)
-        if value is None and self not in values:
-            first: T = values.first(self, self._make(holder))
-            return first
+        if self not in values:
+            values.setdefault(self, self._make(holder))
+        value: T = values[self]
         return value
 
     @overload
@@ -71,7 +50,7 @@ class derived(Generic[S, T]):  # noqa: N801 - used like a function
 
     def keep(self, holder: S, value: T) -> None:
         """State what the answer is, where it is known already."""
-        holder.derived_values.put(self, value)
+        holder.derived_values[self] = value
 
     def kept(self, holder: S) -> T | None:
         """The answer, if it is known already."""
@@ -86,8 +65,8 @@ def derived_by(make: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, 
     def ask(holder: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         values, which = holder.derived_values, (make, args, *kwargs.items())
         if which not in values:
-            values.first(which, make(holder, *args, **kwargs))
-        value: T = values.get(which)
+            values.setdefault(which, make(holder, *args, **kwargs))
+        value: T = values[which]
         return value
 
     return ask

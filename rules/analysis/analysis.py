@@ -54,12 +54,12 @@ class Analysis:
         """The analysed time, and what was set aside before it."""
         return analysed_time(self.trace, self.steady_steps)
 
-    @property
+    @derived
     def window(self) -> tuple[int, int]:
         """The analysed time: the steady steps, else first to last GPU operation, else the whole trace."""
         return self.analysed.start, self.analysed.end
 
-    @property
+    @derived
     def window_ns(self) -> int:
         return self.window[1] - self.window[0]
 

@@ -11,7 +11,7 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from parsers.model import DerivedValues
+from parsers.model import derived_by
 
 if TYPE_CHECKING:
     import pandas as pd  # what tables are called can be asked without it
@@ -103,19 +103,15 @@ def _load(package: ModuleType) -> None:
         importlib.import_module(f"{package.__name__}.{module.name}")
 
 
+@derived_by
 def rows_of(analysis: Analysis, name: str) -> pd.DataFrame:
     """The frame of a table of rows, without what follows from other columns; made once for each analysis."""
     import pandas as pd
 
-    values: DerivedValues = analysis.derived_values
     table = row_tables()[name]
-    known: pd.DataFrame | None = values.get(table)
-    if known is None:
-        columns = table.rows(analysis)
-        assert tuple(columns) == tuple(column.name for column in table.columns), name
-        made: pd.DataFrame = values.first(table, pd.DataFrame(columns, copy=False))
-        return made
-    return known
+    columns = table.rows(analysis)
+    assert tuple(columns) == tuple(column.name for column in table.columns), name
+    return pd.DataFrame(columns, copy=False)
 
 
 def has_duration(name: str) -> bool:
