@@ -13,6 +13,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
+import resources
 from parsers.model import EventKind, Trace
 from rules import Category, Finding, Severity
 from rules.base import EXPLANATION_HEADINGS
@@ -22,6 +23,7 @@ from viewer.panels.findings.finding_card import FindingCard
 from viewer.panels.tables.facts import LinkButton
 from viewer.panels.tables.table_model import Column, Show, TableModel, csv_text
 from viewer.panels.tables.table_view import TableView
+from viewer.statistics.event_facts import Fact
 from viewer.window.main_window import MainWindow
 
 from .conftest import KERNELS, STEPS, show_tab, wait_until_ready
@@ -233,6 +235,35 @@ def test_a_row_of_the_kernels_table_selects_its_longest_call(
     table.selectRow(1)
     assert trace.name(window.document.selected_event) == table.rows.value(1, "name")
     assert window.timeline.state.selected == window.document.selected_event
+
+
+def test_a_kernel_and_its_lane_are_called_alike_everywhere(empty_window: MainWindow, qtbot: QtBot) -> None:
+    window = empty_window
+    window.open([resources.path("samples/cpu_python.pt.trace.json.gz")])
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Kernels")
+    table, trace = window.panels.tabs.currentWidget().by_name, window.document.trace
+    assert trace is not None
+    called = {}
+    for row in range(6):
+        where = table.visualRect(table.rows.index(row, 0)).center()
+        qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=where)
+        event = window.document.selected_event
+        lane = int(trace.events.lane[event])
+        state = window.timeline.state
+        assert state.scene is not None
+        on_the_timeline = state.scene.shown_name(lane, int(trace.events.name[event]))
+        called[on_the_timeline] = table.rows.value(row, "short")
+        show_tab(window, qtbot, "Selection")
+        facts = window.panels.tabs.currentWidget().facts
+        assert facts.title == on_the_timeline
+        drawn = state.layout.of_lane(lane)
+        assert drawn is not None
+        assert Fact("Lane", f"{drawn.track.title}, {drawn.track.subtitle}") in facts.facts
+        show_tab(window, qtbot, "Kernels")
+    assert len(called) >= 4
+    for name, in_the_table in called.items():
+        assert in_the_table == name or in_the_table.startswith(f"{name}<"), "told apart by its arguments"
 
 
 def test_the_kernels_table_follows_the_step(window: MainWindow, qtbot: QtBot) -> None:

@@ -55,7 +55,7 @@ def test_an_area_shows_its_totals(window: MainWindow, qtbot: QtBot) -> None:
     assert "softmax_warp\t" in copied
     panel.area.grouping.setCurrentText("by lane")
     wait_until_ready(qtbot, window)
-    assert "GPU 0 stream 7" in set(panel.area.table.rows.frame["group"])
+    assert "GPU 0 · stream 7, NVIDIA H200" in set(panel.area.table.rows.frame["group"])
 
 
 def test_a_gap_shows_its_culprit(window: MainWindow) -> None:
@@ -88,7 +88,7 @@ def ask(window: MainWindow, qtbot: QtBot, text: str, mode: Mode = Mode.ALL) -> l
 def test_the_palette_finds_actions_findings_lanes_and_events(window: MainWindow, qtbot: QtBot) -> None:
     assert ("action", "Whole run") in ask(window, qtbot, "whole")
     assert any(kind == "finding" for kind, _ in ask(window, qtbot, "python"))
-    assert ("lane", "GPU 0 stream 7") in ask(window, qtbot, "stream 7")
+    assert ("lane", "GPU 0 · stream 7, NVIDIA H200") in ask(window, qtbot, "stream 7")
     assert ("event", "softmax_warp") in ask(window, qtbot, "softmax")
 
 

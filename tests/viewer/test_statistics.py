@@ -222,7 +222,7 @@ def test_an_area_clips_durations_and_keeps_to_its_lanes(trace: Trace) -> None:
     everything = events_in(trace, t0, t1)
     assert len(everything) > len(events)
     by_lane = area_table(trace, Analysis(trace), everything, t0, t1, "lane").set_index("group")
-    assert by_lane.loc["GPU 0 stream 7", "total"] == t1 - t0
+    assert by_lane.loc["GPU 0 · stream 7, NVIDIA H200", "total"] == t1 - t0
     by_family = area_table(trace, Analysis(trace), everything, t0, t1, "family")
     assert by_family["total"].sum() == t1 - t0
 
@@ -255,7 +255,7 @@ def test_nested_time_of_an_area_is_never_added_twice() -> None:
     assert table.loc["aten::linear", "total"] == 60 * US
     assert table.groupby("where")["share"].sum().tolist() == pytest.approx([1, 1, 1])
     by_lane = area_table(trace, analysis, events_in(trace, t0, t1), t0, t1, "lane").set_index("group")
-    assert by_lane.loc["Main thread", "own"] == t1 - t0
+    assert by_lane.loc["Main thread, CPU operators", "own"] == t1 - t0
     (gpu,) = devices_in(analysis, t0, t1)
     assert (gpu.busy_ns, gpu.window_ns) == (60 * US, 60 * US)
     assert sum(ns for _, _, ns in gpu.parts) == t1 - t0

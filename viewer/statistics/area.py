@@ -18,7 +18,7 @@ from rules.wording.verdict import budget_parts
 from viewer.statistics.call_tree import ROOT, enclosing
 from viewer.statistics.grouping import clipped, grouped
 from viewer.statistics.kernels import longest_events
-from viewer.timeline.kinds.base import style_of
+from viewer.timeline.kinds.base import lane_words, style_of
 
 I64 = npt.NDArray[np.int64]
 By = Literal["name", "family", "lane"]
@@ -126,7 +126,7 @@ def area_table(
     name = table.name[events]
     if by == "lane":
         key: I64 = table.lane[events].astype(np.int64)
-        labels: Sequence[str] = [lane.name for lane in trace.lanes]
+        labels: Sequence[str] = [lane_words(lane, trace) for lane in trace.lanes]
     elif by == "family" and analysis is not None:
         used = np.unique(name)
         labels = sorted({analysis.families[index].label for index in used.tolist()})

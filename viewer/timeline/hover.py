@@ -12,7 +12,7 @@ from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.timeline.geometry.ticks import exact
 from viewer.timeline.geometry.tracks import Track
-from viewer.timeline.kinds.base import shown_value, style_of
+from viewer.timeline.kinds.base import lane_words, shown_value, style_of
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
@@ -90,7 +90,7 @@ def event_text(scene: Scene, event: int, origin: float) -> tuple[str, str]:
     lines = [f"{duration(end - start)}   at {exact(start - origin, max((end - start) / 100, 1))}"]
     name, style = trace.name(event), style_of(lane.kind)
     lines[0] += f"   {style.told(name)}".rstrip()
-    lines.append(lane.name)
+    lines.append(lane_words(lane, trace))
     title = style.shown(name)
     if title != name:
         lines += ["", name]

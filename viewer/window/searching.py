@@ -18,6 +18,7 @@ from viewer.statistics.event_search import (
     matching_names,
     similarity,
 )
+from viewer.timeline.kinds.base import lane_words
 from viewer.window.commands import Commands, keys_text
 from viewer.window.palette import Hit, Mode, SearchField
 
@@ -125,10 +126,11 @@ class Searching(QObject):
             return []
         found = []
         for index, lane in enumerate(trace.lanes):
-            score = match_score(query.lower(), lane.name)
+            called = lane_words(lane, trace)
+            score = max(match_score(query.lower(), each) for each in (called, lane.name))
             if score > 0:
                 where = "" if lane.rank is None else f"rank {lane.rank}"
-                found.append((score, Hit("lane", lane.name, where, _bound(self._show_lane, index))))
+                found.append((score, Hit("lane", called, where, _bound(self._show_lane, index))))
         return sorted(found, key=lambda each: -each[0])[:20]
 
     def _names(self, match: NameMatch) -> list[tuple[float, Hit]]:

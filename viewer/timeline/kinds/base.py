@@ -205,6 +205,11 @@ def style_of(kind: LaneKind) -> LaneStyle:
     return _LANES.get(kind) or _LANES[LaneKind.OTHER]
 
 
+def lane_words(lane: Lane, trace: Trace) -> str:
+    """A lane as the timeline calls it, in one line."""
+    return ", ".join(filter(None, style_of(lane.kind).titles(lane, trace)))
+
+
 def lane_styles() -> list[LaneStyle]:
     """Every kind of lane, in the order of the lanes of a thread and then of a device."""
     _discover()
