@@ -83,6 +83,11 @@ class Trace:
         source = self.sources[row >> SOURCE_BITS] if row >> SOURCE_BITS < len(self.sources) else None
         return source.arguments(row & ((1 << SOURCE_BITS) - 1)) if source else {}
 
+    @property
+    def is_of_results(self) -> bool:
+        """Whether there is nothing but tables of results."""
+        return bool(self.tables) and not (len(self.events) or self.counters or self.kernels)
+
     @derived
     def gpu_operations(self) -> I64:
         """Kernels, copies, memsets and graphs, in table order (lane, depth, start)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from parsers.model import Trace
-from parsers.model.units import percent
+from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.budget import Budget
 from rules.analysis.facts.completeness import ends_early, is_cut
@@ -13,6 +13,7 @@ from rules.analysis.facts.device_log import log_summary
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable
+from rules.analysis.inference.serving import serving_of
 from rules.base import Category, Finding, Severity
 from rules.diagnosis import Diagnosis
 from rules.memory.summary import memory_of
@@ -128,8 +129,8 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         return _of_kernels(trace, diagnosis)
     if not len(trace.gpu_operations) and trace.memory and (known := memory_of(analysis)):
         return peak_sentence(max(known, key=lambda each: each.peak_allocated))
-    if trace.tables and not len(trace.events) and not trace.counters:
-        return f"Results, and no recording: {trace.tables[0].title}"
+    if trace.is_of_results:
+        return _of_requests(trace) or f"Results, and no recording: {trace.tables[0].title}"
     if not len(trace.gpu_operations):
         of_the_cpu = of_the_cpu_alone(diagnosis)
         return log_summary(trace) or (of_the_cpu.title if of_the_cpu else _without_operations(trace))
@@ -140,6 +141,17 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         return bound.title
     unaccused = _largest_idle(analysis) or _communication_alone(analysis)
     return unaccused or "Nothing stands out: no check found a loss above 5 %"
+
+
+def _of_requests(trace: Trace) -> str:
+    """What a request log alone tells; empty for other results."""
+    serving = serving_of(trace)
+    if serving is None or serving.ttft_ns is None:
+        return ""
+    half, nearly_all = (duration(round(ns)) for ns in (serving.ttft_ns.p50, serving.ttft_ns.p99))
+    return (
+        f"{serving.requests:,} requests: half have their first token within {half}, 99 % within {nearly_all}"
+    )
 
 
 def shows_no_run(analysis: Analysis, diagnosis: Diagnosis) -> bool:

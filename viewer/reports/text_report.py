@@ -77,20 +77,15 @@ def as_text(
         if all_tables
         else tables_text(rows_that_matter(analysis))
     )
-    lines += [] if _is_results(trace) else _rest(diagnosis)
+    lines += [] if trace.is_of_results else _rest(diagnosis)
     return "\n".join(safe(line) for line in lines).rstrip() + "\n"
-
-
-def _is_results(trace: Trace) -> bool:
-    """Whether there is nothing but tables of results, of which no rule can say anything."""
-    return bool(trace.tables) and not (len(trace.events) or trace.counters or trace.kernels)
 
 
 def _about(trace: Trace, analysis: Analysis) -> list[str]:
     names = ", ".join(f"{each.path} ({each.producer})" for each in trace.inputs)
     quality = trace.quality
     lost = f", {quality.quarantined:,} set aside" if quality.quarantined else ", all kept"
-    what = "rows" if _is_results(trace) else "events"
+    what = "rows" if trace.is_of_results else "events"
     lines = [names, f"{quality.events_read:,} {what}{lost}"]
     if software := software_of(trace):
         lines.append(f"software: {', '.join(software)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QSizePolicy, QWidget
 
 from viewer.kept.preferences import Preferences
 
@@ -30,7 +30,7 @@ class Docks:
         window.setCorner(Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea)
         self.diagnosis = self._dock("Diagnosis", diagnosis, Qt.DockWidgetArea.RightDockWidgetArea)
         self.panels = self._dock("Panels", panels, Qt.DockWidgetArea.BottomDockWidgetArea)
-        self._arranged = False
+        self._arranged = self._whole = False
 
     def _dock(self, name: str, widget: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
         dock = QDockWidget(name, self._window)
@@ -80,6 +80,15 @@ class Docks:
         height = min(max(BOTTOM_HEIGHT, round(window.height() * BOTTOM_SHARE)), window.height() // 4)
         more = max(window.height() - HIGH, 0) // 3  # of a very high window the lanes leave some over
         window.resizeDocks([self.panels], [height + more], Qt.Orientation.Vertical)
+
+    def give_room(self, whole: bool) -> None:
+        """All room to the tabs, while there is no timeline; then what they had by design."""
+        if (middle := self._window.centralWidget()) is not None:
+            height = QSizePolicy.Policy.Maximum if whole else QSizePolicy.Policy.Preferred
+            middle.setSizePolicy(QSizePolicy.Policy.Preferred, height)
+        if self._whole and not whole:
+            self.reset_sizes()
+        self._whole = whole
 
     def forget(self) -> None:
         """Forget how the user arranged them."""

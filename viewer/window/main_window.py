@@ -307,11 +307,14 @@ class MainWindow(QMainWindow):
             self.pages.setCurrentWidget(self._kernel_report())
         else:
             self.pages.setCurrentWidget(self.timeline if has_trace else self.start_page)
-        self.diagnosis_dock.setVisible(has_trace)
+        of_results = trace is not None and trace.is_of_results
+        self.pages.setHidden(of_results)
+        self.diagnosis_dock.setVisible(has_trace and not of_results)
         if self.document.many is None:
             self.panels_dock.setVisible(has_trace and not report)
         elif self.document.many.facts is not self._with_map:
             self.panels_dock.hide()  # the map needs the room; F7 shows them
+        self.docks.give_room(of_results)
         self._with_map = self.document.many.facts if self.document.many is not None else None
         self.commands.set_trace_open(has_trace)
         for compare in (self.toolbar.compare, self.commands["compare"]):

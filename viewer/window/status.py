@@ -106,6 +106,8 @@ class StatusBar(QStatusBar):
         if not len(trace.events):
             samples = sum(len(counter.time) for counter in trace.counters)
             count = f"{len(trace.kernels):,} kernels" if trace.kernels else f"{samples:,} samples"
+        if trace.is_of_results:
+            count = f"{quality.events_kept:,} rows"
         lost, repaired = quality.quarantined, quality.repaired
         state = f"{lost:,} left out" if lost else f"{repaired:,} repaired" if repaired else "all kept"
         if is_cut(trace):

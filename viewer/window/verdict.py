@@ -129,6 +129,8 @@ class VerdictStrip(QWidget):
                 return "Here is what limits each of them."
             if diagnosis is not None and (of_the_cpu := of_the_cpu_alone(diagnosis)) is not None:
                 return of_the_cpu.explanation
+            if trace.is_of_results:
+                return "Open the recording of the same run with them to see where its time goes."
             if not len(trace.gpu_operations):
                 return f"{length} of other things. Without GPU work nobody can say what the GPU waits for."
             plan = self._document.plan

@@ -74,12 +74,15 @@ def serving_of(trace: Trace) -> Serving | None:
 
 
 def _throughput(steps: EngineSteps, requests: Requests | None) -> float | None:
-    """Tokens a second as the requests tell it, else as the names of the steps do, from the first to the last step."""
+    """Tokens a second as the requests tell it, else as the names of the steps do, from the first to the last step.
+
+    A few steps tell how long they took, not how many tokens the engine writes.
+    """
     if requests is not None and (told := requests.tokens_per_s) is not None:
         return told
     tokens = steps.tokens
     span = int(steps.end.max() - steps.start.min()) if len(steps) else 0
-    return tokens / span * 1e9 if tokens and span > 0 else None
+    return tokens / span * 1e9 if tokens and span > 0 and len(steps) >= _FEWEST else None
 
 
 def prompt_rate(prefill: EngineSteps) -> float | None:

@@ -13,6 +13,8 @@ from viewer.look.labels import Label
 from viewer.panels.charts.histogram import Histogram
 from viewer.panels.charts.requests_in_time import RequestsInTime
 
+HIGHEST = 300  # pixels
+
 
 class LatencyCharts(QWidget):
     """A click on a bar hands over the rows of its requests."""
@@ -34,7 +36,9 @@ class LatencyCharts(QWidget):
             column = QVBoxLayout()
             column.setSpacing(2)
             column.addWidget(title)
+            chart.setMaximumHeight(HIGHEST)
             column.addWidget(chart, 1)
+            column.addStretch()
             row.addLayout(column, 1)
             chart.chosen.connect(self.chosen)
 

@@ -230,7 +230,7 @@ class ServingPanel(Panel):
             self.choice.setCurrentText(now)
         self.choice.setVisible(self.choice.count() > 1)
         self._turn_to()
-        self.with_lanes.setVisible(bool(len(found.engine)))
+        self.with_lanes.setVisible(len(found.engine) > 1)
         self._show_lanes()
         for latency in (self.ttft, self.tpot):
             latency.allowed.setEnabled(found.requests is not None)
