@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QEvent
-from PySide6.QtTest import QTest
+from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QTimer
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -52,11 +51,18 @@ CONTROLS = (
 Stop = Callable[[], None]
 
 
+def wait(ms: int = 20) -> None:
+    """Handle events for so long; unlike ``QTest.qWait``, threads run meanwhile."""
+    loop = QEventLoop()
+    QTimer.singleShot(ms, loop.quit)
+    loop.exec()
+
+
 def until(done: Callable[[], bool]) -> None:
     waited = 0
     while not done() and waited < WAIT_MS:
-        QTest.qWait(10)
-        waited += 10
+        wait(5)
+        waited += 5
     assert done()
 
 
@@ -83,7 +89,7 @@ def main_window(*paths: Path, size: tuple[int, int] = (1366, 768)) -> MainWindow
 def settle(window: MainWindow) -> None:
     """Until nothing is read or computed."""
     until(lambda: window.document.stage in (Stage.READY, Stage.EMPTY) and not window.jobs.busy)
-    QTest.qWait(20)
+    wait()
 
 
 @contextmanager
@@ -91,7 +97,7 @@ def opened(window: QWidget) -> Iterator[QWidget]:
     """Shown, and deleted afterwards by Qt."""
     window.show()
     window.activateWindow()
-    QTest.qWait(20)
+    wait()
     try:
         yield window
     finally:
@@ -138,7 +144,7 @@ def pages(window: QWidget) -> Iterator[str]:
         for index in range(bar.count()):
             if bar.isVisible() and bar.isTabEnabled(index) and bar.isTabVisible(index):
                 bar.setCurrentIndex(index)
-                QTest.qWait(20)
+                wait()
                 if isinstance(window, MainWindow):
                     settle(window)
                 yield bar.tabText(index)

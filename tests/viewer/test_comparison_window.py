@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
-from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -18,6 +17,7 @@ from parsers import open_trace
 from rules.base import Evidence
 from rules.thresholds import DEFAULTS
 from tests.viewer.conftest import training_run
+from tests.viewer.every_window import WAIT_MS, until
 from viewer.comparison.alignment import Alignment
 from viewer.comparison.bridge_chart import rows_of
 from viewer.comparison.step_dots import DotAxis
@@ -30,16 +30,6 @@ from viewer.window.main_window import MainWindow
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "fixtures" / "programs"
 BEFORE, AFTER = PROGRAMS / "moderate.pt.trace.json.gz", PROGRAMS / "moderate.fixed.pt.trace.json.gz"
-WAIT_MS, PAUSE_MS = 30_000, 5
-
-
-def until(done: Callable[[], bool]) -> None:
-    """Let the application work until something is true."""
-    waited = 0
-    while not done() and waited < WAIT_MS:
-        QTest.qWait(PAUSE_MS)
-        waited += PAUSE_MS
-    assert done()
 
 
 def opened(before: Path) -> ComparisonWindow:
