@@ -26,7 +26,7 @@ from parsers.stored import cache
 from parsers.stored.file_arguments import with_origin
 
 
-def open_run(paths: Sequence[Path], progress: Progress | None = None) -> Trace:
+def open_run(paths: Sequence[Path], progress: Progress | None, keep: bool) -> Trace:
     """What ``parsers.open_trace`` promises."""
     progress = progress or Progress()
     found = [contents(Path(path), progress.part(0.0, 0.1)) for path in paths]
@@ -37,9 +37,10 @@ def open_run(paths: Sequence[Path], progress: Progress | None = None) -> Trace:
     for number, (content, parser, sources) in enumerate(recordings):
         part = progress.part(0.1 + 0.8 * number / total, 0.1 + 0.8 * (number + 1) / total)
         try:
-            traces.append(
-                holding(_read(parser, sources, part, lasting=content.folder is None), content.folder)
-            )
+            trace = _read(parser, sources, part, lasting=content.folder is None)
+            if keep or total > 1:
+                cache.store(trace)
+            traces.append(holding(trace, content.folder))
         except TraceError as error:
             if not content.is_container:
                 raise
@@ -101,9 +102,7 @@ def _read_by_its_parser(
             return with_origin(_called(known, source, state), parser, source, state)
     state = cache.state_of(source.path)
     trace = _with_something(parser.read(source, progress), source)
-    trace = _called(trace, source, state if lasting else None)
-    cache.store(trace)
-    return with_origin(trace, parser, source, state)
+    return with_origin(_called(trace, source, state if lasting else None), parser, source, state)
 
 
 def _called(trace: Trace, source: Source, state: tuple[int, int] | None) -> Trace:

@@ -114,8 +114,8 @@ def _elsewhere(
     process = LoadingProcess(paths, thresholds)
     try:
         load_ahead()  # while the other process works
-        trace = process.trace(progress.part(0.0, 0.95), show)
-        drawing_index.keep(trace, build_index(trace, progress.part(0.95, 1.0)))
+        trace = process.trace(progress, show)
+        drawing_index.keep(trace, process.index(trace))
         _learn_names(trace)
     except BaseException:
         process.close()

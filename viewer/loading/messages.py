@@ -38,9 +38,10 @@ class Preview(msgspec.Struct, tag=True, frozen=True):
 
 
 class Read(msgspec.Struct, tag=True, frozen=True):
-    """All of it is read."""
+    """All of it is read, and its drawing index lies in a file; in none where nothing is to be drawn."""
 
     trace: Handover
+    index: str = ""
 
 
 class Analysed(msgspec.Struct, tag=True, frozen=True):

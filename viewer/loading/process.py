@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from rules import Diagnosis
     from rules.analysis.analysis import Analysis
     from rules.thresholds import Thresholds
+    from viewer.timeline.geometry.drawing_index import DrawingIndex
 
 _LOOK_EVERY_S = 0.03
+_NOT_AS_WRITTEN = (OSError, ValueError, TypeError, KeyError, msgspec.MsgspecError)
 
 
 class CannotLoadThere(Exception):
@@ -65,6 +67,7 @@ class LoadingProcess:
         self.handed = handed  # where the columns are
         self.folder = PrivateFolder()
         self._asked = False
+        self._index = ""  # the file of the drawing index
         wanted = Wanted(
             tuple(str(path) for path in self.paths),
             str(self.folder.path),
@@ -92,8 +95,18 @@ class LoadingProcess:
         """
         message = self._next(Read, progress, preview)
         assert isinstance(message, Read)
-        self.handed = message.trace
+        self.handed, self._index = message.trace, message.index
         return self._mapped(message)
+
+    def index(self, trace: Trace) -> DrawingIndex:
+        """The drawing index of the trace that ``trace`` gave."""
+        from viewer.loading.drawing_file import read_index
+        from viewer.timeline.geometry.drawing_index import build_index
+
+        try:
+            return read_index(Path(self._index), trace)
+        except _NOT_AS_WRITTEN:
+            return build_index(trace)
 
     def analysis(self, trace: Trace, progress: Progress) -> tuple[Analysis, Diagnosis]:
         """Wait for the analysis of the trace that ``trace`` gave; raises like it. To be asked once."""
@@ -131,7 +144,7 @@ class LoadingProcess:
     def _mapped(self, message: Preview | Read) -> Trace:
         try:
             return take_over(message.trace, self.folder)
-        except (OSError, ValueError, TypeError, KeyError, msgspec.MsgspecError) as error:
+        except _NOT_AS_WRITTEN as error:
             raise CannotLoadThere(str(error)) from error
 
     def _next(

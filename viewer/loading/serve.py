@@ -72,7 +72,7 @@ def serve(request: bytes, pipe: IO[bytes]) -> None:
 def _work(wanted: Wanted, speaker: Speaker) -> None:
     from parsers import open_trace
     from parsers.model import Progress
-    from parsers.stored.handover import CannotHandOver, hand_over, take_over
+    from parsers.stored.handover import CannotHandOver, take_over
 
     if wanted.handed is not None:
         _analyse_again(wanted.handed, wanted, speaker)
@@ -81,18 +81,38 @@ def _work(wanted: Wanted, speaker: Speaker) -> None:
     if wanted.preview_events:
         _show_first(paths, folder, wanted.preview_events, speaker)
     progress = Progress(speaker.step)
-    trace = open_trace(paths, progress)
+    trace = open_trace(paths, progress.part(0.0, 0.95), keep=False)
     try:
-        handed = hand_over(trace, folder)
+        read = _handed_over(trace, folder, None if wanted.only_read else progress.part(0.95, 1.0))
     except CannotHandOver as error:
         speaker.say(NoRoom(str(error)))
         return
     del trace
-    speaker.say(Read(handed))
+    speaker.say(read)
     if wanted.only_read:
         return
-    trace = take_over(handed)  # the analysis works on the mapped columns, so that they are in memory once
+    trace = take_over(read.trace)  # the analysis works on the mapped columns, so that they are in memory once
     _analyse(trace, wanted, progress, speaker)
+
+
+def _handed_over(trace: Trace, folder: Path, drawing: Progress | None) -> Read:
+    """Write the columns; what ``drawing`` them takes is made meanwhile. Raises ``CannotHandOver``."""
+    from parsers.model.threads import Threads
+    from parsers.stored.handover import hand_over
+
+    if drawing is None:
+        return Read(hand_over(trace, folder))
+    from viewer.loading.drawing_file import write_index
+    from viewer.timeline.geometry.drawing_index import build_index
+
+    index = folder / "drawing.columns"
+    with Threads(1) as aside:
+        handing = aside.submit(hand_over, trace, folder)
+        try:
+            write_index(index, build_index(trace, drawing))
+        except OSError:
+            _LOG.warning("the window makes the drawing index", exc_info=True)
+    return Read(handing.result(), str(index))
 
 
 def _analyse_again(handed: Handover, wanted: Wanted, speaker: Speaker) -> None:

@@ -18,17 +18,17 @@ from ..conftest import make_window
 __all__ = ["make_window"]
 
 STUCK = """import parsers, time
-def stuck(*_):
+def stuck(*_, **__):
     time.sleep(600)
 parsers.open_trace = stuck
 """
 RUNNING_OUT = """import parsers
-def run_out(*_):
+def run_out(*_, **__):
     raise MemoryError
 parsers.open_trace = run_out
 """
 MISTAKEN = """import parsers
-def mistaken(*_):
+def mistaken(*_, **__):
     raise ZeroDivisionError("of ours")
 parsers.open_trace = mistaken
 """

@@ -6,9 +6,11 @@ import itertools
 import os
 import resource
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from parsers import open_trace
@@ -20,6 +22,7 @@ from rules.thresholds import LEAST_SHARE, Thresholds
 from tests.opened import diagnosed, opened
 from tests.parsers.traces import assert_same
 from viewer.loading.process import CannotLoadThere, LoadingFailed, LoadingProcess
+from viewer.timeline.geometry.drawing_index import build_index
 
 from .conftest import MISTAKEN, RUNNING_OUT, STUCK, is_alive
 
@@ -52,6 +55,22 @@ def test_trace_analysis_and_diagnosis_are_those_of_reading_here(
     assert analysis.trace is trace
     assert analysis.steps == Analysis(here).steps
     assert analysis.budgets(0) == Analysis(here).budgets(0)
+    drawn = build_index(here)
+    assert any(row.clock is not None for rows in drawn.rows for row in rows)
+    assert plain(loading.index(trace)) == plain(drawn)
+    next(loading.folder.path.glob("drawing*")).write_bytes(b"cut")
+    assert plain(loading.index(trace)) == plain(drawn)
+
+
+def plain(value: object) -> object:
+    """What a drawing index holds, so that two can be compared."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.tolist()
+    if is_dataclass(value):
+        return [plain(getattr(value, each.name)) for each in fields(value)]
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return {key: plain(each) for key, each in value.items()} if isinstance(value, Mapping) else value
 
 
 def test_a_run_of_several_ranks_is_merged_there(fixtures: Path) -> None:
@@ -237,8 +256,8 @@ def test_a_disk_without_room_is_no_reason_to_fail(recording: Path, monkeypatch: 
 def test_what_a_library_prints_does_not_get_between_the_messages(
     recording: Path, before_it_reads: Callable[[str], None]
 ) -> None:
-    before_it_reads("import os, parsers\nusual = parsers.open_trace\ndef loud(*a):\n")
-    before_it_reads("    print('loud', flush=True); os.write(1, b'louder\\n')\n    return usual(*a)\n")
+    before_it_reads("import os, parsers\nusual = parsers.open_trace\ndef loud(*a, **b):\n")
+    before_it_reads("    print('loud', flush=True); os.write(1, b'louder\\n')\n    return usual(*a, **b)\n")
     before_it_reads("parsers.open_trace = loud\n")
     made = read([recording])
     assert len(made.trace(Progress(), ignore).events) > 10_000

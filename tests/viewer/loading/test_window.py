@@ -287,7 +287,7 @@ def test_other_thresholds_are_tried_out_by_a_process_of_its_own_and_nothing_is_r
     wait_until_ready(qtbot, window)
     trace = window.document.trace
     before_it_reads(
-        "import parsers\ndef never(*_):\n    raise ZeroDivisionError\nparsers.open_trace = never\n"
+        "import parsers\ndef never(*_, **__):\n    raise ZeroDivisionError\nparsers.open_trace = never\n"
     )
     for chosen in (Thresholds({LEAST_SHARE.key: 0.5}), Thresholds()):
         window.document.use_thresholds(chosen)

@@ -77,9 +77,19 @@ def build_index(trace: Trace, progress: Progress | None = None) -> DrawingIndex:
         if row is not None:
             busy[device] = row
     found = {kind: np.flatnonzero(names) for kind, names in seen.items()}
-    nested = nested_calls(trace)
-    tracks = (replace(group, busy=busy_tracks(group)) for group in groups_with_calls(groups(trace), nested))
-    return DrawingIndex(tuple(rows), tuple(tracks), found, busy, nested)
+    return index_of(trace, tuple(rows), found, busy, nested_calls(trace))
+
+
+def index_of(
+    trace: Trace,
+    rows: tuple[tuple[Row, ...], ...],
+    names: Mapping[LaneKind, I64],
+    busy: Mapping[int, Row],
+    calls: Mapping[int, NestedCalls],
+) -> DrawingIndex:
+    """The index of these parts, with the groups of the recording."""
+    tracks = (replace(group, busy=busy_tracks(group)) for group in groups_with_calls(groups(trace), calls))
+    return DrawingIndex(rows, tuple(tracks), names, busy, calls)
 
 
 def _busy(trace: Trace, operations: I64) -> Row | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import LaneKind, Trace
+from parsers.model import EventTable, LaneKind, Trace
 from viewer.timeline.geometry.row_index import Row, row_index
 from viewer.timeline.geometry.tracks import Group, Track
 
@@ -72,10 +72,15 @@ def _nested(trace: Trace, thread: int, lane: int) -> NestedCalls:
         own = events.rows(thread).get(depth, slice(0, 0))
         both = np.concatenate((np.arange(own.start, own.stop), calls[level == depth]))
         both = both[np.argsort(events.start[both], kind="stable")]
-        ends = events.end[both]
-        ends[:-1] = np.minimum(ends[:-1], events.start[both][1:])
-        rows[depth] = ThreadRow(row_index(events.start[both], ends, events.name[both]), both)
+        rows[depth] = ThreadRow(row_index(*drawn_in_turn(events, both)), both)
     return NestedCalls(lane, part.start, level, rows)
+
+
+def drawn_in_turn(events: EventTable, which: I64) -> tuple[I64, I64, npt.NDArray[np.int32]]:
+    """Start, end and name of events in the order of their starts, each drawn until the next one begins at most."""
+    start, end = events.start[which], events.end[which]
+    end[:-1] = np.minimum(end[:-1], start[1:])
+    return start, end, events.name[which]
 
 
 def groups_with_calls(groups: Sequence[Group], nested: Mapping[int, NestedCalls]) -> tuple[Group, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ SHORT = 2048  # rows of fewer events need no index
 BLOCK = 16
 FINEST = 3  # the pyramid's lowest level holds one entry for 2**FINEST events
 EVENTS_A_CELL = 4  # of the clock, on average
+_RUNS_AT_ONCE = 1 << 12  # their sums stay in the processor's cache
 LEAST_CELLS = 4096  # of the clock, so that a whole run fits a screen at two cells a column
 
 
@@ -76,10 +78,10 @@ def row_index(start: I64, end: I64, name: I32, first: int = 0) -> Row:
     if len(start) < SHORT:
         return Row(first, start, end, name)
     duration = end - start
-    blocks = _padded(duration, BLOCK).sum(axis=1)
+    spent = np.concatenate((np.zeros(1, np.int64), np.cumsum(duration)))
+    block_busy = np.append(spent[:-1:BLOCK], spent[-1])
     dominant, level = _pyramid(duration, name)
-    clock = _clock(start, end, duration)
-    return Row(first, start, end, name, clock, np.concatenate(([0], np.cumsum(blocks))), dominant, level)
+    return Row(first, start, end, name, _clock(start, end, spent), block_busy, dominant, level)
 
 
 def lane_rows(events: EventTable, lane: int) -> list[Row]:
@@ -90,20 +92,12 @@ def lane_rows(events: EventTable, lane: int) -> list[Row]:
     ]
 
 
-def _padded(values: I64, size: int) -> I64:
-    blocks = -(-len(values) // size)
-    padded = np.zeros(blocks * size, np.int64)
-    padded[: len(values)] = values
-    return padded.reshape(blocks, size)
-
-
-def _clock(start: I64, end: I64, duration: I64) -> Clock:
+def _clock(start: I64, end: I64, spent: I64) -> Clock:
     origin = int(start[0])
     cells = max(len(start) // EVENTS_A_CELL, LEAST_CELLS)
     cell = max(-(-(int(end[-1]) - origin) // cells), 1)
     edges = origin + np.arange(cells + 1, dtype=np.int64) * cell
     begun = np.searchsorted(start, edges, side="left")
-    spent = np.concatenate((np.zeros(1, np.int64), np.cumsum(duration)))
     last = np.maximum(begun - 1, 0)
     over = np.where(begun > 0, np.maximum(end[last] - edges, 0), 0)
     busy = spent[begun] - over
@@ -114,24 +108,42 @@ def _clock(start: I64, end: I64, duration: I64) -> Clock:
 def _pyramid(duration: I64, name: I32) -> tuple[I32, I64]:
     """For every aligned run of 8, 16 ... events one event of the name with the most time; levels one after another."""
     size = 1 << FINEST
-    time = _padded(duration, size)
-    blocks = len(time)
-    flat = np.full(blocks * size, -1, np.int32)
-    flat[: len(name)] = name
-    label = flat.reshape(blocks, size)
-    best = np.zeros(blocks, np.int64)
-    weight = np.full(blocks, -1, np.int64)
-    for place in range(size):
-        total = (time * (label == label[:, place : place + 1])).sum(axis=1)
-        better = (total > weight) & (label[:, place] >= 0)
-        best[better], weight[better] = place, total[better]
-    chosen = np.arange(blocks, dtype=np.int64) * size + best
+    blocks = -(-len(name) // size)
+    chosen, weight = np.empty(blocks, np.int64), np.empty(blocks, np.int64)
+    for first in range(0, blocks, _RUNS_AT_ONCE):
+        part = slice(first * size, (first + _RUNS_AT_ONCE) * size)
+        runs = slice(first, first + _RUNS_AT_ONCE)
+        best, weight[runs] = _heaviest(*_runs(duration[part], name[part], size))
+        chosen[runs] = np.arange(first, first + len(best)) * size + best
     levels = [chosen.astype(np.int32)]
     while len(chosen) > 1:
         chosen, weight = _merged(chosen, weight, name)
         levels.append(chosen.astype(np.int32))
     begins = np.cumsum([0, *(len(level) for level in levels[:-1])]).astype(np.int64)
     return np.concatenate(levels), begins
+
+
+def _runs(duration: I64, name: I32, size: int) -> tuple[I64, I32]:
+    """Time and name of the first, second ... events of aligned runs; -1 is the name of what is behind the last one."""
+    runs = -(-len(name) // size)
+    time, label = np.zeros(runs * size, np.int64), np.full(runs * size, -1, np.int32)
+    time[: len(name)], label[: len(name)] = duration, name
+    return np.ascontiguousarray(time.reshape(runs, size).T), np.ascontiguousarray(label.reshape(runs, size).T)
+
+
+def _heaviest(time: I64, label: I32) -> tuple[I64, I64]:
+    """Which event of each run is the first one of the name with the most time, and that time."""
+    total = time.copy()
+    for one, other in combinations(range(len(time)), 2):
+        same = label[one] == label[other]
+        total[one] += time[other] * same
+        total[other] += time[one] * same
+    total[label < 0] = -1
+    best, weight = np.zeros(time.shape[1], np.int64), total[0]
+    for place in range(1, len(time)):
+        best = np.where(total[place] > weight, place, best)
+        weight = np.maximum(weight, total[place])
+    return best, weight
 
 
 def _merged(chosen: I64, weight: I64, name: I32) -> tuple[I64, I64]:
