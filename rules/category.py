@@ -77,6 +77,10 @@ class Category(StrEnum):
     )
     LAYOUT_CONVERSION = "layout-conversion", _Traits(Family.ELEMENTWISE)
     GEMM_SHAPE = "gemm-shape", _Traits(Family.GEMM, next_recording=NextRecording.KERNEL_COUNTERS)
+    SLOW_OPERATOR = (
+        "slow-operator",
+        _Traits(Family.ELEMENTWISE, next_recording=NextRecording.KERNEL_COUNTERS),
+    )
     WARM_UP = "warm-up", _Traits(next_recording=NextRecording.LATER_STEPS)
     RECOMPILATION = "recompilation", _Traits(Cause.HOST, own_cause=True, next_recording=NextRecording.STACKS)
     VARIABILITY = "variability", _Traits(next_recording=NextRecording.LATER_STEPS)

@@ -18,6 +18,7 @@ _KERNELS = frozenset(
         Category.MEMORY_BOUND_KERNELS,
         Category.LAYOUT_CONVERSION,
         Category.GEMM_SHAPE,
+        Category.SLOW_OPERATOR,
         Category.FP64,
     }
 )

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from parsers.model import Attribute, KernelProfile, Trace
+from parsers.model import Attribute, EventKind, KernelProfile, Trace
 from rules.kernels.gpu_peaks import known_gpus, peaks_of
+from rules.kernels.operator_roofs import MEMORY_ROOF, operator_roofs, work_of
 from rules.kernels.roofline import (
     Point,
     Roof,
@@ -19,7 +20,7 @@ from rules.kernels.roofline import (
     precision_in_name,
     roofline,
 )
-from rules.kernels.roofline_shapes import estimated_roofline, work_of
+from rules.kernels.roofline_shapes import estimated_roofline
 from tests.opened import opened
 from tests.rules.kernel_profiles import kernel
 
@@ -142,7 +143,7 @@ def test_precisions_in_names(name: str, precision: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "dims", "concrete", "operations"),
+    ("name", "dims", "concrete", "expected"),
     [
         ("aten::mm", "[[4096, 3072], [3072, 9216]]", (), 2 * 4096 * 3072 * 9216),
         ("aten::addmm", "[[9216], [4096, 3072], [3072, 9216], [], []]", (), 2 * 4096 * 3072 * 9216),
@@ -158,14 +159,80 @@ def test_precisions_in_names(name: str, precision: str) -> None:
         ("aten::mm", "[[4096, 3072], [9, 9]]", (), None),
         ("aten::mm", "not json", (), None),
         ("aten::mm", "[]", (), None),
-        ("aten::relu", "[[1, 2]]", (), None),
+        ("aten::relu", "[[1, 2]]", (), 0),
+        ("aten::new_idea", "[[1, 2]]", (), None),
+        ("aten::_scaled_dot_product_flash_attention", "[[4, 16, 1024, 64], [4, 16, 512, 64], [4, 16, 512, 64], [], []]",
+         ("", "", "", "0.", "True"), 2 * 4 * 16 * 1024 * 512 * 64),
+        ("aten::convolution_backward", "[[1, 64, 112, 112], [1, 3, 224, 224], [64, 3, 7, 7]]",
+         ("",) * 10 + ("[False, True, False]",), 2 * 64 * 112 * 112 * 3 * 7 * 7),
     ],
 )  # fmt: skip
 def test_operations_of_operators(
-    name: str, dims: str, concrete: tuple[str, ...], operations: float | None
+    name: str, dims: str, concrete: tuple[str, ...], expected: float | None
 ) -> None:
-    work = work_of(name, dims, lambda: concrete)
-    assert (work.operations if work else None) == operations
+    work = work_of(name, dims, values=lambda: concrete)
+    assert (work.operations if work else None) == expected
+
+
+HALF, SINGLE, INDEX = '"c10::BFloat16"', '"float"', '"long int"'
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "types", "concrete", "moved"),
+    [
+        ("aten::add", "[[8, 16], [16], []]", f"[{SINGLE}, {SINGLE}, {SINGLE}]", (), 4 * (128 + 16 + 128)),
+        ("aten::copy_", "[[8, 16], [8, 16]]", f"[{HALF}, {SINGLE}]", (), 128 * 6),
+        ("aten::eq", "[[8, 16], [8, 16]]", f"[{SINGLE}, {SINGLE}]", (), 128 * 9),
+        ("aten::fill_", "[[8, 16], []]", f"[{HALF}]", (), 128 * 2),
+        ("aten::sum", "[[8, 16], []]", f"[{HALF}]", (), 128 * 2),
+        ("aten::cat", "[[[8, 16], [2, 16]], []]", '["TensorList", "Scalar"]', (), 4 * 2 * 160),
+        ("aten::_softmax_backward_data", "[[8, 16], [8, 16]]", f"[{HALF}, {HALF}]", (), 128 * 6),
+        ("aten::upsample_bilinear2d", "[[2, 3, 4, 4], []]", f"[{SINGLE}]", ("", "[8, 16]"), 4 * 6 * (16 + 128)),
+        ("aten::upsample_bilinear2d_backward", "[[2, 3, 8, 16], []]", f"[{SINGLE}]", ("", "[8, 16]", "[2, 3, 4, 4]"),
+         4 * 6 * (128 + 16)),
+        ("aten::upsample_bilinear2d_backward", "[[2, 3, 8, 16], []]", f"[{SINGLE}]", (), None),
+        ("aten::max_pool2d_with_indices_backward",
+         "[[2, 3, 4, 4], [2, 3, 8, 8], [], [], [], [], [], [2, 3, 4, 4]]",
+         f'[{HALF}, {HALF}, "", "", "", "", "", {INDEX}]', (), 96 * 2 + 96 * 8 + 384 * 2),
+        ("aten::embedding", "[[1000, 16], [5, 7]]", f"[{HALF}, {INDEX}]", (), 35 * (8 + 2 * 16 * 2)),
+        ("aten::embedding_dense_backward", "[[5, 7, 16], [5, 7], []]", f"[{HALF}, {INDEX}]", ("", "", "1000"),
+         35 * (16 * 2 + 8) + 1000 * 16 * 2),
+        ("aten::index_add_", "[[9, 16], [], [35], [35, 16]]", f'[{HALF}, "", {INDEX}, {HALF}]', (),
+         35 * 8 + 35 * 16 * 2 + 2 * 9 * 16 * 2),
+        ("aten::gather", "[[1000, 16], [], [35, 16]]", f'[{HALF}, "", {INDEX}]', (), 560 * (8 + 2 * 2)),
+        ("aten::index_select", "[[1000, 16], [], [35]]", f'[{HALF}, "", {INDEX}]', ("", "0", ""), 35 * (8 + 2 * 32)),
+        ("aten::index", "[[1000, 16], [[1000, 16]]]", f'[{HALF}, "TensorList"]', (), None),
+        ("aten::_foreach_add_", "[[[8, 16], [4]], [[8, 16], [4]]]", '["TensorList", "TensorList"]', (), 4 * 3 * 132),
+        ("triton_poi_fused_add_0", "[[8, 16], [8, 16], []]", f"[{HALF}, {SINGLE}]", (), 128 * 6),
+        ("aten::mm", "[[8, 16], [16, 32]]", f"[{HALF}, {HALF}]", (), 2 * (8 * 16 + 16 * 32 + 8 * 32)),
+    ],
+)  # fmt: skip
+def test_bytes_of_operators(
+    name: str, dims: str, types: str, concrete: tuple[str, ...], moved: float | None
+) -> None:
+    work = work_of(name, dims, types, values=lambda: concrete)
+    assert (work.moved if work else None) == moved
+
+
+def test_a_type_that_was_not_recorded_is_told_by_the_kernel() -> None:
+    works = [
+        work_of("aten::add", "[[8, 16]]", "", kernel)
+        for kernel in ("add<c10::BFloat16>", "add<double>", "add")
+    ]
+    assert [work and work.moved for work in works] == [512, 2048, 1024]
+
+
+def test_operators_of_a_real_run_and_their_roofs(shared_data: Path) -> None:
+    trace = opened(shared_data / "real" / "segmentation.pt.trace.json.gz")
+    rows = operator_roofs(trace, trace.events.of_kind(EventKind.KERNEL))
+    assert sum(row.ns for row in rows) <= int(
+        trace.events.duration[trace.events.of_kind(EventKind.KERNEL)].sum()
+    )
+    slowest = next(row for row in rows if row.name == "aten::upsample_bilinear2d_backward")
+    assert (slowest.roof, slowest.calls) == (MEMORY_ROOF, 4)
+    assert 0.0005 < slowest.share < 0.001
+    assert max(row.share for row in rows) == 1
+    assert all(row.rate < 1.5 * row.peak for row in rows if row.is_beyond)
 
 
 def test_estimates_of_a_real_training_run(shared_data: Path) -> None:

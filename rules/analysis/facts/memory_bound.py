@@ -28,6 +28,9 @@ FUSABLE = (
 POINTWISE = (Family.ELEMENTWISE, Family.COPY_CAST, Family.RANDOM, Family.COPY)  # fuse into their neighbours
 TWO_TENSORS_SAVE = 2 / 3  # of a kernel that adds two tensors: fused, it still has to read the second one
 _TWO_TENSORS = re.compile(r"CUDAFunctor_add|BinaryFunctor|addcmul|addcdiv|lerp|where_kernel|threshold_kernel")
+_SPATIAL = re.compile(
+    r"upsample|grid_sampl|pool", re.IGNORECASE
+)  # read in a pattern of their own: nothing joins them
 _ON_DEVICE = ("dtod", "device to device", "device -> device", "devicetodevice")
 SHORTEST_NS = 3_000  # a shorter kernel is over before memory bandwidth matters
 
@@ -63,6 +66,7 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     family = analysis.family_of_string[trace.events.name[kernels]]
     duration = durations(trace, kernels)
     fusable = np.isin(family, FUSABLE) | ((family == Family.COPY) & named(trace, kernels, _inside_device))
+    fusable &= ~named(trace, kernels, lambda name: _SPATIAL.search(name) is not None)
     lane = trace.events.lane[kernels]
     run = _runs(fusable, lane, _step_numbers(analysis, device, trace.events.start[kernels]))
     count = int(run.max(initial=-1)) + 1

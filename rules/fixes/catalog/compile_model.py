@@ -34,7 +34,7 @@ FUSED_HOST, FUSED_HOST_AT_LEAST = 0.4, 0.7  # of the host's time for launching t
 OTHER_HOST, OTHER_HOST_AT_LEAST = 0.6, 0.8  # ... and for launching what the compiler calls in between
 FILLED = 0.97  # of the step: a GPU that is busier does not wait for launches
 LEAST_SHARE = 0.1  # of the GPU's time in such kernels, or of the launches
-_NOT_FUSED = ("upsample", "pool", "grid_sample", "multi_tensor", "embedding", "index")
+_NOT_FUSED = ("multi_tensor", "embedding", "index")
 
 _CODE = """model = torch.compile(model)          # joins neighbouring elementwise operators into one kernel
 

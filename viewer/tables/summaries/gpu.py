@@ -10,6 +10,7 @@ import pandas as pd
 from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
 from viewer.statistics.kernels import family_table, kernel_table
+from viewer.statistics.operator_roofs import roof_table
 from viewer.statistics.ranks import rank_tables
 from viewer.tables.summaries.wording import CALLS, LONGEST, MEAN, P50, P99, TOTAL, ByText, during, renamed
 from viewer.tables.table import Column, Summary, summary
@@ -63,6 +64,41 @@ class KernelKinds(Summary):
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
         kinds = family_table(kernel_table(analysis.trace, analysis, t0, t1))
         return renamed(kinds, kinds="kernels", share=SHARE.name)
+
+
+@summary
+class OperatorRoofs(Summary):
+    """The table of the tab Roofs."""
+
+    name: ClassVar[str] = "operator_roofs"
+    title: ClassVar[str] = "Operators and their roofs"
+    about: ClassVar[str] = "operators by shape and type, and how much of what the GPU can do each reaches"
+    order: ClassVar[int] = 34
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("name", "name as recorded"),
+        Column("input_shapes", "shapes of the first two inputs"),
+        Column("input_type", "type of the inputs"),
+        CALLS,
+        TOTAL,
+        MEAN,
+        SHARE,
+        Column("moved_bytes_per_s", "at least: every input and output once; nothing where that is not known"),
+        Column("operations_per_s", "by the shapes; nothing where that is not known"),
+        Column("roof_share", "part of the roof that it reaches; nothing where that is not known"),
+        Column("roof", "what limits it first: the memory, or the peak of a type"),
+        LONGEST,
+    )
+
+    def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
+        return renamed(
+            roof_table(analysis.trace, t0, t1),
+            shapes="input_shapes",
+            type="input_type",
+            share=SHARE.name,
+            moved="moved_bytes_per_s",
+            operations="operations_per_s",
+            reaches="roof_share",
+        )
 
 
 @summary

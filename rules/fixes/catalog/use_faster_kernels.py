@@ -1,0 +1,80 @@
+"""An operator that reaches little of its roof is done by a kernel that reaches a usual part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import durations_times, per_step
+from rules.kernels.operator_roofs import MEMORY_ROOF
+from rules.kernels.slow_operators import NORMAL_SHARE, slow_operators
+from rules.replay.replay import Replay
+from rules.wording.faster_operators import faster
+
+F64 = npt.NDArray[np.float64]
+BOOL = npt.NDArray[np.bool_]
+
+# In channels_last the gradients of enlargements take a twelfth to a third of their time, batch normalisation a fifth to
+# a half, pooling all of it or four fifths: the operators of the explanation of slow-operators, on one H100.
+LEFT = 0.4
+LEAST_SHARE = 0.02  # of the GPU's time, by operators of one name
+
+
+@fix
+class UseFasterKernels:
+    """Operators that are slow by themselves."""
+
+    id: ClassVar[str] = "use-faster-kernels"
+    explanation: ClassVar[str] = """
+When it applies
+    An operator reaches less than a tenth of what its shapes and types allow: see the rule slow-operators.
+
+What is changed in the replay
+    Its kernels take 0.4 of their time, as they do in another layout or type.
+
+What makes it more or less
+    Whether there is a faster kernel for it: if there is none, nothing is gained; at most it reaches half of its roof,
+    as most operators do.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the operators of one name."""
+        device = replay.device
+        found = [slow_operators(analysis, each) for each in analysis.active_devices]
+        rows = [pair for each in found for pair in zip(each.rows, each.kernels, strict=True)]
+        whole = max(float(device.duration[device.meeting < 0].sum()), 1.0)
+        for name in dict.fromkeys(row.name for row, _ in rows):
+            best = np.ones(len(device))
+            share, roof = 0.0, ""
+            for row, kernels in rows:
+                if row.name == name:
+                    best[np.isin(device.event, kernels)] = row.share / NORMAL_SHARE
+                    share, roof = (share, roof) if share else (row.share, row.roof)
+            slow = best < 1.0
+            took = float(device.duration[slow].sum())
+            if took < LEAST_SHARE * whole:
+                continue
+            best = np.where(slow, np.minimum(best, LEFT), 1.0)
+            what = "the memory's peak" if roof == MEMORY_ROOF else f"the peak of {roof}"
+            yield Proposal(
+                fix=self.id,
+                key=name,
+                title=(
+                    f"Do {name} another way: it reaches {percent(share)} of {what}, "
+                    f"{duration(per_step(replay, took))} {replay.in_step}"
+                ),
+                categories=(Category.SLOW_OPERATOR,),
+                culprit=name,
+                advice=faster(name),
+                expected=durations_times(slow, LEFT),
+                low=durations_times(slow, 1.0),
+                high=durations_times(slow, best),
+                depends_on="whether there is a faster kernel for it in another layout, type or mode",
+            )

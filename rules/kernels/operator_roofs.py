@@ -1,0 +1,294 @@
+"""Time by operator and shape, and how much of its roof each reaches: the memory's bandwidth or its type's peak."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import Attribute, EventKind, Trace, derived
+from parsers.model.names.per_name import named, numbers_of
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.kernels.gpu_peaks import SHOWN, GpuPeaks, peaks_of
+from rules.kernels.moved_bytes import MEMORY, handed_over
+from rules.kernels.operator_work import PRODUCTS, Work, inputs_of
+from rules.kernels.roofline import precision_in_name
+
+I64 = npt.NDArray[np.int64]
+
+MEMORY_ROOF = "memory"
+_PRECISIONS = {
+    "double": "fp64",
+    "float": "fp32",
+    "c10::bfloat16": "bf16",
+    "c10::half": "fp16",
+    "at::bfloat16": "bf16",
+    "at::half": "fp16",
+    "signed char": "int8",
+    "c10::float8_e4m3fn": "fp8",
+    "c10::float8_e5m2": "fp8",
+}
+_TENSOR_CORES_FOR_SINGLE = (
+    "tf32",
+    "s1688",
+    "tensorop",
+    "_sss_",
+)  # in names of kernels that calculate in TF32
+_HALVES = re.compile(r"bfloat16|bf16|__half|c10::half|fp16|opaquetype<2", re.IGNORECASE)
+_DOUBLES = re.compile(r"double|long|int64|opaquetype<8", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorRoof:
+    """One operator with inputs of one shape and type on one sort of GPU, all its calls together.
+
+    ``work`` is None where the bytes and operations of such an operator are not known, ``peak`` (bytes or operations per
+    second) 0 where that of the GPU is not.
+    """
+
+    name: str
+    dims: str
+    ns: int
+    events: I64  # the calls
+    event: int  # the longest of them
+    kernel: int  # its longest kernel
+    dtype: str
+    work: Work | None  # of one call
+    roof: str  # MEMORY_ROOF, or a precision as it is written: what limits it first
+    peak: float
+
+    @property
+    def calls(self) -> int:
+        """How often it was called."""
+        return len(self.events)
+
+    @property
+    def rate(self) -> float:
+        """Bytes or operations a second, as the roof is of one or the other; 0 where the work is not known."""
+        if self.work is None:
+            return 0.0
+        each = self.work.moved if self.roof == MEMORY_ROOF else self.work.operations
+        return each * self.calls / max(self.ns, 1) * 1e9
+
+    @property
+    def share(self) -> float:
+        """Part of the roof that it reaches, at most 1; 0 where that is not known."""
+        return min(self.rate / self.peak, 1.0) if self.peak else 0.0
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether it seems faster than that: data came from a cache, or its algorithm needs fewer operations."""
+        return bool(self.peak) and self.rate > self.peak
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaunchedBy:
+    """Kernels and the operators with shapes that launched them: of known operators the innermost, else of all."""
+
+    kernel: I64
+    operator: I64
+
+
+def is_known(name: str) -> bool:
+    """Whether bytes and operations of an operator follow from its shapes."""
+    return name.startswith("triton_") or name.partition("::")[2] in _KNOWN
+
+
+_KNOWN = PRODUCTS.keys() | MEMORY.keys()
+
+
+@derived
+def launched_by(trace: Trace) -> LaunchedBy:
+    """All kernels for whose operators shapes were recorded."""
+    column = trace.attributes.get(Attribute.INPUT_DIMS)
+    kernels = trace.events.of_kind(EventKind.KERNEL)
+    launches = trace.links.launch_of(kernels)
+    kernels, launches = kernels[launches >= 0], launches[launches >= 0]
+    if column is None or not len(kernels):
+        return LaunchedBy(kernels[:0], kernels[:0])
+    events = trace.events
+    shaped = column.event[events.kind[column.event] == EventKind.CPU_OP]
+    known = shaped[numbers_of(trace, shaped, is_known) > 0]
+    thread = _thread_of_lane(trace)
+    operator = np.full(len(kernels), -1, np.int64)
+    launch_thread, at = thread[events.lane[launches]], events.start[launches]
+    for each in np.unique(launch_thread).tolist():
+        here = np.flatnonzero(launch_thread == each)
+        for candidates in (known, shaped):
+            here = here[operator[here] < 0]
+            if len(here):
+                mine = candidates[thread[events.lane[candidates]] == each]
+                operator[here] = Innermost.of(trace, mine).at(at[here])
+    found = operator >= 0
+    return LaunchedBy(kernels[found], operator[found])
+
+
+def operator_roofs(
+    trace: Trace, kernels: I64, *, longest_kernel: str | None = None, least_ns: int = 0
+) -> tuple[OperatorRoof, ...]:
+    """One row for each operator, shape and type that launched some of these kernels, the longest first.
+
+    With ``longest_kernel`` only of calls whose longest kernel has this name, with ``least_ns`` only rows that took so
+    long. Numbers and lists among the inputs lie in the file: they are fetched once for each row that needs them.
+    """
+    pairs = launched_by(trace)
+    chosen = np.isin(pairs.kernel, kernels)
+    kernel, operator = pairs.kernel[chosen], pairs.operator[chosen]
+    if not len(kernel):
+        return ()
+    events = trace.events
+    duration = events.duration[kernel]
+    calls, call_of = np.unique(operator, return_inverse=True)
+    call_ns = np.bincount(call_of, duration).astype(np.int64)
+    by_length = np.argsort(duration, kind="stable")
+    own_longest = np.zeros(len(calls), np.int64)
+    own_longest[call_of[by_length]] = kernel[by_length]
+    if longest_kernel is not None:
+        wanted = named(trace, own_longest, lambda name: name == longest_kernel)
+        calls, call_ns, own_longest = calls[wanted], call_ns[wanted], own_longest[wanted]
+    model = _models(trace)[events.lane[own_longest]]
+    keys = np.stack(
+        [
+            events.name[calls],
+            trace.attribute(Attribute.INPUT_DIMS, calls, -1),
+            trace.attribute(Attribute.INPUT_TYPES, calls, -1),
+            model,
+        ]
+    )
+    _, row_of = np.unique(keys, axis=1, return_inverse=True)
+    row_of = row_of.ravel()
+    ns = np.bincount(row_of, call_ns).astype(np.int64)
+    rows = np.split(calls[np.argsort(row_of, kind="stable")], np.cumsum(np.bincount(row_of))[:-1])
+    longest = np.zeros(len(ns), np.int64)
+    by_length = np.argsort(call_ns, kind="stable")
+    longest[row_of[by_length]] = by_length
+    order = [row for row in np.argsort(-ns, kind="stable").tolist() if ns[row] >= least_ns]
+    asked = {row: int(rows[row][np.argmin(events.source_row[rows[row]])]) for row in order}
+    made = {
+        row: _row(
+            trace,
+            rows[row],
+            asked[row],
+            int(calls[longest[row]]),
+            int(own_longest[longest[row]]),
+            int(ns[row]),
+        )
+        for row in sorted(
+            order, key=lambda row: int(events.source_row[asked[row]])
+        )  # it is read once, forwards
+    }
+    return tuple(made[row] for row in order)
+
+
+def _row(trace: Trace, events: I64, asked: int, event: int, kernel: int, ns: int) -> OperatorRoof:
+    name = trace.name(event)
+    dims = trace.text_attribute(Attribute.INPUT_DIMS, event)
+    types = trace.text_attribute(Attribute.INPUT_TYPES, event)
+    kernel_name = trace.name(kernel)
+    dtype = _first_type(types)
+    work = stated_work(trace, event, kernel, cache(partial(_concrete_inputs, trace, asked)))
+    device = trace.lanes[int(trace.events.lane[kernel])].device
+    found = trace.devices[device] if device is not None else None
+    peaks = peaks_of(found.name) if found else None
+    bandwidth = (found.memory_bandwidth if found else None) or (peaks.bandwidth if peaks else 0.0)
+    precision = precision_of(dtype, kernel_name)
+    roof, peak = _lower_roof(work, precision, float(bandwidth), peaks)
+    return OperatorRoof(name, dims, ns, events, event, kernel, dtype, work, roof, peak)
+
+
+def _lower_roof(
+    work: Work | None, precision: str, bandwidth: float, peaks: GpuPeaks | None
+) -> tuple[str, float]:
+    operations = peaks.operations.get(precision, 0.0) if peaks else 0.0
+    if work is None:
+        return "", 0.0
+    if work.operations and operations and work.operations / operations > work.moved / (bandwidth or 1e30):
+        return SHOWN[precision], operations
+    return MEMORY_ROOF, bandwidth
+
+
+def stated_work(
+    trace: Trace, event: int, kernel: int, values: Callable[[], Sequence[str]] = tuple
+) -> Work | None:
+    """Operations and bytes of one call that launched this kernel; None where shapes alone do not say them."""
+    dims = trace.text_attribute(Attribute.INPUT_DIMS, event)
+    types = trace.text_attribute(Attribute.INPUT_TYPES, event)
+    return work_of(trace.name(event), dims, types, trace.name(kernel), values)
+
+
+def work_of(
+    name: str, dims: str, types: str = "", kernel: str = "", values: Callable[[], Sequence[str]] = tuple
+) -> Work | None:
+    """Operations and bytes of one operator by name, shapes and types (JSON lists); None where they are not known."""
+    own = name.partition("::")[2]
+    kind = handed_over if name.startswith("triton_") else PRODUCTS.get(own) or MEMORY.get(own)
+    inputs = inputs_of(dims, types, size_in_name(kernel), values)
+    if kind is None or inputs is None:
+        return None
+    try:
+        work = kind(inputs)
+    except (ValueError, TypeError, IndexError, KeyError, OverflowError):
+        return None
+    return work if work is not None and work.moved > 0 else None
+
+
+def size_in_name(kernel: str) -> int:
+    """Bytes of an element by what a kernel's name says of its type, else of single precision."""
+    return 2 if _HALVES.search(kernel) else 8 if _DOUBLES.search(kernel) else 4
+
+
+def precision_of(dtype: str, kernel: str) -> str:
+    """The precision that a product calculates in: a key of ``gpu_peaks.SHOWN``."""
+    stated = _PRECISIONS.get(dtype.lower())
+    if stated == "fp32" and any(word in kernel.lower() for word in _TENSOR_CORES_FOR_SINGLE):
+        return "tf32"
+    return stated or precision_in_name(kernel)
+
+
+def shown_shapes(key: str) -> str:
+    """The first shapes of a JSON list as people write them: "4096x3072 · 3072x9216"."""
+    try:
+        shapes, _ = json.JSONDecoder().raw_decode(key)
+    except ValueError:
+        return ""
+    real = [each for each in shapes if isinstance(each, list) and each and isinstance(each[0], int)]
+    wide = [each for each in real if len(each) >= 2] or real
+    return " · ".join("x".join(map(str, each)) for each in wide[:2])
+
+
+def shown_type(dtype: str) -> str:
+    """A type as people call it: "bfloat16"; empty where none was recorded."""
+    return {"bf16": "bfloat16", "fp16": "half"}.get(
+        _PRECISIONS.get(dtype.lower(), ""), dtype.rpartition("::")[2]
+    )
+
+
+def _first_type(types: str) -> str:
+    try:
+        found = json.loads(types)
+    except ValueError:
+        return ""
+    return next((each for each in found if isinstance(each, str) and each.lower() in _PRECISIONS), "")
+
+
+def _concrete_inputs(trace: Trace, event: int) -> Sequence[str]:
+    values = trace.arguments(event).get("Concrete Inputs", ())
+    return [str(each) for each in values] if isinstance(values, (list, tuple)) else ()
+
+
+def _models(trace: Trace) -> I64:
+    """For each lane the number of the sort of GPU it belongs to."""
+    names = [trace.devices[lane.device].name if lane.device is not None else None for lane in trace.lanes]
+    numbers: dict[str | None, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+
+
+def _thread_of_lane(trace: Trace) -> I64:
+    numbers: dict[tuple[int | None, int | None, int | None], int] = {}
+    keys = [(lane.rank, lane.process, lane.thread) for lane in trace.lanes]
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)

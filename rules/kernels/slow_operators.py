@@ -1,0 +1,74 @@
+"""Operators that are slow by themselves: their kernels reach a small part of what memory or arithmetic units can do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind, derived_by
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.inside_window import operations
+from rules.kernels.operator_roofs import OperatorRoof, launched_by, operator_roofs
+from rules.thresholds import Unit, threshold
+
+I64 = npt.NDArray[np.int64]
+
+SLOW_SHARE = threshold(
+    "slow-operator-share",
+    "an operator is slow by itself below this part of what the GPU's memory or arithmetic units can do",
+    Unit.SHARE,
+    0.1,
+    least=0.005,
+    most=0.6,
+    source="operators of PyTorch on one H100: pointwise, softmax and norms reach 50 to 80 % of the memory's bandwidth, "
+    "batch normalisation and enlargement of images 15 to 35 % in channels_last, and 0.3 to 8 % channels first",
+)
+NORMAL_SHARE = 0.5  # of the roof: the same operators
+LEAST_OF_WINDOW = 0.005  # that an operator with one shape takes: others are not looked at
+LEAST_WORK_NS = (
+    2_000.0  # at the roof: a shorter kernel is limited by its start, and another rule speaks of many of them
+)
+_UNALIGNED = re.compile(r"align[12](?!\d)")  # awkward-matrix-shapes says why these are slow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlowOperators:
+    """The slow operators of one device inside the window, those first that lose most, and all their kernels."""
+
+    rows: tuple[OperatorRoof, ...]
+    kernels: tuple[I64, ...]  # of each row
+
+    @property
+    def lost_ns(self) -> int:
+        """What all of them would save on their roofs."""
+        return sum(lost_ns(row) for row in self.rows)
+
+
+def lost_ns(row: OperatorRoof) -> int:
+    """What an operator would save if it reached its roof."""
+    return int(row.ns * (1 - row.share))
+
+
+@derived_by
+def slow_operators(analysis: Analysis, device: int) -> SlowOperators:
+    """Which of the operators that launched a device's kernels are slow; none without shapes or peaks of the GPU."""
+    trace = analysis.trace
+    kernels = operations(analysis, device, EventKind.KERNEL)
+    least = max(int(LEAST_OF_WINDOW * analysis.window_ns), 1)
+    slow = [
+        row
+        for row in operator_roofs(trace, kernels, least_ns=least)
+        if row.work is not None
+        and 0 < row.share < analysis.thresholds[SLOW_SHARE]
+        and row.ns / row.calls * row.share >= LEAST_WORK_NS
+        and not _UNALIGNED.search(trace.name(row.kernel))
+    ]
+    slow.sort(key=lost_ns, reverse=True)
+    pairs = launched_by(trace)
+    inside = np.isin(pairs.kernel, kernels)
+    return SlowOperators(
+        tuple(slow), tuple(pairs.kernel[inside & np.isin(pairs.operator, row.events)] for row in slow)
+    )
