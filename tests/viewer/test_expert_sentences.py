@@ -198,7 +198,7 @@ EXPECTED = [
     ),
     Expected(
         "chrome/*gpu_only*",
-        "Unfused kernels only move memory: 14 %",
+        "Tensors change layout back and forth: 14 %",
         ("89 % 5.34 ms compute", "batched_transpose"),
         ("DataLoader", "CUDA graph"),
     ),
