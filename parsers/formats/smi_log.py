@@ -14,6 +14,7 @@ from parsers.model.builder import TraceBuilder
 from parsers.runs.log_alignment import ASSUMED_ZONE
 from parsers.smi.clock import NS, local_ns, moment_of, zone_of
 from parsers.smi.columns import Quantity, dcgm_quantity, dmon_quantity, query_quantity
+from parsers.smi.headerless import columns_of
 from parsers.smi.readings import Readings
 from parsers.source import READ_ERRORS, open_bytes
 from parsers.unpacking_limit import UnpackingLimit
@@ -40,10 +41,11 @@ class DeviceLog:
     files: ClassVar[str] = "dmon and query logs, as counters"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 70
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
-        return any(_kind_of(line) for line in _decoded(source.head).splitlines()[:200])
+        lines = _decoded(source.head).splitlines()[:200]
+        return any(map(_kind_of, lines)) or bool(lines and columns_of(_cells(lines[0])))
 
     def read(self, source: Source, progress: Progress) -> Trace:
         log = _Log(Readings())
@@ -84,6 +86,9 @@ def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:
         readings.example,
         readings.unreadable,
     )
+    if log.headerless:
+        reason = "The log has no header: what its columns are is told by their units."
+        builder.quality.note("no-header", Effect.NOTED, reason)
     if log.zoned:
         builder.epoch_ns = 0
     elif log.dated:
@@ -124,6 +129,7 @@ class _Log:
         self.dated = False
         self.timed = False
         self.zoned = False
+        self.headerless = False
         self._kind = ""
         self._columns: list[str] = []
         self._quantities: dict[str, Quantity] = {}
@@ -137,6 +143,11 @@ class _Log:
             self._header(kind, line)
         elif line.lstrip().startswith("#"):
             self._units(line)
+        elif not self._kind and (columns := columns_of(_cells(line))):
+            self.headerless = True
+            self._kind, self._columns = "query", [name or f"column {at}" for at, name in enumerate(columns)]
+            self._quantities = {name: query_quantity(name) for name in columns if name}
+            self._query_line(line, place)
         elif self._kind == "query":
             self._query_line(line, place)
         elif self._kind == "dmon":
@@ -212,7 +223,7 @@ class _Log:
             return
         self.readings.lines += 1
         for column, cell in row.items():
-            if column not in _IDENTITY and column not in _NUMBERS:
+            if column in self._quantities and column not in _IDENTITY and column not in _NUMBERS:
                 self.readings.add(gpu, column, self._quantities[column], moment, cell)
 
     def _gpu(self, row: dict[str, str]) -> int:

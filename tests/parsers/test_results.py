@@ -6,10 +6,11 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from parsers import open_trace
-from parsers.model import Trace, TraceError
+from parsers.model import Attribute, CopyKind, EventKind, MemoryKind, Trace, TraceError
 from parsers.model.results import MOST_ROWS
 from rules import diagnose
 from rules.analysis.facts.measured_links import measured_bus_bandwidth
@@ -225,3 +226,38 @@ def test_the_largest_collective_is_held_against_the_measured_links(tmp_path: Pat
     findings = diagnose(open_trace([*ranks, results])).findings
     (told,) = [each.explanation for each in findings if each.rule == "exposed-communication"]
     assert "nccl-tests reached 175 GB/s at this size" in told
+
+
+def test_a_table_of_gpu_operations_is_a_timeline_without_calls() -> None:
+    trace = open_trace([FIXTURES / "results" / "nsys_gpu_trace.csv"])
+    operations = trace.gpu_operations
+    assert {kind: int((trace.events.kind == kind).sum()) for kind in trace.kinds} == {
+        EventKind.KERNEL: 23,
+        EventKind.MEMCPY: 1,
+        EventKind.MEMSET: 8,
+    }
+    assert int((trace.events.end - trace.events.start)[operations].sum()) == 5_871_343
+    assert [(each.id, each.name) for each in trace.devices] == [(0, "NVIDIA H200")]
+    first = operations[:1]
+    assert trace.text_attribute(Attribute.GRID_SHAPE, int(first[0])) == "32768,1,1"
+    assert trace.attribute(Attribute.REGISTERS, first).tolist() == [34]
+    (copy,) = trace.events.of_kind(EventKind.MEMCPY).tolist()
+    told = (Attribute.COPY_KIND, Attribute.SOURCE_MEMORY, Attribute.TARGET_MEMORY)
+    assert [int(trace.attribute(each, np.array([copy]))[0]) for each in told] == [
+        CopyKind.D2D.value,
+        MemoryKind.DEVICE.value,
+        MemoryKind.DEVICE.value,
+    ]
+    assert any("nsys export --type sqlite" in each.reason for each in trace.quality.notes)
+
+
+def test_rows_of_gpu_operations_that_cannot_be_are_left_out(tmp_path: Path) -> None:
+    header, row, *_ = (FIXTURES / "results" / "nsys_gpu_trace.csv").read_text().splitlines()
+    start, _, rest = row.split(",", 2)
+    path = tmp_path / "trace.csv"
+    path.write_text("\n".join([header, row, f"{start},-5,{rest}", f",7,{rest}", "1,2,3"]) + "\n")
+    trace = open_trace([path])
+    assert (len(trace.events), trace.quality.events_read, trace.quality.events_kept) == (1, 4, 1)
+    path.write_text(f"{header}\n")
+    with pytest.raises(TraceError, match="no operations"):
+        open_trace([path])

@@ -114,6 +114,19 @@ def test_query_csv_is_read_with_its_units(tmp_path: Path, fixtures: Path) -> Non
     assert trace.quality.quarantined == 0
 
 
+def test_a_query_without_a_header_is_told_by_its_units(tmp_path: Path) -> None:
+    lines = ["2026/01/02 03:04:05.000, 1, 50 %, 7 %, 100 MiB, 900 MiB, 40, 71.50 W\n"] * 2
+    counters = opened(tmp_path, "".join(lines))
+    assert {name: float(each.value[0]) for name, each in counters.items()} == {
+        "GPU 1 GPU utilization": 50,
+        "GPU 1 memory controller utilization": 7,
+        "GPU 1 framebuffer used": 100 * 1024**2,
+        "GPU 1 power": 71.5,
+    }
+    with pytest.raises(UnknownFormat):  # which GPU, which share: nothing tells
+        opened(tmp_path, lines[0].replace(" %", "").replace(" W", ""))
+
+
 def test_query_csv_without_index_tells_gpus_by_their_bus(tmp_path: Path) -> None:
     text = (
         "timestamp, pci.bus_id, utilization.gpu [%], clocks_throttle_reasons.hw_slowdown\n"
