@@ -11,6 +11,14 @@ from rules.kernels.checks.speed_of_light import speed_of_light
 from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
 DOUBLE_SHARE = 0.3
+FULL_RATE = (
+    (6, 0),
+    (7, 0),
+    (8, 0),
+    (9, 0),
+    (10, 0),
+)  # data-centre GPUs: half as many units for FP64 as for FP32
+FEWER_UNITS = 32
 _ADVICE = (
     "Use float (or bf16 on tensor cores) where the accuracy allows it.",
     "Look for accidental doubles: 1.0 instead of 1.0f, sin() instead of sinf(), float64 arrays from numpy.",
@@ -36,7 +44,8 @@ Why it costs time
 
 How it decides
     When FP64 reaches more than 15 % of its peak and FP32 less than 60 % of its own; or when a third of the operations
-    are FP64 and converting between both keeps a pipe busy. The ceiling is the FP64 share of the arithmetic, times how
+    are FP64 and converting between both keeps a pipe busy; or when the FP64 pipe is 60 % busy on a GPU with few of its
+    units. The ceiling is the FP64 share of the arithmetic, times how
     much slower FP64 is, times how busy its pipe is; for conversions, what the other units leave.
 
 What to try
@@ -50,7 +59,7 @@ When it is wrong
     def fault(self, kernel: KernelProfile) -> Fault | None:
         results = results_of(kernel, "SOLFPRoofline")
         if not results:
-            return _conversions(kernel)
+            return _conversions(kernel) or _on_few_units(kernel)
         return Fault(
             title="double-precision arithmetic",
             explanation=results[0].text,
@@ -58,6 +67,29 @@ When it is wrong
             saving=(results[0].speedup_percent or 0.0) / 100.0,
             code="x = x.to(torch.float32)",
         )
+
+
+def _on_few_units(kernel: KernelProfile) -> Fault | None:
+    """A busy FP64 pipe of a GPU that has hardly any of it: one such unit for 32 or 64 of those for FP32."""
+    sol, compute = speed_of_light(kernel), kernel.compute_capability
+    measured = pipes(kernel)
+    if sol is None or compute is None or compute in FULL_RATE or not measured:
+        return None
+    busiest = measured[0]
+    if busiest.name != "fp64" or busiest.percent < BUSY_PIPE_PERCENT:
+        return None
+    others = [each.percent for each in measured[1:]] + [each.percent for each in instruction_pipes(kernel)]
+    left = max([sol.memory, busiest.percent / FEWER_UNITS, *others])
+    return Fault(
+        title="double-precision arithmetic on a GPU with few units for it",
+        explanation=(
+            f"The FP64 pipe is {busiest.percent:.0f} % busy and the next busiest unit {left:.0f} %: this GPU has at "
+            f"most one FP64 unit for {FEWER_UNITS} of FP32."
+        ),
+        advice=_ADVICE,
+        saving=max(0.0, 1 - left / busiest.percent),
+        code="y = 0.5f * x;  // not 0.5 * x",
+    )
 
 
 def _conversions(kernel: KernelProfile) -> Fault | None:

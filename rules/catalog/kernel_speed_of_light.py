@@ -13,12 +13,15 @@ from rules.kernels.checks.speed_of_light import (
     HIGH_PERCENT,
     VERDICTS,
     SpeedOfLight,
+    blocks_of,
     memory_percent,
+    multiprocessors,
     speed_of_light,
 )
 from rules.kernels.findings import Fault, KernelRule, Reads, other_faults
 
 EXPLAINING_SHARE = 0.5
+MOSTLY_IDLE = 0.75  # of the SMs: then no fault inside the blocks is what makes the kernel slow
 _ADVICE: dict[Category, tuple[str, ...]] = {
     Category.MEMORY_BOUND: (
         "Move fewer bytes: fuse this kernel with its neighbours, or store values in 16 or 8 bits where that is precise "
@@ -88,7 +91,13 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
         return _one_side(kernel)
     saving = max(0.0, 1 - sol.best / HIGH_PERCENT)
     at_the_limit = sol.best >= HIGH_PERCENT
-    causes = [fault.title for fault in other_faults(kernel) if fault.saving >= EXPLAINING_SHARE * saving > 0]
+    idle = _idle_part(kernel) if sol.bound is Category.SMALL_GRID else 0.0
+    saving = max(saving, idle)
+    causes = [
+        fault.title
+        for fault in other_faults(kernel)
+        if fault.saving >= EXPLAINING_SHARE * saving > 0 and idle < MOSTLY_IDLE
+    ]
     return Fault(
         title=sol.verdict,
         explanation=_explanation(kernel, sol)
@@ -100,6 +109,12 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
         severity=Severity.INFO if at_the_limit or causes else None,
         is_verdict=True,
     )
+
+
+def _idle_part(kernel: KernelProfile) -> float:
+    """The part of the SMs that get no block; 0 where the number of either is not known."""
+    sms = multiprocessors(kernel)
+    return max(0.0, 1 - blocks_of(kernel) / sms) if sms and blocks_of(kernel) else 0.0
 
 
 def _busiest(kernel: KernelProfile) -> Pipe | None:

@@ -10,6 +10,13 @@ _OF_LIBRARIES = re.compile(
     r"cublas|cudnn|cusparse|cusolver|cufft|nvjet_|\bat::native::|\bcub::|\bthrust::|xmma_|cutlass_\d\d_|"
     r"^(void )?(ampere|turing|volta|maxwell)_|\bgemv\w*_kernel|^Cijk_|miopen|rocblas|^__myl_"
 )
+_OF_RANDOM_NUMBERS = re.compile(
+    r"\bdistribution_(elementwise|nullary)|\b(cu|hip|roc)rand_(init|gen)\w*|generate_seed_pseudo"
+)
+_INPUT = (
+    "It fills a tensor with random numbers, most likely the input of what was to be measured: profile the kernel that "
+    "matters (-k regex:NAME, or --launch-skip).",
+)
 _INSIDE_A_KERNEL = frozenset(
     {
         Category.LATENCY_BOUND,
@@ -36,6 +43,8 @@ _ADVICE = (
 
 def advice_for_libraries(name: str, category: Category) -> tuple[str, ...]:
     """What helps against a fault inside a library's kernel; empty for other kernels, and for other faults."""
+    if _OF_RANDOM_NUMBERS.search(name):
+        return _INPUT
     if category not in _INSIDE_A_KERNEL or _OF_LIBRARIES.search(name) is None:
         return ()
     return _ADVICE

@@ -14,6 +14,7 @@ RECORDER_WORTH_A_WORD = 0.03
 LEAST_MISSED = 0.001  # a smaller part is not told exactly: no replay is
 ADDS_LITTLE = 1.02
 LEAST_SPEEDUP = 1.01  # less is nothing to speak of
+MOST_FACTOR = 50.0  # of a kernel: a larger one is what arithmetic allows, and nobody reaches
 OTHER_SHARE = 0.005  # of the window: a share that differs more from the headline's is told
 
 
@@ -78,7 +79,7 @@ def gain(finding: Finding, plan: Plan | None = None, *, short: bool = False) -> 
         return (
             f"{rest} without it" if short else f"{rest} instead of {duration(finding.window_ns)} without it"
         )
-    if finding.kernel is not None:
+    if finding.kernel is not None and finding.speedup_at_most <= MOST_FACTOR:
         return f"at most {three_digits(finding.speedup_at_most)}x{'' if short else ' faster'}"
     promise = promise_for(finding, plan)
     if promise is not None:

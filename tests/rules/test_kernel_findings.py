@@ -19,6 +19,7 @@ from rules.kernels.checks.stalls import stalls
 from rules.kernels.explanations import SECTIONS, STALLS, explain_metric
 from rules.kernels.launch_groups import kernel_groups
 from rules.kernels.libraries import advice_for_libraries
+from rules.wording.promises import MOST_FACTOR, gain
 from tests.opened import opened
 from tests.rules.kernel_profiles import (
     ACHIEVED,
@@ -230,6 +231,7 @@ ALU = "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_elapsed"
 XU = "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_elapsed"
 THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
 HITS = "lts__t_sector_hit_rate.pct"
+REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 LOADS = stall("long_scoreboard", 0.8)
 
 
@@ -247,6 +249,7 @@ LOADS = stall("long_scoreboard", 0.8)
         (Category.FP64, fp(0.1, 0.1), fp(0.1, 0.5)),
         (Category.ATOMICS, {**WAITING, **LOADS, **atomics(0.19)}, {**WAITING, **LOADS, **atomics(0.21)}),
         (Category.ATOMICS, {**WAITING, **atomics(0.9)}, {**WAITING, **LOADS, **atomics(0.9)}),
+        (Category.ATOMICS, {**WAITING, **LOADS, **atomics(0.9), REQUESTS: 9_000}, {**WAITING, **LOADS, **atomics(0.9)}),
         (Category.TAIL_EFFECT, {"launch__waves_per_multiprocessor": 3.5, ACHIEVED: 80.0, MEMORY: 70.0},
          {"launch__waves_per_multiprocessor": 3.5, ACHIEVED: 79.0, MEMORY: 70.0}),
         (Category.TAIL_EFFECT, {"launch__waves_per_multiprocessor": 3.7, ACHIEVED: 50.0, MEMORY: 70.0},
@@ -270,6 +273,22 @@ def test_a_small_grid() -> None:
     assert Category.LATENCY_BOUND not in categories(kernel(slow, grid=(98, 1, 1)))
     assert Category.SMALL_GRID in categories(kernel(slow, grid=(98, 1, 1)))
     assert Category.LATENCY_BOUND in categories(kernel(slow, grid=(99, 1, 1)))
+
+
+def test_where_most_sms_get_no_block_that_comes_before_what_happens_inside_the_blocks() -> None:
+    waiting: Metrics = {
+        **WAITING,
+        **stall("barrier", 0.75),
+        "launch__waves_per_multiprocessor": 0.01,
+    }
+    few, some = (found(trace_of(kernel(waiting, grid=(blocks, 1, 1)))) for blocks in (33, 34))
+    assert [few[0].category, few[0].severity] == [Category.SMALL_GRID, Severity.HIGH]
+    assert some[0].category is Category.BARRIER_STALL
+    (one,) = (each for each in found(trace_of(kernel(waiting))) if each.category is Category.BARRIER_STALL)
+    assert gain(one).startswith("at most ")
+    single = found(trace_of(kernel(waiting, grid=(1, 1, 1))))[0]
+    assert single.speedup_at_most > MOST_FACTOR
+    assert gain(single) == "up to 99 % of the time"
 
 
 def test_of_a_grid_that_fits_on_the_gpu_at_once_more_room_for_warps_is_not_asked_for() -> None:

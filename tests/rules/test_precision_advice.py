@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rules import diagnose
 from rules.base import Category, Finding
+from rules.kernels.libraries import advice_for_libraries
 from tests.rules.builder import TinyTrace, steps
+from tests.rules.kernel_profiles import DRAM, MEMORY, kernel, trace_of
 
 SGEMM, DGEMM = "volta_sgemm_64x64_nn", "volta_dgemm_128x64_nn"
 
@@ -48,3 +52,21 @@ def test_only_what_the_gpu_knows_is_advised(
 def test_the_ceiling_of_double_precision_follows_from_the_gpu_s_rates(gpu: str, times: float) -> None:
     found = only(Category.FP64, DGEMM, gpu=gpu, capability=(9, 0))
     assert found.ceiling_ns / found.window_ns == pytest.approx(0.995 * (1 - 1 / times), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("capability", "percent", "loud"), [((8, 9), 60.0, True), ((8, 9), 59.0, False), ((8, 0), 60.0, False)]
+)
+def test_busy_units_for_double_precision_are_a_fault_where_a_gpu_has_few(
+    capability: tuple[int, int], percent: float, loud: bool
+) -> None:
+    busy = {"sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_elapsed": percent, MEMORY: 5.0, DRAM: 5.0}
+    launch = replace(kernel(dict(busy)), compute_capability=capability)
+    found = {finding.category for finding in diagnose(trace_of(launch)).findings}
+    assert (Category.FP64 in found) is loud
+
+
+def test_kernels_that_make_random_numbers_are_not_what_was_to_be_profiled() -> None:
+    name = "void at::native::<unnamed>::distribution_elementwise_grid_stride_kernel<float, (int)4>(long)"
+    assert "random numbers" in advice_for_libraries(name, Category.COMPUTE_BOUND)[0]
+    assert advice_for_libraries("void my_distribution(float *)", Category.COMPUTE_BOUND) == ()

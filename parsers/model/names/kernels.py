@@ -73,7 +73,7 @@ def kernel_name(name: str) -> str:
         return f"{told[1]} · {own}"
     if _WRAPPER.fullmatch(own):
         templates = text[text.find("<") :]
-        carried = _carried(templates)
+        carried = _carried(templates, own)
         if own in _ONLY_WRAPPERS:
             return carried or re.split(r"[<>(,]", templates[1:])[0].rpartition("::")[2].strip() or own
         if carried:
@@ -130,12 +130,12 @@ def _plain_argument(text: str) -> str:
     return re.split(r"[({]", bare)[0].strip(" :").rsplit("::", 1)[-1]
 
 
-def _carried(templates: str) -> str:
+def _carried(templates: str, own: str) -> str:
     for found in _CARRIED.finditer(templates):
         before, after = found["before"], found["after"]
         name = after if before in _HOLLOW and after else before
         name = name or found["cuda"] or found["launch"] or found["kernel"] or found["cutlass"]
-        if name and name not in _HOLLOW:
+        if name and name not in _HOLLOW and not own.startswith(name):
             return name
     return ""
 

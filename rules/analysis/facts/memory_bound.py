@@ -113,6 +113,10 @@ def _takes_two_tensors(name: str) -> bool:
     return _TWO_TENSORS.search(name) is not None
 
 
+def _is_of_a_loss(name: str) -> bool:
+    return any(words in name.lower() for words in ("logsoftmax", "nll_loss", "cross_entropy"))
+
+
 def _inside_device(name: str) -> bool:
     return any(words in name.lower() for words in _ON_DEVICE)
 
@@ -136,13 +140,12 @@ def _runs(member: npt.NDArray[np.bool_], lane: npt.NDArray[np.int32], step: I64)
 def _attention_runs(
     analysis: Analysis, kernels: I64, family: npt.NDArray[np.uint8], run: I64, count: int
 ) -> npt.NDArray[np.bool_]:
-    """Runs between two matrix products that contain a softmax (a log-softmax belongs to the loss)."""
+    """Runs between two matrix products that contain a softmax, and no loss: a log-softmax belongs to one."""
     found = np.zeros(count, bool)
     if not count:
         return found
-    of_scores = named(analysis.trace, kernels, lambda name: "logsoftmax" not in name.lower())
-    softmax = (family == Family.SOFTMAX) & of_scores
-    found[run[softmax & (run >= 0)]] = True
+    found[run[(family == Family.SOFTMAX) & (run >= 0)]] = True
+    found[run[named(analysis.trace, kernels, _is_of_a_loss) & (run >= 0)]] = False
     first = np.full(count, len(run), np.int64)
     last = np.full(count, -1, np.int64)
     members = np.flatnonzero(run >= 0)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.inference.engine_steps import engine_steps
+from rules.analysis.names.regions import RegionRole, role_of
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay
@@ -49,6 +50,9 @@ What makes it more or less
         if not count or len(engine_steps(analysis.trace).start):
             return  # a serving engine's steps differ by what requests ask for
         host, device = replay.host, replay.device
+        culprit = _where(analysis, replay, slow)
+        if role_of(culprit) is RegionRole.INPUT:
+            return  # these steps wait for their batch: that is a fix of its own
         nodes = slow[host.step]
         operations = nodes[device.launch]
         meetings = np.unique(device.meeting[operations & (device.meeting >= 0)])
@@ -76,7 +80,7 @@ What makes it more or less
             key="",
             title=f"Take out what {count} of {replay.steps} steps do besides: it costs {duration(longer)} each time",
             categories=(Category.VARIABILITY, Category.HOST_BOUND),
-            culprit=_where(analysis, replay, slow),
+            culprit=culprit,
             advice=(
                 "Do it less often: saving, evaluating and printing need not happen every few steps.",
                 "Do it beside the training: write in a thread, from pinned memory, or evaluate in another process.",

@@ -291,7 +291,10 @@ def atomic_share(kernel: KernelProfile) -> float:
     )
     atomic += kernel.number("smsp__inst_executed_op_shared_atom.sum") or 0.0
     plain = sum(
-        kernel.number(f"smsp__sass_inst_executed_op_{space}_{op}.sum") or 0.0
+        max(
+            kernel.number(f"smsp__sass_inst_executed_op_{space}_{op}.sum") or 0.0,
+            kernel.number(f"l1tex__t_requests_pipe_lsu_mem_{space}_op_{op}.sum") or 0.0,
+        )
         for space in ("global", "shared")
         for op in _OPERATIONS
     )

@@ -23,6 +23,7 @@ THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
 LOW_THEORETICAL_SHARE = 0.8
 FAR_FROM_THEORETICAL_POINTS = 10.0
+NEARLY_ALL = 0.9  # of the warps that fit: no more are missing than blocks that begin and end explain
 LOW_OCCUPANCY_PERCENT = 50.0
 MANY_WAVES = 4.0
 MOSTLY_ACTIVE = 0.7
@@ -174,7 +175,8 @@ def occupancy_verdict(kernel: KernelProfile) -> Verdict:
     if occupancy >= LOW_OCCUPANCY_PERCENT:
         text = f"{held}, and still {waiting}: more warps will not hide it, remove the wait itself."
         return Verdict(Advice.FIX_THE_STALL, text, occupancy, (), worst.reason)
-    if possible is not None and possible >= LOW_OCCUPANCY_PERCENT:
+    reached = possible is not None and occupancy >= NEARLY_ALL * possible
+    if possible is not None and possible >= LOW_OCCUPANCY_PERCENT and not reached:
         text = f"{held} although {possible:.0f} % would fit, while {waiting}: {_why_not_full(kernel)}."
         return Verdict(Advice.LAUNCH_MORE_WORK, text, occupancy, (), worst.reason)
     named = limiters(kernel)
