@@ -135,6 +135,7 @@ def measure(count: int) -> Iterator[Times]:
 
 def moved(view: TimelineView, duration: int, share: float) -> tuple[np.ndarray, np.ndarray]:
     """Frame times (ms; wall clock, work) while a share of a recording is panned, and while it is zoomed."""
+    from PySide6.QtCore import QCoreApplication, QEvent
     from PySide6.QtTest import QTest
 
     from viewer.timeline.geometry.scale import Scale
@@ -142,8 +143,7 @@ def moved(view: TimelineView, duration: int, share: float) -> tuple[np.ndarray, 
     def frame(t0: float, span: float) -> tuple[float, float]:
         begun, worked = time.perf_counter(), time.thread_time()
         view.state.look_at(Scale(t0, t0 + span, 1), animate=False, remember=False)
-        for part in (view.overview, view.ruler, view.canvas):
-            part.repaint()
+        QCoreApplication.sendPostedEvents(view, QEvent.Type.UpdateRequest.value)  # all that changed, once
         return (time.perf_counter() - begun) * 1000, (time.thread_time() - worked) * 1000
 
     span, start = duration * share, duration * 0.37 if share < 1 else 0.0
@@ -153,7 +153,9 @@ def moved(view: TimelineView, duration: int, share: float) -> tuple[np.ndarray, 
         round(0.02 * view.state.scale.width) * view.state.scale.ns_per_pixel
     )  # whole pixels, as gestures move
     pan = [frame(start + step * number, span) for number in range(FRAMES)]
-    zooming = [frame(start, span * 0.985**number) for number in range(FRAMES)]
+    frame(start, span)
+    QTest.qWait(STILL_MS)
+    zooming = [frame(start, span * 0.985 ** (number + 1)) for number in range(FRAMES)]
     return np.array(pan), np.array(zooming)
 
 

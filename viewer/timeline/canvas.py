@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +23,6 @@ from viewer.timeline.state import TimelineState
 
 PICK_PIXELS = 3.0
 AROUND_ROW = 6  # pixels of its neighbours stay in view
-ZOOMING_S = 0.1  # between two frames of one movement
 SETTLE_MS = 30  # after the last frame of a zoom
 LOOK_AHEAD_MS = 50  # after the last frame; each time so many rows, which takes a millisecond or two
 LOOK_AHEAD_ROWS = 12
@@ -71,7 +69,7 @@ class LaneCanvas(QWidget):
         self._settle.setSingleShot(True)
         self._settle.setInterval(SETTLE_MS)
         self._settle.timeout.connect(self.invalidate)
-        self._zoom = (0.0, 0.0)  # ns a pixel, and when it was painted
+        self._zoom = 0.0  # ns a pixel, in the last frame
         self._names_image: QImage | None = None
         self._names_state: tuple[object, ...] = ()
         self.setMouseTracking(True)
@@ -224,9 +222,9 @@ class LaneCanvas(QWidget):
         painter.drawImage(QPointF(0, 0), self._names_picture(scene, shown, pinned, ratio))
 
     def _is_zooming(self) -> bool:
-        """Whether the zoom was another one a moment ago."""
-        (before, at), self._zoom = self._zoom, (self.state.scale.ns_per_pixel, time.monotonic())
-        return before != self._zoom[0] and self._zoom[1] - at < ZOOMING_S
+        """Whether the zoom was another one in the last frame."""
+        before, self._zoom = self._zoom, self.state.scale.ns_per_pixel
+        return before != self._zoom
 
     @property
     def is_rough(self) -> bool:

@@ -152,10 +152,12 @@ class FramePainter:
         elif track.derived:
             paint_derived(picture, scene, shown)
         else:
-            if track.first_of_device and options.gaps and not placed.collapsed:
+            over_gaps = track.first_of_device and options.gaps and not placed.collapsed
+            if over_gaps:
                 self._gaps(picture, scene, shown)
             for row in placed.rows:
-                seen = paint_events(picture, scene, track, row.depth, shown.top + row.top, row.height)
+                top = shown.top + row.top
+                seen = paint_events(picture, scene, track, row.depth, top, row.height, over_gaps)
                 if seen is not None and row.height >= LEAST_TEXT_ROW and len(seen.wide):
                     self._collect(picture, scene, shown, row.depth, seen, names)
 

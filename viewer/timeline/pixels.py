@@ -90,7 +90,7 @@ def paint_ground(picture: Picture, shown: list[Shown], origin: float) -> None:
 
 
 def paint_events(
-    picture: Picture, scene: Scene, track: Track, depth: int, top: float, height: float
+    picture: Picture, scene: Scene, track: Track, depth: int, top: float, height: float, over_gaps: bool
 ) -> Columns | None:
     """One row of a lane; returns what it shows, None where nothing is visible."""
     block, row, lane = picture.block(top, height), scene.index.row(track, depth), track.lane
@@ -105,7 +105,8 @@ def paint_events(
         return row_colors(shown, classes, scene.colors.shades(lane, depth).table, ground, picture.line)
 
     if seen is not None:
-        put_row(block, seen, colored(strip, colors, picture.view), ground, picture.line)
+        shades = colored(strip, colors, picture.view)
+        put_row(block, seen, shades, ground, picture.line, alike=not over_gaps)
     return seen
 
 
@@ -115,9 +116,7 @@ def paint_lane_gaps(picture: Picture, device: int, row: Row, top: float, height:
     if seen is not None:
         colors = theme.current()
         foot = max(round(FOOT * picture.ratio) - picture.cut_below(top + height), 0)
-        _paint_gaps(
-            picture, row, seen, picture.block(top, height), _gap_colors(colors, rgb(colors.window)), foot, top
-        )
+        _paint_gaps(picture, row, seen, picture.block(top, height), rgb(colors.window), foot, top)
     return seen
 
 
@@ -144,7 +143,7 @@ def paint_busy(
         footed = footed and height >= LEAST_FOOTED
         block = picture.block(top, height + (FOOT if footed else 0))
         foot = min(round(FOOT * picture.ratio), len(block)) if footed else 0
-        _paint_gaps(picture, idle.row, seen, block, _gap_colors(colors, ground), foot, top)
+        _paint_gaps(picture, idle.row, seen, block, ground, foot, top)
     busy = scene.index.busy.get(device)
     seen = picture.strips.strip(("busy", device), busy, view).shown(view) if busy is not None else None
     block = picture.block(top, height)
@@ -224,20 +223,21 @@ def without_edges(seen: Columns) -> Columns:
 
 
 def _paint_gaps(
-    picture: Picture, row: Row, seen: Columns, block: U32, colors: GapColors, foot: int, top: float
+    picture: Picture, row: Row, seen: Columns, block: U32, ground: int, foot: int, top: float
 ) -> None:
+    colors = _gap_colors(theme.current().name, ground, picture.line)
     phase = picture.view.first, max(-round(top * picture.ratio), 0)
     classes = row.name[np.maximum(seen.event, 0)].astype(np.uint8)
-    paint_gaps(block, seen, classes, colors, hatching(picture.line), foot, phase)
+    paint_gaps(block, seen, classes, colors, foot, phase)
 
 
 @lru_cache(maxsize=16)
-def _gap_palette(values: tuple[int, ...], ground: int) -> GapColors:
-    return gap_colors(np.array(values, np.uint32), ground)
-
-
-def _gap_colors(colors: Theme, ground: int) -> GapColors:
-    return _gap_palette(tuple(rgb(colors.cause(cause)) for cause in Cause), ground)
+def _gap_colors(_: str, ground: int, line: int) -> GapColors:
+    """The colours of gaps in the theme of this name, which is the current one."""
+    colors = theme.current()
+    return gap_colors(
+        np.array([rgb(colors.cause(cause)) for cause in Cause], np.uint32), ground, hatching(line)
+    )
 
 
 def busy_table(colors: Theme) -> U32:

@@ -156,7 +156,7 @@ def test_blending_mixes_each_channel() -> None:
 
 def test_a_gap_is_hatched_over_a_tint_with_a_solid_foot() -> None:
     block = np.full((20, 40), GROUND, np.uint32)
-    paint_gaps(block, one_event(8, 32, 40), np.zeros(40, np.uint8), gap_colors(RED, GROUND), hatching(1), 3)
+    paint_gaps(block, one_event(8, 32, 40), np.zeros(40, np.uint8), gap_colors(RED, GROUND, hatching(1)), 3)
     assert (block[:, :8] == GROUND).all()
     assert len(np.unique(block[:17, 8:32])) == 2
     assert (block[17:, 8:32] == RED[0]).all()
@@ -169,8 +169,7 @@ def test_the_hatching_of_a_gap_moves_with_the_picture() -> None:
             block,
             one_event(0, 40, 40),
             np.zeros(40, np.uint8),
-            gap_colors(RED, GROUND),
-            hatching(1),
+            gap_colors(RED, GROUND, hatching(1)),
             0,
             (phase, 0),
         )

@@ -58,11 +58,16 @@ def row_colors(columns: Columns, classes: U8, table: U32, ground: int, line: int
     return colors
 
 
-def put_row(block: U32, columns: Columns, colors: U32, ground: int, line: int) -> None:
-    """Write the colours of a row into every line of ``block``, and take away the corners of wide events."""
+def put_row(block: U32, columns: Columns, colors: U32, ground: int, line: int, alike: bool = False) -> None:
+    """Write the colours of a row into every line of ``block``, and take away the corners of wide events.
+
+    ``alike``: the lines of ``block`` are, which is faster.
+    """
     present = columns.event >= 0
     if present.all():
         block[:] = colors
+    elif alike:
+        block[:] = np.where(present, colors, block[0])
     else:
         np.copyto(block, colors, where=present)
     if len(columns.wide) and block.shape[0] >= ROUNDED_ROW * line:
@@ -92,21 +97,23 @@ def _round_corners(block: U32, left: F64, right: F64, ground: int, line: int) ->
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GapColors:
-    """For every class of gap the tint, the hatching and the foot line, each at ``STEPS`` shares of a column."""
+    """For every class of gap, at ``STEPS`` shares of a column, the tile of its hatching and its foot line.
 
-    plain: U32
-    dark: U32
+    ``tile`` has a row for each row of a tile, and in it the columns of all tiles: class, then share, then column. The
+    last column, and the last of ``foot`` (class, then share), is the ground.
+    """
+
+    tile: U32
     foot: U32
 
 
-def gap_colors(colors: U32, ground: int) -> GapColors:
-    """Colours of gaps over ``ground``."""
+def gap_colors(colors: U32, ground: int, tiles: Tiles) -> GapColors:
+    """Colours of gaps over ``ground``; ``tiles`` (classes x rows x columns) says which of their pixels are hatched."""
     share = np.arange(1, STEPS + 1) / STEPS
-    return GapColors(
-        blended(colors, ground, TINT * share),
-        blended(colors, ground, HATCHING * share),
-        blended(colors, ground, 0.4 + 0.6 * share),
-    )
+    plain, dark = (blended(colors, ground, each * share)[:, None, :, None] for each in (TINT, HATCHING))
+    tile = np.where(tiles[:, :, None, :], dark, plain).swapaxes(0, 1)
+    tile = np.pad(tile.reshape(len(tile), -1), ((0, 0), (0, 1)), constant_values=ground)
+    return GapColors(tile, np.append(blended(colors, ground, 0.4 + 0.6 * share), np.uint32(ground)))
 
 
 def paint_gaps(
@@ -114,28 +121,34 @@ def paint_gaps(
     columns: Columns,
     classes: U8,
     colors: GapColors,
-    tiles: Tiles,
     foot: int,
     phase: tuple[int, int] = (0, 0),
 ) -> None:
     """Hatch the idle columns of a lane in the colour of their cause, over a tint, with a solid line of ``foot`` pixels.
 
-    ``tiles`` says for every class which pixels are hatched; ``phase`` (columns, rows) moves them with the picture.
+    All lines of ``block`` are alike before. ``phase`` (columns, rows) moves the hatching with the picture.
     """
     present = columns.event >= 0
     height, width = block.shape
     if not height or not present.any():
         return
     share = np.minimum((columns.coverage * STEPS).astype(np.int64), STEPS - 1)
-    kind = classes.astype(np.int64)
-    plain, dark = colors.plain[kind, share], colors.dark[kind, share]
-    period = tiles.shape[1]
-    everywhere = bool(present.all())
-    place = kind * (period * period) + (np.arange(width) + phase[0]) % period
-    for row in range(min(period, height)):
-        line = np.where(tiles.ravel()[place + (row + phase[1]) % period * period], dark, plain)
-        np.copyto(block[row : height - foot : period], line, where=True if everywhere else present)
-    np.copyto(block[height - foot :], colors.foot[kind, share], where=True if everywhere else present)
+    share += classes * np.int64(STEPS)
+    period = len(colors.tile)
+    place = share * period + (np.arange(width) + phase[0]) % period
+    kept = np.empty(0, np.int64)
+    if not present.all():
+        place[~present], share[~present] = colors.tile.shape[1] - 1, len(colors.foot) - 1
+        kept = (~present & (block[0] != colors.foot[-1])).nonzero()[0]
+    under = block[0, kept]
+    for row in range(min(period, height - foot)):
+        colors.tile[(row + phase[1]) % period].take(place, out=block[row], mode="clip")
+    for row in range(period, height - foot, period):
+        some = block[row : min(row + period, height - foot)]
+        some[:] = block[: len(some)]
+    if foot:
+        block[height - foot :] = colors.foot.take(share)
+    block[:, kept] = under
 
 
 def paint_curve(block: U32, level: F64, peak: F64, fill: int, edge: int, line: int) -> None:

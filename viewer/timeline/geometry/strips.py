@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,9 @@ I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
 
 BEYOND = 8  # columns on either side of a view: what begins or ends there shows at its edge
-BEYOND_HURRIED = 48  # while zooming: the next zoom out is then covered
+BEYOND_HURRIED = 96  # while zooming: the next zooms out are then covered
 NEAR_ZOOM = 1.25
+TURNS = 8  # while zooming: so many frames until each row was worked out
 AHEAD = 3  # a row that has to grow grows by the view's width over this
 NEAR = 4  # a row may grow in good time when less than the view's width over this is left
 MOST_VIEWS = 3  # widths of the view that a row keeps at most
@@ -27,21 +28,30 @@ _NO_EDGE = np.empty(0, np.float64)
 
 @dataclass(slots=True, eq=False)
 class Strip:
-    """Columns [first, last) of a row, and their colours once somebody asked for them."""
+    """Columns [first, last) of a row on the lattice of ``zoom``, and their colours once somebody asked for them."""
 
     row: Row
+    zoom: Grid
     first: int
     last: int
     columns: Columns
     empty: bool = False
     colors: U32 | None = None
-    rough: bool = False  # stretched from a neighbouring zoom, to be worked out when there is time
+    times: I64 | None = None  # what ``spans`` says
+    source: Strip | None = None  # of a neighbouring zoom, from which this one was stretched
+
+    @property
+    def rough(self) -> bool:
+        """Whether it is to be worked out when there is time."""
+        return self.source is not None
 
     @classmethod
     def of(cls, row: Row, view: Grid, first: int, last: int) -> Strip:
         """These columns of the lattice of ``view``."""
         found = columns(row, view if (first, last) == (view.first, view.last) else view.part(first, last))
-        return cls(row, first, last, found if found is not None else _nothing(last - first), found is None)
+        return cls(
+            row, view, first, last, found if found is not None else _nothing(last - first), found is None
+        )
 
     def shown(self, view: Grid) -> Columns | None:
         """The columns of the view; None when nothing is in the whole strip."""
@@ -65,32 +75,13 @@ class Strip:
             whole.end[some] - shift,
         )
 
-    def stretched(self, source: I64, view: Grid) -> Strip | None:
-        """About the columns of ``view``, ``source`` being the columns of this strip that are nearest to them.
-
-        What is wide keeps its exact edges. None where this strip does not reach far enough.
-        """
-        place = source - self.first
-        if place[0] < 0 or place[-1] >= self.last - self.first:
-            return None
-        wide = self.columns.wide
-        left, right = view.place(self.row.start[wide]), view.place(self.row.end[wide])
-        seen = (right > 0) & (left < view.width) & (right - left >= WIDE)
-        if not seen.all():
-            wide, left, right = wide[seen], left[seen], right[seen]
-        begin = np.maximum(np.ceil(left), 0).astype(np.int64)
-        end = np.minimum(np.floor(right), view.width).astype(np.int64)
-        columns = Columns(
-            self.columns.coverage[place],
-            self.columns.event[place],
-            wide,
-            left,
-            right,
-            begin,
-            np.maximum(begin + 1, end),
-        )
-        colors = self.colors[place] if self.colors is not None else None
-        return Strip(self.row, view.first, view.last, columns, self.empty, colors, rough=True)
+    @property
+    def spans(self) -> I64:
+        """When each wide event begins and ends: 2 x n ns; asked for in many frames of a zoom."""
+        if self.times is None:
+            wide = self.columns.wide
+            self.times = np.stack((self.row.start[wide], self.row.end[wide]))
+        return self.times
 
     def joined(self, other: Strip) -> Strip:
         """With the columns of the strip that begins where this one ends."""
@@ -107,7 +98,7 @@ class Strip:
             np.concatenate((one.begin, two.begin[rest] + shift)),
             np.concatenate((end, two.end + shift)),
         )
-        return Strip(self.row, self.first, other.last, made, self.empty and other.empty)
+        return Strip(self.row, self.zoom, self.first, other.last, made, self.empty and other.empty)
 
     def cut(self, first: int, last: int) -> Strip:
         """Columns [first, last) alone, where there are more."""
@@ -128,7 +119,49 @@ class Strip:
             np.maximum(whole.begin[some] - shift, 0),
             np.minimum(whole.end[some] - shift, high - low),
         )
-        return Strip(self.row, low, high, made, self.empty)
+        return Strip(self.row, self.zoom, low, high, made, self.empty)
+
+
+class Stretching:
+    """Rows of a zoom, each about as its strip of a zoom near it says; what is wide keeps its exact edges."""
+
+    def __init__(self, former: Mapping[Hashable, Strip], view: Grid) -> None:
+        self._view = view.part(view.first - BEYOND, view.last + BEYOND)
+        self._exact = {name: strip.source or strip for name, strip in former.items()}
+        self._nearest: dict[tuple[float, float], I64 | None] = {}  # by zoom: columns nearest to the view's
+        spans = [strip.spans for strip in self._exact.values()]
+        ends = np.cumsum([each.shape[1] for each in spans]).tolist()
+        self._part = {name: slice(b, e) for name, b, e in zip(self._exact, [0, *ends], ends, strict=False)}
+        left, right = self._view.place(np.concatenate(spans, axis=1))
+        begin = np.maximum(np.ceil(left), 0).astype(np.int64)
+        end = np.minimum(np.floor(right), self._view.width).astype(np.int64)
+        self._edges = left, right, begin, np.maximum(end, begin + 1)
+        self._seen = (right > 0) & (left < self._view.width) & (right - left >= WIDE)
+
+    def strip(self, name: Hashable, row: Row) -> Strip | None:
+        """The columns of a row; None where none of its strips near this zoom reaches far enough."""
+        exact, view = self._exact.get(name), self._view
+        nearest = self._nearest_to(exact.zoom) if exact is not None and exact.row is row else None
+        if exact is None or nearest is None:
+            return None
+        place = nearest - exact.first
+        if place[0] < 0 or place[-1] >= exact.last - exact.first:
+            return None
+        part, columns = self._part[name], exact.columns
+        seen, wide, edges = self._seen[part], columns.wide, [each[part] for each in self._edges]
+        if not seen.all():
+            wide, edges = wide[seen], [each[seen] for each in edges]
+        made = Columns(columns.coverage[place], columns.event[place], wide, *edges)
+        colors = exact.colors[place] if exact.colors is not None else None
+        return Strip(row, view, view.first, view.last, made, exact.empty, colors, source=exact)
+
+    def _nearest_to(self, zoom: Grid) -> I64 | None:
+        key, view = (zoom.step, zoom.phase), self._view
+        if key not in self._nearest:
+            place = (view.times[:-1] + view.step / 2) * zoom.rate - zoom.phase
+            near = 1 / NEAR_ZOOM < view.step * zoom.rate < NEAR_ZOOM
+            self._nearest[key] = np.floor(place).astype(np.int64) if near else None
+        return self._nearest[key]
 
 
 class Strips:
@@ -136,9 +169,7 @@ class Strips:
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, Strip] = {}
-        self._former: dict[Hashable, Strip] = {}
-        self._roughly: Grid | None = None  # what a stretched row covers
-        self._source: I64 = _NONE  # the columns of the former zoom that are nearest to those
+        self._stretching: Stretching | None = None
         self._turn = 0
         self._beyond = BEYOND
         self._zoom: tuple[object, ...] = ()
@@ -150,19 +181,16 @@ class Strips:
     def begin(self, view: Grid, *look: object, hurried: bool = False) -> None:
         """A new frame; another zoom, width or ``look`` (compared by ==) forgets everything.
 
-        When ``hurried``, half of the rows at a zoom near the last one are stretched from it, the other half in the
-        next frame; the next frame at the same zoom works them out.
+        When ``hurried``, and the zoom is near the last one, one row of ``TURNS`` is worked out, in the next frame
+        another, and the rest is stretched from what it was then; the next frame at the same zoom works all out.
         """
         zoom = (view.step, view.phase, view.width, *look)
-        self._former = {}
+        self._stretching = None
         self._beyond = BEYOND
         if zoom != self._zoom or len(self._kept) > MOST_ROWS:
-            if hurried and self._view is not None and self._is_near(view, look):
-                self._former = {name: kept for name, kept in self._kept.items() if not kept.rough}
+            if hurried and self._kept and self._is_near(view, look):
+                self._stretching = Stretching(self._kept, view)
                 self._beyond = BEYOND_HURRIED
-                self._roughly = view.part(view.first - BEYOND, view.last + BEYOND)
-                middle = self._roughly.times[:-1] + view.step / 2
-                self._source = np.floor(middle * self._view.rate - self._view.phase).astype(np.int64)
                 self._turn += 1
             self._kept = {}
             self._zoom = zoom
@@ -179,9 +207,8 @@ class Strips:
         return any(kept.rough for kept in self._kept.values())
 
     def _is_near(self, view: Grid, look: tuple[object, ...]) -> bool:
-        step, _, width, *before = self._zoom
-        assert isinstance(step, float)
-        return width == view.width and tuple(before) == look and 1 / NEAR_ZOOM < view.step / step < NEAR_ZOOM
+        _, _, width, *before = self._zoom
+        return width == view.width and tuple(before) == look
 
     def strip(self, name: Hashable, row: Row, view: Grid) -> Strip:
         """A row with at least the columns of ``view``."""
@@ -198,10 +225,8 @@ class Strips:
         return kept
 
     def _stretched(self, name: Hashable, row: Row) -> Strip | None:
-        former = self._former.get(name)
-        if former is None or self._roughly is None or former.row is not row:
-            return None
-        return None if (len(self._kept) + self._turn) % 2 else former.stretched(self._source, self._roughly)
+        others_turn = (len(self._kept) + self._turn) % TURNS != 0
+        return self._stretching.strip(name, row) if self._stretching is not None and others_turn else None
 
     def _fresh(self, view: Grid, first: int, last: int) -> Grid:
         """The columns of a row that is not kept yet: the same for all of them in a frame."""
