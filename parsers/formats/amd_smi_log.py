@@ -31,7 +31,7 @@ class AmdSmiLog:
     files: ClassVar[str] = "logs as CSV, as counters"
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     priority: ClassVar[int] = 68
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         header = header_of(source.head)

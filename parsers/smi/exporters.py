@@ -80,6 +80,11 @@ _AMD = {
     "temperaturesensormemoryc": Quantity("memory temperature", "C"),
     "vramused": Quantity("framebuffer used", "B", MEBI),
     "vramtotal": Quantity("framebuffer total", "B", MEBI),
+    "pviol": Quantity("power throttling", "%"),
+    "tviol": Quantity("thermal throttling", "%"),
+    "phottviol": Quantity("hot processor throttling", "%"),
+    "vrtviol": Quantity("hot regulator throttling", "%"),
+    "hbmtviol": Quantity("hot memory throttling", "%"),
     "totaluncorrectablecount": Quantity("uncorrected ECC errors", ""),
     "totalcorrectablecount": Quantity("corrected ECC errors", ""),
 }

@@ -27,6 +27,11 @@ LEAST_LOST = threshold(
 )
 _MOST_SPANS = 20
 _THERMAL = (Limit.THERMAL, Limit.HW_THERMAL)
+_SUPPLY: tuple[Words, ...] = (
+    "Have the power supply of the node checked, and its cables: the board was told from outside to draw less, or "
+    "protects itself.",
+    "Move the job to another node and compare.",
+)
 _REMEDIES: dict[Limit, tuple[Words, ...]] = {
     Limit.POWER: (
         "Spend less energy on the same result: 16-bit or 8-bit types instead of TF32 and FP32, fewer bytes moved, no "
@@ -34,6 +39,8 @@ _REMEDIES: dict[Limit, tuple[Words, ...]] = {
         ours("If the limit was lowered, raise it ($PowerLimit); the board's own maximum cannot be passed."),
         "Compare runs at the same clock: a short test on a cold GPU looks faster than the same work after a minute.",
     ),
+    Limit.POWER_BRAKE: _SUPPLY,
+    Limit.HW_SLOWDOWN: _SUPPLY,
     Limit.SETTING: (ours("Reset the clocks ($ResetClocks), if nobody set them on purpose."),),
     Limit.SYNC_BOOST: ("Look for the GPU of the group that is hot or short of power.",),
 }
@@ -65,8 +72,8 @@ Why it costs time
 How it decides
     From a device log of the same seconds: the readings at which a limit was active, weighted by how long the GPU
     worked while they held, and their clock against the highest (the log's clocks.max.sm, or the highest reading).
-    It speaks when that would be at least {throttled} of the GPU's working time. Errors of the memory and XIDs are
-    named where they are logged.
+    It speaks when that would be at least {throttled} of the GPU's working time. A memory that runs below its highest
+    clock, errors of the memory and XIDs are named where they are logged.
 
 What to try
     Against a power limit: types with fewer bits, fewer bytes moved, a higher limit if it was lowered. Against heat:
@@ -92,6 +99,9 @@ When it is wrong
             yield self._slowed(
                 analysis, max(slowed, key=lambda facts: facts.lost_ns), len(slowed), len(found)
             )
+        slow_memory = [facts for facts in found if facts.memory_is_slow and facts not in slowed]
+        if slow_memory:
+            yield self._memory(analysis, slow_memory[0])
         for facts in found:
             if facts.memory_errors > 0 or facts.xid > 0:
                 yield self._errors(analysis, facts)
@@ -117,11 +127,7 @@ When it is wrong
                 else " The other GPUs are not."
             )
         text += _energy(analysis, facts)
-        if (
-            facts.memory_clock
-            and facts.highest_memory_clock
-            and facts.memory_clock < 0.97 * facts.highest_memory_clock
-        ):
+        if facts.memory_is_slow:
             text += f" The memory ran at {facts.memory_clock:.0f} of {facts.highest_memory_clock:.0f} MHz."
         return Finding(
             rule=self.id,
@@ -150,6 +156,30 @@ When it is wrong
             confidence="medium",
         )
 
+    def _memory(self, analysis: Analysis, facts: ClockFacts) -> Finding:
+        trace = analysis.trace
+        clocks = f"{facts.memory_clock:.0f} of {facts.highest_memory_clock:.0f} MHz"
+        return Finding(
+            rule=self.id,
+            category=self.category,
+            severity=Severity.INFO,
+            headline=Headline("The GPU's memory runs below its highest clock", clocks),
+            account=(
+                f"The memory of {device_name(trace, facts.device)} ran at {clocks} while the GPU worked. Kernels that "
+                "wait for memory take longer in that proportion."
+            ),
+            remedies=(
+                ours("Reset the clocks of the memory ($ResetMemoryClocks), if nobody set them on purpose."),
+            ),
+            ceiling_ns=0,
+            window_ns=analysis.window_ns,
+            culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id} memory clock"),
+            rank=trace.devices[facts.device].rank,
+            device=facts.device,
+            example=_CODE,
+            unknown=("Why: logs of clocks give reasons for that of the SMs alone.",),
+        )
+
     def _errors(self, analysis: Analysis, facts: ClockFacts) -> Finding:
         what = [f"{facts.memory_errors:,.0f} uncorrected memory errors"] if facts.memory_errors > 0 else []
         what += [f"XID {facts.xid:.0f}"] if facts.xid > 0 else []
@@ -163,6 +193,7 @@ When it is wrong
             remedies=(
                 "Look into the kernel's log (dmesg) for the error, and have the GPU checked before you trust results.",
             ),
+            example=_CODE,
             ceiling_ns=0,
             window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id}"),

@@ -80,6 +80,7 @@ _TERMS = {
     ),
     "PowerLimit": ("nvidia-smi -pl WATTS", "amd-smi set --power-cap WATTS"),
     "ResetClocks": ("nvidia-smi --reset-gpu-clocks", "amd-smi reset --clocks"),
+    "ResetMemoryClocks": ("nvidia-smi --reset-memory-clocks", "amd-smi reset --clocks"),
     "Topology": ("nvidia-smi topo -m", "rocm-smi --showtopo"),
     "LinkState": ("nvidia-smi -q, GPU Link Info", "amd-smi static --bus"),
     "OrLoadEagerly": (", or set CUDA_MODULE_LOADING=EAGER", ""),

@@ -8,6 +8,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Counter, Trace, TraceError
+from viewer.cli import main
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "smi"
 HEADER = (
@@ -37,6 +38,22 @@ def test_the_time_of_a_row_that_is_left_out_does_not_matter(tmp_path: Path) -> N
     path = tmp_path / "log"
     path.write_text((FIXTURES / "amd_smi_monitor.csv").read_text() + "1e300,,1,1,1,1,1,1,1,1,1\n")
     assert counters(open_trace([path]))["GPU 0 power"].time.tolist() == [0, 1_000_000_000]
+
+
+def test_limits_that_amd_smi_reports_are_told_with_recorders_for_amds_gpus(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log"
+    rows = [f"{1_732_250_000 + second},0,748,92,1300,100,80 %,0,N/A" for second in range(3)]
+    path.write_text(
+        "\n".join(["timestamp,gpu,power_usage,hotspot_temperature,gfx_clk,gfx,pviol,tviol,hbm_tviol", *rows])
+    )
+    assert counters(open_trace([path]))["GPU 0 power throttling"].value.tolist() == [80.0] * 3
+    assert main(["diagnose", str(path)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "clock 1300 MHz (at most 1300 MHz), slowed by its power limit 80 % of the time" in told
+    assert "rocprofv3 --sys-trace" in told
+    assert "nsys" not in told
 
 
 def test_a_log_of_rocm_smi_without_times_is_a_second_apart(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The clocks, power and limits of a GPU while it worked, as a device log beside the recording has them.
 
-Bits of the reasons: NVML's ``nvmlClocksEventReasons``.
+Bits of the reasons: NVML's ``nvmlClocksEventReasons``. Shares of AMD's limits: violations of ``amd-smi monitor``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _OF_GPU = re.compile(r"GPU (\d{1,5}) (.+)$")
 _SM_CLOCKS = ("SM clock", "sclk", "graphics clock")
 _MEMORY_CLOCKS = ("memory clock", "mclk")
 _PERCENT = 100.0
+_FULL_CLOCK = 0.97  # clocks of a healthy GPU waver by 1 to 2 % between readings
 _MOST_BITS = float(1 << 53)  # a whole number up to here; what a damaged log states beyond is no reason
 _NS = 1e9
 
@@ -33,7 +34,15 @@ class Limit(Enum):
     HW_THERMAL = "its temperature (hardware slowdown)", 0x40, "hardware thermal slowdown"
     POWER_BRAKE = "an external power brake", 0x80, "hardware power brake"
     HW_SLOWDOWN = "a hardware slowdown", 0x08, "hardware slowdown"
-    THERMAL = "its temperature limit", 0x20, "software thermal slowdown", "thermal throttling"
+    THERMAL = (
+        "its temperature limit",
+        0x20,
+        "software thermal slowdown",
+        "thermal throttling",
+        "hot processor throttling",
+        "hot regulator throttling",
+        "hot memory throttling",
+    )
     POWER = "its power limit", 0x04, "software power cap", "power throttling"
     SYNC_BOOST = "the slowest GPU of its group (sync boost)", 0x10, "sync boost"
     SETTING = "a clock that was set by hand", 0x02, "application clocks setting"
@@ -67,6 +76,13 @@ class ClockFacts:
     highest_memory_clock: float | None
     memory_errors: float
     xid: float
+
+    @property
+    def memory_is_slow(self) -> bool:
+        """Whether the memory ran below its highest clock while the GPU worked."""
+        if not self.memory_clock or not self.highest_memory_clock:
+            return False
+        return self.memory_clock < _FULL_CLOCK * self.highest_memory_clock
 
     @property
     def main(self) -> Limit | None:

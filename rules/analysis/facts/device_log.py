@@ -39,7 +39,7 @@ class DeviceLog:
         if self.power is not None:
             parts.append(f"{self.power[0]:.0f} W (at most {self.power[1]:.0f} W)")
         if self.clock is not None:
-            parts.append(f"SM clock {self.clock[0]:.0f} MHz (at most {self.clock[1]:.0f} MHz)")
+            parts.append(f"clock {self.clock[0]:.0f} MHz (at most {self.clock[1]:.0f} MHz)")
         if self.limit is not None:
             parts.append(f"slowed by {self.limit.words} {percent(self.limited)} of the time")
         return f"{self.gpu} over {duration(self.length_ns)}: {', '.join(parts)}"
