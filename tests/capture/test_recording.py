@@ -53,9 +53,9 @@ def test_steps_that_are_never_reached_are_said_not_written(tmp_path: Path) -> No
 
 
 def test_ranks_that_are_told_to_finish_end_at_the_same_step(tmp_path: Path) -> None:
-    script = script_request("distributed.py", tmp_path).target.program
+    script = script_request("averaging.py", tmp_path).target.program
     launcher = (sys.executable, str(SCRIPTS / "two_ranks.py"))
-    target = Target(TargetKind.SCRIPT, script, ("1000000",), launcher=launcher)
+    target = Target(TargetKind.SCRIPT, script, launcher=launcher)
     window = Window(active=1_000_000, time_limit_s=1.0)
     outcome, _, _ = record(CaptureRequest(target=target, out=str(tmp_path / "out"), window=window))
     steps = [annotations(path)["ProfilerStep"] for path in outcome.recordings]
