@@ -7,7 +7,7 @@ import io
 
 import pandas as pd
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
@@ -188,6 +188,25 @@ def test_a_table_sorts_by_value_and_not_by_text(model: TableModel) -> None:
     assert column(model, 0) == ["gamma", "beta", "alpha"]
     model.sort(-1)
     assert column(model, 0) == ["beta", "alpha", "gamma"]
+
+
+def test_a_written_figure_sorts_by_its_number_and_the_large_ones_come_first(qtbot: QtBot) -> None:
+    columns = [
+        Column("name", "Name"),
+        Column("told", "Change", Show.FIGURE, order="change"),
+        Column("time", "Time", Show.TIME),
+    ]
+    table = TableView(columns, "Changes")
+    qtbot.addWidget(table)
+    table.resize(500, 200)
+    table.show()
+    rows = [("a", "+9 us", 9e3, 1.0), ("b", "−1 ms", -1e6, 3.0), ("c", "+10 ms", 1e7, 2.0)]
+    table.set_frame(pd.DataFrame(rows, columns=["name", "told", "change", "time"]))
+    header = table.horizontalHeader()
+    for section, wanted in ((1, "cab"), (2, "bca"), (0, "abc")):
+        where = QPoint(header.sectionViewportPosition(section) + 8, header.height() // 2)
+        qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=where)
+        assert "".join(table.rows.index(row, 0).data() for row in range(3)) == wanted
 
 
 def test_a_filter_keeps_rows_that_contain_the_text(model: TableModel) -> None:

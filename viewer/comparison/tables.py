@@ -25,7 +25,7 @@ SAME = 0.005  # a smaller relative change is none
 NONE = float("nan")
 NEUTRAL = frozenset({"kernels", "kernels a step", "GPU busy"})  # neither more nor less is better by itself
 
-_CHANGE = Column("told", "Change", Show.FIGURE, width=96, tone="tone")
+_CHANGE = Column("told", "Change", Show.FIGURE, width=96, tone="tone", order="change")
 MEASURES = (
     Column("name", "What", width=96),
     Column("before", "Before", Show.FIGURE, width=64),
@@ -62,7 +62,7 @@ OPERATORS = (
     Column("cpu_after", "CPU after", Show.TIME, "Its own time on the CPU, a step"),
     Column("gpu_before", "GPU before", Show.TIME, "Of what it launched itself, a step"),
     Column("gpu_after", "GPU after", Show.TIME, "Of what it launched itself, a step"),
-    Column("told", "Change on the CPU", Show.FIGURE, width=130, tone="tone"),
+    Column("told", "Change on the CPU", Show.FIGURE, width=130, tone="tone", order="change"),
 )
 PARTS = (
     Column("name", "Region"),
@@ -90,7 +90,7 @@ COUNTERS = (
     Column("label", "What", width=260),
     Column("before", "Before", Show.FIGURE, width=130),
     Column("after", "After", Show.FIGURE, width=130),
-    Column("told", "Change", Show.FIGURE, width=110, tone="tone"),
+    Column("told", "Change", Show.FIGURE, width=110, tone="tone", order="change"),
 )
 
 
@@ -148,11 +148,13 @@ def kernels(rows: Sequence[KernelChange]) -> pd.DataFrame:
                 told,
                 tone,
                 each.family,
+                each.ns_change,
             )
         )
     return _frame(
         found,
-        "short_before names_before sign short_after names_after calls ns_before ns_after told tone family",
+        "short_before names_before sign short_after names_after calls ns_before ns_after told tone family "
+        "change",
     )
 
 
@@ -241,8 +243,8 @@ def regions(bridges: Sequence[Bridge]) -> pd.DataFrame:
     for bridge in bridges:
         for part in bridge.parts if bridge.title == REGIONS else ():
             told, tone = told_change(part.change, max(part.before, part.after))
-            found.append((part.label, part.before or NONE, part.after or NONE, told, tone))
-    return _frame(found, "name ns_before ns_after told tone")
+            found.append((part.label, part.before or NONE, part.after or NONE, told, tone, part.change))
+    return _frame(found, "name ns_before ns_after told tone change")
 
 
 def collectives(one: Side, other: Side) -> pd.DataFrame:
@@ -265,12 +267,14 @@ def collectives(one: Side, other: Side) -> pd.DataFrame:
     found = []
     for key, row in zip(joined.index.tolist(), joined.astype(float).to_numpy().tolist(), strict=True):
         count_one, ns_one, rate_one, count_other, ns_other, rate_other = row
-        told, tone = told_change(np.nan_to_num(ns_other - ns_one), np.nan_to_num(max(ns_one, ns_other)))
+        longer = float(np.nan_to_num(ns_other - ns_one))
+        told, tone = told_change(longer, np.nan_to_num(max(ns_one, ns_other)))
         calls = _calls(np.nan_to_num(count_one), np.nan_to_num(count_other))
-        found.append((*key, calls, ns_one, ns_other, rate_one, rate_other, told, tone))
+        found.append((*key, calls, ns_one, ns_other, rate_one, rate_other, told, tone, longer))
     return _frame(
         found,
-        "collective bytes calls transfer_before transfer_after bandwidth_before bandwidth_after told tone",
+        "collective bytes calls transfer_before transfer_after bandwidth_before bandwidth_after told tone "
+        "change",
     )
 
 
@@ -292,9 +296,10 @@ def counters(result: Comparison) -> pd.DataFrame:
                         row.after_text,
                         arrow + moved,
                         tone,
+                        row.change,
                     )
                 )
-    return _frame(found, "kernel label before after told tone")
+    return _frame(found, "kernel label before after told tone change")
 
 
 def facts(result: Comparison) -> pd.DataFrame:

@@ -21,7 +21,7 @@ COLUMNS = (
     Column("label", "Counter"),
     Column("before", "First", Show.FIGURE, width=80),
     Column("after", "Second", Show.FIGURE, width=80),
-    Column("told", "Change", Show.FIGURE, width=110, tone="tone"),
+    Column("told", "Change", Show.FIGURE, width=110, tone="tone", order="change"),
 )
 
 
@@ -67,10 +67,12 @@ class SideBySide(QWidget):
             told.setVisible(bool(limit))
         self.why.setText(why)
         shown = [
-            (row.label, row.before_text, row.after_text, *_told(row))
+            (row.label, row.before_text, row.after_text, *_told(row), row.change)
             for row in sorted(rows, key=lambda row: not row.is_noticeable)
         ]
-        self.table.set_frame(pd.DataFrame(shown, columns=["label", "before", "after", "told", "tone"]))
+        self.table.set_frame(
+            pd.DataFrame(shown, columns=["label", "before", "after", "told", "tone", "change"])
+        )
 
 
 def _told(row: Row) -> tuple[str, int]:

@@ -60,6 +60,7 @@ class Column:
     short: str = ""  # the title where there is not room for all of it
     sparse: bool = False  # hidden while no row says anything in it: all texts are empty, or all numbers 0
     editable: bool = False  # typed into where it stands
+    order: str = ""  # key of the numbers by which written figures are sorted
     tone: str = ""  # key of a column of numbers: below 0 the text is green, above 0 red, else grey
 
 
@@ -127,6 +128,7 @@ class TableModel(QAbstractTableModel):
         self._values: list[Any] = []
         self._whole: list[Any] = []
         self._exact: list[frozenset[float]] = []  # for each column: sizes that read the same when rounded
+        self._order: list[Any] = []
         self._full: list[float] = []
         self._rows = np.empty(0, np.int64)
         self._filter = ""
@@ -139,6 +141,7 @@ class TableModel(QAbstractTableModel):
         self.frame = frame
         self._values = [frame[column.key].to_numpy() for column in self.columns]
         self._whole = [frame[column.whole or column.key].to_numpy() for column in self.columns]
+        self._order = [frame[column.order or column.key].to_numpy() for column in self.columns]
         shown = [(values, column.show) for values, column in zip(self._values, self.columns, strict=True)]
         self._exact = [_alike(values) if show is Show.SIZE else frozenset() for values, show in shown]
         self._full = [_largest(values) if show is Show.SHARE else 1.0 for values, show in shown]
@@ -202,8 +205,8 @@ class TableModel(QAbstractTableModel):
             rows = rows[keep]
         if self._sort is not None and len(rows):
             column, order = self._sort
-            values = self._values[column][rows]
-            if self.columns[column].show in TEXTS:
+            values = self._order[column][rows]
+            if self.columns[column].show in TEXTS and not self.columns[column].order:
                 values = np.array([str(value).lower() for value in values])
             else:
                 values = np.nan_to_num(values.astype(float), nan=-np.inf)
@@ -280,7 +283,7 @@ class TableModel(QAbstractTableModel):
             return tooltip(column.hint) if column.hint else None
         if role == Qt.ItemDataRole.InitialSortOrderRole:  # of numbers, the large ones are asked for
             return (
-                Qt.SortOrder.AscendingOrder if column.show in TEXTS else Qt.SortOrder.DescendingOrder
+                Qt.SortOrder.AscendingOrder if column.show in LEFT else Qt.SortOrder.DescendingOrder
             ).value
         if role == Qt.ItemDataRole.TextAlignmentRole:
             left = column.show in LEFT or column.show is Show.SHARE

@@ -51,7 +51,7 @@ class BookmarksPanel(Panel):
 
         columns = (
             Column("title", "Place", editable=True),
-            Column("at", "Start (ms)", Show.FIGURE, width=120),
+            Column("at", "Start (ms)", Show.FIGURE, width=120, order="start"),
             Column("length", "Length", Show.TIME),
             Column("note", "Note", width=360, editable=True),
         )
@@ -139,10 +139,10 @@ class BookmarksPanel(Panel):
 
         self._shown = self.document.trace, list(self.bookmarks)
         rows = [
-            (mark.title, f"{mark.start / 1e6:,.3f}", mark.end - mark.start, mark.note)
+            (mark.title, f"{mark.start / 1e6:,.3f}", mark.end - mark.start, mark.note, mark.start)
             for mark in self.bookmarks
         ]
-        self.table.set_frame(pd.DataFrame(rows, columns=["title", "at", "length", "note"]))
+        self.table.set_frame(pd.DataFrame(rows, columns=["title", "at", "length", "note", "start"]))
 
     def add(self, view: tuple[int, int]) -> None:
         """Keep what is selected: an event, a gap, an area; else what is visible."""

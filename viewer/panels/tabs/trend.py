@@ -28,7 +28,12 @@ COLUMNS = (
     Column("run", "Run", stretch=True),
     Column("step", "Step, mean", Show.TIME),
     Column(
-        "first", "Of the first", Show.FIGURE, "Its step time as a share of that of the first run", width=150
+        "first",
+        "Of the first",
+        Show.FIGURE,
+        "Its step time as a share of that of the first run",
+        width=150,
+        order="step",
     ),
     Column("before", "Against the one before", width=200),
     Column("note", "Why it was accepted", width=220, sparse=True),
