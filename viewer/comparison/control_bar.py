@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QComboBox, QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
 from viewer.look.labels import Label, tooltip
 
-SAME_SCALE, SAME_LENGTH = "same scale", "same length"
+WORDS = ("same scale", "same length", "all lanes", "linked")
+SHORT_WORDS = ("scale", "length", "lanes", "linked")
 
 
 class ControlBar(QWidget):
@@ -35,16 +37,16 @@ class ControlBar(QWidget):
             box.setAccessibleName(name)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
             box.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self.scale, self.length = _toggle(SAME_SCALE), _toggle(SAME_LENGTH)
+        self.scale, self.length = _toggle(WORDS[0]), _toggle(WORDS[1])
         self.length.setToolTip(tooltip("Draw both steps equally long, which stretches one of them (T)"))
         self.scale.setToolTip(tooltip("One pixel is as much time on both sides (T)"))
         group = QButtonGroup(self)
         for button in (self.scale, self.length):
             group.addButton(button)
         self.scale.setChecked(True)
-        self.lanes = _toggle("all lanes")
+        self.lanes = _toggle(WORDS[2])
         self.lanes.setToolTip(tooltip("Lanes of the CPU and counters, too"))
-        self.link = _toggle("linked")
+        self.link = _toggle(WORDS[3])
         self.link.setChecked(True)
         self.link.setToolTip(tooltip("Zoom, position and cursor of one go to the other (Shift+L)"))
         self._rank_label = Label("Rank", "secondary", pixels=12)
@@ -90,12 +92,25 @@ class ControlBar(QWidget):
     def offer_ranks(self, names: Sequence[str]) -> None:
         """The ranks of both, the worst first; nothing to choose among fewer than two."""
         _fill(self.rank, names, names[0] if names else "")
-        for widget in (self.rank, self._rank_label):
-            widget.setVisible(len(names) > 1)
-        for widget in (self._anchor_label, self._step_label):
-            widget.setVisible(
-                len(names) < 2
-            )  # there is not room for all words, and the boxes say what they are
+        self.rank.setVisible(len(names) > 1)
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Leave out what the boxes and tips say by themselves, as far as there is not room for all words."""
+        several = not self.rank.isHidden()
+        for labelled, words in ((True, WORDS), (False, WORDS), (False, SHORT_WORDS)):
+            self._rank_label.setVisible(labelled and several)
+            self._anchor_label.setVisible(labelled)
+            self._step_label.setVisible(labelled)
+            for button, word in zip((self.scale, self.length, self.lanes, self.link), words, strict=True):
+                button.setText(word)
+                button.setMinimumWidth(button.sizeHint().width())
+            if self.sizeHint().width() <= self.width():
+                return
 
     def toggle_length(self) -> None:
         """From the same scale to the same length, or back."""
@@ -105,7 +120,9 @@ class ControlBar(QWidget):
 def _toggle(text: str) -> QToolButton:
     button = QToolButton()
     button.setText(text)
+    button.setAccessibleName(text)
     button.setCheckable(True)
+    button.setStyleSheet("padding-left: 10px; padding-right: 10px;")
     return button
 
 

@@ -83,7 +83,7 @@ class Details(QTabWidget):
         findings = self._titled(third, self._about_findings, self.findings)
         for place, (widget, width) in enumerate(((steps, 430), (self._matched, 640), (findings, 310))):
             split.addWidget(widget)
-            widget.setMinimumWidth(width * 3 // 4)
+            widget.setMinimumWidth(width * 2 // 3)
             split.setStretchFactor(place, 3 if widget is self._matched else 1)
         split.setSizes([430, 640, 310])
         split.setChildrenCollapsible(False)

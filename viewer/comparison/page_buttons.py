@@ -28,8 +28,9 @@ class PageButtons(QWidget):
         row.setSpacing(8)
         self.export = QPushButton("Export page")
         self.copy = QPushButton("Copy as text")
-        self.swap = QPushButton("Swap before and after")
-        self.swap.setToolTip("X")
+        self.swap = QPushButton("Swap")
+        self.swap.setAccessibleName("Swap before and after")
+        self.swap.setToolTip("Swap before and after (X)")
         self.export.clicked.connect(self._export)
         self.copy.clicked.connect(self._copy)
         for button in (self.export, self.copy, self.swap):
