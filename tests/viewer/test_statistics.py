@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from parsers.model import Attribute, CopyKind, Device, EventKind, Lane, LaneKind, MemoryKind, Trace
 from parsers.model.builder import TraceBuilder
+from parsers.model.results import ResultColumn, ResultTable
 from parsers.runs.merge import merge
 from rules.analysis.analysis import Analysis
 from tests.rules.builder import TinyTrace, steps
@@ -383,3 +386,12 @@ def test_the_rank_that_comes_last_is_told_with_how_late_it_comes() -> None:
     assert (late["rank 2"], late["rank 0"], late["rank 10"]) == (0, 200 * US, 400 * US)
     assert tables.waiting[:, 2].tolist() == [400 * US] * 3
     assert tables.waiting[:, 10].tolist() == [0] * 3
+
+
+def test_collectives_stand_beside_what_a_benchmark_reached_at_their_size() -> None:
+    trace = run_of_ranks([700, 700])
+    columns = ResultColumn("size", "B"), ResultColumn("busbw out of place", "GB/s")
+    measured = ResultTable("nccl-tests all reduce, 220 GB/s on average", columns, ((32e6, 220.0),))
+    for tables, reached in (((), 0.0), ((measured,), 220e9)):
+        with_them = replace(trace, tables=tables)
+        assert rank_tables(with_them, Analysis(with_them)).collectives["measured"].tolist() == [reached]

@@ -11,6 +11,7 @@ import pandas as pd
 from parsers.model import Trace
 from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
+from rules.analysis.facts.measured_links import measured_bus_bandwidth
 from rules.analysis.ranks.waiting import Ranks, ranks_of
 
 I64 = npt.NDArray[np.int64]
@@ -35,7 +36,7 @@ def rank_tables(trace: Trace, analysis: Analysis) -> RankTables:
     order = sorted(range(len(ranks.table)), key=lambda column: _by_number(trace, ranks.devices[column]))
     return RankTables(
         _ranks(trace, analysis, ranks),
-        _collectives(ranks),
+        _collectives(trace, ranks),
         steps,
         tuple(ranks.table[column].name for column in order),
         waiting[:, order] if waiting.size else waiting,
@@ -95,10 +96,15 @@ def _lateness(ranks: Ranks) -> list[tuple[float, float]]:
     return found
 
 
-def _collectives(ranks: Ranks) -> pd.DataFrame:
+def _collectives(trace: Trace, ranks: Ranks) -> pd.DataFrame:
+    """``measured`` is what a benchmark reached at that size, bytes per second; 0 where none was opened."""
     columns = [
         "collective", "group", "bytes", "count", "ranks", "transfer_ns", "waiting_ns",
         "algorithm_bandwidth", "bus_bandwidth",
     ]  # fmt: skip
     rows = [[getattr(row, column) for column in columns] for row in ranks.collectives]
-    return pd.DataFrame(rows, columns=columns)
+    table = pd.DataFrame(rows, columns=columns)
+    table["measured"] = [
+        measured_bus_bandwidth(trace, row.collective, row.bytes) or 0.0 for row in ranks.collectives
+    ]
+    return table

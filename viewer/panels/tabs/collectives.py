@@ -31,6 +31,9 @@ COLLECTIVES = (
         Show.RATE,
         "What each link carries: that bandwidth times the algorithm's factor",
     ),
+    Column(
+        "measured", "Measured", Show.RATE, "What nccl-tests reached on each link at this size", sparse=True
+    ),
 )
 
 

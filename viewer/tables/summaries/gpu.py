@@ -154,6 +154,7 @@ class CollectiveSummary(Summary):
         Column("waiting_ns", "waiting for others, exposed: mean over ranks, all calls together"),
         Column("algorithm_bytes_per_s", "bytes of the message a second of transfer"),
         Column("bus_bytes_per_s", "what each link carries: that times the factor of the algorithm"),
+        Column("measured_bus_bytes_per_s", "what nccl-tests reached at this size; 0: none was opened"),
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
@@ -164,6 +165,7 @@ class CollectiveSummary(Summary):
                 "count": "calls",
                 "algorithm_bandwidth": "algorithm_bytes_per_s",
                 "bus_bandwidth": "bus_bytes_per_s",
+                "measured": "measured_bus_bytes_per_s",
             }
         )
 
