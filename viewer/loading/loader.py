@@ -108,7 +108,7 @@ def _elsewhere(
 
     def show(first: Trace) -> None:
         drawing_index.keep(first, build_index(first))
-        _learn_names(first)
+        _learn(first)
         preview(first)
 
     process = LoadingProcess(paths, thresholds)
@@ -116,19 +116,19 @@ def _elsewhere(
         load_ahead()  # while the other process works
         trace = process.trace(progress, show)
         drawing_index.keep(trace, process.index(trace))
-        _learn_names(trace)
+        _learn(trace)
     except BaseException:
         process.close()
         raise
     return Opened(trace, process)
 
 
-def _learn_names(trace: Trace) -> None:
-    """What a name means is remembered: asked here, painting need not find out."""
+def _learn(trace: Trace) -> None:
+    """What a name means and which events are a GPU's is remembered: the window need not find out."""
     from viewer.timeline.geometry.drawing_index import drawing_index
     from viewer.timeline.kinds.base import style_of
 
-    _ = trace.kinds
+    _ = trace.kinds, trace.gpu_operations
     for kind, names in drawing_index(trace).names.items():
         style = style_of(kind)
         for name in names[:_MOST_NAMES].tolist():
@@ -170,10 +170,12 @@ def load_ahead() -> None:
     import pandas  # noqa: F401
 
     from parsers.model import LaneKind
+    from rules import documentation  # noqa: F401
+    from rules.analysis.facts import cost  # noqa: F401
     from rules.base import rules
     from viewer.capture import next_recording  # noqa: F401
     from viewer.panels.findings import finding_card  # noqa: F401
-    from viewer.statistics import kernels, operators  # noqa: F401
+    from viewer.statistics import kernels, operators, what_if  # noqa: F401
     from viewer.timeline.kinds.base import style_of
 
     rules()
