@@ -12,6 +12,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Counter, Malformed, Trace
+from rules.analysis.inference.capacity import capacity_of
 from rules.analysis.inference.course import course_of
 from rules.analysis.inference.engine_steps import (
     StepKind,
@@ -225,6 +226,21 @@ def test_the_plateau_is_where_twice_the_batch_gives_no_more_tokens(
     trace = engine(names, [90.0] * 4 + [larger_us] * 3).build()
     assert served(trace).plateau == plateau
     assert any("hardly decode more tokens" in line for line in serving_text(trace)) == (plateau is not None)
+
+
+@pytest.mark.parametrize(("per_request_us", "at_16"), [(10.0, 16 / 260e-6), (0.0, 16 / 100e-6)])
+def test_beyond_the_batches_that_were_tried_a_band_begins_at_no_gain(
+    per_request_us: float, at_16: float
+) -> None:
+    sizes = [size for size in (1, 2, 4, 8) for _ in range(3)]
+    taken = [100.0 + per_request_us * size for size in sizes]
+    steps = engine_steps(engine([PREFILL.format(5), *map(DECODE.format, sizes)], [50.0, *taken]).build())
+    capacity = capacity_of(steps)
+    assert capacity is not None
+    assert (capacity.largest, capacity.furthest) == (8, 16)
+    assert capacity.rate(16) == pytest.approx(at_16)
+    assert capacity.band(16) == pytest.approx((capacity.rate(8), at_16))
+    assert capacity_of(steps.where(steps.decoded != 4)) is None
 
 
 def test_a_recording_of_anything_else_says_nothing_of_inference() -> None:

@@ -1,4 +1,4 @@
-"""A chart of decode steps: batch size against the tokens a second that it gives, as far as it was tried."""
+"""A chart of decode steps: batch size against tokens a second, measured, and a band for what was not tried."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration, three_digits
+from rules.analysis.inference.capacity import Capacity
 from viewer.look import theme
 from viewer.look.labels import tooltip
 
@@ -20,6 +21,8 @@ FEW = 3  # steps: dots of fewer are hollow
 DOT = 4.0
 NEAR = 12.0  # pixels
 LINES = 3  # of the grid, about
+CORNERS = 24  # of each edge of the band
+BAND_ALPHA = 44  # of 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +40,46 @@ class Batch:
 
 
 class CapacityChart(QWidget):
-    """Dots are measured; the line through the allowed time tells which of them are too slow."""
+    """Dots are measured; the line through the allowed time tells which of them are too slow.
+
+    Beyond them the dashed line goes on as they rise, inside of a band that begins at no gain at all.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.batches: tuple[Batch, ...] = ()
         self.plateau: int | None = None
         self.allowed_ns: float | None = None
+        self.capacity: Capacity | None = None
         self.setMinimumHeight(120)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMouseTracking(True)
         self.setAccessibleName("Tokens a second by batch size")
 
-    def show_batches(self, batches: Sequence[Batch], plateau: int | None, allowed_ns: float | None) -> None:
+    def show_batches(
+        self,
+        batches: Sequence[Batch],
+        plateau: int | None,
+        allowed_ns: float | None,
+        capacity: Capacity | None,
+    ) -> None:
         """Replace all dots; ``allowed_ns`` is the longest time for a token that was agreed on."""
         self.batches = tuple(each for each in batches if each.ns > 0)
-        self.plateau, self.allowed_ns = plateau, allowed_ns
-        self.setAccessibleDescription(
-            "; ".join(f"{each.size} requests: {three_digits(each.rate)} tokens/s" for each in self.batches)
-        )
+        self.plateau, self.allowed_ns, self.capacity = plateau, allowed_ns, capacity
+        told = [f"{each.size} requests: {three_digits(each.rate)} tokens/s" for each in self.batches]
+        self.setAccessibleDescription("; ".join([*told, self.beyond] if self.beyond else told))
         self.update()
 
     def sizeHint(self) -> QSize:
         return QSize(520, 200)
+
+    @property
+    def beyond(self) -> str:
+        """What the band says of the largest batch that it reaches; empty without a band."""
+        if self.capacity is None:
+            return ""
+        low, high = (three_digits(rate) for rate in self.capacity.band(self.capacity.furthest))
+        return f"{self.capacity.furthest} requests, not tried: {low} to {high} tokens/s"
 
     def is_late(self, batch: Batch) -> bool:
         """Whether a token of this batch takes longer than allowed."""
@@ -75,7 +95,10 @@ class CapacityChart(QWidget):
 
     def _ends(self) -> tuple[float, float]:
         largest = max((each.size for each in self.batches), default=1)
-        return largest * BEYOND, max((each.rate for each in self.batches), default=1.0) * 1.05
+        rates = [each.rate for each in self.batches]
+        if self.capacity is not None:
+            largest, rates = self.capacity.furthest, [*rates, self.capacity.band(self.capacity.furthest)[1]]
+        return largest * (1.02 if self.capacity else BEYOND), max(rates, default=1.0) * 1.05
 
     def paintEvent(self, _: QPaintEvent) -> None:
         if not self.batches:
@@ -87,6 +110,8 @@ class CapacityChart(QWidget):
         largest = self.batches[-1].size
         untried = QRectF(self.place(largest, highest), self.place(most, 0))
         painter.fillRect(untried, colors.strip)
+        if self.capacity is not None:
+            self._draw_band(painter, self.capacity)
         painter.setPen(colors.text_faint)
         painter.drawText(untried.adjusted(4, 0, -4, -4), Qt.AlignmentFlag.AlignBottom, "not tried")
         self._draw_axes(painter, highest, largest)
@@ -106,6 +131,25 @@ class CapacityChart(QWidget):
             painter.setBrush(color if each.count >= FEW else colors.panel)
             painter.drawEllipse(self.place(each.size, each.rate), DOT, DOT)
 
+    def _draw_band(self, painter: QPainter, capacity: Capacity) -> None:
+        accent = theme.current().accent
+        sizes = [
+            capacity.largest + (capacity.furthest - capacity.largest) * part / CORNERS
+            for part in range(CORNERS + 1)
+        ]
+        low, high = zip(*map(capacity.band, sizes), strict=True)
+        edge = [self.place(*each) for each in zip(sizes, low, strict=True)]
+        edge += [self.place(*each) for each in zip(reversed(sizes), reversed(high), strict=True)]
+        fill = QColor(accent)
+        fill.setAlpha(BAND_ALPHA)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(fill)
+        painter.drawPolygon(edge)
+        painter.setPen(QPen(accent, 1.4, Qt.PenStyle.DashLine))
+        painter.drawPolyline([self.place(size, capacity.rate(size)) for size in sizes])
+        painter.setPen(theme.current().text_secondary)
+        painter.drawText(QRectF(8, 2, self.width() - 8 - RIGHT, 16), Qt.AlignmentFlag.AlignRight, self.beyond)
+
     def _draw_axes(self, painter: QPainter, highest: float, largest: int) -> None:
         colors = theme.current()
         right_middle = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -118,7 +162,8 @@ class CapacityChart(QWidget):
             painter.drawText(QRectF(0, y - 8, LEFT - 8, 16), right_middle, f"{line * step:,.10g}")
         painter.drawText(QRectF(8, 2, self.width() - 16, 16), Qt.AlignmentFlag.AlignLeft, "tokens/s")
         y = self.height() - FOOT + 4
-        for size in sorted({1, max(largest // 2, 1), largest}):
+        beyond = {self.capacity.furthest} if self.capacity is not None else set[int]()
+        for size in sorted({1, max(largest // 2, 1), largest} | beyond):
             x = self.place(size, 0).x()
             painter.drawText(QRectF(x - 30, y, 60, 16), Qt.AlignmentFlag.AlignHCenter, f"{size:,}")
         foot = QRectF(LEFT, y + 14, self.width() - LEFT - RIGHT, 16)
@@ -134,7 +179,7 @@ class CapacityChart(QWidget):
         text = f"{duration(round(allowed_ns))} allowed"
         width = painter.fontMetrics().horizontalAdvance(text)
         x = min(end.x() + 5, self.width() - RIGHT - width)
-        painter.drawText(QPointF(x, max(end.y() - 4, 14.0)), text)
+        painter.drawText(QPointF(x, end.y() + 16), text)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         at = event.position()

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 from parsers.model import Progress
 from parsers.model.results import REQUEST_LOG
 from parsers.model.units import duration, percent, three_digits
+from rules.analysis.inference.capacity import capacity_of
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
 from viewer.document import Document
@@ -255,6 +256,7 @@ class ServingPanel(Panel):
             [Batch(size, ns, int(counts[size])) for size, ns in of_batch],
             found.serving.plateau,
             self.tpot.allowed_ns,
+            capacity_of(found.engine.of_kind(StepKind.DECODE)),
         )
         if found.requests is None:
             self.verdict.hide()
