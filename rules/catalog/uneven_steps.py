@@ -23,7 +23,7 @@ from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
-from rules.wording.words import for_pytorch
+from rules.wording.words import for_native, for_python, for_pytorch
 
 LEAST_RATIO = threshold(
     "uneven-step",
@@ -34,6 +34,7 @@ LEAST_RATIO = threshold(
     most=20,
     source="nsys-ai: longest step over the median",
 )
+COMPUTED = 0.8  # of what slow steps take longer
 LEAST_STEPS = 3
 LEAST_SPREAD = 1.0  # standard deviation over mean of one kernel's duration (TraceLens) ...
 LEAST_CALLS = 10  # ... called more often than this ...
@@ -95,7 +96,10 @@ When it is wrong
             account=_explanation(analysis, slow, usual, reasons),
             remedies=(
                 f"Compare {longest.name} with its neighbours: what runs only there?",
-                "Batch inputs of similar length together, and move logging and saving out of the loop.",
+                for_python(
+                    "Batch inputs of similar length together, and move logging and saving out of the loop."
+                ),
+                for_native("Move what is written, checked or prepared now and then out of the loop."),
             ),
             ceiling_ns=min(ceiling, analysis.window_ns),
             window_ns=analysis.window_ns,
@@ -206,4 +210,32 @@ def _explanation(analysis: Analysis, slow: list[Step], usual: float, reasons: li
     )
     if reasons:
         text += f" The slow steps spend it {listed(reasons)}, which other findings count."
+    elif _computes_longer(analysis, slow, usual):
+        text += " In the slow steps the GPU computes that much longer."
     return text
+
+
+def _computes_longer(analysis: Analysis, slow: list[Step], usual: float) -> bool:
+    """Whether kernels take nearly all of what these steps take above the median."""
+    extra = sum(step.duration - usual for step in slow)
+    devices = [
+        device
+        for device in analysis.active_devices
+        if slow[0].rank is None or analysis.trace.devices[device].rank == slow[0].rank
+    ]
+    computed = [
+        [analysis.budget(device, step.start, step.end).compute_ns for step in analysis.steady_steps]
+        for device in devices
+    ]
+    middle = [float(np.median(each)) for each in computed]
+    more = sum(
+        max(
+            (
+                analysis.budget(device, step.start, step.end).compute_ns - usually
+                for device, usually in zip(devices, middle, strict=True)
+            ),
+            default=0.0,
+        )
+        for step in slow
+    )
+    return more >= COMPUTED * extra

@@ -105,11 +105,21 @@ def first_step(plan: Plan, diagnosis: Diagnosis) -> str:
         each for each in diagnosis.findings if each.category.accuses and each.severity is not Severity.INFO
     ]
     promise = plan.promises[0]
-    text = f"Do this first: {promise.proposal.title}. A step gets {worded(promise)}."
+    first = (
+        "Do this first" if _is_of_the_largest(promise, diagnosis, loud) else "First of what can be predicted"
+    )
+    text = f"{first}: {promise.proposal.title}. A step gets {worded(promise)}."
     gone = [each for each in removed(promise, diagnosis) if each in loud and each is not loud[0]]
     if gone:
         text += f" It also mends: {listed([each.headline.matter(each.reader) for each in gone[:2]])}."
     return text
+
+
+def _is_of_the_largest(promise: Promise, diagnosis: Diagnosis, loud: list[Finding]) -> bool:
+    """Whether a fix mends what is told first, or gives more than that could."""
+    run = [each for each in loud if not each.of_recording]
+    gives = 1 - 1 / max(promise.expected, 1.0)
+    return not run or run[0] in removed(promise, diagnosis) or gives >= run[0].share
 
 
 def about_replay(plan: Plan) -> str:

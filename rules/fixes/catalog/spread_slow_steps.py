@@ -17,6 +17,7 @@ from rules.fixes.base import Proposal, fix
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
+from rules.wording.words import for_native, for_python
 
 BOOL = npt.NDArray[np.bool_]
 F64 = npt.NDArray[np.float64]
@@ -82,8 +83,15 @@ What makes it more or less
             categories=(Category.VARIABILITY, Category.HOST_BOUND),
             culprit=culprit,
             advice=(
-                "Do it less often: saving, evaluating and printing need not happen every few steps.",
-                "Do it beside the training: write in a thread, from pinned memory, or evaluate in another process.",
+                for_python(
+                    "Do it less often: saving, evaluating and printing need not happen every few steps."
+                ),
+                for_python(
+                    "Do it beside the training: write in a thread, from pinned memory, or evaluate in another process."
+                ),
+                for_native(
+                    "Do it less often, or in another thread while the GPU goes on: writing, checking, making input."
+                ),
             ),
             expected=left_out,
         )
