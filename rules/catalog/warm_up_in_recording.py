@@ -72,13 +72,7 @@ When it is wrong
             account=_explanation(found),
             remedies=(
                 *later_steps(analysis.trace),
-                for_pytorch(
-                    "If start-up itself is too slow, keep compiled code between runs "
-                    "(TORCHINDUCTOR_FX_GRAPH_CACHE=1) and avoid recompilation."
-                ),
-                for_jax(
-                    "If start-up itself is too slow, keep compiled code between runs (jax_compilation_cache_dir)."
-                ),
+                *_faster_start(found.compilers),
             ),
             ceiling_ns=found.extra_ns,
             window_ns=found.recorded_ns,
@@ -93,6 +87,26 @@ When it is wrong
             ),
             of_recording=True,
         )
+
+
+def _faster_start(compilers: tuple[str, ...]) -> tuple[Words, ...]:
+    """What makes the start itself shorter, in terms of what compiles."""
+    known = tuple(_FASTER_START[each] for each in compilers if each in _FASTER_START)
+    return known or (for_pytorch(_FASTER_START["torch.compile"]), for_jax(_FASTER_START["XLA"]))
+
+
+_FASTER_START = {
+    "torch.compile": "If start-up itself is too slow, keep compiled code between runs "
+    "(TORCHINDUCTOR_FX_GRAPH_CACHE=1) and avoid recompilation.",
+    "XLA": "If start-up itself is too slow, keep compiled code between runs (jax_compilation_cache_dir).",
+    "TorchScript": "A scripted module watches its first runs and compiles in the next ones: run it two or three times "
+    "with each shape before it must be fast, or freeze it (torch.jit.freeze).",
+    "TensorFlow": "tf.function is traced anew for each new shape and Python value: give it an input_signature, and "
+    "call it once before it must be fast.",
+    "Numba": "If start-up itself is too slow, keep compiled code between runs (cache=True), or state the signature.",
+    "Triton": "If start-up itself is too slow, keep Triton's cache between runs (TRITON_CACHE_DIR), and autotune fewer "
+    "configurations.",
+}
 
 
 def _explanation(found: WarmUp) -> Words:

@@ -26,6 +26,10 @@ _LOGGING = re.compile(
     re.IGNORECASE,
 )
 
+_RANDOM = re.compile(
+    r"^aten::(normal|uniform|random|bernoulli|exponential|cauchy|log_normal|randn?|randint|randperm|multinomial)_?\b"
+)
+
 # What the framework says of its own work: "evaluate_function" evaluates no model.
 _MACHINERY = re.compile(r"^(autograd::|aten::|c10d?::|torch::|PjitFunction)")
 _PASS = re.compile(
@@ -72,6 +76,15 @@ _ADVICE: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
         ),
     ),
     (
+        _RANDOM,
+        (
+            for_python(
+                "Make the random numbers where they are needed: torch.randn(..., device='cuda') and the like."
+            ),
+            "Or make them once, before the loop, or for the next step in another thread.",
+        ),
+    ),
+    (
         _LOGGING,
         (
             "Log less often, and do the formatting and writing in a thread.",
@@ -83,7 +96,7 @@ _ADVICE: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
 
 def advice_by_name(culprit: Culprit) -> tuple[Words, ...]:
     """What usually helps against work of the names that a culprit has; nothing where they say nothing."""
-    names = [name for name in culprit.names if not _MACHINERY.match(name)]
+    names = [name for name in culprit.names if not _MACHINERY.match(name) or _RANDOM.match(name)]
     return next((advice for pattern, advice in _ADVICE if any(map(pattern.search, names))), ())
 
 

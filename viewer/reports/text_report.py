@@ -135,6 +135,8 @@ def _without_gpu(trace: Trace) -> list[str]:
             else _RECORD_WITH_ROCM
             if is_amd(trace) and not is_python(trace)
             else _RECORD_THE_GPU
+            if is_python(trace) or trace.capture.has_api_calls
+            else _NOTHING_KNOWN
         )
     return [*textwrap.wrap(text, WIDTH), ""]
 
@@ -159,6 +161,11 @@ _RECORD_THE_GPU = (
     "Record the GPU as well: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), or "
     "nsys profile --trace=cuda,nvtx. If it was recorded, the profiled part ran nothing on it, or another program "
     "held the GPU's profiling interface."
+)
+_NOTHING_KNOWN = (
+    "Nothing in this recording is known as work of a GPU. Record it with its maker's profiler (nsys profile, "
+    "rocprofv3, or torch.profiler from Python), and open that recording; if this is one, its events do not say that a "
+    "GPU ran them."
 )
 _RECORD_WITH_ROCM = (
     "Record the GPU as well: rocprofv3 --sys-trace. If it was recorded, the profiled part ran nothing on it."

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from parsers.model import EventKind
 from parsers.model.names.calls import Call
+from parsers.model.names.per_name import judged
 from parsers.model.names.steps import numbered
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -18,13 +20,35 @@ from rules.analysis.steps.steps import Step
 from rules.base import Evidence
 from rules.wording.words import Words, ours
 
-COMPILING = re.compile(
-    r"dynamo|inductor|torch.?compile|CompiledFxGraph|compile_fx|async_compile|autotune|triton_compile|aot_"
+_OF_COMPILERS: tuple[tuple[str, re.Pattern[str]], ...] = (  # who compiles, by the names of its work
+    (
+        "torch.compile",
+        re.compile(
+            r"dynamo|inductor|torch.?compile|CompiledFxGraph|compile_fx|async_compile|autotune|triton_compile|aot_"
+        ),
+    ),
+    (
+        TORCH_SCRIPT := "TorchScript",
+        re.compile(r"nvFuser|FusionExecutor|TensorExpr(?!ess)|torch::jit::|^forward$"),
+    ),
+    (
+        "XLA",
+        re.compile(
+            r"XlaCompile|backend_compile|compile_or_get_cached|(PjRt|Pjrt|Tfrt|Gpu)\w*(Client::Compile|Compiler)|"
+            r"EmitLlvmIr|GpuAutotuner"
+        ),
+    ),
+    ("TensorFlow", re.compile(r"MetaOptimizer|OptimizeGraph|InstantiateFunction|TraceFunction|FuncGraph")),
+    ("Numba", re.compile(r"numba[/\\](core|cuda)[/\\]\w*(compil|codegen|dispatch)")),
+    ("CuPy", re.compile(r"cupy[/\\]cuda[/\\]compiler|cupy[/\\]_core[/\\]raw")),
+    ("Triton", re.compile(r"triton[/\\](compiler|backends|runtime[/\\]autotuner)")),
 )
 NOTEWORTHY_SHARE = 0.01  # of the slow step
 BEYOND_RECORDER = 5.0  # times a steady step: starting a recorder costs less
 LEAST_COMPILE_SHARE = 0.05
 LEAST_LOADING_SHARE = 0.2
+MOST_OF_A_STEP = 0.5
+MANY_EVENTS = 20  # of a compiler, however short
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +61,7 @@ class WarmUp:
     extra_ns: int  # what the warm-up steps take beyond it
     recorded_ns: int  # the whole recording
     contains: tuple[Words, ...]  # start-up work found in the slowest step
+    compilers: tuple[str, ...]  # whose work is among it
     starts_up: bool  # it is the program that starts, not the recording
 
     @property
@@ -62,7 +87,7 @@ def warm_up(analysis: Analysis) -> WarmUp | None:
     if best is None:
         return None
     extra, warm, steady, usual = best
-    contains, one_off = _start_up_work(analysis, max(warm, key=lambda step: step.duration))
+    compilers, contains, one_off = _start_up_work(analysis, max(warm, key=lambda step: step.duration))
     count = numbered(warm[0].name)
     begins_at_zero = count is not None and count[1] == 0
     much_slower = max(step.duration for step in warm) > BEYOND_RECORDER * usual
@@ -73,25 +98,30 @@ def warm_up(analysis: Analysis) -> WarmUp | None:
         extra_ns=extra,
         recorded_ns=max(analysis.trace.duration, extra),
         contains=contains,
+        compilers=compilers,
         starts_up=one_off or begins_at_zero or much_slower,
     )
 
 
-def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[Words, ...], bool]:
-    """What of known start-up work lies in a step, and whether it proves that the program itself starts up."""
+def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], tuple[Words, ...], bool]:
+    """Whose compiling and what start-up work lies in a step, and whether it proves that the program starts up."""
     trace = analysis.trace
     lanes = np.array([lane.rank == step.rank for lane in trace.lanes], bool)
     inside = (trace.events.start >= step.start) & (trace.events.start < step.end) & lanes[trace.events.lane]
     length = max(step.duration, 1)
-    parts: list[Words] = []
+    compilers = []
     one_off = False
-    named = np.array([COMPILING.search(text) is not None for text in trace.strings], bool)
-    cpu = inside & np.isin(trace.events.kind, (EventKind.REGION, EventKind.CPU_OP, EventKind.PYTHON))
-    cpu &= named[trace.events.name] if len(named) else False
-    if cpu.any():
-        spent = int(durations(trace, cpu).max())
-        parts.append("compilation by torch.compile")
-        one_off |= spent > LEAST_COMPILE_SHARE * length or int(np.count_nonzero(cpu)) > 20
+    cpu = np.flatnonzero(inside & np.isin(trace.events.kind, _OF_CPU))
+    names = trace.events.name[cpu]
+    for compiler, pattern in _OF_COMPILERS:
+        mine = cpu[judged(names, trace.strings, partial(_matches, pattern)) > 0]
+        spent = int(durations(trace, mine).max(initial=0))
+        if compiler == TORCH_SCRIPT and spent < MOST_OF_A_STEP * length:
+            continue  # its calls bear the same name when they are fast
+        if len(mine):
+            compilers.append(compiler)
+            one_off |= spent > LEAST_COMPILE_SHARE * length or len(mine) > MANY_EVENTS
+    parts: list[Words] = [f"compilation by {each}" for each in compilers]
     api = np.flatnonzero(inside & (trace.events.kind == EventKind.API))
     calls = analysis.threads.call_class[trace.events.name[api]]
     for call, text in _START_UP_CALLS:
@@ -99,9 +129,14 @@ def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[Words, ...], b
         if spent > NOTEWORTHY_SHARE * length:
             parts.append(text + f" ({duration(spent)})")
         one_off |= call is not Call.ALLOCATE and spent > LEAST_LOADING_SHARE * length
-    return tuple(parts), one_off
+    return tuple(compilers), tuple(parts), one_off
 
 
+def _matches(pattern: re.Pattern[str], name: str) -> bool:
+    return pattern.search(name) is not None
+
+
+_OF_CPU = (EventKind.REGION, EventKind.CPU_OP, EventKind.PYTHON)
 _START_UP_CALLS: tuple[tuple[Call, Words], ...] = (
     (Call.ALLOCATE, "memory allocation"),
     (Call.LOAD, "loading of kernels"),

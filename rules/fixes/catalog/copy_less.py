@@ -90,11 +90,13 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
     amount = int(analysis.trace.attribute(Attribute.BYTES, replay.device.event)[large].sum())
     each = per_step(replay, float(amount))
     milliseconds = per_step(replay, float(replay.device.duration[large].sum())) / 1e6
+    on_it = per_step(replay, float(worked.sum()))
+    handles = f", and the CPU works {duration(on_it)} on it" if on_it > milliseconds * 1e6 else ""
     direction = "to the host" if kind is CopyKind.D2H else "to the GPU"
     return Proposal(
         fix=CopyLess.id,
         key=kind.name,
-        title=f"Copy less {direction}: {size(int(each))} take {duration(milliseconds * 1e6)} {replay.in_step}",
+        title=f"Copy less {direction}: {size(int(each))} take {duration(milliseconds * 1e6)} {replay.in_step}{handles}",
         categories=(Category.COPY_D2H if kind is CopyKind.D2H else Category.COPY_H2D,),
         culprit=analysis.trace.name(int(replay.device.event[np.flatnonzero(large)[0]])),
         advice=(*_ADVICE[kind][:2], ASYNCHRONOUS_ALREADY)
