@@ -18,7 +18,7 @@ from rules.base import Evidence
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_REQUESTS = 5_000  # rows of the table
+MOST_REQUESTS = 100_000  # rows of the table
 MOST_PLACES = 200  # steps that one row shows
 I64 = npt.NDArray[np.int64]
 

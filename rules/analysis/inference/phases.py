@@ -56,26 +56,43 @@ def phases_of(requests: Requests, steps: EngineSteps, which: I64) -> Phases:
     """
     assert requests.offset_ns is not None
     prefill, computing, last = steps.of_kind(StepKind.PREFILL), _computing(steps), int(steps.end.max())
-    own_steps = _own_steps(requests, computing)
-    parts: list[tuple[I64, I64, I64, I64]] = []
-    for row in which[np.isfinite(requests.arrival[which])].tolist():
-        arrival, first, end = (
-            int(_placed(np.nan_to_num(times[row : row + 1], nan=np.inf), requests.offset_ns, last)[0])
-            for times in (requests.arrival, requests.first, requests.end)
-        )
-        begins = after = first
-        if (own := int(own_steps[row])) >= 0:
-            begins, after = int(np.clip(computing.start[own], arrival, first)), int(computing.end[own])
-        low, high = np.searchsorted(prefill.start, (after, max(end, after))).tolist()
-        held = np.column_stack((prefill.start[low:high], np.minimum(prefill.end[low:high], end))).ravel()
-        cuts = np.concatenate(([arrival, begins, first], np.maximum(held, first), [end]))
-        kinds = np.concatenate(
-            ([Phase.WAITS, Phase.PREFILL], np.resize([Phase.DECODE, Phase.HELD_UP], len(held) + 1))
-        )
-        real = np.diff(cuts) > 0
-        parts.append((np.full(real.sum(), row), cuts[:-1][real], cuts[1:][real], kinds[real]))
-    columns = zip(*parts, strict=True) if parts else ([np.empty(0, np.int64)] for _ in range(4))
-    return Phases(*(np.concatenate(column).astype(np.int64) for column in columns))
+    rows = which[np.isfinite(requests.arrival[which])]
+    arrival, first, end = (
+        _placed(np.nan_to_num(times[rows], nan=np.inf), requests.offset_ns, last)
+        for times in (requests.arrival, requests.first, requests.end)
+    )
+    own = _own_steps(requests, computing)[rows]
+    begins, after = first.copy(), first.copy()
+    named = own >= 0
+    begins[named] = np.clip(computing.start[own[named]], arrival[named], first[named])
+    after[named] = computing.end[own[named]]
+    low, high = np.searchsorted(prefill.start, (after, np.maximum(end, after)))
+    cuts, of, place = _cuts(arrival, begins, first, end, prefill, low, high)
+    kind = np.where(place % 2 == 0, Phase.DECODE, Phase.HELD_UP)
+    kind[place < Phase.DECODE] = place[place < Phase.DECODE]
+    real = np.flatnonzero((of[:-1] == of[1:]) & (np.diff(cuts) > 0))
+    return Phases(rows[of[real]], cuts[real], cuts[real + 1], kind[real].astype(np.int64))
+
+
+def _cuts(
+    arrival: I64, begins: I64, first: I64, end: I64, prefill: EngineSteps, low: I64, high: I64
+) -> tuple[I64, I64, I64]:
+    """Where the phases of each request begin and where its last one ends; whose cut each is, and its place there.
+
+    From the third one on answers and the prefill steps [low, high) take turns.
+    """
+    held = high - low
+    size = 4 + 2 * held
+    base = np.cumsum(size) - size
+    cuts = np.empty(int(size.sum()), np.int64)
+    for place, times in ((base, arrival), (base + 1, begins), (base + 2, first), (base + size - 1, end)):
+        cuts[place] = times
+    of = np.repeat(np.arange(len(held)), held)
+    turn = np.arange(len(of)) - np.repeat(np.cumsum(held) - held, held)
+    at, step = base[of] + 3 + 2 * turn, low[of] + turn
+    cuts[at] = np.maximum(prefill.start[step], first[of])
+    cuts[at + 1] = np.maximum(np.minimum(prefill.end[step], end[of]), first[of])
+    return cuts, np.repeat(np.arange(len(held)), size), np.arange(len(cuts)) - np.repeat(base, size)
 
 
 def begun_ns(requests: Requests, steps: EngineSteps) -> F64:
