@@ -20,7 +20,7 @@ def recording_for(finding: Finding, trace: Trace) -> tuple[str, CaptureRequest] 
     kernel = next((each.event for each in finding.evidence if _is_kernel(trace, each.event)), -1)
     wanted = finding.category.next_recording
     if wanted is NextRecording.KERNEL_COUNTERS and kernel >= 0:
-        return "Profile the longest kernel with Nsight Compute", kernel_recording(trace, kernel)
+        return "Profile its longest kernel", kernel_recording(trace, kernel)
     if wanted not in _RECORDINGS:
         return None
     text, request = _RECORDINGS[wanted]
