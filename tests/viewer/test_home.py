@@ -9,9 +9,11 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
 from viewer.panels.charts.budget_bar import PartButton
 from viewer.panels.findings.finding_card import FindingCard
+from viewer.panels.tables.facts import LinkButton
 from viewer.panels.tables.table_view import TableView
 from viewer.window.main_window import MainWindow
 
@@ -62,6 +64,15 @@ def click_empty_place(window: MainWindow) -> None:
     click(window.status)
 
 
+def click_link(window: MainWindow) -> None:
+    window.panels.show_panel("Selection")
+    window.document.select_event(int(window.document.trace.gpu_operations[3]))
+    QApplication.processEvents()
+    link = next(each for each in window.panels.findChildren(LinkButton) if each.isVisible())
+    click(link)
+    assert not isValid(link), "it leads to an event with other links"
+
+
 def keys(*wanted: str) -> Callable[[MainWindow], None]:
     def press_them(window: MainWindow) -> None:
         for each in wanted:
@@ -77,6 +88,7 @@ BEFORE = {
     "a click on a row": click_row,
     "a click on the budget": click_budget,
     "a click on an empty place": click_empty_place,
+    "a click on a link": click_link,
     "the next gap": keys("N"),
     "the next finding": keys("."),
     "the next step": keys("]"),

@@ -26,7 +26,7 @@ class HomeFocus(QObject):
     """Keeps the keys of one widget, the home, alive while another part of the window has the focus.
 
     A click elsewhere gives the focus back, unless what was clicked is typed into or walked through with keys; letters
-    that nobody types reach the home in any case.
+    that nobody types reach the home in any case, and so does the focus of what disappears.
     """
 
     def __init__(self, window: QWidget, home: Callable[[], QWidget | None]) -> None:
@@ -57,6 +57,13 @@ class HomeFocus(QObject):
         self._watched = now if self.is_elsewhere and not isinstance(now, _TYPED_INTO) else None
         if self._watched is not None:
             self._watched.installEventFilter(self)
+        if now is None and isValid(self._window) and self._window.isActiveWindow():
+            QTimer.singleShot(0, self, self._go_if_nowhere)
+
+    def _go_if_nowhere(self) -> None:
+        """What had the focus is gone, as a link is that leads to other links."""
+        if isValid(self._window) and self._window.isActiveWindow() and QApplication.focusWidget() is None:
+            self.go()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if isinstance(event, QKeyEvent) and event.type() is QEvent.Type.KeyPress:

@@ -284,7 +284,9 @@ class FindingCard(QFrame):
             layout.addWidget(Label(self.finding.cannot_tell, "secondary", wrap=True, selectable=True))
         if (offered := self._next_recording(self.finding)) is not None:
             text, request = offered
-            self.record_button = self._button(f"{text} ...", "Opens the recorder with the tool and the options that tell more")
+            self.record_button = self._button(
+                f"{text} ...", "Opens the recorder with the tool and the options that tell more"
+            )
             self.record_button.clicked.connect(lambda: self.record_wanted.emit(request))
             layout.addWidget(self.record_button, 0, Qt.AlignmentFlag.AlignLeft)
         if not layout.count():
