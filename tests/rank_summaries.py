@@ -79,10 +79,6 @@ def _summary(
         "0.part": part,
         "0.alone.start": start[:, sends].ravel(),
         "0.alone.end": end[:, sends].ravel(),
-        "0.kernel.name": np.empty(0, np.int64),
-        "0.kernel.count": np.empty(0, np.int64),
-        "0.kernel.ns": np.empty(0, np.int64),
-        "0.kernel.blocks": np.empty(0, np.int64),
         "0.blocks": np.round(1000 * run.work[:, rank]).astype(np.int64),
     }
     if clocks:
@@ -104,7 +100,6 @@ def _summary(
             CollectiveKind("allreduce", own["dp"].name, 64 << 20, run.data),
             CollectiveKind("allreduce", "0", 8, run.ranks),
         ),
-        kernel_names=(),
         collective_names=(REDUCE,),
         culprits=(),
         findings=(),

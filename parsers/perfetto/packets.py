@@ -70,7 +70,6 @@ class Track:
     process: int | None = None
     process_name: str = ""
     thread: int | None = None
-    is_counter: bool = False
     unit: str = ""
 
 
@@ -420,6 +419,5 @@ def _track(data: U8, begin: int, end: int, progress: Progress) -> Track:
         (number(process, 1) if process else None) if thread is None else number(thread, 1),
         shown,
         number(thread, 2) if thread else None,
-        counter is not None,
         unit,
     )

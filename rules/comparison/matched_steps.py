@@ -23,18 +23,16 @@ class MatchedSteps:
     texts: list[str]
 
 
-def matched_steps(
-    sides: tuple[Side, Side], steps: tuple[Step | None, Step | None], *, scaled: bool = True
-) -> MatchedSteps:
+def matched_steps(sides: tuple[Side, Side], steps: tuple[Step | None, Step | None]) -> MatchedSteps:
     """Match one step of each side; None stands for all that was analysed.
 
-    With ``scaled`` a row holds what a mean step holds of its kernels, else what these two steps hold.
+    A row holds what a mean step holds of its kernels.
     """
     codes = Codes()
     calls = calls_of(sides[0].analysis, steps[0], codes), calls_of(sides[1].analysis, steps[1], codes)
     pairs, texts = match(*calls), codes.texts()
     work = sides[0].work(*GPU_WORK), sides[1].work(*GPU_WORK)
-    means = [{name: each for name, (_, each) in side.items()} if scaled else {} for side in work]
+    means = [{name: each for name, (_, each) in side.items()} for side in work]
     shown = {name: written for side in work for name, (written, _) in side.items()}
     return MatchedSteps(
         steps, calls, pairs, kernel_rows(calls, pairs, texts, (means[0], means[1]), shown), texts

@@ -58,11 +58,11 @@ class KernelJoin:
             return None
         return self.kernels[self.profile[at]], Certainty(int(self.certainty[at]))
 
-    def events_of(self, kernels: Sequence[KernelProfile], least: Certainty = Certainty.AMBIGUOUS) -> I64:
+    def events_of(self, kernels: Sequence[KernelProfile]) -> I64:
         """The kernel events for which any of these profiles stands."""
         wanted = {kernel.id for kernel in kernels}
         indices = [index for index, kernel in enumerate(self.kernels) if kernel.id in wanted]
-        return self.event[np.isin(self.profile, indices) & (self.certainty >= least)]
+        return self.event[np.isin(self.profile, indices) & (self.certainty >= Certainty.AMBIGUOUS)]
 
     @property
     def matched(self) -> int:

@@ -30,14 +30,13 @@ Instruction = tuple[int, int, int, int, tuple[tuple[int, int], ...], int, int]
 class Run:
     """What a replay gave: how long the steps take once they repeat (ns), and when everything of the last round ran.
 
-    ``host`` are the starts of host nodes, ``start`` and ``end`` those of operations, ``round_start`` when the last
-    round began for each thread; all in ns on the replay's own clock. ``first_end`` is when each span ended in the
+    ``host`` are the starts of host nodes, ``start`` and ``end`` those of operations, all in ns on
+    the replay's own clock. ``first_end`` is when each span ended in the
     first round, which starts as recorded.
     """
 
     period: float
     first_end: F64
-    round_start: F64
     host: F64
     start: F64
     end: F64
@@ -183,9 +182,7 @@ class Program:
         span_ends = []
         held = [NEVER] * len(self.first)
         instructions, members = self.instructions, self.meeting_members
-        round_start = thread_start
         for number_of_round in range(rounds):
-            round_start = thread_start
             for thread, at in enumerate((thread_start - begin).tolist()):
                 bases[int(self.first_segment[thread])] = at
             arrived = [NEVER] * self.meetings
@@ -238,13 +235,11 @@ class Program:
         end_of_span = self._span_ends(*span_ends[0])
         if not timeline:
             none = np.empty(0)
-            return Run(self._period(span_ends, overlay), end_of_span, round_start, none, none, none)
+            return Run(self._period(span_ends, overlay), end_of_span, none, none, none)
         of_node: F64 = np.array(bases)[self.segment]
         end = self._ends(arrival, np.array(held), np.array(bases), done)
         start = end - np.where(overlay.present, overlay.duration, 0.0)
-        return Run(
-            self._period(span_ends, overlay), end_of_span, round_start, of_node + host_start, start, end
-        )
+        return Run(self._period(span_ends, overlay), end_of_span, of_node + host_start, start, end)
 
     def _leads(self) -> I64:
         """For each thread its rank's main thread."""

@@ -33,7 +33,6 @@ class CostlyRank:
     cost_ns: int
     late_ns: int
     latest_in: int  # steps in which nobody costs more
-    late_in: int  # steps
     reason: Reason
 
 
@@ -170,7 +169,6 @@ class ManyRanksDiagnosis:
                     cost_ns=int(total[row] / cost.shape[1]),
                     late_ns=max(int(np.median(late[row, steps])), 0),
                     latest_in=int(latest[row]),
-                    late_in=len(steps),
                     reason=reason_of(self.lateness, np.array([row]), steps),
                 )
             )

@@ -66,7 +66,6 @@ class SummaryWords:
     found_by: str
     window: tuple[int, int]  # the rank's own analysed time
     kinds: tuple[CollectiveKind, ...]
-    kernel_names: tuple[str, ...]
     collective_names: tuple[str, ...]
     culprits: tuple[IdleCulprit, ...]
     findings: tuple[Finding, ...]  # of this rank alone
@@ -91,9 +90,8 @@ class RankSummary:
 
     ``step.start``, ``step.end``, ``step.steady``; of collectives ``collective.device``, ``.start``, ``.end``,
     ``.kind`` (into ``kinds``), ``.name`` (into ``collective_names``), ``.sequence`` and ``.step`` (-1: none); of device
-    n ``n.edge`` and ``n.part`` (its states), ``n.alone.start`` and ``.end`` (exposed communication), ``n.kernel.name``
-    (into ``kernel_names``), ``.count``, ``.ns`` and ``.blocks`` (inside the rank's window), ``n.blocks`` (blocks of
-    compute kernels a step), and one column a step for each of ``READINGS`` that was counted.
+    n ``n.edge`` and ``n.part`` (its states), ``n.alone.start`` and ``.end`` (exposed communication), ``n.blocks``
+    (blocks of compute kernels a step), and one column a step for each of ``READINGS`` that was counted.
     """
 
     words: SummaryWords

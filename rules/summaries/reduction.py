@@ -12,12 +12,10 @@ import numpy.typing as npt
 
 from parsers.model import Attribute, Counter, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
 from rules.analysis.facts.clocks import logged
 from rules.analysis.facts.completeness import completeness_of
 from rules.analysis.facts.device_time import idle_parts
-from rules.analysis.facts.inside_window import operations
 from rules.analysis.facts.subject import SubjectKind, subject_of
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import Cause
@@ -36,7 +34,6 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 MOST_CULPRITS = 3  # of one cause on one device
-MOST_KERNELS = 400  # names; the rest take next to no time
 MOST_EVIDENCE = 3
 _CLOCK, _POWER = ("SM clock", "sclk", "graphics clock"), ("power", "power draw")
 _ALLOCATED = re.compile(r"\ballocated memory\b", re.IGNORECASE)
@@ -52,7 +49,6 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
         "step.steady": np.array([step.steady for step in analysis.steps], np.uint8),
     }
     edges = np.unique(np.concatenate((columns["step.start"], columns["step.end"], analysis.window)))
-    names: dict[str, int] = {}
     for number, device in enumerate(devices):
         time = replace(analysis.time(device), idle=_idle(analysis, device))
         states = DeviceStates.of(time).coarse(edges)
@@ -61,7 +57,6 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
             f"{number}.alone.start": time.communication[0],
             f"{number}.alone.end": time.communication[1],
         }
-        columns |= _kernels(analysis, device, number, names)
         columns[f"{number}.blocks"] = _blocks(analysis, device)
         columns |= _readings(analysis, device, number)
     kinds, collectives, collective_names = _collectives(analysis, devices)
@@ -76,7 +71,6 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
         found_by=next((step.found_by for step in analysis.steps), ""),
         window=analysis.window,
         kinds=kinds,
-        kernel_names=tuple(names),
         collective_names=collective_names,
         culprits=_culprits(analysis, devices),
         findings=tuple(
@@ -141,27 +135,6 @@ def _counts(trace: Trace, device: int) -> tuple[int, int]:
     operations_here = trace.operations_of_device(device)
     kernels = int(np.count_nonzero(trace.events.kind[operations_here] == EventKind.KERNEL))
     return len(operations_here), kernels
-
-
-def _kernels(
-    analysis: Analysis, device: int, number: int, names: dict[str, int]
-) -> dict[str, npt.NDArray[Any]]:
-    """The compute kernels inside the window by name: how often, ns, and blocks."""
-    trace = analysis.trace
-    kernels = operations(analysis, device, EventKind.KERNEL)
-    kernels = kernels[~np.isin(kernels, trace.collective_kernels)]
-    distinct, which = np.unique(trace.events.name[kernels], return_inverse=True)
-    count = np.bincount(which, minlength=len(distinct))
-    time = np.bincount(which, durations(trace, kernels), minlength=len(distinct)).astype(np.int64)
-    blocks = np.bincount(which, trace.attribute(Attribute.GRID, kernels), minlength=len(distinct))
-    most = np.sort(np.argsort(-time, kind="stable")[:MOST_KERNELS])
-    numbers = [names.setdefault(trace.strings[each], len(names)) for each in distinct[most].tolist()]
-    return {
-        f"{number}.kernel.name": np.array(numbers, np.int64),
-        f"{number}.kernel.count": count[most].astype(np.int64),
-        f"{number}.kernel.ns": time[most],
-        f"{number}.kernel.blocks": blocks[most].astype(np.int64),
-    }
 
 
 def _blocks(analysis: Analysis, device: int) -> I64:

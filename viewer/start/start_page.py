@@ -40,7 +40,6 @@ class StartPage(QScrollArea):
         self.setAccessibleName("Start")
         self.sample_tiles: list[Tile] = []
         self.recent_tiles: list[RecentTile] = []
-        self.left_open_tiles: list[RecentTile] = []
         self.left_open = left_open()
         self.refresh()
 
@@ -73,7 +72,7 @@ class StartPage(QScrollArea):
             column.addWidget(
                 Label("Still open when the program last ended", pixels=14, weight=QFont.Weight.DemiBold)
             )
-            self.left_open_tiles = self._tiles(column, self.left_open[:4], self._left_open_tile, columns=2)
+            self._tiles(column, self.left_open[:4], self._left_open_tile, columns=2)
         recent = recent_files()[:MOST_RECENT]
         self.recent_tiles = []
         if recent:

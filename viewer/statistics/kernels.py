@@ -18,22 +18,18 @@ if TYPE_CHECKING:
 I64 = npt.NDArray[np.int64]
 
 
-def operations_in(trace: Trace, t0: int, t1: int, device: int | None = None) -> I64:
-    """GPU operations that start in [t0, t1), of one device (index) or of all."""
+def operations_in(trace: Trace, t0: int, t1: int) -> I64:
+    """GPU operations that start in [t0, t1), of all devices."""
     operations = trace.gpu_operations
     start = trace.events.start[operations]
     inside = (start >= t0) & (start < t1)
-    if device is not None:
-        inside &= trace.lane_device[trace.events.lane[operations]] == device
     return operations[inside]
 
 
-def kernel_columns(
-    trace: Trace, analysis: Analysis, t0: int, t1: int, device: int | None = None
-) -> dict[str, Any]:
+def kernel_columns(trace: Trace, analysis: Analysis, t0: int, t1: int) -> dict[str, Any]:
     """Equal columns, one row for each name, the longest total first: family, calls, total, mean, p50, p99 (ns), share
     of GPU time, longest event."""
-    operations = operations_in(trace, t0, t1, device)
+    operations = operations_in(trace, t0, t1)
     duration = trace.events.duration[operations]
     name = trace.events.name[operations]
     groups = grouped(name, duration)
@@ -54,13 +50,11 @@ def kernel_columns(
     return ordered(columns, "total")
 
 
-def kernel_table(
-    trace: Trace, analysis: Analysis, t0: int, t1: int, device: int | None = None
-) -> pd.DataFrame:
+def kernel_table(trace: Trace, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
     """``kernel_columns`` as a frame."""
     import pandas as pd
 
-    return pd.DataFrame(kernel_columns(trace, analysis, t0, t1, device))
+    return pd.DataFrame(kernel_columns(trace, analysis, t0, t1))
 
 
 def family_table(kernels: pd.DataFrame) -> pd.DataFrame:

@@ -48,7 +48,7 @@ class FactList(QScrollArea):
         self.facts: tuple[Fact, ...] = ()
         self.title = ""
 
-    def show_facts(self, title: str, facts: Sequence[Fact], note: str = "") -> None:
+    def show_facts(self, title: str, facts: Sequence[Fact]) -> None:
         """Replace what is shown."""
         self.title, self.facts = title, tuple(facts)
         body = QWidget()
@@ -58,8 +58,6 @@ class FactList(QScrollArea):
         column.addWidget(
             ElidedLabel(title, pixels=14, weight=QFont.Weight.DemiBold, mode=Qt.TextElideMode.ElideMiddle)
         )
-        if note:
-            column.addWidget(Label(note, "secondary", wrap=True))
         grid = QGridLayout()
         grid.setHorizontalSpacing(14)
         grid.setVerticalSpacing(3)
