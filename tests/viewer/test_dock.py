@@ -101,6 +101,18 @@ def test_what_has_no_room_beside_the_tabs_is_in_a_menu(window: MainWindow) -> No
     assert panels.by_family.isChecked()
 
 
+def test_the_tabs_keep_their_share_of_a_window_that_grows_unless_the_user_gave_them_another(
+    window: MainWindow,
+) -> None:
+    window.resize(1440, 900)
+    before = window.panels_dock.height()
+    window.resize(1440, 1600)
+    assert window.panels_dock.height() > 1.5 * before
+    window.resizeDocks([window.panels_dock], [300], Qt.Orientation.Vertical)
+    window.resize(1440, 1700)
+    assert window.panels_dock.height() == 300
+
+
 def test_selecting_an_event_leaves_the_timeline_as_high_as_it_was(
     make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
 ) -> None:

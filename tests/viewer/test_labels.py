@@ -41,6 +41,8 @@ def test_a_label_is_whole_where_it_fits_and_else_ends_with_a_word_or_an_ellipsis
     assert shown("Div", cache.width("Div") + 1) == "Div"
     assert shown("Div", cache.width("Div") - 1) == ""
     assert shown("Divide (broadcast)", cache.width("Divide (br") + 1) == "Divide"
+    assert shown("Mul · vectorized_kernel", cache.width("Mul · ve")) == "Mul"
+    assert shown("tokenize and others", cache.width("tokenize …") + 6) == "tokenize…"
     cut = shown("tokenize", cache.width("tokeniz"))
     assert cut.startswith("tok")
     assert cut.endswith("…")

@@ -136,6 +136,15 @@ def test_a_file_that_is_no_recording_gives_a_banner_with_a_hint(
     assert empty_window.pages.currentWidget() is empty_window.start_page
 
 
+def test_the_start_page_grows_with_the_screen(empty_window: MainWindow) -> None:
+    page = empty_window.start_page
+    empty_window.resize(1366, 768)
+    before = page.open_button.font().pixelSize(), page.sample_tiles[0].width()
+    empty_window.resize(3840, 2160)
+    assert page.open_button.font().pixelSize() > 1.5 * before[0]
+    assert page.sample_tiles[0].width() > 1.5 * before[1]
+
+
 def test_a_file_that_fails_leaves_the_open_recording_as_it_is(
     window: MainWindow, qtbot: QtBot, tmp_path: Path, trace: Trace
 ) -> None:

@@ -31,6 +31,10 @@ QPushButton, QToolButton {
     background: $window; color: $text; border: 1px solid $line_strong; border-radius: 5px; padding: 4px 12px;
 }
 QFileDialog QToolButton { padding: 3px; }
+QFileDialog {
+    filedialog-parent-directory-icon: url("$controls/arrow-up.svg"); backward-icon: url("$controls/arrow-left.svg");
+    forward-icon: url("$controls/arrow-right.svg");
+}
 QPushButton:hover, QToolButton:hover { background: $hover; }
 QPushButton:pressed, QPushButton:checked, QToolButton:pressed, QToolButton:checked { background: $selection; }
 QPushButton:focus, QToolButton:focus { border-color: $accent; }
@@ -72,6 +76,7 @@ QTabBar::tab {
     background: transparent; color: $text_secondary; padding: 7px 12px 6px 12px; border: none;
     border-bottom: 2px solid transparent;
 }
+QTabBar[crowded="true"]::tab { padding-left: 6px; padding-right: 6px; }
 QTabBar::tab:selected { color: $text; border-bottom-color: $accent; }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:selected:focus { background: $hover; }

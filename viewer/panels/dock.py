@@ -13,6 +13,7 @@ from viewer.panels.panel import Panel, tabs
 
 FILTER_WIDTH, NARROW_FILTER = 180, 108
 NARROW = 860
+PADDING = 24  # px of a tab beside its title, where there is room
 
 
 class BottomPanels(QWidget):
@@ -184,10 +185,21 @@ class BottomPanels(QWidget):
         self.more_families.setVisible(families and self.by_family.isHidden())
         self.more_export.setVisible(has_table and self.export.isHidden())
         self.more.setVisible(self.more_families.isVisible() or self.more_export.isVisible())
+        self._crowd()
         QCoreApplication.postEvent(
             self.tabs, QEvent(QEvent.Type.LayoutRequest)
         )  # the titles take what got free
         self._filter_current()
+
+    def _crowd(self) -> None:
+        """Titles close to each other rather than cut off."""
+        bar, corner = self.tabs.tabBar(), self.tabs.cornerWidget(Qt.Corner.TopRightCorner)
+        titles = sum(bar.fontMetrics().horizontalAdvance(title) + PADDING for title in self.titles())
+        crowded = titles + corner.sizeHint().width() > self.width()
+        if crowded is not bool(bar.property("crowded")):
+            bar.setProperty("crowded", crowded)
+            bar.style().unpolish(bar)
+            bar.style().polish(bar)
 
     def _fits(self, *widgets: QWidget) -> bool:
         """Whether these have room beside the titles of all tabs and the filter."""

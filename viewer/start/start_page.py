@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from viewer.kept.recent import Recent, forget, left_open, recent_files
@@ -17,6 +17,8 @@ from viewer.start.recent_tile import RecentTile
 from viewer.start.tile import Tile
 
 PAGE_WIDTH = 980
+NATURAL = 1366, 768  # px: on larger screens the page grows
+LARGEST = 1.9  # times
 MOST_RECENT = 6
 
 Thing = TypeVar("Thing")
@@ -41,15 +43,16 @@ class StartPage(QScrollArea):
         self.sample_tiles: list[Tile] = []
         self.recent_tiles: list[RecentTile] = []
         self.left_open = left_open()
+        self._scale = 1.0
         self.refresh()
 
     def refresh(self) -> None:
         """Build the page anew: recent files may have changed."""
         body = QWidget()
         outer = QHBoxLayout(body)
-        outer.setContentsMargins(24, 28, 24, 24)
+        outer.setContentsMargins(24, round(28 * self._scale**3), 24, 24)
         page = QWidget()
-        page.setMaximumWidth(PAGE_WIDTH)
+        page.setMaximumWidth(round(PAGE_WIDTH * self._scale))
         outer.addStretch(1)
         outer.addWidget(page, 100)
         outer.addStretch(1)
@@ -88,12 +91,22 @@ class StartPage(QScrollArea):
         table.setHorizontalSpacing(18)
         table.setVerticalSpacing(4)
         for row, (name, text) in enumerate(formats()):
-            table.addWidget(Label(name), row, 0)
-            table.addWidget(ElidedLabel(text, "secondary"), row, 1)
+            table.addWidget(Label(name), row, 0, Qt.AlignmentFlag.AlignTop)
+            table.addWidget(Label(text, "secondary", wrap=True), row, 1)
         table.setColumnStretch(1, 1)
         column.addLayout(table)
         column.addStretch(1)
+        if self._scale > 1:
+            _enlarge(body, self._scale)
         self.setWidget(body)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        room = min(self.width() / NATURAL[0], self.height() / NATURAL[1])
+        scale = round(min(max(room**0.6, 1.0), LARGEST), 1)
+        if scale != self._scale:
+            self._scale = scale
+            self.refresh()
 
     def _buttons(self) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -152,3 +165,13 @@ class StartPage(QScrollArea):
         self.refresh()
         left: list[QWidget] = [*self.recent_tiles[: place + 1]]
         (left or [self.open_button])[-1].setFocus()
+
+
+def _enlarge(page: QWidget, times: float) -> None:
+    """Text and buttons in proportion, as everything lies between them."""
+    parts = page.findChildren(QWidget)
+    fonts = [part.font() for part in parts]
+    for part, font in zip(parts, fonts, strict=True):
+        font.setPixelSize(round(font.pixelSize() * times))
+        part.setFont(font)
+        part.setMinimumHeight(round(part.minimumHeight() * times))

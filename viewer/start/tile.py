@@ -25,6 +25,7 @@ class Tile(QAbstractButton):
         layout.setContentsMargins(14, 11, 14, 11)
         layout.setSpacing(3)
         top = QHBoxLayout()
+        top.setSpacing(10)
         top.addWidget(ElidedLabel(title, weight=QFont.Weight.DemiBold), 1)
         if remark:
             top.addWidget(Label(remark, "faint", pixels=theme.SECONDARY_PX))

@@ -13,7 +13,8 @@ from viewer.look.labels import elided_inside
 
 LEAST_WIDTH = 26.0  # px, of what is elided; a short name is shown wherever it fits
 SHORTEST_NAME = 14.0  # px: less holds no name
-_BETWEEN_WORDS = " (<["
+_BETWEEN_WORDS = " (<[·"
+_WHAT_FOLLOWS_A_NAME = "(<[·"  # a name is whole without it
 STEP = 6.0  # widths are rounded down to this, so that a zoom reuses texts
 KEPT = 6000
 FEWEST_LETTERS = 5  # of an elided name, with its ellipsis: fewer say nothing
@@ -71,10 +72,9 @@ class TextCache:
         if self._inside:
             return elided_inside(text, self.metrics, room)
         cut = self.metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
-        left = cut.removesuffix("…")
-        words = left.rstrip(_BETWEEN_WORDS)
-        ends_a_word = words != left or text[len(left)] in _BETWEEN_WORDS
-        return words if words and ends_a_word else cut
+        words = cut.removesuffix("…").rstrip(_BETWEEN_WORDS)
+        is_a_name = text[len(words) :].lstrip().startswith(tuple(_WHAT_FOLLOWS_A_NAME))
+        return cut if not words else words if is_a_name else f"{words}…"
 
     def draw(self, painter: QPainter, text: str, x: float, y: float, room: float) -> bool:
         """Draw ``text`` with its top at ``y``, elided; whether anything was drawn."""

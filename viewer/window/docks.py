@@ -61,6 +61,13 @@ class Docks:
             self._arranged = True
             self.reset_sizes()
 
+    def fit_height(self, before: int) -> None:
+        """What has the height by design of a window ``before`` pixels high gets that of the present one."""
+        if self._arranged and abs(self.panels.height() - _height_in(before)) <= 1:
+            self._window.resizeDocks(
+                [self.panels], [_height_in(self._window.height())], Qt.Orientation.Vertical
+            )
+
     def fit_width(self) -> None:
         """Behind each other where the window is narrow."""
         narrow = self._window.width() < NARROW
@@ -77,9 +84,7 @@ class Docks:
         window = self._window
         width = min(DIAGNOSIS_WIDTH, max(window.width() * 3 // 10, 326))
         window.resizeDocks([self.diagnosis], [width], Qt.Orientation.Horizontal)
-        height = min(max(BOTTOM_HEIGHT, round(window.height() * BOTTOM_SHARE)), window.height() // 4)
-        more = max(window.height() - HIGH, 0) // 3  # of a very high window the lanes leave some over
-        window.resizeDocks([self.panels], [height + more], Qt.Orientation.Vertical)
+        window.resizeDocks([self.panels], [_height_in(window.height())], Qt.Orientation.Vertical)
 
     def give_room(self, whole: bool) -> None:
         """All room to the tabs, while there is no timeline; then what they had by design."""
@@ -95,3 +100,9 @@ class Docks:
         self._preferences.forget_layout()
         self._window.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.diagnosis)
         self._window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, self.panels)
+
+
+def _height_in(window: int) -> int:
+    """The height by design of the tabs in a window of this height."""
+    height = min(max(BOTTOM_HEIGHT, round(window * BOTTOM_SHARE)), window // 4)
+    return height + max(window - HIGH, 0) // 3  # of a very high window the lanes leave some over

@@ -386,6 +386,7 @@ class MainWindow(QMainWindow):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self.docks.fit_height(event.oldSize().height())
         self.docks.fit_width()
 
     def reset_layout(self) -> None:

@@ -13,7 +13,7 @@ from parsers.model.units import duration
 from rules.wording.promises import depends_on, factor, worded, worded_shortly
 from rules.wording.words import Reader, told
 from viewer.look import theme
-from viewer.look.labels import ElidedLabel, Label
+from viewer.look.labels import ElidedLabel, Label, tooltip
 from viewer.look.roles import LIST_ITEM
 from viewer.panels.tables.facts import LinkButton
 
@@ -120,8 +120,8 @@ class FixCard(QFrame):
         more = len(removed) - MOST_REMOVED
         column.addWidget(Label(f"removes, and {more} more" if more > 0 else "removes", "faint", pixels=12))
         for finding in removed[:MOST_REMOVED]:
-            chip = LinkButton(finding.title)
-            chip.setToolTip("Show this finding")
+            chip = LinkButton(finding.title, sentence=True)
+            chip.setToolTip(tooltip(f"Show this finding: {finding.title}"))
             chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             chip.clicked.connect(lambda _=False, each=finding: self.finding_wanted.emit(each))
             column.addWidget(chip)

@@ -71,7 +71,7 @@ class KernelReport(QWidget):
         self._upper = QSplitter(Qt.Orientation.Horizontal)
         self._upper.addWidget(launches)
         self._upper.setChildrenCollapsible(False)
-        split = QSplitter(Qt.Orientation.Vertical)
+        split = self._split = QSplitter(Qt.Orientation.Vertical)
         split.addWidget(self._upper)
         self.pair = KernelPair()
         self._lower = QStackedWidget()
@@ -132,6 +132,10 @@ class KernelReport(QWidget):
         named = [finding.kernel for finding in findings if finding.kernel is not None]
         ids = [kernel.id for kernel in trace.kernels]
         self.select(next((ids.index(name) for name in named if name in ids), 0))
+        bar, (upper, lower) = self.table.verticalScrollBar(), self._split.sizes()
+        if 0 < bar.value() < self.table.rowHeight(0):  # rather a little more room than a row that is cut
+            self._split.setSizes([upper + bar.value(), lower - bar.value()])
+            bar.setValue(0)
 
     def _on_finding(self, finding: Finding | None) -> None:
         trace = self._document.trace

@@ -15,11 +15,11 @@ LONGEST_LINK = 90
 
 
 class LinkButton(QPushButton):
-    """A link of one line, without its middle where it does not fit: names differ at both ends."""
+    """A link of one line; a ``sentence`` that does not fit lacks its end, a name its middle: both its ends tell."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, sentence: bool = False) -> None:
         super().__init__()
-        self._whole = text
+        self._whole, self._sentence = text, sentence
         self.setFlat(True)
         self.setProperty("link", "bare")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -27,7 +27,11 @@ class LinkButton(QPushButton):
         self._fit()
 
     def _fit(self) -> None:
-        shown = elided_inside(self._whole, QFontMetricsF(self.font()), max(self.width(), 60))
+        metrics, room = QFontMetricsF(self.font()), max(self.width(), 60)
+        if self._sentence:
+            shown = metrics.elidedText(self._whole, Qt.TextElideMode.ElideRight, room)
+        else:
+            shown = elided_inside(self._whole, metrics, room)
         self.setText(shown.replace("&", "&&"))
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -92,7 +92,8 @@ class SelectionPanel(Panel):
         column = QVBoxLayout(side)
         column.setContentsMargins(12, 10, 12, 8)
         column.setSpacing(4)
-        self.profile_button = QPushButton("Profile this kernel ...")
+        self.profile_button = QPushButton("Profile it ...")
+        self.profile_button.setAccessibleName("Profile this kernel")
         self.profile_button.setProperty("link", True)
         self.profile_button.setStyleSheet("padding: 2px 7px;")
         heading = QHBoxLayout()
@@ -232,9 +233,9 @@ class SelectionPanel(Panel):
         alike = instances(trace, int(trace.events.name[event]))
         lengths = trace.events.duration[alike]
         place = int(np.searchsorted(trace.events.start[alike], trace.events.start[event])) + 1
-        self._alike.setText(f"number {place:,} of {len(alike):,} with this name")
+        self._alike.setText(f"number {place:,} of {len(alike):,}")
         self._alike_text.setText(
-            f"total {duration(int(lengths.sum()))}, median {duration(float(np.median(lengths)))}, "
+            f"with this name: total {duration(int(lengths.sum()))}, median {duration(float(np.median(lengths)))}, "
             f"longest {duration(int(lengths.max()))}"
         )
         self.histogram.show_durations(alike, lengths, event)
