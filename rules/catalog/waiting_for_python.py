@@ -16,12 +16,13 @@ from rules.analysis.idle.attribution import TOUCHES_PAGES
 from rules.analysis.idle.beneath import beneath
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
+from rules.analysis.idle.lock_waits import locked_out
 from rules.analysis.idle.lost_time import IdleTime
 from rules.analysis.idle.plan_building import plan_building
 from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
-from rules.wording.host_work import advice_by_name, is_compilation, is_pass
+from rules.wording.host_work import OF_ONE_LOCK, advice_by_name, is_compilation, is_pass
 from rules.wording.phrases import share, shares
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours, with_native
 
@@ -60,6 +61,10 @@ How it decides
     inside a region that launches nothing at all and lasts at least 0.1 ms. Data loading, allocation and
     synchronisation are counted on their own, and short pauses between launches count as launch overhead.
 
+    Python's collections of garbage are told by ranges or frames of that name. Where the launching threads record
+    nothing for at least 1 ms and other threads go from frame to frame meanwhile, those have Python's lock; Nsight
+    Systems (osrt) shows such waits as pthread_cond_timedwait of 5 ms.
+
 What to try
     Move the work off the critical path: into a thread or process that prepares the next step, after the launches of
     the next step, or onto the GPU. Do it less often. Make it faster. Where cuDNN or MIOpen builds a plan for each new
@@ -77,6 +82,7 @@ When it is wrong
         if share(analysis, waiting.ns) < analysis.thresholds[LEAST_SHARE]:
             return
         culprit, below, plans = waiting.culprit, beneath(waiting), plan_building(waiting)
+        locked = locked_out(waiting)
         compiling = sum(each.ns for each in waiting.blames if is_compilation(each.culprit))
         recompiles = analysis.steps_in_window > 1 and compiling >= MOSTLY_COMPILING * waiting.worst_ns
         yield idle_finding(
@@ -89,10 +95,13 @@ When it is wrong
             else f"The GPU waits for {host_code(trace)}",
             account=_explanation(analysis, waiting)
             + below.text
+            + locked.text
             + (plans.text if plans else "")
             + (_RECOMPILES if recompiles else ""),
             remedies=plans.advice
             if plans
+            else OF_ONE_LOCK
+            if locked.is_most
             else ADVICE_ON_PAGES
             if culprit == TOUCHES_PAGES
             else with_native(
@@ -102,7 +111,7 @@ When it is wrong
             ),
             example="" if plans else for_python(_CODE),
             unknown=()
-            if below or plans
+            if below or plans or locked.is_most
             else ("" if is_call(culprit) else _UNKNOWN_OF_NATIVE, _cannot_tell(trace, culprit)),
             category=Category.RECOMPILATION if recompiles else None,
         )
@@ -230,7 +239,8 @@ def _cannot_tell(trace: Trace, culprit: Culprit) -> str:
         return f"Which lines of {culprit.text} are slow: use a CPU profiler such as py-spy on this process."
     if culprit.is_in(CulpritKind.OUTSIDE):
         return (
-            "What the CPU does there: record with stacks (with_stack=True), or add record_function regions."
+            "What the CPU does there: record with stacks (with_stack=True), or add record_function regions. Stacks "
+            "also tell when another thread has Python's lock, and stallscope capture when its garbage is collected."
         )
     if is_call(culprit):
         return "What the driver does in that call."

@@ -15,6 +15,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, measure, union
 from rules.analysis.idle.frames import UserFrames
+from rules.analysis.idle.lock_waits import lock_waits
+from rules.analysis.names.regions import is_collection
 from rules.replay.chance import operators_before, time_within
 from rules.replay.replay import Replay, replay_of
 
@@ -76,6 +78,30 @@ class Surroundings:
         return time_within(self.replay.host, loading)
 
     @cached_property
+    def garbage_ns(self) -> F64:
+        """How much of each gap Python collected its garbage."""
+        trace, threads = self.replay.analysis.trace, self.replay.analysis.threads
+
+        def collecting(thread: int) -> Intervals:
+            events = threads.events(thread)
+            events = events[np.isin(trace.events.kind[events], (EventKind.REGION, EventKind.PYTHON))]
+            events = events[named(trace, events, is_collection)]
+            return union(trace.events.start[events], trace.events.end[events])
+
+        return time_within(self.replay.host, collecting)
+
+    @cached_property
+    def lock_ns(self) -> F64:
+        """How much of each gap the thread waited for Python's lock."""
+        host, analysis = self.replay.host, self.replay.analysis
+        found = np.zeros(len(host))
+        for thread, members in enumerate(host.members):
+            mine = slice(int(host.first[thread]), int(host.first[thread + 1]))
+            begin = host.start[mine] - host.gap[mine].astype(np.int64)
+            found[mine] = measure(lock_waits(analysis, members), begin, host.start[mine])
+        return np.maximum(found - self.garbage_ns, 0.0)
+
+    @cached_property
     def operators_ns(self) -> F64:
         """How much of each gap passed inside operators."""
         return operators_before(self.replay.analysis, self.replay.host)
@@ -121,12 +147,14 @@ class Surroundings:
         thread = int(analysis.threads.of_events(host.event[node : node + 1])[0])
         middle = host.start[node : node + 1] - (host.gap[node : node + 1] / 2).astype(np.int64)
         activity = analysis.threads.activity(thread)
-        found = int(activity.user_regions.at(middle)[0])
-        if found < 0:
-            found = self.frame(node)
-        if found < 0:
-            found = int(activity.operators.at(middle)[0])
-        return analysis.trace.name(found) if found >= 0 else ""
+        for found in (
+            int(activity.user_regions.at(middle)[0]),
+            self.frame(node),
+            int(activity.operators.at(middle)[0]),
+        ):
+            if found >= 0 and not is_collection(analysis.trace.name(found)):
+                return analysis.trace.name(found)
+        return ""
 
     def _innermost(self, of: Callable[[int], Innermost]) -> I64:
         host = self.replay.host

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from rules.analysis.names.regions import is_collection
 from rules.culprit import Culprit
-from rules.wording.words import Words, for_python
+from rules.wording.words import Words, for_python, for_pytorch
 
 _COMPILING = re.compile(
     r"dynamo|inductor(?!_root)|torch.?compile(?!d region)|compile_fx|async_compile|autotun|triton.{0,80}?compil|aot_|"
@@ -37,6 +38,26 @@ _PASS = re.compile(
     re.IGNORECASE,
 )
 
+OF_COLLECTIONS: tuple[Words, ...] = (
+    for_python(
+        "Collect seldom: gc.disable() before the loop, and gc.collect() in it every few hundred steps, where all ranks "
+        "do it at once."
+    ),
+    for_python("Call gc.freeze() once everything that stays is made: no collection looks at it again."),
+    for_python(
+        "Leave less garbage: objects that point at each other (a child that knows its parent) need weakref."
+    ),
+)
+OF_ONE_LOCK: tuple[Words, ...] = (
+    for_pytorch("Let processes do it: DataLoader workers for data, multiprocessing for the rest."),
+    for_python(
+        "Or do it with calls that let the lock go: numpy, torch, hashing and compressing of large buffers."
+    ),
+    for_python(
+        "Where neither is possible, let threads take turns more often: sys.setswitchinterval(0.0005); or use a Python "
+        "without this lock (3.13t and later)."
+    ),
+)
 _ADVICE: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
     (
         _COMPILING,
@@ -97,6 +118,8 @@ _ADVICE: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
 def advice_by_name(culprit: Culprit) -> tuple[Words, ...]:
     """What usually helps against work of the names that a culprit has; nothing where they say nothing."""
     names = [name for name in culprit.names if not _MACHINERY.match(name) or _RANDOM.match(name)]
+    if any(map(is_collection, names)):
+        return OF_COLLECTIONS
     return next((advice for pattern, advice in _ADVICE if any(map(pattern.search, names))), ())
 
 

@@ -27,7 +27,8 @@ def annotations(path: Path) -> Counter[str]:
     """How often each range that the recorder marked stands in a recording of torch."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         events: list[dict[str, Any]] = json.load(file)["traceEvents"]
-    return Counter(event["name"].split("#")[0] for event in events if event.get("cat") == "user_annotation")
+    marked = (event["name"].split("#")[0] for event in events if event.get("cat") == "user_annotation")
+    return Counter(name for name in marked if name != "Python GC")  # comes whenever enough garbage lies about
 
 
 class PretendTools:

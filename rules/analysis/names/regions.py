@@ -49,6 +49,12 @@ _FRAMEWORK = re.compile(
 )
 
 
+# A range or frame while Python collects its garbage: torch's profiler and this program's recorder write "Python GC".
+_COLLECTION = re.compile(
+    r"^(Python GC|gc\.collect|<built-in (function|method) (gc\.)?collect\b.*|garbage[ _]collect\w*)$",
+    re.IGNORECASE,
+)
+
 LEAST_COUNTED = 2
 _PARTS = re.compile(
     r"layer|block|module|stage|head|bucket|expert|conv|attn|attention|mlp|level|rank|worker", re.IGNORECASE
@@ -58,6 +64,11 @@ _PARTS = re.compile(
 def is_loader(name: str) -> bool:
     """Whether a range is a data loader's own."""
     return _LOADER.search(name) is not None
+
+
+def is_collection(name: str) -> bool:
+    """Whether a range or frame is a collection of Python's garbage."""
+    return _COLLECTION.match(name) is not None
 
 
 def is_input(name: str) -> bool:

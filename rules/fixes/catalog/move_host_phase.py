@@ -75,7 +75,10 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         """One for each place whose work is long."""
         around = surroundings_of(analysis)
-        own = own_work(replay, around)
+        own = np.maximum(
+            own_work(replay, around) - around.garbage_ns - around.lock_ns, 0.0
+        )  # these have own fixes
+        own[own < LONG_NS] = 0.0
         plans = plan_building(IdleTime(analysis, Cause.HOST))
         for name, nodes in sorted(_places(replay, around, own, _phases(replay, own)).items()):
             planning = plans if plans and plans.operator == name else None

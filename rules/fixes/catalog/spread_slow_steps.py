@@ -112,7 +112,7 @@ def _slow_steps(analysis: Analysis, replay: Replay) -> BOOL:
     slow = lengths > SLOW * median
     host = replay.host
     calls = np.bincount(host.step, minlength=len(lengths)).astype(np.float64)
-    silent = surroundings_of(analysis).silent_ns
+    silent = surroundings_of(analysis).silent_ns - surroundings_of(analysis).garbage_ns
     earlier = np.minimum(replay.of_step_before * replay.host.gap, silent)
     own = np.bincount(host.step, silent - earlier, minlength=len(lengths)).astype(np.float64)
     own = own + np.bincount(np.maximum(host.step - 1, 0), earlier, minlength=len(lengths))

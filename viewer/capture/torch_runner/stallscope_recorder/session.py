@@ -11,7 +11,7 @@ from typing import Any, List
 from .agreement import agreement_for
 from .hooks import Hooks
 from .options import Options
-from .ranges import ModuleRanges
+from .ranges import GarbageRanges, ModuleRanges
 from .recorders import CudaRangeRecorder, TorchRecorder
 from .status import Status
 from .steps import StepFinder
@@ -37,6 +37,7 @@ class Session:
         self.recorder: Any = None
         self.hooks: Hooks | None = None
         self.modules: ModuleRanges | None = None
+        self.garbage: GarbageRanges | None = None
         self.switched_off = False
         self.over = False
         self.stopping_script = False
@@ -66,6 +67,9 @@ class Session:
         self.recorder = kind(self.options, self.rank, self.status.say)
         self.hooks = Hooks(self.finder, self.recorder.ranges, self.options.region)
         self.hooks.install()
+        if self.options.phases:
+            self.garbage = GarbageRanges(self.recorder.ranges)
+            self.garbage.install()
         if self.options.modules:
             self.modules = ModuleRanges(self.recorder.ranges)
             self.hooks.on_new_root = self.modules.know
@@ -177,6 +181,8 @@ class Session:
             return
         self.over = True
         self.recording = False
+        if self.garbage is not None:
+            self.garbage.remove()
         if self.modules is not None:
             self.modules.remove()
         if self.hooks is not None and (self.options.keep_running or self._stops):

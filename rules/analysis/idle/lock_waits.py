@@ -1,0 +1,132 @@
+"""When a thread waited for Python's lock while other threads of its process ran Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.model import EventKind
+from parsers.model.names.per_name import named
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import Intervals, intersect, length, measure, union
+from rules.analysis.idle.frames import is_users_frame
+from rules.analysis.idle.lost_time import IdleTime
+from rules.wording.phrases import shortened
+
+I64 = npt.NDArray[np.int64]
+
+# A thread that has Python's lock gives it up 5 ms after another one asked for it (sys.getswitchinterval).
+INTERVAL_NS = 5_000_000
+ABOUT = (0.96, 1.25)  # times the interval: how long a wait lasts that ends by it, as the system sees it
+LEAST_STRETCH_NS = 1_000_000  # without any record: a shorter one may be anything
+MOSTLY = 0.6  # of a stretch the others must be seen at work
+LEAST_WAITS = 3  # as long as the interval: then the thread waits for this lock and no other
+WORTH_A_WORD, MOST = 0.2, 0.5  # of the idle time
+_TIMED_WAIT = "pthread_cond_timedwait"
+_NONE: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class LockedOut:
+    """How much of some idle time the launching threads waited for Python's lock, and the frame that others were in."""
+
+    share: float
+    frame: str
+
+    @property
+    def text(self) -> str:
+        """A sentence that follows others; empty where the lock is not the matter."""
+        if self.share < WORTH_A_WORD:
+            return ""
+        whose = f" of {self.frame}" if self.frame else ""
+        return f" For {percent(self.share)} of this time other threads have Python's lock: the work{whose} goes first."
+
+    @property
+    def is_most(self) -> bool:
+        return self.share >= MOST
+
+
+def locked_out(waiting: IdleTime) -> LockedOut:
+    """The same for one cause of idle time on the worst GPU."""
+    analysis, (starts, ends) = waiting.analysis, waiting.intervals
+    drivers = tuple(analysis.threads.drivers(waiting.device)[0])
+    whole = int((ends - starts).sum())
+    if not drivers or not whole:
+        return LockedOut(0.0, "")
+    waits = intersect(lock_waits(analysis, drivers), union(starts, ends))
+    return LockedOut(length(waits) / whole, shortened(busiest_frame(analysis, drivers, waits)))
+
+
+def lock_waits(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
+    """The waits of one logical thread (ns), as disjoint intervals; none where the recording shows neither sign.
+
+    Frames of Python are recorded by whoever has the lock: where this thread records nothing for a while and others go
+    from frame to frame, they have it. Nsight Systems records the waits themselves: each ends after the interval.
+    """
+    timed = _timed_waits(analysis, members)
+    others = others_at_work(analysis, members)
+    if not len(others[0]):
+        return timed
+    trace = analysis.trace
+    own = np.concatenate([analysis.threads.events(each) for each in members])
+    own = own[np.isin(trace.events.kind[own], (EventKind.CPU_OP, EventKind.API, EventKind.PYTHON))]
+    edges = np.unique(np.concatenate((trace.events.start[own], trace.events.end[own])))
+    long = np.flatnonzero(np.diff(edges) >= LEAST_STRETCH_NS)
+    start, end = edges[long], edges[long + 1]
+    denied = measure(others, start, end) >= MOSTLY * (end - start)
+    return union(np.concatenate((timed[0], start[denied])), np.concatenate((timed[1], end[denied])))
+
+
+def others_at_work(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
+    """When other threads of the same process went from frame to frame."""
+    threads, trace = analysis.threads, analysis.trace
+    mine = {threads.keys[each][:2] for each in members}
+    parts = []
+    for each, key in enumerate(threads.keys):
+        if key[:2] in mine and each not in members:
+            frames = _frames(analysis, each)
+            parts.append(np.concatenate((trace.events.start[frames], trace.events.end[frames])))
+    edges = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    near = np.flatnonzero(np.diff(edges) <= ABOUT[1] * INTERVAL_NS)
+    return union(edges[near], edges[near + 1])
+
+
+def busiest_frame(analysis: Analysis, members: tuple[int, ...], waits: Intervals) -> str:
+    """The user's frame in which other threads of the same process were longest during these waits; empty without."""
+    threads, trace = analysis.threads, analysis.trace
+    mine = {threads.keys[each][:2] for each in members}
+    others = [
+        _frames(analysis, each)
+        for each, key in enumerate(threads.keys)
+        if key[:2] in mine and each not in members
+    ]
+    frames = np.concatenate(others) if others else np.empty(0, np.int64)
+    frames = frames[named(trace, frames, is_users_frame)]
+    if not len(frames):
+        return ""
+    names = trace.events.name[frames]
+    spent = np.bincount(names, measure(waits, trace.events.start[frames], trace.events.end[frames]))
+    depth = np.bincount(names, trace.events.depth[frames]) / np.maximum(np.bincount(names), 1)
+    most = np.flatnonzero(spent >= MOSTLY * spent.max())
+    return trace.strings[int(most[np.argmax(depth[most])])] if spent.max() > 0 else ""
+
+
+def _frames(analysis: Analysis, thread: int) -> I64:
+    events = analysis.threads.events(thread)
+    return np.asarray(events[analysis.trace.events.kind[events] == EventKind.PYTHON])
+
+
+def _timed_waits(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
+    trace = analysis.trace
+    events = np.concatenate([analysis.threads.events(each) for each in members])
+    events = events[trace.events.kind[events] == EventKind.OS_RUNTIME]
+    waits = events[named(trace, events, lambda name: name == _TIMED_WAIT)]
+    lasted = durations(trace, waits)
+    whole = (lasted >= ABOUT[0] * INTERVAL_NS) & (lasted <= ABOUT[1] * INTERVAL_NS)
+    if np.count_nonzero(whole) < LEAST_WAITS or np.count_nonzero(lasted > ABOUT[1] * INTERVAL_NS):
+        return _NONE
+    return union(trace.events.start[waits], trace.events.end[waits])

@@ -1,0 +1,70 @@
+"""Python's garbage is collected every few hundred steps, not whenever enough objects were made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import less_host_time, per_step
+from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+from rules.wording.host_work import OF_COLLECTIONS
+
+LEAST_SHARE = 0.02  # of the step
+MADE_RARER = 0.9  # of the time is gone at least: ten times as seldom
+
+_CODE = """import gc
+
+model, loader = build()
+gc.collect()
+gc.freeze()                       # what was made so far stays: nobody looks at it again
+gc.disable()
+for step, batch in enumerate(loader):
+    train(batch)
+    if step % 500 == 0:
+        gc.collect()              # on all ranks in the same step"""
+
+
+@fix
+class CollectGarbageSeldom:
+    """Collections of garbage on a thread that launches work."""
+
+    id: ClassVar[str] = "collect-garbage-seldom"
+    explanation: ClassVar[str] = """
+When it applies
+    Ranges or frames of Python's garbage collector lie between the launches: this program's recorder writes a range for
+    each full collection, torch's profiler with stacks and record_python_gc_info, others where the program opens one.
+
+What is changed in the replay
+    The collections are gone; what else the CPU does stays.
+
+What makes it more or less
+    How much garbage may pile up until the next collection. Made a tenth as often, it gives nine tenths of it.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for all collections."""
+        garbage = surroundings_of(analysis).garbage_ns
+        nodes = garbage > 0
+        each = per_step(replay, float(garbage.sum()))
+        if each < LEAST_SHARE * replay.usual_ns:
+            return
+        hit = len(np.unique(replay.host.step[nodes]))
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Collect Python's garbage seldom: it takes {duration(each)} of CPU work {replay.in_step}",
+            categories=(Category.HOST_BOUND, *((Category.VARIABILITY,) if hit < replay.steps else ())),
+            culprit="Python's garbage collection",
+            advice=OF_COLLECTIONS,
+            code=_CODE,
+            expected=less_host_time(nodes, garbage),
+            low=less_host_time(nodes, garbage * MADE_RARER),
+            depends_on="how much garbage may pile up until the next collection",
+        )

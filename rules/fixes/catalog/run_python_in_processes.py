@@ -1,0 +1,74 @@
+"""What other threads do in plain Python is done by other processes, so that the launching thread has the lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.host_language import is_python
+from rules.analysis.idle.lock_waits import busiest_frame, lock_waits
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import less_host_time, per_step
+from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+from rules.wording.host_work import OF_ONE_LOCK
+from rules.wording.phrases import shortened
+
+LEAST_SHARE = 0.02  # of the step
+WAITED_AT_LEAST = 0.7  # of the time is gone: some of it may be a wait for what those threads make
+
+_CODE = """loader = DataLoader(dataset, num_workers=8, pin_memory=True)     # processes, not threads
+
+import multiprocessing
+worker = multiprocessing.get_context("spawn").Process(target=watch, daemon=True)
+worker.start()"""
+
+
+@fix
+class RunPythonInProcesses:
+    """Threads of one Python that take turns."""
+
+    id: ClassVar[str] = "run-python-in-processes"
+    explanation: ClassVar[str] = """
+When it applies
+    The thread that launches stands still while other threads of its process run Python: in recordings with stacks they
+    go from frame to frame and it does not; Nsight Systems with osrt records its waits for the lock, of 5 ms each. A
+    recording with neither cannot tell this from other work of the CPU.
+
+What is changed in the replay
+    These waits are gone; what else the CPU does stays.
+
+What makes it more or less
+    Part of a wait may be one for what those threads make: then they must also be quick enough in processes.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for all threads."""
+        waited = surroundings_of(analysis).lock_ns
+        each = per_step(replay, float(waited.sum()))
+        if each < LEAST_SHARE * replay.usual_ns or not is_python(analysis.trace):
+            return
+        nodes = waited > 0
+        members = replay.host.members[int(replay.host.thread[np.argmax(waited)])]
+        who = busiest_frame(analysis, members, lock_waits(analysis, members))
+        doing = f"that run {shortened(who)}" if who else "beside it"
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=(
+                f"Move the Python threads {doing} into processes: the one that launches waits {duration(each)} "
+                f"for their lock {replay.in_step}"
+            ),
+            categories=(Category.HOST_BOUND, Category.LAUNCH_BOUND),
+            culprit=who or "Python's lock",
+            advice=OF_ONE_LOCK,
+            code=_CODE,
+            expected=less_host_time(nodes, waited),
+            low=less_host_time(nodes, waited * WAITED_AT_LEAST),
+            depends_on="how much of it waits for what those threads make",
+        )

@@ -1,0 +1,92 @@
+"""Python's own pauses are fixes of their own: collections of garbage, and threads that take turns at one lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parsers.model import EventKind, LaneKind
+from rules.analysis.analysis import Analysis
+from rules.fixes.plan import Plan, make_plan
+from tests.opened import opened
+from tests.rules.builder import MAIN, TinyTrace
+from tests.rules.test_fixes import plan_of_body, promised
+
+WATCHER = 555
+
+
+@pytest.mark.parametrize(("lasts", "found"), [(900, True), (20, False)])
+@pytest.mark.parametrize("recorder", ["range", "frame"])
+def test_collections_of_garbage_are_a_fix_of_their_own(recorder: str, lasts: float, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        record = trace.region if recorder == "range" else trace.frame
+        record(620, 620 + lasts, "Python GC")
+        trace.kernels(630 + lasts, 15, 20, 40)
+
+    made = promised(plan_of_body(body, length=1250 + lasts))
+    assert ("collect-garbage-seldom" in made) is found
+    assert "move-host-phase" not in made
+
+
+def test_what_python_does_beside_its_collections_stays_a_phase_of_its_own() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        trace.region(900, 1800, "Python GC")
+        trace.kernels(2100, 15, 20, 40)
+
+    made = promised(plan_of_body(body, length=2700))
+    assert made["collect-garbage-seldom"] > made["move-host-phase"] > 1.05
+
+
+@pytest.mark.parametrize(("works", "found"), [(True, True), (False, False)])
+def test_other_threads_that_go_from_frame_to_frame_have_the_lock(works: bool, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.frame(0, 8950, "train.py(5): step")
+        trace.kernels(10, 15, 20, 40)
+        trace.frame(600, 8600, "watch.py(9): watch", WATCHER)
+        for begin in range(700, 8500, 1000) if works else ():
+            trace.frame(begin, begin + 900, "watch.py(3): spread", WATCHER)
+        trace.kernels(8650, 7, 20, 40)
+
+    plan = plan_of_body(body, length=9000)
+    assert ("run-python-in-processes" in promised(plan)) is found
+    assert ("move-host-phase" in promised(plan)) is not found
+    if found:
+        title = next(each for each in plan.promises if "processes" in each.proposal.title).proposal.title
+        assert "watch.py(3): spread" in title
+
+
+@pytest.mark.parametrize(("waits", "found"), [([5.05, 5.1, 5.06, 2.0], True), ([4.2, 3.1, 4.4, 2.0], False)])
+def test_waits_of_five_milliseconds_are_for_the_lock(waits: list[float], found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 5, "aten::add")
+        lane, at = trace._lane(LaneKind.OS_RUNTIME, MAIN), 700.0
+        for each in waits:
+            trace.add(at, at + each * 1000, "pthread_cond_timedwait", lane, EventKind.OS_RUNTIME)
+            at += each * 1000 + 5
+        trace.kernels(10, 15, 20, 40)
+        trace.kernels(at, 15, 20, 40)
+
+    assert ("run-python-in-processes" in promised(plan_of_body(body, length=20_000))) is found
+
+
+def first(plan: Plan) -> tuple[str, float, float]:
+    promise = plan.promises[0]
+    return promise.proposal.fix, promise.low, promise.high
+
+
+@pytest.mark.parametrize(
+    ("program", "fix", "gave"),
+    [("scenes", "collect-garbage-seldom", (3.2, 4.3)), ("watcher", "run-python-in-processes", (2.2, 2.7))],
+)
+def test_real_programs_are_promised_what_mending_them_gave(
+    fixtures: Path, program: str, fix: str, gave: tuple[float, float]
+) -> None:
+    found, low, high = first(
+        make_plan(Analysis(opened(fixtures / "programs" / f"{program}.pt.trace.json.gz")))
+    )
+    assert found == fix
+    assert low < gave[1]
+    assert high > gave[0]
