@@ -107,6 +107,17 @@ def test_a_lane_that_was_found_is_marked(window: MainWindow, qtbot: QtBot, trace
     assert trace.lanes[place.lane].name == "GPU 0 stream 7"
 
 
+def test_tabs_are_found_and_those_without_data_say_what_is_missing(window: MainWindow, qtbot: QtBot) -> None:
+    assert ask(window, qtbot, "operators")[0] == ("tab", "Operators")
+    qtbot.keyClick(window.toolbar.search, Qt.Key.Key_Return)
+    assert window.panels.tabs.currentWidget().title == "Operators"
+    assert not window.banner.isVisible()
+    assert ask(window, qtbot, "serving")[0] == ("tab", "Serving")
+    qtbot.keyClick(window.toolbar.search, Qt.Key.Key_Return)
+    assert window.banner.problem.text() == "The tab Serving has nothing to show."
+    assert "open a request log" in window.banner.hint.text()
+
+
 def test_ctrl_p_and_enter_run_the_first_action(window: MainWindow, qtbot: QtBot) -> None:
     window.timeline.setFocus()
     qtbot.keyClick(window, "p", Qt.KeyboardModifier.ControlModifier)

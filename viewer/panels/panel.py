@@ -27,6 +27,7 @@ class Panel(QWidget):
     """Base of the tabs. ``refresh`` is called when the panel is visible and what it shows is out of date."""
 
     title: ClassVar[str] = ""
+    lacks: ClassVar[str] = ""  # where it has no data: what is missing, and which recording has it
     order: ClassVar[int] = 0  # among the tabs
     follows_step: ClassVar[bool] = True
     follows_area: ClassVar[bool] = False

@@ -94,10 +94,11 @@ def request_lanes(
         return int(phases.request[pieces[row][offset]])
 
     told_of = f"{shown:,} of {len(requests):,}" if shown < len(requests) else f"{shown:,}"
+    sorting = f"by {order.value}" if len(np.unique(phases.request)) <= MOST_ROWS else "where there is room"
     pitch = next(px for most, px in PITCH.items() if rows <= most)
     return [
         Derived(
-            Track(KEY, "", "Requests", f"{told_of}, by {order.value}", derived=True),
+            Track(KEY, "", "Requests", f"{told_of}, {sorting}", derived=True),
             ABOVE_ALL,
             tuple(derived_row(phases.start[each], phases.end[each], phases.kind[each]) for each in pieces),
             _phase_colors,

@@ -127,7 +127,12 @@ class MainWindow(QMainWindow):
         self.setStatusBar(self.status)
         self.link = TimelineLink(self.document, self.timeline, self.status, self.preferences)
         self.searching = Searching(
-            self.toolbar.search, self.document, self.link.show_lane, self.link.middle_of_view
+            self.toolbar.search,
+            self.document,
+            self.link.show_lane,
+            self.link.middle_of_view,
+            self.panels,
+            self.banner.say,
         )
         self.home = HomeFocus(self, self.pages.currentWidget)
         self.drops = DropTargets(self.document, self)

@@ -1,4 +1,4 @@
-"""Answers the search field: gathers hits from actions, findings, lanes and event names, and walks found events."""
+"""Answers the search field: hits of actions, findings, tabs, lanes and event names; walks found events."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject
 
 from parsers.model import Progress
 from viewer.document import Document
+from viewer.panels.dock import BottomPanels
 from viewer.statistics.event_search import (
     NameMatch,
     Walk,
@@ -38,9 +39,12 @@ class Searching(QObject):
         document: Document,
         show_lane: Callable[[int], object],
         now: Callable[[], int],
+        panels: BottomPanels,
+        tell: Callable[[str, str], object],
     ) -> None:
         super().__init__(field)
         self._field, self._document = field, document
+        self._panels, self._tell = panels, tell
         self._show_lane, self._now = show_lane, now
         self.commands: Commands | None = None
         self.walk: Walk | None = None
@@ -58,7 +62,9 @@ class Searching(QObject):
         """Show hits for a text; event names are searched off the GUI thread."""
         query = text.strip()
         at_once = (
-            [] if mode is Mode.EVENTS else self._actions(query) + self._findings(query) + self._lanes(query)
+            []
+            if mode is Mode.EVENTS
+            else self._actions(query) + self._findings(query) + self._tabs(query) + self._lanes(query)
         )
         trace = self._document.trace
         if trace is None or not query:
@@ -118,6 +124,24 @@ class Searching(QObject):
                         Hit("finding", finding.title, gain(finding, self._document.plan, short=True), run),
                     )
                 )
+        return found
+
+    def _tabs(self, query: str) -> list[tuple[float, Hit]]:
+        """Those without data say what is missing."""
+        if self._document.trace is None or not query:
+            return []
+        shown = self._panels.titles()
+        found = []
+        for panel in self._panels.panels:
+            score = _score(query, panel.title)
+            if score <= 0 or not (panel.title in shown or panel.lacks):
+                continue
+            if panel.title in shown:
+                hit = Hit("tab", panel.title, "", _bound(self._panels.show_panel, panel.title))
+            else:
+                said = f"The tab {panel.title} has nothing to show.", panel.lacks
+                hit = Hit("tab", panel.title, "not recorded", _bound(self._tell, *said))
+            found.append((score + 4, hit))
         return found
 
     def _lanes(self, query: str) -> list[tuple[float, Hit]]:

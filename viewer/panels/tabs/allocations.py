@@ -46,6 +46,9 @@ class AllocationsPanel(Panel):
     """Needs a snapshot of the allocator, or a trace with memory; follows the moment that the document is at."""
 
     title: ClassVar[str] = "Allocations"
+    lacks: ClassVar[str] = (
+        "Memory was not recorded. Open a snapshot of PyTorch's allocator, or record with profile_memory=True."
+    )
     order: ClassVar[int] = 82
     follows_step: ClassVar[bool] = False
 

@@ -42,6 +42,7 @@ class CollectivesPanel(Panel):
     """Every kind of collective with its size, waiting and bandwidth."""
 
     title: ClassVar[str] = "Collectives"
+    lacks: ClassVar[str] = "One GPU has no collectives. Record every rank and open all files together."
     order: ClassVar[int] = 70
     follows_step: ClassVar[bool] = False
 

@@ -19,6 +19,9 @@ class CountersPanel(Panel):
     """Shows the profiled launch that stands for the selected kernel, and how sure that is."""
 
     title: ClassVar[str] = "Counters"
+    lacks: ClassVar[str] = (
+        "Hardware counters were not recorded. Open a report of Nsight Compute together with the timeline."
+    )
     order: ClassVar[int] = 90
     follows_step: ClassVar[bool] = False
 

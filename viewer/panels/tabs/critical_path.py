@@ -31,6 +31,9 @@ class CriticalPathPanel(Panel):
     """A row shows the longest piece of its kind on the timeline."""
 
     title: ClassVar[str] = "Critical path"
+    lacks: ClassVar[str] = (
+        "Launches are not linked to what they launched. Record API calls and GPU work together."
+    )
     order: ClassVar[int] = 55
     follows_step: ClassVar[bool] = False
 

@@ -22,6 +22,9 @@ class FlamePanel(Panel):
     """Follows the selected area and its lanes, else the selected step; every CPU thread counts."""
 
     title: ClassVar[str] = "Flame"
+    lacks: ClassVar[str] = (
+        "Nothing nested was recorded. Record regions, operators or stacks (with_stack=True)."
+    )
     order: ClassVar[int] = 40
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:

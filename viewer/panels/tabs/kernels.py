@@ -44,6 +44,10 @@ class KernelsPanel(Panel):
     """Follows the selected area or step; a row selects the longest call on the timeline, two stand side by side."""
 
     title: ClassVar[str] = "Kernels"
+    lacks: ClassVar[str] = (
+        "GPU work was not recorded. "
+        "Record it with torch.profiler (ProfilerActivity.CUDA) or nsys profile --trace=cuda."
+    )
     order: ClassVar[int] = 20
     has_families: ClassVar[bool] = True
     follows_area: ClassVar[bool] = True

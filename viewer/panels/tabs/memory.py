@@ -49,6 +49,9 @@ class MemoryPanel(Panel):
     """A step curve for each counter; pyqtgraph is imported when the tab is first shown."""
 
     title: ClassVar[str] = "Memory"
+    lacks: ClassVar[str] = (
+        "Memory was not recorded. Open a snapshot of PyTorch's allocator, or record with profile_memory=True."
+    )
     order: ClassVar[int] = 80
     follows_step: ClassVar[bool] = False
 

@@ -35,6 +35,7 @@ class OperatorsPanel(Panel):
     """Follows the selected area or step; a row selects the longest call on the timeline."""
 
     title: ClassVar[str] = "Operators"
+    lacks: ClassVar[str] = "CPU operators were not recorded. The PyTorch profiler records them."
     order: ClassVar[int] = 30
     follows_area: ClassVar[bool] = True
 

@@ -41,6 +41,7 @@ class RanksPanel(Panel):
     """A row shows the rank's exposed communication on the timeline."""
 
     title: ClassVar[str] = "Ranks"
+    lacks: ClassVar[str] = "One GPU has no ranks. Record every rank and open all files together."
     order: ClassVar[int] = 60
     follows_step: ClassVar[bool] = False
 

@@ -18,6 +18,7 @@ class ResultsPanel(Panel):
     """One table at a time; where several were opened, a list says which."""
 
     title: ClassVar[str] = "Results"
+    lacks: ClassVar[str] = "No results were opened. Open those of a benchmark together with the recording."
     order: ClassVar[int] = 95
     follows_step: ClassVar[bool] = False
 

@@ -20,6 +20,10 @@ class RooflinePanel(Panel):
     """The roofline beside a timeline: of profiled launches, else of operators as their shapes let one estimate."""
 
     title: ClassVar[str] = "Roofline"
+    lacks: ClassVar[str] = (
+        "Neither shapes nor hardware counters were recorded. "
+        "Record with record_shapes=True, or open a report of Nsight Compute."
+    )
     order: ClassVar[int] = 100
     follows_step: ClassVar[bool] = False
 

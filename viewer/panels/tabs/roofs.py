@@ -47,6 +47,7 @@ class RoofsPanel(Panel):
     """Follows the selected area or step; a row selects the longest call on the timeline."""
 
     title: ClassVar[str] = "Roofs"
+    lacks: ClassVar[str] = "Shapes were not recorded. Record with record_shapes=True."
     order: ClassVar[int] = 32
     follows_area: ClassVar[bool] = True
 

@@ -134,6 +134,10 @@ class ServingPanel(Panel):
     """A row flies to its steps; that of a request to its range, or to the step that gave its first token."""
 
     title: ClassVar[str] = "Serving"
+    lacks: ClassVar[str] = (
+        "No engine that serves requests was recorded. "
+        "Mark its steps (execute_..., step[...], prefill, decode), or open a request log."
+    )
     order: ClassVar[int] = 45
     follows_step: ClassVar[bool] = False
 

@@ -37,6 +37,9 @@ class StepsPanel(Panel):
     """A row selects its step for the whole window."""
 
     title: ClassVar[str] = "Steps"
+    lacks: ClassVar[str] = (
+        "No steps were found. Call profiler.step() after each of them, or put ranges around them."
+    )
     order: ClassVar[int] = 50
     follows_step: ClassVar[bool] = False
 

@@ -56,6 +56,7 @@ class TrendPanel(Panel):
     """Chosen by itself is the name whose last run did the same work as the open recording."""
 
     title: ClassVar[str] = "Trend"
+    lacks: ClassVar[str] = "This is the first recording of the program. The next one is compared with it."
     order: ClassVar[int] = 105
     follows_step: ClassVar[bool] = False
 
