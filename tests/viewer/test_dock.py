@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 import viewer.panels.tabs
@@ -104,13 +104,14 @@ def test_what_has_no_room_beside_the_tabs_is_in_a_menu(window: MainWindow) -> No
 def test_the_tabs_keep_their_share_of_a_window_that_grows_unless_the_user_gave_them_another(
     window: MainWindow,
 ) -> None:
-    window.resize(1440, 900)
-    before = window.panels_dock.height()
-    window.resize(1440, 1600)
-    assert window.panels_dock.height() > 1.5 * before
+    def height_in(window_height: int) -> int:
+        window.resize(1440, window_height)
+        QApplication.processEvents()
+        return window.panels_dock.height()
+
+    assert height_in(1600) > 1.5 * height_in(900)
     window.resizeDocks([window.panels_dock], [300], Qt.Orientation.Vertical)
-    window.resize(1440, 1700)
-    assert window.panels_dock.height() == 300
+    assert height_in(1700) == 300
 
 
 def test_selecting_an_event_leaves_the_timeline_as_high_as_it_was(
