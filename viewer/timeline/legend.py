@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -47,7 +49,10 @@ def entries(scene: Scene) -> dict[str, list[Entry]]:
     for style in explained:
         known = found.setdefault(style.heading, [])
         labels = {entry.label for entry in known}
-        known += [Entry(key, color) for key, color in scene.colors.legend(style.kind) if key not in labels]
+        for key, color in scene.colors.legend(style.kind):
+            if (label := style.explained(key)) and label not in labels:
+                labels.add(label)
+                known.append(Entry(label, color))
     if scene.idle is not None and len(scene.idle):
         causes = sorted(set(np.unique(scene.idle.cause).tolist()))
         found["Idle GPU"] = [
@@ -74,7 +79,12 @@ def arranged(groups: dict[str, list[Entry]], columns: int, lines: int) -> list[l
     if len(flat) > room:
         missing = sum(isinstance(line, Entry) for line in flat[room - 1 :])
         flat = [*flat[: room - 1], f"and {missing} more: enlarge"]
-    return [flat[start : start + lines] for start in range(0, len(flat), lines)]
+    even = ceil(len(flat) / columns)
+    flowing = [flat[start : start + even] for start in range(0, len(flat), even)]
+    for column, after in pairwise(flowing):
+        if isinstance(column[-1], str) and len(after) < lines:  # a heading stays with its entries
+            after.insert(0, column.pop())
+    return flowing
 
 
 def top_of_legend(legend: float, height: float, lanes: Sequence[tuple[float, float]]) -> float:

@@ -350,6 +350,9 @@ def test_l_shows_and_hides_the_legend_of_what_occurs(view: TimelineView) -> None
     told = entries(view.state.scene)
     assert [entry.label for entry in told["GPU operations"]] == ["matrix product"]
     assert [entry.label for entry in told["GPU API calls"]] == ["launch"]
+    assert [entry.label for entry in told["CPU threads"]] == ["a colour a thread"]
+    drawn = {each.kind for each in view.state.scene.trace.lanes if style_of(each.kind).is_drawn}
+    assert {style_of(kind).heading for kind in drawn} - {""} <= told.keys(), "every colour is explained"
     assert all(entry.cause is not None for entry in told["Idle GPU"])
     view.set_colour_mode("duration")
     assert len(entries(view.state.scene)["Duration"]) == 8
@@ -375,6 +378,8 @@ def test_a_legend_that_does_not_fit_flows_into_columns_and_says_what_is_missing(
     flowing = arranged(groups, 4, 4)
     assert [len(column) for column in flowing] == [4, 4, 4, 3]
     assert flowing[1][1] == "b"
+    kept = arranged({"a": groups["a"][:3], "b": groups["b"][:3], "c": groups["c"][:1]}, 2, 6)
+    assert [column[0] for column in kept] == ["a", "b"], "a heading stays with its entries"
     cut = arranged(groups, 2, 4)
     assert [len(column) for column in cut] == [4, 4]
     assert cut[1][-1] == "and 7 more: enlarge"

@@ -100,6 +100,10 @@ class LaneStyle:
         """The colour of a key."""
         return theme.plain(self.hue)
 
+    def explained(self, key: str) -> str:
+        """What the legend says of a colour key; empty for what is explained elsewhere."""
+        return key
+
     def shown(self, name: str) -> str:
         """The name as it is written into a box and on its card."""
         return plain_name(name)

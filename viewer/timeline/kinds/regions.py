@@ -29,6 +29,7 @@ _WORDS = (
 
 class _Named(LaneStyle):
     category: ClassVar[str] = "regions"
+    heading: ClassVar[str] = "Regions"
     endings: ClassVar[tuple[str, ...]] = ("regions",)
 
     def key(self, name: str) -> str:
@@ -41,6 +42,9 @@ class _Named(LaneStyle):
         if key.startswith(_SERIES):
             return theme.named(int(key.removeprefix(_SERIES)))
         return theme.step if key == "step" else theme.regions[key]
+
+    def explained(self, key: str) -> str:
+        return "others, by their name" if key.startswith(_SERIES) else key
 
 
 @lane_style

@@ -55,6 +55,7 @@ class CpuThreadStyle(LaneStyle):
     endings: ClassVar[tuple[str, ...]] = ("operators",)
     category: ClassVar[str] = "CPU operators"
     hue: ClassVar[str] = "#5f86cf"
+    heading: ClassVar[str] = "CPU threads"
     nested: ClassVar[Nested | None] = Nested("Operator", "Operators", 0)
     main_thread: ClassVar[int] = 1
     wish: ClassVar[Wish] = Wish(30, 15, 6)
@@ -68,6 +69,9 @@ class CpuThreadStyle(LaneStyle):
         hue = theme.plain(_THREADS[row.number % len(_THREADS)])
         return theme.shaded(hue, int(key) - 1 + min(row.depth, 4))
 
+    def explained(self, key: str) -> str:
+        return "a colour a thread" if key.isdigit() else ""
+
 
 @lane_style
 class PythonStyle(LaneStyle):
@@ -79,6 +83,7 @@ class PythonStyle(LaneStyle):
     endings: ClassVar[tuple[str, ...]] = ("Python frames", "Python")
     category: ClassVar[str] = "Python frames"
     hue: ClassVar[str] = "#9cb86a"
+    heading: ClassVar[str] = "Python frames"
     nested: ClassVar[Nested | None] = Nested("Python frame", "Python", 1)
     starts_small: ClassVar[bool] = True
     wish: ClassVar[Wish] = Wish(30, 14, 12)
@@ -88,6 +93,9 @@ class PythonStyle(LaneStyle):
 
     def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
         return theme.muted(theme.named(int(key)), 0.45)
+
+    def explained(self, key: str) -> str:
+        return "by their file"
 
     def shown(self, name: str) -> str:
         return python_name(super().shown(name))
