@@ -54,7 +54,7 @@ def usable_events(columns: Columns, strings: list[str], quality: QualityRecorder
         np.array([len(part.start) for part in parts], np.int64),
     )
     parts.clear()
-    attributes = {which: _pairs(stated) for which, stated in columns.stated.attributes.items()}
+    attributes = columns.stated.joined()
     columns.stated.attributes.clear()
     if Attribute.CORRELATION in attributes:
         events, correlation = attributes[Attribute.CORRELATION]

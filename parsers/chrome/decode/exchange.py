@@ -30,7 +30,8 @@ class Parcel(msgspec.Struct):
     track: bytes
     kind: bytes
     row: bytes
-    attributes: dict[str, Pair]
+    events: list[bytes]  # that attributes are stated of
+    attributes: dict[str, tuple[int, bytes]]  # place among these, and values
     call_sizes: Pair
     instants: list[Instant]
     memory: bytes
@@ -47,6 +48,9 @@ def packed(columns: Columns, series: Series) -> bytes:
     """A process's share as bytes."""
     parts = columns.parts
     quality = columns.quality.quality()
+    attributes = columns.stated.joined()
+    events = {id(events): events for events, _ in attributes.values()}
+    places = list(events)
     return msgspec.msgpack.encode(
         Parcel(
             names=list(columns.names),
@@ -60,7 +64,11 @@ def packed(columns: Columns, series: Series) -> bytes:
             track=_bytes([part.track for part in parts]),
             kind=_bytes([np.full(len(part.start), part.kind, np.uint8) for part in parts]),
             row=_bytes([part.row for part in parts]),
-            attributes={which.value: _pair(stated) for which, stated in columns.stated.attributes.items()},
+            events=[each.tobytes() for each in events.values()],
+            attributes={
+                which.value: (places.index(id(events)), values.tobytes())
+                for which, (events, values) in attributes.items()
+            },
             call_sizes=_pair(columns.stated.call_sizes),
             instants=columns.instants,
             memory=columns.memory.packed(),
@@ -94,12 +102,13 @@ def unpack_into(data: bytes, columns: Columns, series: Series) -> None:
         np.frombuffer(parcel.row, np.int64),
     )
     columns.count += len(start)
-    for value, pair in parcel.attributes.items():
+    events = [np.frombuffer(each, np.int64) + first for each in parcel.events]
+    for value, (place, data) in parcel.attributes.items():
         which = Attribute(value)
-        events, values = _arrays(pair)
+        values = np.frombuffer(data, np.int64)
         if which in TEXT_ATTRIBUTES:
             values = names[values].astype(np.int64)
-        columns.stated.attributes[which].append((events + first, values))
+        columns.stated.attributes[which].append((events[place], values))
     calls, sizes = _arrays(parcel.call_sizes)
     if len(calls):
         columns.stated.call_sizes.append((calls + first, sizes))

@@ -47,6 +47,17 @@ class Stated:
     _shapes: dict[bytes, int] = field(default_factory=dict)
     _sizes: list[tuple[int, int]] = field(default_factory=list)  # product and text of each shape
 
+    def joined(self) -> dict[Attribute, tuple[I64, I64]]:
+        """Events and values of each attribute; those that were stated of the same events share one array of them."""
+        events: dict[tuple[int, ...], I64] = {}
+        found = {}
+        for which, stated in self.attributes.items():
+            same = tuple(id(numbers) for numbers, _ in stated)
+            if same not in events:
+                events[same] = np.concatenate([numbers for numbers, _ in stated])
+            found[which] = events[same], np.concatenate([values for _, values in stated])
+        return found
+
     def of_operators(self, numbers: I64, arguments: list[OperatorArguments]) -> None:
         """Of operators and annotations."""
         self._integers(Attribute.SEQUENCE, numbers, [each.sequence for each in arguments])
