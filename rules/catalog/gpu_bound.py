@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind
+from parsers.model import Attribute, EventKind
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -115,6 +115,7 @@ When it is wrong
                 "There is little to gain between the kernels. Where its time goes: "
                 + listed(_names(analysis, kernels, families))
                 + "."
+                + _few_blocks(analysis, lowest.device, kernels)
                 + (f" {_STARTING.format(percent(starting))}" if starting >= NOTEWORTHY_STARTING else "")
             ),
             remedies=(
@@ -152,6 +153,24 @@ def _names(analysis: Analysis, kernels: I64, families: list[tuple[Family, float]
         for name in longest.tolist()
         if time[name] >= NOTEWORTHY_KERNEL * time.sum()
     ]
+
+
+def _few_blocks(analysis: Analysis, device: int, kernels: I64) -> Words:
+    """That the kernel which takes most of the time has fewer blocks than the GPU has SMs; empty where it has enough."""
+    trace, sms = analysis.trace, analysis.trace.devices[device].sm_count
+    if not len(kernels) or not sms:
+        return ""
+    name, took = trace.events.name[kernels], durations(trace, kernels)
+    time = np.bincount(name, took, minlength=len(trace.strings))
+    longest = int(time.argmax())
+    mine = kernels[name == longest]
+    blocks = int(trace.attribute(Attribute.GRID, mine).max())
+    if not 0 < blocks < sms or time[longest] < MOSTLY_UNKNOWN * time.sum():
+        return ""
+    told = (
+        f" {shortened(kernel_name(trace.strings[longest]))} has {blocks} block{'s' if blocks != 1 else ''}: "
+    )
+    return told + ours(f"{sms - blocks} of the {sms} $SMs have none.")
 
 
 def _busy(budget: Budget) -> int:

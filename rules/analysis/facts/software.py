@@ -13,7 +13,10 @@ _SIGNS = (
     ("vLLM", r"\bvllm[/.\\]|\bvllm::|^_C_cache_ops::"),
     ("TensorRT-LLM", r"\btensorrt_llm[/.\\]|^\[Executor\] _forward_step"),
     ("Triton Inference Server", r"tritonserver|TRITONBACKEND_"),
-    ("TensorRT", r"nvinfer|^TensorRT:|ExecutionContext::enqueue|_execute_kernel_trt\b|^__myl_"),
+    (
+        "TensorRT",
+        r"nvinfer|^TensorRT:|ExecutionContext::(enqueue|execute)|^myelinGraphExecute|_execute_kernel_trt\b|^__myl_",
+    ),
     ("xDiT", r"\bxfuser[/.\\]|\bxdit\b|^execute_diffusion_"),
     ("Diffusers", r"\bdiffusers[/\\]"),
     ("DeepSpeed", r"\bdeepspeed[/.\\]|^DeepSpeed"),
