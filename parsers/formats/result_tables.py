@@ -15,6 +15,7 @@ from parsers.csv_tables import CsvTable, header_of, plain, read_csv, table_of
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.results import MOST_ROWS, Cell
+from parsers.printed_columns import as_csv, has_rule
 from parsers.source import open_bytes
 from parsers.unpacking_limit import LimitedStream
 
@@ -79,6 +80,7 @@ _FURTHER = (  # of files that begin with another one
 _REMARK = r"[ \t]*(?:Generating |Processing \[|SKIPPED: |NOTICE: |WARNING: )"
 _REMARKS = re.compile(rf"(?:\xef\xbb\xbf)?(?:{_REMARK}[^\n]*\n|[ \t\r]*\n)*".encode("latin-1"))
 _IS_REMARK = re.compile(_REMARK)
+_EXECUTED = re.compile(r"^\[\d+/\d+\] Executing '(\w{1,60})' stats report")
 _REPORT = re.compile(r"^Processing \[.*\] with \[(?:.*[\\/])?(\w{1,60})\.py")
 _MOST_PRINTED_BYTES = 64 << 20
 
@@ -99,6 +101,15 @@ def _prints_several(head: bytes) -> bool:
     return len(first) < len(head) or re.search(rb"\n\s*\n", head) is not None
 
 
+def _is_for_people(head: bytes) -> bool:
+    """Whether it has a table with columns under one another, as nsys prints behind the program's own output."""
+    text = head.decode("latin-1")
+    if not has_rule(text):
+        return False
+    kinds = (kind_of(f"{line}\n".encode("latin-1")) for line in as_csv(text.splitlines()))
+    return any(kind is not None and kind.producer == NSYS_STATS for kind in kinds)
+
+
 @parser
 class ResultTables:
     """Recognised by the names of its columns."""
@@ -106,18 +117,18 @@ class ResultTables:
     format: ClassVar[str] = "result-csv"
     title: ClassVar[str] = "benchmarks"
     files: ClassVar[str] = "CSV of nsys stats, perf_analyzer and genai-perf"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
+    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 58
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def recognises(self, source: Source) -> bool:
-        return kind_of(source.head) is not None or _prints_several(source.head)
+        return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source.head)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         builder = TraceBuilder()
         kind = kind_of(source.head)
         found: list[tuple[Kind, CsvTable]]
-        if _prints_several(source.head):
+        if _prints_several(source.head) or _is_for_people(source.head):
             with open_bytes(source) as stream:
                 limited = LimitedStream(stream, source, progress.part(0.0, 0.4), "reading the tables")
                 found = _printed(limited.read(_MOST_PRINTED_BYTES), builder, progress.part(0.4, 0.8))
@@ -146,17 +157,17 @@ class ResultTables:
 def _printed(content: bytes, builder: TraceBuilder, progress: Progress) -> list[tuple[Kind, CsvTable]]:
     """The tables of a text in which each begins with its header and ends with an empty line or a remark."""
     found: list[tuple[Kind, CsvTable]] = []
-    lines, report, bad = content.decode("latin-1").splitlines(), "", 0
+    lines, report, bad = list(as_csv(content.decode("latin-1").splitlines())), "", 0
     place = 0
     while place < len(lines):
         progress.step(place / len(lines), "reading the tables")
         line = lines[place]
         place += 1
-        if (told := _REPORT.match(line)) is not None:
+        if (told := _REPORT.match(line) or _EXECUTED.match(line)) is not None:
             report = told[1]
         kind = kind_of(f"{line}\n".encode("latin-1"), (*KINDS, *_FURTHER))
         if kind is None:
-            bad += bool(line.strip()) and not _IS_REMARK.match(line)
+            bad += bool(line.strip() and found) and not (_IS_REMARK.match(line) or told)
             continue
         until = next((at for at in range(place, len(lines)) if not lines[at].strip(" \t,")), len(lines))
         until = next((at for at in range(place, until) if _IS_REMARK.match(lines[at])), until)

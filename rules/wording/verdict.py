@@ -90,6 +90,12 @@ def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         why = "with no single cause" if launches else "of little use while the GPU waits for the CPU"
         return f"Larger, but {why}: {larger.headline.inside_a_sentence(larger.reader)}."
     besides = next((each for each in _problems(diagnosis) if each.of_recording), None)
+    if (
+        besides is None
+        and (away := analysis.analysed.set_aside) is not None
+        and away.took > analysis.window_ns
+    ):
+        besides = next((each for each in diagnosis.findings if each.rule == "what-was-recorded"), None)
     if besides is None or besides is first:
         return ""
     return f"Besides, {besides.headline.inside_a_sentence(besides.reader)}."
