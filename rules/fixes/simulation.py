@@ -36,7 +36,8 @@ class StepTimeline:
     """GPU operations of one device in one step, by lane and start; times are ns from the start of its first one.
 
     ``event`` is the operation's event, ``parts`` say where the ``length`` of the step goes (ns), ``idle`` why nothing
-    runs for ``Part.IDLE`` of it; empty for a step as recorded.
+    runs for ``Part.IDLE`` of it; empty for a step as recorded. ``length`` is that of all steps on average, ``extent``
+    that of this one: to the first operation of the next, and never less than to the end of its own last.
     """
 
     event: I64
@@ -44,6 +45,7 @@ class StepTimeline:
     start: I64
     end: I64
     length: int
+    extent: int
     parts: dict[Part, int]
     idle: dict[Cause, int] = field(default_factory=dict)
 
@@ -75,19 +77,16 @@ def simulate(plan: Plan, outcome: Outcome, device: int | None = None) -> Simulat
     overlay, run = replay.unchanged
     of_step = replay.host.step[nodes.launch]
     mine = (nodes.device == device) & (of_step == step)
-    at = int(nodes.start[mine].min())
-    following = nodes.start[(nodes.device == device) & (of_step == step + 1)]
-    recorded_length = int(following.min()) - at if len(following) else int(nodes.end[mine].max()) - at
-    recorded = _timeline(
-        replay, mine, nodes.start.astype(np.float64), nodes.end.astype(np.float64), float(recorded_length)
-    )
+    later = (nodes.device == device) & (of_step > step)
+    start, end = nodes.start.astype(np.float64), nodes.end.astype(np.float64)
+    recorded = _timeline(replay, mine, later, start, end)
     return Simulation(
         device,
         step,
-        at,
+        int(start[mine].min()),
         recorded,
-        _replayed(replay, mine, overlay, run),
-        _replayed(replay, mine, outcome.overlay, outcome.run),
+        _replayed(replay, mine, later, overlay, run),
+        _replayed(replay, mine, later, outcome.overlay, outcome.run),
     )
 
 
@@ -102,14 +101,17 @@ def _typical(replay: Replay, device: int) -> int:
     return int(inner[np.abs(lengths[inner] - np.median(lengths[inner])).argmin()])
 
 
-def _replayed(replay: Replay, mine: BOOL, overlay: Overlay, run: Run) -> StepTimeline:
+def _replayed(replay: Replay, mine: BOOL, later: BOOL, overlay: Overlay, run: Run) -> StepTimeline:
     present = mine & overlay.present
-    found = _timeline(replay, present, run.start, run.end, run.period / max(overlay.steps, 1e-9))
+    whole = run.period / max(overlay.steps, 1e-9)
+    found = _timeline(replay, present, later & overlay.present, run.start, run.end, whole)
     busy = clip(union(found.start, found.end), 0, found.length)
     return replace(found, idle=idle_by_cause(replay, overlay, run, present, busy, found.length))
 
 
-def _timeline(replay: Replay, mine: BOOL, start: F64, end: F64, whole: float) -> StepTimeline:
+def _timeline(
+    replay: Replay, mine: BOOL, later: BOOL, start: F64, end: F64, whole: float | None = None
+) -> StepTimeline:
     """The recorded operations of these nodes; those of a CUDA graph keep their places inside it."""
     nodes, table = replay.device, replay.analysis.trace.events
     member = mine[nodes.member_of]
@@ -123,9 +125,11 @@ def _timeline(replay: Replay, mine: BOOL, start: F64, end: F64, whole: float) ->
     lane = table.lane[event].astype(np.int64)
     order = np.lexsort((columns[0], lane))
     found = columns[0][order], columns[1][order]
-    return StepTimeline(
-        event[order], lane[order], *found, round(whole), _parts(replay, event[order], *found, round(whole))
-    )
+    last = int(found[1].max(initial=0))
+    following = round(float(start[later].min()) - begin) if later.any() else last
+    lasts = round(whole) if whole is not None else following
+    parts = _parts(replay, event[order], *found, lasts)
+    return StepTimeline(event[order], lane[order], *found, lasts, max(following, last), parts)
 
 
 def _parts(replay: Replay, event: I64, start: I64, end: I64, whole: int) -> dict[Part, int]:

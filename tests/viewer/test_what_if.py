@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
@@ -10,6 +12,8 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 import resources
+from parsers import open_trace
+from rules.analysis.analysis import Analysis
 from rules.fixes.plan import plan_of
 from rules.replay.critical_path import PathKind, critical_path_of
 from rules.replay.slack import slack_of
@@ -17,7 +21,7 @@ from viewer.look import theme
 from viewer.panels.fixes.fix_card import FixCard, GainRange
 from viewer.panels.tables.facts import LinkButton
 from viewer.reports.fixes_report import outcome_json
-from viewer.statistics.what_if import GHOST, PATH, path_rows, predict
+from viewer.statistics.what_if import GHOST, PATH, ghosts, path_rows, predict
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
 
@@ -89,6 +93,7 @@ def test_the_predicted_step_lies_under_the_lane_of_its_gpu_and_never_looks_recor
     assert t0 <= ghost.frame.start < ghost.frame.end < ghost.frame.recorded_end <= t1
     for row in ghost.rows:
         assert np.all(row.start[1:] >= row.end[:-1])
+        assert row.end[-1] <= ghost.frame.end
     placed = state.layout.find(key)
     assert placed is not None
     picture = slow.timeline.canvas.grab().toImage()
@@ -102,6 +107,23 @@ def test_the_predicted_step_lies_under_the_lane_of_its_gpu_and_never_looks_recor
     assert not any(each.startswith(GHOST) for each in state.scene.derived)
     press(slow, "Shift+G")
     assert key in state.scene.derived
+
+
+def test_what_is_drawn_of_a_step_unlike_the_others_stays_in_its_frame_and_tells_their_average(
+    fixtures: Path,
+) -> None:
+    trace = open_trace([fixtures / "programs" / "gallery.pt.trace.json.gz"])
+    plan = plan_of(Analysis(trace))
+    captions = {}
+    for promise in plan.promises:
+        prediction = predict(plan, [promise.id])
+        (ghost,) = ghosts(trace, prediction)
+        frame = ghost.frame
+        assert frame is not None
+        assert all(frame.start <= row.start[0] and row.end[-1] <= frame.end for row in ghost.rows)
+        captions[promise.proposal.fix] = frame.caption
+    assert "on average of all steps" in captions["compile-model"]
+    assert "on average" not in captions["move-host-phase"]
 
 
 def test_a_predicted_operation_cannot_be_selected_and_says_what_it_is(slow: MainWindow, qtbot: QtBot) -> None:

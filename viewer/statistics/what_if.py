@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 GHOST, PATH = "ghost/", "path"
 MOST_NAMED = 500  # pieces of host time that are named by their region, the longest ones
 MOST_STREAMS = 3  # of a device, those with the most work
+UNLIKE_OTHERS = 0.1  # of the average step: then a step that is drawn is not taken for it
 STREAM_HEIGHT, LEAST_HEIGHT, PATH_HEIGHT = 18, 40, 30
 PATH_NAMES = {
     PathKind.COMPUTE: "computing",
@@ -101,7 +102,9 @@ def _ghost(trace: Trace, step: Simulation) -> Derived:
         event, taken = int(after.event[entry]), int(after.end[entry] - after.start[entry])
         return kernel_name(trace.name(event)), f"{duration(taken)}, predicted, not recorded"
 
-    caption = f"{duration(step.recorded.length)} recorded → {duration(after.length)} predicted"
+    caption = f"{duration(step.recorded.extent)} recorded → {duration(after.extent)} predicted"
+    if abs(after.extent - after.length) > UNLIKE_OTHERS * after.length:
+        caption += f", {duration(after.length)} on average of all steps"
     height = max(STREAM_HEIGHT * len(rows) + 8, LEAST_HEIGHT)
     return Derived(
         Track(f"{GHOST}{step.device}", "", "after the fixes", "predicted, not recorded", derived=True),
@@ -109,7 +112,7 @@ def _ghost(trace: Trace, step: Simulation) -> Derived:
         rows,
         lambda theme: [theme.family(label) for label in labels],
         told,
-        Frame(step.at, step.at + after.length, step.at + step.recorded.length, caption),
+        Frame(step.at, step.at + after.extent, step.at + step.recorded.extent, caption),
         height,
     )
 
