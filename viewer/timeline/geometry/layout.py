@@ -28,6 +28,7 @@ SCREEN = 560  # pixels of lanes that are surely visible at once
 MOST_BRIEF = 4  # ranks
 LEAST_LEVELS = 2  # of a lane that gives up some for the GPU's
 MOST_GROWTH = 2  # times what the lane of a GPU wishes for, where there is room
+LARGE, LARGEST = 700, 2.0  # pixels of room beyond which rows grow, too, and so many times at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,11 @@ def lay_out(
         ]
     placed = [*_busy_rows(busy, arrangement), *_with_derived(placed, tuple(derived))]
     spare = room - sum(each.height for each in (*pinned, *placed))
-    fitted = _grown(placed, spare, arrangement) if spare > 0 else _with_gpu_in_view(placed, room, arrangement)
+    fitted = (
+        _grown(placed, spare, room, arrangement)
+        if spare > 0
+        else _with_gpu_in_view(placed, room, arrangement)
+    )
     return Layout(tuple(pinned), tuple(_stacked(fitted)))
 
 
@@ -212,38 +217,41 @@ def _may_shrink(each: Placed, arrangement: Arrangement) -> bool:
     return free and len(each.rows) > LEAST_LEVELS
 
 
-def _grown(placed: Sequence[Placed], spare: int, arrangement: Arrangement) -> list[Placed]:
-    """With up to ``spare`` more pixels: half of them for the GPUs' own lanes, levels that did not fit, then height."""
+def _grown(placed: Sequence[Placed], spare: int, room: int, arrangement: Arrangement) -> list[Placed]:
+    """With up to ``spare`` more of ``room`` pixels: half for the GPUs' own lanes, then hidden levels, then height."""
     grown = list(placed)
+    large = min(max(room / LARGE, 1.0), LARGEST)
     free = [
         index
         for index, each in enumerate(placed)
         if each.track.lane >= 0 and not each.collapsed and each.track.key not in arrangement.heights
     ]
     streams = [index for index in free if placed[index].track.first_of_device]
-    times = 1 if arrangement.compact else MOST_GROWTH
+    times = 1 if arrangement.compact else MOST_GROWTH * large
     for index in streams:
         each = placed[index]
         wished = _wish(each.track, GroupState.FULL).height * times
-        grown[index] = _enlarged(each, min(spare // (2 * len(streams)), wished - each.height), arrangement)
+        more = min(spare // (2 * len(streams)), round(wished) - each.height)
+        grown[index] = _enlarged(each, more, arrangement, large)
     spare -= sum(each.height for each in grown) - sum(each.height for each in placed)
     for index in () if arrangement.compact else free:
         each = grown[index]
         row = _wish(each.track, GroupState.FULL).row
         more = min(each.hidden_levels, spare // row) * row
-        grown[index] = _enlarged(each, more, arrangement)
+        grown[index] = _enlarged(each, more, arrangement, large)
         spare -= grown[index].height - each.height
     rest = [] if arrangement.compact else [index for index in free if not grown[index].hidden_levels]
     for place, index in enumerate(rest):
         each = grown[index]
-        highest = len(each.rows) * _style(each.track).highest_row + 2 * PADDING
-        grown[index] = _enlarged(each, min(highest - each.height, spare // (len(rest) - place)), arrangement)
+        highest = len(each.rows) * round(_style(each.track).highest_row * large) + 2 * PADDING
+        more = min(highest - each.height, spare // (len(rest) - place))
+        grown[index] = _enlarged(each, more, arrangement, large)
         spare -= grown[index].height - each.height
     return grown
 
 
-def _enlarged(each: Placed, more: int, arrangement: Arrangement) -> Placed:
-    return each if more <= 0 else _sized(each.track, arrangement, height=each.height + more)
+def _enlarged(each: Placed, more: int, arrangement: Arrangement, large: float) -> Placed:
+    return each if more <= 0 else _sized(each.track, arrangement, height=each.height + more, large=large)
 
 
 def _with_derived(placed: Sequence[Placed], derived: Sequence[Derived]) -> list[Placed]:
@@ -299,9 +307,16 @@ def _style(track: Track) -> LaneStyle:
 
 
 def _sized(
-    track: Track, arrangement: Arrangement, state: GroupState = GroupState.FULL, height: int | None = None
+    track: Track,
+    arrangement: Arrangement,
+    state: GroupState = GroupState.FULL,
+    height: int | None = None,
+    large: float = 1.0,
 ) -> Placed:
-    """A track of this ``height``, else of the one it was given by hand, else of the one its kind wishes."""
+    """A track of this ``height``, else of the one it was given by hand, else of the one its kind wishes.
+
+    Its rows are ``large`` times as high as those of its kind at most.
+    """
     own = height or arrangement.heights.get(track.key)
     collapsed = arrangement.collapsed.get(track.key, track.small)
     if track.counter >= 0:
@@ -321,7 +336,7 @@ def _sized(
         height = max(own, COMPACT)
         levels = max(1, min(track.levels, (height - 2 * PADDING - gap_foot) // wish.row))
     room = height - 2 * PADDING - gap_foot
-    pitch = max(min(room / levels, _style(track).highest_row), 1)
+    pitch = max(min(room / levels, _style(track).highest_row * large), 1)
     edges = [PADDING + round(level * pitch) for level in range(levels + 1)]
     gap = 1 if levels > 1 and pitch >= 5 else 0
     rows = tuple(
