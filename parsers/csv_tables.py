@@ -33,6 +33,8 @@ def plain(name: str) -> str:
 def header_of(head: bytes) -> tuple[str, ...]:
     """The names in the first line; empty where it is no line of a table."""
     text = head.lstrip(b"\xef\xbb\xbf")
+    if text.startswith((b"{", b"[")):
+        return ()  # JSON, whose first line may be all of it
     line, end, _ = text.partition(b"\n")
     if not end and len(head) < 2:
         return ()
