@@ -21,7 +21,7 @@ from viewer.reports.conversion.chrome_arguments import Arguments
 from viewer.reports.conversion.chrome_memory import memory_events, without_samples
 
 CHUNK = 50_000
-_CATEGORY = {
+_CATEGORY: Mapping[int, str] = {
     EventKind.CPU_OP: "cpu_op",
     EventKind.PYTHON: "python_function",
     EventKind.API: "cuda_runtime",
@@ -242,7 +242,7 @@ def _events(trace: Trace, part: _Part, progress: Progress) -> Iterator[dict[str,
                 own = {"device": first_id, "stream": second_id} | own
             line: dict[str, Any] = {
                 "ph": "X",
-                "cat": _category(EventKind(kind), trace.strings[name]),
+                "cat": _category(kind, trace.strings[name]),
                 "name": trace.strings[name],
                 "pid": first_id,
                 "tid": second_id,
@@ -256,7 +256,7 @@ def _events(trace: Trace, part: _Part, progress: Progress) -> Iterator[dict[str,
             yield line
 
 
-def _category(kind: EventKind, name: str) -> str:
+def _category(kind: int, name: str) -> str:
     own = kind == EventKind.STEP and is_profiler_step(name)
     return "user_annotation" if own else _CATEGORY.get(kind, "other")
 

@@ -18,7 +18,14 @@ from parsers.model.attributes import TEXT_ATTRIBUTES
 I64 = npt.NDArray[np.int64]
 
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(Known))
-_WRITTEN = {
+_SHAPES = {Attribute.GRID_SHAPE: "grid", Attribute.BLOCK_SHAPE: "block"}
+_JSON = {Attribute.INPUT_DIMS: "Input Dims", Attribute.INPUT_TYPES: "Input type"}
+_MESSAGES = frozenset({Attribute.MESSAGE_BYTES, Attribute.MESSAGE_DTYPE})
+_NAMES = {
+    **_SHAPES,
+    **_JSON,
+    **{which: which.value for which in _MESSAGES},
+    Attribute.SYNC_KIND: "cuda_sync_kind",
     Attribute.BYTES: "bytes",
     Attribute.REGISTERS: "registers per thread",
     Attribute.GRAPH_NODE: "graph node id",
@@ -31,8 +38,6 @@ _WRITTEN = {
     Attribute.NVTX_DOMAIN: "NVTX domain",
     Attribute.STEP_NUMBER: "step_num",
 }
-_SHAPES = {Attribute.GRID_SHAPE: "grid", Attribute.BLOCK_SHAPE: "block"}
-_JSON = {Attribute.INPUT_DIMS: "Input Dims", Attribute.INPUT_TYPES: "Input type"}
 _SYNCHRONISATIONS = {
     SyncKind.EVENT: "Event Sync",
     SyncKind.STREAM_WAIT_EVENT: "Stream Wait Event",
@@ -58,6 +63,8 @@ class Arguments:
             if number:
                 found[index]["correlation"] = number
         for which, column in trace.attributes.items():
+            if (name := _NAMES.get(which)) is None:
+                continue
             inside = (
                 slice(*np.searchsorted(column.event, [events[0], events[-1] + 1]))
                 if len(events)
@@ -65,13 +72,15 @@ class Arguments:
             )
             stated = column.event[inside]
             mine = np.isin(stated, events)
-            values: list[Any] = column.value[inside][mine].tolist()
-            if which in TEXT_ATTRIBUTES:
-                values = [trace.strings[value] for value in values]
+            values = column.value[inside][mine].tolist()
+            texts = trace.strings if which in TEXT_ATTRIBUTES else None
+            written = {each: _written(which, texts[each] if texts else each) for each in set(values)}
             for index, value in zip(stated[mine].tolist(), values, strict=True):
-                _state(found[index], which, value)
-        for arguments in found.values():
-            _finish_message(arguments)
+                if written[value] is not None:
+                    found[index][name] = written[value]
+        if not _MESSAGES.isdisjoint(trace.attributes):
+            for arguments in found.values():
+                _finish_message(arguments)
         return found
 
     def _rest(self, events: I64) -> defaultdict[int, dict[str, Any]]:
@@ -89,18 +98,13 @@ class Arguments:
         return found
 
 
-def _state(arguments: dict[str, Any], which: Attribute, value: Any) -> None:
-    if which in _WRITTEN:
-        arguments[_WRITTEN[which]] = value
-    elif which in _SHAPES:
-        arguments[_SHAPES[which]] = [int(side) for side in value.split(",")]
-    elif which in _JSON:
-        arguments[_JSON[which]] = msgspec.Raw(value.encode())
-    elif which is Attribute.SYNC_KIND:
-        if (kind := SyncKind(value)) in _SYNCHRONISATIONS:
-            arguments["cuda_sync_kind"] = _SYNCHRONISATIONS[kind]
-    elif which in (Attribute.MESSAGE_BYTES, Attribute.MESSAGE_DTYPE):
-        arguments[which.value] = value
+def _written(which: Attribute, value: Any) -> Any:
+    """A value as it is written; None where it is not."""
+    if which in _SHAPES:
+        return [int(side) for side in value.split(",")]
+    if which in _JSON:
+        return msgspec.Raw(value.encode())
+    return _SYNCHRONISATIONS.get(SyncKind(value)) if which is Attribute.SYNC_KIND else value
 
 
 def _finish_message(arguments: dict[str, Any]) -> None:
