@@ -24,7 +24,7 @@ from viewer.look import theme
 from viewer.panels.tables.table_view import TableView
 from viewer.panels.tabs.serving import ServingPanel
 from viewer.statistics.serving import places_of_steps, serving_tables
-from viewer.statistics.serving_lanes import DECODE_SHADES, KEY, MOST_ROWS, request_lanes
+from viewer.statistics.serving_lanes import DECODE_SHADES, KEY, MOST_ROWS, phase_colors, request_lanes
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
 
@@ -145,6 +145,21 @@ def test_typed_times_say_who_is_late_and_rows_fly_to_what_they_speak_of(
     assert panel.requests.isVisible()
     assert panel.requests.rows.value(1, "name") == "request_1"
     assert [panel.requests.rows.value(row, "late_ttft") for row in (0, 1)] == [0, 1]
+    times = {
+        key: panel.requests.rows.value(0, key) / 1e3 for key in ("waits", "prefill", "decode", "held_up")
+    }
+    assert times == {
+        "waits": 0,
+        "prefill": PREFILL_US,
+        "decode": 4 * DECODE_US + 5 * BETWEEN_US,
+        "held_up": PREFILL_US,
+    }
+    shown = window.width()
+    window.resize(2200, window.height())
+    window.panels.adjustSize()
+    bar = _shades(panel.requests)
+    assert all(bar[color.name()] > 20 for color in phase_colors(theme.current())[1:])
+    window.resize(shown, window.height())
     _press(panel.requests, row=1)
     t0, t1 = window.timeline.visible_interval
     assert t0 <= ns(PREFILL_US)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import Trace
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
-from rules.analysis.inference.phases import held_up_ns
+from rules.analysis.inference.phases import Phase, held_up_ns, phases_of
 from rules.analysis.inference.requests import Lateness, Requests, requests_of
 from rules.analysis.inference.serving import Serving, percentiles, prompt_rate, serving_of
 from rules.base import Evidence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MOST_REQUESTS = 100_000  # rows of the table
 MOST_PLACES = 200  # steps that one row shows
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +33,8 @@ class ServingTables:
     requests: Requests | None
     steps: pd.DataFrame
     of_row: tuple[I64, ...]
-    held_up_ns: npt.NDArray[np.float64]  # of each request, NaN where not known
+    held_up_ns: F64  # of each request, NaN where not known
+    phase_ns: F64  # a row for each request, a column for each ``Phase``; 0 where nothing is known
 
 
 def serving_tables(trace: Trace) -> ServingTables | None:
@@ -44,7 +46,17 @@ def serving_tables(trace: Trace) -> ServingTables | None:
     frame, of_row = _step_table(engine, serving.plateau)
     requests = requests_of(trace, engine)
     held = held_up_ns(requests, engine) if requests is not None else np.empty(0)
-    return ServingTables(serving, engine, requests, frame, of_row, held)
+    return ServingTables(serving, engine, requests, frame, of_row, held, _phase_ns(requests, engine))
+
+
+def _phase_ns(requests: Requests | None, engine: EngineSteps) -> F64:
+    count = min(len(requests), MOST_REQUESTS) if requests is not None else 0
+    if requests is None or requests.offset_ns is None or not len(engine):
+        return np.zeros((count, len(Phase)))
+    phases = phases_of(requests, engine, np.arange(count))
+    cell = phases.request * len(Phase) + phases.kind
+    spent = np.bincount(cell, phases.end - phases.start, minlength=count * len(Phase))
+    return spent.reshape(count, len(Phase)).astype(np.float64)
 
 
 def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame, tuple[I64, ...]]:
@@ -94,7 +106,7 @@ def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame,
     return pd.DataFrame(rows, columns=columns), tuple(of_row)
 
 
-def request_table(requests: Requests, lateness: Lateness, held_up: npt.NDArray[np.float64]) -> pd.DataFrame:
+def request_table(tables: ServingTables, requests: Requests, lateness: Lateness) -> pd.DataFrame:
     """One row a request by arrival, the first ``MOST_REQUESTS``; ``late_*`` is 1 where a time is too long.
 
     Times are ns; an arrival counts from the first.
@@ -102,7 +114,7 @@ def request_table(requests: Requests, lateness: Lateness, held_up: npt.NDArray[n
     import pandas as pd
 
     shown = min(len(requests), MOST_REQUESTS)
-    arrival = requests.arrival[:shown]
+    arrival, held_up = requests.arrival[:shown], tables.held_up_ns
     return pd.DataFrame(
         {
             "name": [requests.name_of(row) for row in range(shown)],
@@ -113,6 +125,8 @@ def request_table(requests: Requests, lateness: Lateness, held_up: npt.NDArray[n
             "held": held_up[:shown] if np.isfinite(held_up).any() else 0,
             "prompt": requests.prompt[:shown] if np.isfinite(requests.prompt).any() else 0,
             "out": requests.out[:shown],
+            **{phase.name.lower(): tables.phase_ns[:, phase] for phase in Phase},
+            "passed": tables.phase_ns.sum(axis=1),
             "late_ttft": lateness.late_ttft[:shown].astype(np.int64),
             "late_tpot": lateness.late_tpot[:shown].astype(np.int64),
         }

@@ -101,7 +101,7 @@ def request_lanes(
             Track(KEY, "", "Requests", f"{told_of}, {sorting}", derived=True),
             ABOVE_ALL,
             tuple(derived_row(phases.start[each], phases.end[each], phases.kind[each]) for each in pieces),
-            _phase_colors,
+            phase_colors,
             told,
             None,
             max(rows * pitch + AROUND, LEAST_HEIGHT),
@@ -270,7 +270,7 @@ def _step_colors(theme: Theme) -> list[QColor]:
     return [*lit, *(mixed(each, theme.window, PALE) for each in lit)]
 
 
-def _phase_colors(theme: Theme) -> list[QColor]:
+def phase_colors(theme: Theme) -> list[QColor]:
     """A colour for each ``Phase``."""
     from viewer.look.theme import mixed
 

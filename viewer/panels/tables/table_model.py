@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -39,10 +39,12 @@ class Show(Enum):
     SHARE = "share"  # fraction of one, with a bar
     PERCENT = "percent"  # 0 to 100
     NUMBER = "number"
+    PARTS = "parts"  # ns, as a bar of its column's ``parts``
 
 
 TEXTS = frozenset({Show.TEXT, Show.FAMILY, Show.FIGURE})
 LEFT = frozenset({Show.TEXT, Show.FAMILY})
+BARS = frozenset({Show.SHARE, Show.PARTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Column:
     sparse: bool = False  # hidden while no row says anything in it: all texts are empty, or all numbers 0
     editable: bool = False  # typed into where it stands
     order: str = ""  # key of the numbers by which written figures are sorted
+    parts: tuple[str, ...] = ()  # keys of the columns that a bar is made of, from left to right
+    hues: Callable[[theme.Theme], Sequence[QColor]] | None = None  # the colours of these parts
     tone: str = ""  # key of a column of numbers: below 0 the text is green, above 0 red, else grey
 
 
@@ -73,7 +77,7 @@ def written(value: Any, show: Show) -> str:
     match show:
         case Show.COUNT:
             return f"{int(value):,}"
-        case Show.TIME:
+        case Show.TIME | Show.PARTS:
             return units.duration(float(value))
         case Show.SIZE:
             return units.size(float(value))
@@ -144,7 +148,7 @@ class TableModel(QAbstractTableModel):
         self._order = [frame[column.order or column.key].to_numpy() for column in self.columns]
         shown = [(values, column.show) for values, column in zip(self._values, self.columns, strict=True)]
         self._exact = [_alike(values) if show is Show.SIZE else frozenset() for values, show in shown]
-        self._full = [_largest(values) if show is Show.SHARE else 1.0 for values, show in shown]
+        self._full = [_largest(values) if show in BARS else 1.0 for values, show in shown]
         self._arrange()
         self.endResetModel()
 
@@ -286,7 +290,7 @@ class TableModel(QAbstractTableModel):
                 Qt.SortOrder.AscendingOrder if column.show in LEFT else Qt.SortOrder.DescendingOrder
             ).value
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            left = column.show in LEFT or column.show is Show.SHARE
+            left = column.show in LEFT or column.show in BARS
             return (
                 Qt.AlignmentFlag.AlignLeft if left else Qt.AlignmentFlag.AlignRight
             ) | Qt.AlignmentFlag.AlignVCenter

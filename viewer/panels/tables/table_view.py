@@ -54,6 +54,7 @@ _WIDTH = {
     Show.SIZE: 92,
     Show.RATE: 96,
     Show.SHARE: 178,
+    Show.PARTS: 240,
     Show.PERCENT: 76,
     Show.NUMBER: 84,
 }
@@ -73,6 +74,8 @@ class BarDelegate(RowDelegate):
             self._share(painter, option, index)
         elif show is Show.FAMILY:
             self._family(painter, option, index)
+        elif show is Show.PARTS:
+            self._parts(painter, option, index)
         else:
             super().paint(painter, option, index)
 
@@ -110,6 +113,19 @@ class BarDelegate(RowDelegate):
             where, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, str(index.data())
         )
         painter.restore()
+
+    def _parts(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """A bar as long as its row's value beside the largest one."""
+        model, rect = index.model(), self._ground(painter, option)
+        assert isinstance(model, TableModel)
+        column = model.columns[index.column()]
+        colors = column.hues(theme.current()) if column.hues is not None else ()
+        scale = (rect.width() - 16) / max(model.full(index.column()), 1.0)
+        left = rect.x() + 8.0
+        for key, color in zip(column.parts, colors, strict=True):
+            width = float(model.value(index.row(), key) or 0.0) * scale
+            painter.fillRect(QRectF(left, rect.center().y() - 4, width, 9), color)
+            left += width
 
     def _row_color(self, index: Index) -> object:
         model = index.model()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QLocale, QSignalBlocker, Qt
-from PySide6.QtGui import QDoubleValidator, QFont, QKeySequence, QShortcut
+from PySide6.QtGui import QColor, QDoubleValidator, QFont, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -39,8 +39,16 @@ from viewer.panels.tables.table_view import TableView
 if TYPE_CHECKING:
     from rules.analysis.inference.engine_costs import EngineCosts
     from rules.analysis.inference.serving import Percentiles
+    from viewer.look.theme import Theme
     from viewer.statistics.serving import ServingTables
     from viewer.timeline.geometry.derived import Derived
+
+
+def _phase_colors(theme: Theme) -> list[QColor]:
+    from viewer.statistics.serving_lanes import phase_colors
+
+    return phase_colors(theme)
+
 
 STEPS = (
     Column("name", "Engine steps", width=124),
@@ -67,12 +75,23 @@ STEPS = (
 REQUESTS = (
     Column("name", "Request", width=120),
     Column("arrival", "Arrived", Show.TIME, "Since the first request"),
+    Column("waits", "Waited", Show.TIME, "Until a step computed anything of it", sparse=True, minor=True),
     Column("ttft", "TTFT", Show.TIME, "Time to first token", tone="late_ttft"),
     Column("tpot", "TPOT", Show.TIME, "Time per output token after the first", tone="late_tpot"),
     Column("whole", "Whole", Show.TIME, "From its arrival to its last token"),
     Column("held", "Held up", Show.TIME, "While steps computed the prompts of others alone", sparse=True),
     Column("prompt", "Tokens in", Show.COUNT, sparse=True),
     Column("out", "Out", Show.COUNT, "Tokens that were written"),
+    Column(
+        "passed",
+        "Where its time went",
+        Show.PARTS,
+        "Waiting, its prompt, its answer, and held up: in the colours of the lane",
+        sparse=True,
+        minor=True,
+        parts=("waits", "prefill", "decode", "held_up"),
+        hues=_phase_colors,
+    ),
 )
 PAGES = ("Engine steps", "Requests", "Latencies", "Capacity")
 LONGEST_ALLOWED_MS = 1e6
@@ -270,7 +289,7 @@ class ServingPanel(Panel):
         allowed = AllowedTimes(self.ttft.allowed_ns, self.tpot.allowed_ns)
         self.latencies.show_latencies(found.requests, allowed)
         lateness = found.requests.lateness(allowed)
-        self.requests.set_frame(request_table(found.requests, lateness, found.held_up_ns))
+        self.requests.set_frame(request_table(found, found.requests, lateness))
         self.verdict.setText(_verdict(lateness))
         self.verdict.setVisible(lateness.share_in_time is not None)
         _give_role(self.verdict, "error" if lateness.late.any() else "")
