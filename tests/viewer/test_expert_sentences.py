@@ -70,7 +70,7 @@ EXPECTED = [
         ("gaps in the launch of a graph, the longest 64", "64 % 689 ms between queued operations"),
         ("Communication stands alone: 15 % of every step The",),
     ),
-    Expected("chrome/*mtia_inference*", "The GPU is the limit: 96 %", (), ("steady step",)),
+    Expected("chrome/*mtia_inference*", "The GPU is the limit: 95 %", (), ("steady step",)),
     Expected("chrome/*alexnet*", "Only first use was recorded", ("cudaFree",), ("empty_cache", "x faster")),
     Expected(
         "chrome/*triton_example*",
@@ -85,7 +85,7 @@ EXPECTED = [
     Expected("nsys/*h100_2gpu_1s*", "Copies to the GPU stand alone", (), ("waits for Python:", "28 steady")),
     Expected(
         "nsys/*mfu_2gpu*",
-        "",
+        "Unfused kernels only move memory: 2",
         ("software: FSDP, PyTorch",),
         ("DistributedDataParallel(", "15 steady", "16 steady", "17 steady"),
     ),
@@ -150,13 +150,13 @@ EXPECTED = [
     ),
     Expected(
         "nsys/*power_iteration*",
-        "",
+        "The GPU waits for Python: 35 %",
         ("software: CuPy", "_Py_dg_dtoa", "at most twice as fast", "array.astype"),
         ("TF32", "waits for data", "DataLoader", "torch.autocast", "32.4 times"),
     ),
     Expected(
         "../real/jax_compiled.trace.json.gz",
-        "",
+        "Waiting for results stalls the GPU: 50 %",
         ("software: JAX", "np.asarray"),
         ("torch", "cudaEventSync"),
     ),

@@ -14,6 +14,7 @@ from parsers.model.builder import TraceBuilder
 _DIRECTION = re.compile(
     r"([HDPA])(?:to|2)([HDPA])|CopyHostToDevice|CopyDeviceToHost|CopyDeviceToDevice", re.IGNORECASE
 )
+_OF_MTIA = "dma_request"
 _ENDS = re.compile(r"\((\w+)\s*->\s*(\w+)\)")
 _DIRECTIONS = {
     "htod": CopyKind.H2D,
@@ -47,6 +48,14 @@ def memory_kinds(name: str) -> tuple[MemoryKind, MemoryKind]:
         return MemoryKind.UNKNOWN, MemoryKind.UNKNOWN
     source, target = (MEMORY_KINDS.get(found[side].lower(), MemoryKind.UNKNOWN) for side in (1, 2))
     return source, target
+
+
+def claim_dma_requests(strings: list[str], table: Table) -> None:
+    """Make copies of what MTIA's profiler records among the kernels and calls by what makes them."""
+    if _OF_MTIA in strings:
+        table.kind[(table.kind == EventKind.KERNEL) & (table.name == strings.index(_OF_MTIA))] = (
+            EventKind.MEMCPY
+        )
 
 
 def describe_copies(builder: TraceBuilder, table: Table) -> None:

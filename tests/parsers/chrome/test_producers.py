@@ -380,3 +380,17 @@ def test_calls_of_an_npu_launch_its_kernels_and_its_lanes_are_not_called_cuda(tm
     (launch,) = trace.links.launch_of(trace.gpu_operations).tolist()
     assert (trace.name(launch), trace.devices[0].name) == ("AscendCL@aclnnMul", "Ascend NPU")
     assert trace.lanes[trace.events.lane[launch]].name == "Thread 9 API calls"
+
+
+def test_dma_requests_of_mtia_are_copies_and_its_lanes_hold_api_calls(tmp_path: Path) -> None:
+    mtia: dict[str, Any] = {"ph": "X", "cat": "mtia_ccp_events", "pid": 9, "tid": 408}
+    events: list[Event] = [
+        {"ph": "X", "cat": "mtia_runtime", "name": "runFunction", "pid": 1, "tid": 2, "ts": 0, "dur": 5,
+         "args": {"correlation": 7}},
+        {**mtia, "name": "dma_request", "ts": 6, "dur": 2, "args": {"direction": "DEVICE_TO_HOST", "size": 16}},
+        {**mtia, "name": "fc-dtype_Float", "ts": 9, "dur": 4, "args": {"correlation": 7}},
+    ]  # fmt: skip
+    trace = opened(tmp_path, text_of(events))
+    assert kinds(trace) == ["API", "KERNEL", "MEMCPY"]
+    (call,) = trace.events.of_kind(EventKind.API).tolist()
+    assert trace.lanes[trace.events.lane[call]].name == "Thread 2 API calls"
