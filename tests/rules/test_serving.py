@@ -383,6 +383,13 @@ def test_an_engines_own_counters_tell_what_names_and_logs_do_not() -> None:
     assert (nothing.batch, nothing.tokens, nothing.cache, nothing.waiting) == (None, None, None, None)
 
 
+def test_requests_of_a_recording_of_decode_steps_alone_are_held_up_by_nothing(tmp_path: Path) -> None:
+    trace = replace(engine([DECODE.format(2)] * 5).build(), epoch_ns=10**18)
+    requests = placed(trace, log_of(tmp_path, 10**18))
+    assert requests.offset_ns == ns(-5)
+    assert held_up_ns(requests, engine_steps(trace)).tolist() == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("prefill", "decode", "told"),
     [

@@ -169,7 +169,8 @@ def _lit(steps: EngineSteps, requests: Requests | None, chosen: int) -> B1:
 def _step_lane(trace: Trace, steps: EngineSteps, lit: B1) -> Derived:
     """Prefill, mixed, and shades of decode: the darker the smaller its batch."""
     largest = max(int(steps.decoded.max()), 1)
-    shade = np.clip(steps.decoded * len(DECODE_SHADES) // (largest + 1), 0, len(DECODE_SHADES) - 1)
+    known = steps.decoded >= 0
+    shade = np.where(known, steps.decoded * len(DECODE_SHADES) // (largest + 1), len(DECODE_SHADES) - 1)
     color = np.where(steps.kind == StepKind.DECODE, 2 + shade, np.where(steps.kind == StepKind.MIXED, 1, 0))
     color = color + np.where(lit, 0, 2 + len(DECODE_SHADES))
     names = trace.events.name[steps.event]
@@ -188,7 +189,13 @@ def _step_lane(trace: Trace, steps: EngineSteps, lit: B1) -> Derived:
         return trace.strings[names[offset]], "; ".join(parts)
 
     return Derived(
-        Track(f"{KEY}steps", "", "Engine steps", "darker: fewer requests", derived=True),
+        Track(
+            f"{KEY}steps",
+            "",
+            "Engine steps",
+            "darker: fewer requests" if (steps.decoded > 0).any() else "prefill and decode",
+            derived=True,
+        ),
         ABOVE_ALL,
         (derived_row(steps.start, steps.end, color),),
         _step_colors,

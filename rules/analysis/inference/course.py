@@ -49,7 +49,8 @@ def course_of(trace: Trace, steps: EngineSteps, requests: Requests | None) -> Co
 
 
 def _recorded(trace: Trace, pattern: re.Pattern[str]) -> Counter | None:
-    return next((each for each in trace.counters if len(each.time) and pattern.search(each.name)), None)
+    found = next((each for each in trace.counters if len(each.time) and pattern.search(each.name)), None)
+    return found if found is None or found.unit else replace(found, unit="count")
 
 
 def _in_percent(counter: Counter | None) -> Counter | None:

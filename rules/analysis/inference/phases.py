@@ -44,7 +44,7 @@ def held_up_ns(requests: Requests, steps: EngineSteps) -> F64:
         known = np.isfinite(requests.first) & np.isfinite(requests.end)
         own = _own_steps(requests, computing)[known]
         first, end = (_placed(times[known], requests.offset_ns) for times in (requests.first, requests.end))
-        first = np.where(own >= 0, computing.end[own], first)
+        first[own >= 0] = computing.end[own[own >= 0]]
         held[known] = measure(union(prefill.start, prefill.end), np.minimum(first, end), end)
     return held
 
