@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from parsers.model import EventKind, Trace
 from rules.analysis.steps.marks import mark_of
 from rules.analysis.steps.repetition import repetitions
+from rules.analysis.steps.rounds import rounds_of
 from rules.analysis.steps.steps import find_steps, launched_operations
 from tests.opened import opened
 from tests.rules.builder import TinyTrace, ns
@@ -317,3 +319,25 @@ def test_what_repeats_in_other_people_s_recordings_is_a_step_or_nothing(
 ) -> None:
     for path in sorted((shared_data / "public").glob(pattern)):
         assert set(unmarked(opened(path))) == counts, path.name
+
+
+@pytest.mark.parametrize(
+    ("rounds", "extra", "steps"), [(5, 900.0, 5), (5, 5.0, 60), (3, 900.0, 36)], ids=["waits", "short", "few"]
+)
+def test_what_comes_once_after_each_run_of_an_inner_loop_ends_a_step(
+    rounds: int, extra: float, steps: int
+) -> None:
+    program = Program()
+    for _ in range(rounds):
+        for _ in range(12):
+            program.run("push", "move", "look")
+            program.read_back()
+        program.now += extra
+    assert program.counted() == [steps]
+
+
+@pytest.mark.parametrize(("last", "rounds"), [(182, 5), (240, 0)], ids=["another network", "a log"])
+def test_updates_of_two_networks_in_turns_are_one_step(last: int, rounds: int) -> None:
+    counts = np.array(([237] * 4 + [235, last]) * 4 + [237] * 5)
+    begins = np.cumsum(counts) - counts
+    assert len(rounds_of(begins, counts, begins * 30_000, (begins + 230) * 30_000, trains=True)) == rounds

@@ -13,6 +13,7 @@ from parsers.model.names.kernels import base_name
 from parsers.model.names.per_name import distinct, named
 from rules.analysis.names.families import Family, classify
 from rules.analysis.steps.recurrence import COMPLETE, Cycles, cycles_in
+from rules.analysis.steps.rounds import rounds_of
 
 I64 = npt.NDArray[np.int64]
 
@@ -45,8 +46,20 @@ def repetitions(trace: Trace, operations: I64) -> list[tuple[int, int]]:
             continue
         begins = _cut_at_longest_wait(trace, order, kinds, cycles)
         if not _are_layers(trace, len(begins)):
-            return _times(trace, order, begins, cycles.length)
+            return _times(trace, order, *_rounds(trace, order, begins, cycles.length))
     return []
+
+
+def _rounds(trace: Trace, order: I64, begins: I64, length: int) -> tuple[I64, int]:
+    """The beginnings of steps and their operations, where the cycles are those of a loop inside each step."""
+    last = np.minimum(begins + length, len(order)) - 1
+    optimizes = named(trace, order, lambda name: classify(name).family is Family.OPTIMIZER)
+    counts = np.diff(np.append(begins, len(order)))
+    starts, ends = trace.events.start[order[begins]], trace.events.end[order[last]]
+    found = rounds_of(begins, counts, starts, ends, bool(optimizes.any()))
+    if not len(found):
+        return begins, length
+    return begins[found], int(np.median(np.diff(begins[found])))
 
 
 def _of_busiest_device(trace: Trace, operations: I64) -> I64:
