@@ -1,4 +1,4 @@
-"""Stretches of operators on the CPU that one step needed far longer for than the others: chance, not the program."""
+"""Steps, and operators of one, that the CPU needed far longer for than for others: chance, not the program."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ F64 = npt.NDArray[np.float64]
 
 LEAST_STEPS = 3  # of fewer none is the odd one
 SLOW = 1.5  # times the median of all steps
+SLOW_EVERYWHERE = 1.25  # times the median, for half of the calls: more than one thing was slow
 LEAST_NS = 250_000.0  # of additional time
 
 
@@ -37,13 +38,13 @@ def operators_before(analysis: Analysis, host: HostNodes) -> F64:
     return time_within(host, lambda thread: analysis.threads.activity(thread).running)
 
 
-def by_chance(analysis: Analysis, host: HostNodes) -> F64:
-    """By how much longer than usual the same operators took before each call (ns).
+def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]:
+    """By how much longer than usual the time before each call, and its ``cost``, were (ns).
 
-    Only threads whose steps make the same calls are compared, call by call. What they do outside of operators may be
-    something else in each step.
+    Only threads whose steps make the same calls are compared, call by call. Where most calls of a step came later than
+    in other steps, everything was slow in it; else only what passed inside the same operators is known to be the same.
     """
-    found = np.zeros(len(host))
+    found, inside = np.zeros(len(host)), np.zeros(len(host))
     operators = operators_before(analysis, host)
     for thread in range(host.threads):
         mine = slice(int(host.first[thread]), int(host.first[thread + 1]))
@@ -58,5 +59,14 @@ def by_chance(analysis: Analysis, host: HostNodes) -> F64:
         longer = np.maximum(took - usual, 0.0)
         same = (calls == calls[0]) & (records == np.median(records, axis=0))
         odd = same & (took > SLOW * usual) & (longer >= LEAST_NS)
-        found[mine] = np.where(odd, longer, 0.0).ravel()
-    return np.minimum(found, host.gap)
+        each = np.maximum(host.gap[mine] + cost[mine], 1.0).reshape(shape)
+        whole = each.sum(axis=1)
+        slow = whole > SLOW * np.median(whole)
+        slow &= np.median(each / np.median(each, axis=0), axis=1) > SLOW_EVERYWHERE
+        for column, into in ((host.gap, found), (cost, inside)):
+            took = column[mine].reshape(shape)
+            into[mine] = np.where(
+                same & slow[:, None], np.maximum(took - np.median(took, axis=0), 0.0), 0.0
+            ).ravel()
+        found[mine] = np.maximum(found[mine], np.where(odd, longer, 0.0).ravel())
+    return np.minimum(found, host.gap), inside

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import derived
+from parsers.model.names.calls import Call
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
@@ -26,16 +27,12 @@ _WAYS = re.compile(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_wi
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
-    """Host nodes ``first`` to ``last`` (exclusive): ``body`` calls, again and again."""
+    """Host nodes ``first`` to ``last`` (exclusive): what the first ``body`` calls do, ``times`` times."""
 
     first: int
     last: int
     body: int
-
-    @property
-    def times(self) -> int:
-        """How often the body runs."""
-        return (self.last - self.first) // self.body
+    times: int
 
 
 @derived
@@ -43,17 +40,17 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     """The loops of the replayed steps, by their first call; none where the recording cannot be replayed.
 
     Two calls are the same where they launch kernels of the same name without its numbers, or matrix products: how many
-    elements a thread takes, and how large a tile is, follows from an item's size.
+    elements a thread takes, and how large a tile is, follows from an item's size; so does whether a reduction needs a
+    memset before it.
     The backward pass of a loop has one round less in a row: the first one has nothing to add its gradients to.
     """
     replay = replay_of(analysis)
     if replay.program is None:
         return ()
-    token = _tokens(replay)
     host = replay.host
-    apart = np.cumsum(
-        np.append(True, (np.diff(host.thread) != 0) | (np.diff(host.step) != 0)) if len(host) else []
-    )
+    kept = np.flatnonzero(host.call != Call.MEMSET)
+    token, thread, step = _tokens(replay)[kept], host.thread[kept], host.step[kept]
+    apart = np.cumsum(np.append(True, (np.diff(thread) != 0) | (np.diff(step) != 0)) if len(kept) else [])
     candidates: list[tuple[int, int, int]] = []  # negative length, body, first
     for body in range(1, min(LONGEST_BODY, len(token) - 1) + 1):
         same = (token[body:] == token[:-body]) & (apart[body:] == apart[:-body])
@@ -70,10 +67,12 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
         last = first - length
         if not taken[first:last].any():
             taken[first:last] = True
-            found.append(Loop(first, last - (last - first) % body, body))
+            begin, times = int(kept[first]), length // -body
+            end = int(kept[first + times * body - 1]) + 1
+            found.append(Loop(begin, end, int(kept[first + body - 1]) + 1 - begin, times))
     often = {each.times for each in found}
-    kept = (each for each in found if each.times >= LEAST_TIMES or each.times + 1 in often)
-    return tuple(sorted(kept, key=lambda each: each.first))
+    loops = (each for each in found if each.times >= LEAST_TIMES or each.times + 1 in often)
+    return tuple(sorted(loops, key=lambda each: each.first))
 
 
 def _tokens(replay: Replay) -> I64:

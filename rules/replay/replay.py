@@ -87,9 +87,11 @@ class Replay:
 
     @cached_property
     def typical(self) -> Overlay:
-        """As recorded, but for operators on the CPU that were slow by chance."""
+        """As recorded, but for steps, and operators on the CPU, that were slow by chance."""
         overlay = self.recorded.copy()
-        overlay.gap -= by_chance(self.analysis, self.host)
+        gap, cost = by_chance(self.analysis, self.host, overlay.cost)
+        overlay.gap -= gap
+        overlay.cost -= cost
         return overlay
 
     @cached_property

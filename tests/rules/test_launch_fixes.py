@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parsers.model import EventKind
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.gpu_vendor import has_graphs
@@ -86,6 +87,19 @@ def test_the_backward_pass_of_a_loop_has_one_round_less(rounds: int) -> None:
 
     loops = loops_of(Analysis(steps(6, 2600, body).build()))
     assert {each.times for each in loops} == ({8, 7} if rounds else set())
+
+
+def test_a_memset_before_some_of_its_reductions_does_not_cut_a_loop() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(12):
+            at = 10 + place * 100
+            if place % 5 == 2:
+                trace.operation(at + 3, at + 4, "Memset (Device)", at, kind=EventKind.MEMSET)
+            for name in ("reduce", "power", "sum"):
+                at += 25
+                trace.operation(at + 2, at + 8, f"void {name}_kernel", at)
+
+    assert [each.times for each in loops_of(Analysis(steps(1, 1300, body).build()))] == [12]
 
 
 def test_a_loop_that_waits_in_each_round_waits_once_when_it_is_joined() -> None:
