@@ -14,6 +14,8 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 BOOL = npt.NDArray[np.bool_]
 
+SHORTEST_NS = 4_000.0  # a kernel that is over sooner is bound by its start
+
 
 def together(*changes: Change) -> Change:
     """All of them, in this order."""
@@ -73,6 +75,33 @@ def durations_times(operations: BOOL, factor: float | F64) -> Change:
 
     def change(overlay: Overlay) -> None:
         overlay.duration[operations] *= factors
+
+    return change
+
+
+def total(replay: Replay, members: BOOL) -> float:
+    """The time of some recorded operations (ns), also of those inside CUDA graphs."""
+    table = replay.analysis.trace.events
+    events = replay.device.members[members]
+    return float((table.end[events] - table.start[events]).sum())
+
+
+def faster(replay: Replay, members: BOOL, factor: float | F64) -> Change:
+    """These recorded operations take a ``factor``-th (one, or a value for each of all) of their time.
+
+    Also inside CUDA graphs.
+    """
+    table, device = replay.analysis.trace.events, replay.device
+    factors = np.broadcast_to(factor, members.shape)[members]
+    events = device.members[members]
+    duration = (table.end[events] - table.start[events]).astype(np.float64)
+    saved = np.maximum(duration - np.maximum(duration / factors, np.minimum(duration, SHORTEST_NS)), 0.0)
+    part = np.zeros(len(device))
+    np.add.at(part, device.member_of[members], saved)
+    remaining = 1.0 - np.minimum(part / np.maximum(device.duration, 1.0), 1.0)
+
+    def change(overlay: Overlay) -> None:
+        overlay.duration *= remaining
 
     return change
 

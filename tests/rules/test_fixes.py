@@ -154,6 +154,25 @@ def test_single_precision_products_use_the_tensor_cores(
     assert ("use-tensor-cores" in made) is found
 
 
+@pytest.mark.parametrize(
+    ("kernel", "gain"),
+    [
+        ("implicit_convolve_dgemm<128, double const*>", 8.0),
+        ("elementwise_kernel<AddFunctor<double>>", 1.9),
+        (SGEMM, 0),
+    ],
+)
+def test_64_bits_become_32(kernel: str, gain: float) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 1, "aten::linear")
+        for place in range(9):
+            trace.operation(20 + place * 215, 235 + place * 215, f"void {kernel}", 5 + place * 6)
+        trace.call(70, 1985, "cudaDeviceSynchronize")
+
+    made = promised(plan_of_body(body, into=TinyTrace(capability=(9, 0))))
+    assert made.get("use-single-precision", 0) == pytest.approx(gain, rel=0.3)
+
+
 def test_inference_is_promised_what_16_bits_give_and_training_what_tf32_gives() -> None:
     def promise(training: bool) -> float:
         def body(trace: TinyTrace, _: int) -> None:

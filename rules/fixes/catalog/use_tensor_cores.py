@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -15,13 +14,9 @@ from rules.analysis.facts.training import is_training
 from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
-from rules.fixes.changes import together
-from rules.replay.overlay import Overlay
-from rules.replay.replay import Change, Replay
+from rules.fixes.changes import faster, together, total
+from rules.replay.replay import Replay
 from rules.wording.words import Words, for_pytorch
-
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 
 # Peak dense rate of TF32 (before A100: FP16) over FP32, from NVIDIA's data sheets: V100 125/15.7, A100 156/19.5,
 # H100 495/67. In 16 bits it is twice as much from A100 on.
@@ -29,7 +24,6 @@ PEAK_RATIO = {7: 8.0, 8: 8.0, 9: 7.4, 10: 15.0}
 USUAL_RATIO = 8.0
 REACHED, REACHED_AT_LEAST = 0.8, 0.5  # of that ratio by real products: tensor cores wait for memory sooner
 NEARLY_ALL = 0.9  # of the GPU's time: then 16 bits instead of TF32 are another gain, not only a larger one
-SHORTEST_NS = 4_000.0  # a product that is over sooner is bound by its start
 IN_16_BITS = 0.5  # of the time of kernels that move memory: tensors have half the size
 _CAPABLE, _TF32 = 7, 8
 
@@ -81,11 +75,11 @@ What makes it more or less
         )
         twice = 2.0 if capability is None or capability[0] >= _TF32 else 1.0
         moving = np.isin(families[names], _MOVING)
-        share = _time(replay, single) / max(_time(replay, np.ones(len(names), bool)), 1.0)
-        tf32 = _faster(replay, single | attention, ratio * REACHED)
-        halves = _faster(replay, moving, 1 / IN_16_BITS)
-        in_16_bits = together(_faster(replay, single | attention, ratio * twice * REACHED), halves)
-        most = together(_faster(replay, single | attention, ratio * twice), halves)
+        share = total(replay, single) / max(total(replay, np.ones(len(names), bool)), 1.0)
+        tf32 = faster(replay, single | attention, ratio * REACHED)
+        halves = faster(replay, moving, 1 / IN_16_BITS)
+        in_16_bits = together(faster(replay, single | attention, ratio * twice * REACHED), halves)
+        most = together(faster(replay, single | attention, ratio * twice), halves)
         training = is_training(analysis)
         yield Proposal(
             fix=self.id,
@@ -96,7 +90,7 @@ What makes it more or less
             advice=_advice(analysis, capability),
             code=_CODE,
             expected=tf32 if training else in_16_bits,
-            low=_faster(replay, single, ratio * REACHED_AT_LEAST) if training else tf32,
+            low=faster(replay, single, ratio * REACHED_AT_LEAST) if training else tf32,
             high=None if training and share < NEARLY_ALL else most,
             depends_on="whether the model tolerates 16 bits or only TF32",
         )
@@ -110,28 +104,6 @@ _MOVING = (
     Family.REDUCTION,
     Family.EMBEDDING,
 )
-
-
-def _time(replay: Replay, members: BOOL) -> float:
-    table = replay.analysis.trace.events
-    events = replay.device.members[members]
-    return float((table.end[events] - table.start[events]).sum())
-
-
-def _faster(replay: Replay, members: BOOL, factor: float) -> Change:
-    """These recorded operations take a ``factor``-th of their time, also inside CUDA graphs."""
-    table, device = replay.analysis.trace.events, replay.device
-    events = device.members[members]
-    duration = (table.end[events] - table.start[events]).astype(np.float64)
-    saved = np.maximum(duration - np.maximum(duration / factor, np.minimum(duration, SHORTEST_NS)), 0.0)
-    part = np.zeros(len(device))
-    np.add.at(part, device.member_of[members], saved)
-    remaining = 1.0 - np.minimum(part / np.maximum(device.duration, 1.0), 1.0)
-
-    def change(overlay: Overlay) -> None:
-        overlay.duration *= remaining
-
-    return change
 
 
 def _advice(analysis: Analysis, capability: tuple[int, int] | None) -> tuple[Words, ...]:

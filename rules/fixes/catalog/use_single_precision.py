@@ -1,0 +1,82 @@
+"""What calculates with 64-bit numbers does so with 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.facts.host_language import is_python
+from rules.analysis.names.families import Family
+from rules.category import Category
+from rules.fixes.base import Proposal, fix
+from rules.fixes.changes import faster, together, total
+from rules.kernels.gpu_peaks import peaks_of
+from rules.replay.replay import Replay
+from rules.wording.words import for_pytorch
+
+# Peak rates of H100 over its FP64 units, for a GPU whose rates are not known: the tensor cores' FP64, FP32, TF32.
+USUAL_RATES = {"fp64": 1.0, "fp64_tensor": 2.0, "fp32": 2.0, "tf32": 14.8}
+REACHED, REACHED_AT_LEAST = 0.8, 0.4  # of a ratio of peak rates by real products
+HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
+LEAST = 0.05  # of the GPU's time
+
+_CODE = """array = numpy.load("features.npy").astype(numpy.float32)   # numpy makes float64 unless told otherwise
+model = model.float()                                      # parameters, too"""
+
+
+@fix
+class UseSinglePrecision:
+    """Kernels in FP64 of a Python program, by their names."""
+
+    id: ClassVar[str] = "use-single-precision"
+    explanation: ClassVar[str] = """
+When it applies
+    A Python program calculates with 64-bit numbers, usually because numpy makes them unless told otherwise.
+
+What is changed in the replay
+    Convolutions take the time that TF32 would need, which libraries use for them by themselves, matrix products that of
+    FP32, at 0.8 of the ratio of the peak rates; all other kernels half of their time.
+
+What makes it more or less
+    Whether the computation tolerates 32 bits at all. Matrix products may use TF32, too, which must be allowed.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the whole recording."""
+        trace, device = analysis.trace, replay.device
+        names, classes = trace.events.name[device.members], analysis.classes
+        double = np.array([each.dtype == "fp64" for each in classes], bool)[names]
+        share = total(replay, double) / max(total(replay, np.ones(len(names), bool)), 1.0)
+        if share < LEAST or not is_python(trace):
+            return
+        peaks = peaks_of(trace.devices[int(device.device[0])].name)
+        rates = peaks.operations if peaks and "fp64" in peaks.operations else USUAL_RATES
+        families = analysis.family_of_string[names]
+        on_tensor_cores = np.array([each.tensor_core is True for each in classes], bool)[names]
+        recorded = np.where(on_tensor_cores, rates.get("fp64_tensor", rates["fp64"]), rates["fp64"])
+        single, tf32 = rates["fp32"], rates.get("tf32", rates["fp32"])
+        convolution, product = double & (families == Family.CONVOLUTION), double & (families == Family.GEMM)
+        rest = faster(replay, double & ~convolution & ~product, HALF_THE_BYTES)
+        ratio = np.where(convolution, tf32, single) / recorded
+        most = np.maximum(tf32 / recorded, HALF_THE_BYTES)
+        products = convolution | product
+        yield Proposal(
+            fix=self.id,
+            key="",
+            title=f"Calculate with 32-bit numbers: {percent(share)} of the GPU's time calculates with 64 bits",
+            categories=(Category.FP64,),
+            culprit=trace.name(int(device.members[np.flatnonzero(double)[0]])),
+            advice=(
+                "Find where the first 64-bit array comes from (often numpy's default), and convert it and the model.",
+                for_pytorch('Then allow TF32: torch.set_float32_matmul_precision("high").'),
+            ),
+            code=_CODE,
+            expected=together(rest, faster(replay, products, np.maximum(REACHED * ratio, 1.0))),
+            low=together(rest, faster(replay, products, np.maximum(REACHED_AT_LEAST * ratio, 1.0))),
+            high=together(rest, faster(replay, products, most)),
+            depends_on="whether the computation tolerates 32 bits, and matrix products TF32",
+        )
