@@ -25,7 +25,11 @@ HOST_UNSURE = (
 AT_ITS_MOST = (
     0.95  # of what can be the recorder's: it may have cost less, and a fix may give what it gives with it
 )
-MOSTLY_BUSY = 1.5  # step over GPU work: a GPU that idles more runs its kernels faster once it is fed
+MOSTLY_BUSY = (
+    1.5  # step over GPU work: of a GPU that idles more, the CPU's time decides how long the step was
+)
+MUCH, LITTLE = 1.5, 1.05  # a gain beside which a smaller one than this is not told
+OF_BROAD = 0.8  # of what a fix gives at least counts in the order, where it changes much of the program
 VAGUE = 1.8  # high over low: then what it depends on is said
 MOST_FIXES = 12
 ORDERED = (
@@ -125,7 +129,18 @@ def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
             crashed.append(each.id)
             continue
         promises += [one for one in made if one is not None]
-    return Plan(replay, tuple(_in_order(replay, promises, progress.part(0.5, 1.0))), tuple(crashed))
+    ordered = _in_order(replay, promises, progress.part(0.5, 1.0))
+    return Plan(replay, tuple(_worth_telling(ordered)), tuple(crashed))
+
+
+def _worth_telling(promises: list[Promise]) -> list[Promise]:
+    """Beside what gives much, what gives little by itself and after the others only hides what matters."""
+    much = max((each.expected for each in promises), default=1.0) >= MUCH
+    return [
+        each
+        for each in promises
+        if not much or each.proposal.redesign or max(each.expected, each.after_others) >= LITTLE
+    ]
 
 
 def _promise(replay: Replay, name: str, proposal: Proposal) -> Promise | None:
@@ -142,7 +157,7 @@ def _promise(replay: Replay, name: str, proposal: Proposal) -> Promise | None:
 def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tuple[float, float]:
     """The least and the most that some proposals give together, on a faster and on a slower host.
 
-    What takes nothing from a GPU that is mostly busy leaves a step at least as long as its busiest stream works.
+    What takes nothing from a GPU leaves a step at least as long as its busiest stream works.
     """
     likely = [each.expected for each in proposals]
     least: list[Change] = [each.low or each.expected for each in proposals]
@@ -157,8 +172,9 @@ def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tup
     if any(each.high for each in proposals):
         high = max(high, replay.gain(most))
     ceiling = replay.most_without_gpu_work
-    if ceiling < MOSTLY_BUSY and replay.leaves_gpu_work(likely) and replay.leaves_gpu_work(most):
-        high = max(expected, min(high, ceiling))
+    if replay.leaves_gpu_work(likely) and replay.leaves_gpu_work(most):
+        slower = 1.0 if ceiling < MOSTLY_BUSY else HOST_UNSURE
+        high = max(expected, min(high, slower * ceiling))
     return low, high
 
 
@@ -172,7 +188,7 @@ def _rank(promise: Promise) -> float:
     if promise.proposal.redesign:
         return promise.low
     if promise.proposal.broad:
-        return promise.low
+        return 1.0 + OF_BROAD * (promise.low - 1.0)
     return (promise.low * promise.expected) ** 0.5 if promise.proposal.low else promise.expected
 
 

@@ -55,6 +55,30 @@ def test_operators_that_were_slow_once_by_chance_promise_nothing(operator: bool)
     assert (made.replay.usual_ns < 1_600_000) is operator
 
 
+def test_a_loop_of_copies_behind_host_work_is_no_part_of_it() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(40):
+            at = 2005 + place * 30
+            trace.copy(at + 5, at + 15, "HtoD", at, pageable=True, bytes=1000, launch_us=16)
+        trace.kernels(3220, 25, 20, 40)
+
+    (moved,) = (
+        each for each in plan_of_body(body, length=4250).promises if each.proposal.fix == "move-host-phase"
+    )
+    assert moved.expected < 2.2
+    assert "synchronization" not in {each.value for each in moved.proposal.categories}
+
+
+def test_a_step_in_which_everything_was_slow_counts_as_the_others() -> None:
+    trace = TinyTrace()
+    for index in range(5):
+        slow = 3 if index == 3 else 1
+        trace.step(0, 1000 * slow, f"ProfilerStep#{index}")
+        trace.kernels(10, 24, 5, 40 * slow)
+        trace.shift += 1000 * slow
+    assert make_plan(Analysis(trace.build())).replay.recorded_ns == pytest.approx(1_000_000, rel=0.1)
+
+
 def test_a_stretch_inside_a_data_loader_is_loaded_by_workers() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         trace.op(5, 1205, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")

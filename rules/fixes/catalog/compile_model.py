@@ -17,7 +17,8 @@ from rules.analysis.facts.memory_bound import memory_bound
 from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
-from rules.fixes.catalog.join_loop import in_loops
+from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
+from rules.fixes.catalog.join_loop import JoinLoop, in_loops
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
@@ -78,7 +79,9 @@ What makes it more or less
         saved = sum(each.saved_ns for each in found) / max(sum(each.total_ns for each in found), 1)
         left = 1.0 - min(saved, 1.0)
         busy = float(np.bincount(device.stream, replay.usual.duration).max()) / max(replay.steps, 1)
-        launching = busy < FILLED * replay.usual_ns
+        launching = busy < FILLED * replay.usual_ns and not any(
+            True for simpler in (FuseOptimizer(), JoinLoop()) for _ in simpler.proposals(analysis, replay)
+        )
         categories = (Category.MEMORY_BOUND_KERNELS, *((Category.LAUNCH_BOUND,) if launching else ()))
         yield Proposal(
             fix=self.id,

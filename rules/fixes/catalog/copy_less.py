@@ -26,6 +26,8 @@ BOOL = npt.NDArray[np.bool_]
 
 LARGE_BYTES = 65_536
 LARGE_NS = 50_000.0
+LONG_NS = 250_000.0  # between two calls: operators that launch something are over sooner
+MOSTLY = 0.5
 
 _ADVICE = {
     CopyKind.D2H: (
@@ -85,7 +87,10 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
     nodes[replay.device.launch[large]] = True
     after = _until_next_work(replay, nodes)
     around = surroundings_of(analysis)
-    handled = np.where(after, np.maximum(around.silent_ns - around.input_ns, 0.0), 0.0)
+    gap = replay.host.gap
+    calculated = np.where(around.operators_ns > MOSTLY * np.maximum(gap, LONG_NS), around.operators_ns, 0.0)
+    silent = np.maximum(around.silent_ns, calculated)
+    handled = np.where(after, np.maximum(silent - around.input_ns, 0.0), 0.0)
     worked = handled if kind is CopyKind.D2H else np.zeros(len(nodes))
     amount = int(analysis.trace.attribute(Attribute.BYTES, replay.device.event)[large].sum())
     each = per_step(replay, float(amount))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import Attribute, CopyKind
-from parsers.model.names.calls import WORK_CALLS
+from parsers.model.names.calls import WORK_CALLS, Call
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
@@ -42,6 +42,7 @@ BATCH_BYTES = 65_536  # a larger copy to the GPU right behind a stretch of work 
 MOSTLY = 0.5
 LEFT_ON_GPU = 0.05  # of what CPU operators take, when they run on the GPU instead: docs/predictions.md
 FEW_LAUNCHES = 20  # between two long gaps or waits of one phase
+FEW_WAITS = 16  # with no long gap between them: a loop of more is a fault of its own
 LONG_COPY_NS = (
     1_000_000  # longer copies are a fault of their own where they take more time than the host's work
 )
@@ -49,6 +50,9 @@ LONG_COPY_NS = (
 _ADVICE = (
     "Move it to the GPU where it can run there, do it less often, or hand it to another thread or process and go on "
     "with the next step.",
+)
+_NAMELESS = (
+    "The recording does not say what it is. If it is several things, each of them gives a part of this.",
 )
 
 
@@ -103,6 +107,9 @@ def _phases(replay: Replay, own: F64) -> I64:
     long = own > 0
     work = np.cumsum(np.isin(host.call, WORK_CALLS))
     anchors = np.flatnonzero(long | replay.waits.bound)
+    run = np.cumsum(long[anchors])  # of waits behind the same long gap
+    waiting = np.bincount(run, ~long[anchors], minlength=1)[run] if len(anchors) else run
+    anchors = anchors[long[anchors] | (waiting <= FEW_WAITS)]
     found = np.full(len(host), -1, np.int64)
     if not len(anchors):
         return found
@@ -156,7 +163,10 @@ def _proposal(
     if replay.host.cost[large].sum() > own[nodes].sum():
         to_host &= replay.device.duration < LONG_COPY_NS
     waits = nodes & (replay.waits.target >= 0)
-    made = nodes & (own > replay.host.cost) & of_nodes(replay, _batches(replay))
+    stops = (own == 0) | (replay.host.call == Call.SYNCHRONIZE)  # not a copy of what was just made
+    batches = of_nodes(replay, _batches(replay))
+    made = nodes & (own > replay.host.cost) & batches
+    made |= batches & _begins_as(replay, made)
     copied = waits & of_nodes(replay, to_host) | made
     gone = together(
         less_host_time(nodes, own),
@@ -168,7 +178,7 @@ def _proposal(
         categories.append(Category.INPUT_BOUND)
     if (copied & ~made).any():
         categories.append(Category.COPY_D2H)
-    elif waits.any():
+    elif (waits & stops).any():
         categories.append(Category.SYNCHRONIZATION)
     milliseconds = per_step(replay, float(own[nodes].sum())) / 1e6
     what = f"the work of {shortened(name)}" if name else f"what {analysis.idle.host} does"
@@ -183,12 +193,27 @@ def _proposal(
         ),
         categories=tuple(categories),
         culprit=name or f"{analysis.idle.host} outside any region",
-        advice=plans.advice if plans else advice_by_name(Culprit(CulpritKind.REGION, name)) or _ADVICE,
+        advice=plans.advice
+        if plans
+        else advice_by_name(Culprit(CulpritKind.REGION, name)) or (*_ADVICE, *(() if name else _NAMELESS)),
         expected=gone,
         depends_on="how many different lengths are left"
         if plans
         else "how much of this work can run beside the GPU, or on it",
     )
+
+
+def _begins_as(replay: Replay, wanted: BOOL) -> BOOL:
+    """The first calls of threads whose later steps mostly begin with a wanted call.
+
+    Where no annotation says when the first step began, the time before its first call is not recorded.
+    """
+    host, found = replay.host, np.zeros(len(wanted), bool)
+    for thread in range(host.threads):
+        begin, end = int(host.first[thread]), int(host.first[thread + 1])
+        later = begin + 1 + np.flatnonzero(np.diff(host.step[begin:end]))
+        found[begin] = len(later) > 0 and np.mean(wanted[later]) > MOSTLY
+    return found
 
 
 def _batches(replay: Replay) -> BOOL:
