@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedWriter, RawIOBase
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -21,6 +21,7 @@ from viewer.reports.conversion.chrome_arguments import Arguments
 from viewer.reports.conversion.chrome_memory import memory_events, without_samples
 
 CHUNK = 50_000
+_BUFFER = 1 << 16
 _CATEGORY: Mapping[int, str] = {
     EventKind.CPU_OP: "cpu_op",
     EventKind.PYTHON: "python_function",
@@ -69,23 +70,15 @@ def write_chrome(trace: Trace, out: Path, progress: Progress, all_arguments: boo
         with in_one_piece(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
             for number, rank in enumerate(ranks):
                 with archive.open(f"rank{rank}.json", "w", force_zip64=True) as file:
-                    _write(
-                        trace,
-                        _Part(ranks[number], not number, all_arguments),
-                        file,
-                        _share(progress, number, len(ranks)),
-                    )
+                    share = _share(progress, number, len(ranks))
+                    _write(trace, _Part(rank, not number, all_arguments), file, share)
     elif not out.suffix or out.is_dir():
         out.mkdir(parents=True, exist_ok=True)
         for number, rank in enumerate(ranks):
             name = out / f"rank{rank}.json.gz"
             with in_one_piece(name) as part, _opened(part, name) as file:
-                _write(
-                    trace,
-                    _Part(ranks[number], not number, all_arguments),
-                    file,
-                    _share(progress, number, len(ranks)),
-                )
+                share = _share(progress, number, len(ranks))
+                _write(trace, _Part(rank, not number, all_arguments), file, share)
     else:
         raise TraceError(
             path,
@@ -126,30 +119,35 @@ def _share(progress: Progress, number: int, count: int) -> Progress:
     return progress.part(number / count, (number + 1) / count)
 
 
-@contextmanager
-def _opened(part: Path, out: Path) -> Iterator[IO[bytes]]:
-    with cast(IO[bytes], gzip.open(part, "wb")) if out.suffix == ".gz" else part.open("wb") as file:
-        yield file
+def _opened(part: Path, out: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(part, "wb")) if out.suffix == ".gz" else part.open("wb")
 
 
-def _write(trace: Trace, part: _Part, file: IO[bytes], progress: Progress) -> None:
+def _write(trace: Trace, part: _Part, into: IO[bytes], progress: Progress) -> None:
     encode = msgspec.json.Encoder().encode
     header = encode(_header(trace, part))
-    file.write(header[:-1] + b',"traceEvents":[\n')
-    file.write(
-        encode(
-            {"ph": "M", "name": "process_labels", "pid": 0, "tid": 0, "args": {"labels": "Stallscope export"}}
+    with BufferedWriter(cast(RawIOBase, into), _BUFFER) as file:
+        file.write(header[:-1] + b',"traceEvents":[\n')
+        file.write(
+            encode(
+                {
+                    "ph": "M",
+                    "name": "process_labels",
+                    "pid": 0,
+                    "tid": 0,
+                    "args": {"labels": "Stallscope export"},
+                }
+            )
         )
-    )
-    for lines in (
-        _names(trace, part),
-        _events(trace, part, progress),
-        memory_events(trace, part.holds),
-        _counters(trace, part),
-    ):
-        for line in lines:
-            file.write(b",\n" + encode(line))
-    file.write(b"\n]}\n")
+        for lines in (
+            _names(trace, part),
+            _events(trace, part, progress),
+            memory_events(trace, part.holds),
+            _counters(trace, part),
+        ):
+            for line in lines:
+                file.write(b",\n" + encode(line))
+        file.write(b"\n]}\n")
 
 
 def _header(trace: Trace, part: _Part) -> dict[str, Any]:
