@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 SHARE_OF_SCREEN = 0.94
 FIRST_SIZE = (1600, 960)
 BRIDGE_WIDTH = 400
-UPPER, MOST_UPPER = 0.58, 500  # of the height, pixels: more is shared
+UPPER, MOST_UPPER = 0.58, 500  # of the height, pixels
 LEAST_STRETCH = 0.005
 COMPARING, MATCHING = "compare", "match"
 
@@ -129,7 +129,7 @@ class ComparisonWindow(QWidget):
         self._split = QSplitter(Qt.Orientation.Vertical)
         self._split.addWidget(self._upper)
         self._split.addWidget(self.details)
-        self._split.setStretchFactor(0, 1)
+        self._split.setStretchFactor(0, 0)
         self._split.setStretchFactor(1, 1)
         self._split.setChildrenCollapsible(False)
         self.details.setCornerWidget(self.buttons, Qt.Corner.TopRightCorner)

@@ -92,7 +92,9 @@ class StartPage(QScrollArea):
         table.setVerticalSpacing(4)
         for row, (name, text) in enumerate(formats()):
             table.addWidget(Label(name), row, 0, Qt.AlignmentFlag.AlignTop)
-            table.addWidget(Label(text, "secondary", wrap=True), row, 1)
+            which = Label(text, "secondary", wrap=True)
+            which.setMinimumHeight(1)  # else it wants what it would need where the page is narrowest
+            table.addWidget(which, row, 1)
         table.setColumnStretch(1, 1)
         column.addLayout(table)
         column.addStretch(1)
