@@ -22,6 +22,8 @@ from rules.kernels.roofline import precision_in_name
 I64 = npt.NDArray[np.int64]
 
 MEMORY_ROOF = "memory"
+NUMBERS = "Concrete Inputs"  # as PyTorch's profiler calls what is no tensor
+_BY_NUMBERS = re.compile(r"convolution|attention|attn|upsample|embedding_dense|index_select")
 _PRECISIONS = {
     "double": "fp64",
     "float": "fp32",
@@ -129,12 +131,18 @@ def launched_by(trace: Trace) -> LaunchedBy:
 
 
 def operator_roofs(
-    trace: Trace, kernels: I64, *, longest_kernel: str | None = None, least_ns: int = 0
+    trace: Trace,
+    kernels: I64,
+    *,
+    longest_kernel: str | None = None,
+    least_ns: int = 0,
+    ask: Callable[[OperatorRoof], bool] = lambda _: True,
 ) -> tuple[OperatorRoof, ...]:
     """One row for each operator, shape and type that launched some of these kernels, the longest first.
 
     With ``longest_kernel`` only of calls whose longest kernel has this name, with ``least_ns`` only rows that took so
-    long. Numbers and lists among the inputs lie in the file: they are fetched once for each row that needs them.
+    long. Numbers and lists among the inputs lie in the file: they are fetched once for each row that depends on them,
+    if ``ask`` says so of the row without them.
     """
     pairs = launched_by(trace)
     chosen = np.isin(pairs.kernel, kernels)
@@ -152,15 +160,8 @@ def operator_roofs(
         wanted = named(trace, own_longest, lambda name: name == longest_kernel)
         calls, call_ns, own_longest = calls[wanted], call_ns[wanted], own_longest[wanted]
     model = _models(trace)[events.lane[own_longest]]
-    keys = np.stack(
-        [
-            events.name[calls],
-            trace.attribute(Attribute.INPUT_DIMS, calls, -1),
-            trace.attribute(Attribute.INPUT_TYPES, calls, -1),
-            model,
-        ]
-    )
-    _, row_of = np.unique(keys, axis=1, return_inverse=True)
+    shapes = _shapes_of(trace, calls)
+    _, row_of = np.unique(np.column_stack((shapes, model)), axis=0, return_inverse=True)
     row_of = row_of.ravel()
     ns = np.bincount(row_of, call_ns).astype(np.int64)
     rows = np.split(calls[np.argsort(row_of, kind="stable")], np.cumsum(np.bincount(row_of))[:-1])
@@ -168,30 +169,56 @@ def operator_roofs(
     by_length = np.argsort(call_ns, kind="stable")
     longest[row_of[by_length]] = by_length
     order = [row for row in np.argsort(-ns, kind="stable").tolist() if ns[row] >= least_ns]
-    asked = {row: int(rows[row][np.argmin(events.source_row[rows[row]])]) for row in order}
-    made = {
-        row: _row(
-            trace,
-            rows[row],
-            asked[row],
-            int(calls[longest[row]]),
-            int(own_longest[longest[row]]),
-            int(ns[row]),
-        )
-        for row in sorted(
-            order, key=lambda row: int(events.source_row[asked[row]])
-        )  # it is read once, forwards
-    }
+    examples = calls_asked(trace)
+    asked = {row: examples.get(tuple(shapes[longest[row]].tolist()), -1) for row in order}
+    made: dict[int, OperatorRoof] = {}
+    for row in sorted(order, key=lambda row: _in_file(trace, asked[row])):  # the file is read once, forwards
+        event, kernel_of_it = int(calls[longest[row]]), int(own_longest[longest[row]])
+        made[row] = _row(trace, rows[row], event, kernel_of_it, int(ns[row]))
+        if asked[row] >= 0 and ask(made[row]):
+            numbers = cache(partial(_concrete_inputs, trace, asked[row]))
+            made[row] = _row(trace, rows[row], event, kernel_of_it, int(ns[row]), numbers)
     return tuple(made[row] for row in order)
 
 
-def _row(trace: Trace, events: I64, asked: int, event: int, kernel: int, ns: int) -> OperatorRoof:
+@derived
+def calls_asked(trace: Trace) -> dict[tuple[int, ...], int]:
+    """For each operator, shape and type whose work also depends on numbers: the call that the file is asked for them.
+
+    The first one with these shapes stands for all.
+    """
+    calls = np.unique(launched_by(trace).operator)
+    calls = calls[named(trace, calls, lambda name: _BY_NUMBERS.search(name) is not None)]
+    calls = calls[np.argsort(trace.events.start[calls], kind="stable")]
+    keys, first = np.unique(_shapes_of(trace, calls), axis=0, return_index=True)
+    return dict(zip(map(tuple, keys.tolist()), calls[first].tolist(), strict=True))
+
+
+def _shapes_of(trace: Trace, calls: I64) -> I64:
+    """A row (name, shapes, types) for each call."""
+    dims = trace.attribute(Attribute.INPUT_DIMS, calls, -1)
+    types = trace.attribute(Attribute.INPUT_TYPES, calls, -1)
+    return np.stack([trace.events.name[calls].astype(np.int64), dims, types], axis=1)
+
+
+def _in_file(trace: Trace, call: int) -> int:
+    return int(trace.events.source_row[call]) if call >= 0 else -1
+
+
+def _row(
+    trace: Trace,
+    events: I64,
+    event: int,
+    kernel: int,
+    ns: int,
+    numbers: Callable[[], Sequence[str]] = tuple,
+) -> OperatorRoof:
     name = trace.name(event)
     dims = trace.text_attribute(Attribute.INPUT_DIMS, event)
     types = trace.text_attribute(Attribute.INPUT_TYPES, event)
     kernel_name = trace.name(kernel)
     dtype = _first_type(types)
-    work = stated_work(trace, event, kernel, cache(partial(_concrete_inputs, trace, asked)))
+    work = stated_work(trace, event, kernel, numbers)
     device = trace.lanes[int(trace.events.lane[kernel])].device
     found = trace.devices[device] if device is not None else None
     peaks = peaks_of(found.name) if found else None
@@ -277,7 +304,7 @@ def _first_type(types: str) -> str:
 
 
 def _concrete_inputs(trace: Trace, event: int) -> Sequence[str]:
-    values = trace.arguments(event).get("Concrete Inputs", ())
+    values = trace.arguments(event).get(NUMBERS, ())
     return [str(each) for each in values] if isinstance(values, (list, tuple)) else ()
 
 

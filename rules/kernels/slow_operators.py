@@ -27,6 +27,7 @@ SLOW_SHARE = threshold(
     "batch normalisation and enlargement of images 15 to 35 % in channels_last, and 0.3 to 8 % channels first",
 )
 NORMAL_SHARE = 0.5  # of the roof: the same operators
+MASKED = 2.0  # times more work than there is, where nobody knows whether attention is causal
 LEAST_OF_WINDOW = 0.005  # that an operator with one shape takes: others are not looked at
 LEAST_WORK_NS = (
     2_000.0  # at the roof: a shorter kernel is limited by its start, and another rule speaks of many of them
@@ -57,12 +58,12 @@ def slow_operators(analysis: Analysis, device: int) -> SlowOperators:
     """Which of the operators that launched a device's kernels are slow; none without shapes or peaks of the GPU."""
     trace = analysis.trace
     kernels = operations(analysis, device, EventKind.KERNEL)
-    least = max(int(LEAST_OF_WINDOW * analysis.window_ns), 1)
+    least, share = max(int(LEAST_OF_WINDOW * analysis.window_ns), 1), analysis.thresholds[SLOW_SHARE]
     slow = [
         row
-        for row in operator_roofs(trace, kernels, least_ns=least)
+        for row in operator_roofs(trace, kernels, least_ns=least, ask=lambda row: row.share < MASKED * share)
         if row.work is not None
-        and 0 < row.share < analysis.thresholds[SLOW_SHARE]
+        and 0 < row.share < share
         and row.ns / row.calls * row.share >= LEAST_WORK_NS
         and not _UNALIGNED.search(trace.name(row.kernel))
     ]

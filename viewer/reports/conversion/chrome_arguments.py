@@ -14,6 +14,7 @@ from parsers.chrome.decode.messages import element_bytes
 from parsers.chrome.decode.records import Arguments as Known
 from parsers.model import Attribute, SyncKind, Trace
 from parsers.model.attributes import TEXT_ATTRIBUTES
+from rules.kernels.operator_roofs import NUMBERS, calls_asked
 
 I64 = npt.NDArray[np.int64]
 
@@ -55,6 +56,7 @@ class Arguments:
         self._trace = trace
         self._correlation = _correlations(trace)
         self._with_rest = everything
+        self._asked = np.array(sorted(calls_asked(trace).values()), np.int64)
 
     def of(self, events: I64) -> Mapping[int, dict[str, Any]]:
         """The arguments of those of these events (sorted indices) that have any."""
@@ -86,15 +88,17 @@ class Arguments:
     def _rest(self, events: I64) -> defaultdict[int, dict[str, Any]]:
         """What the file says besides, in the order in which it lies in the file."""
         found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
-        if self._with_rest:
-            for index in events[np.argsort(self._trace.events.source_row[events], kind="stable")].tolist():
-                rest = {
-                    key: value
-                    for key, value in self._trace.arguments(index).items()
-                    if key not in _KNOWN and isinstance(value, str | int | float | bool | list | dict)
-                }
-                if rest:
-                    found[index] = rest
+        if not self._with_rest:
+            events = events[np.isin(events, self._asked)]
+        for index in events[np.argsort(self._trace.events.source_row[events], kind="stable")].tolist():
+            rest = {
+                key: value
+                for key, value in self._trace.arguments(index).items()
+                if (key not in _KNOWN if self._with_rest else key == NUMBERS)
+                and isinstance(value, str | int | float | bool | list | dict)
+            }
+            if rest:
+                found[index] = rest
         return found
 
 
