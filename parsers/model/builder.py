@@ -24,7 +24,7 @@ from parsers.model.progress import Progress
 from parsers.model.quality import Effect, QualityRecorder
 from parsers.model.results import ResultTable
 from parsers.model.row_order import in_row_order
-from parsers.model.threads import Threads
+from parsers.model.threads import side_by_side
 from parsers.model.trace import ArgumentSource, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -32,7 +32,6 @@ _GIVEN_UP: npt.NDArray[Any] = np.empty(0, np.int64)
 MOST_LANES = 250_000
 MOST_DEVICES = 1_024  # of one file
 LONGEST_NAME = 8_192  # characters; the longest of all kernels that were looked at has 5,160
-_THREADS = 2  # numpy moves numbers without holding the interpreter
 _SPARSE = 16  # an attribute of fewer than one event in so many is sorted instead of counted
 
 
@@ -162,10 +161,9 @@ class TraceBuilder:
         )
         order, depth = in_row_order(start, end, lane, progress)
         progress.step(0.8, "sorting events")
-        with Threads(_THREADS) as threads:
-            start, end, name, lane, kind, row = threads.map(
-                partial(np.take, indices=order), (start, end, name, lane, kind, row)
-            )
+        start, end, name, lane, kind, row = side_by_side(
+            partial(np.take, indices=order), (start, end, name, lane, kind, row), len(order)
+        )
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         del order
@@ -267,8 +265,8 @@ class TraceBuilder:
             self._attributes[which] = [(events, _GIVEN_UP) for events, _ in parts]
             return AttributeColumn(at, values[last])
 
-        with Threads(_THREADS) as threads:
-            return dict(zip(self._attributes, threads.map(column_of, list(self._attributes)), strict=True))
+        which = list(self._attributes)
+        return dict(zip(which, side_by_side(column_of, which, len(place)), strict=True))
 
     def _shifted_counters(self, zero: int) -> tuple[Counter, ...]:
         """Counters on the trace's clock, without impossible readings; those that shared an array of times still do."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
 from parsers.model.nesting import depths, stable_order
 from parsers.model.progress import Progress
+from parsers.model.threads import side_by_side
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -19,24 +22,29 @@ def in_row_order(start: I64, end: I64, lane: I32, progress: Progress) -> tuple[I
     depth = np.zeros(count, np.int32)
     sorted_lane = lane[order]
     edges = np.searchsorted(sorted_lane, np.arange(int(sorted_lane[-1]) + 1 if count else 0), side="right")
-    first = 0
-    for last in edges.tolist():
-        if last > first:
-            mine = order[first:last]
-            begins, ends = start[mine], end[mine]
-            if not _nesting_order(begins, ends):
-                sorting = np.lexsort((-ends, begins))
-                mine[:] = mine[sorting]
-                begins, ends = begins[sorting], ends[sorting]
-            rows = depths(begins, ends)
-            if rows.any():
-                sorting = stable_order(rows)
-                mine[:] = mine[sorting]
-                rows = rows[sorting]
-            depth[first:last] = rows
-            progress.step(0.1 + 0.6 * last / count, "nesting events")
-        first = last
+    bounds = np.concatenate(([0], edges)).tolist()
+    lanes = [slice(first, last) for first, last in pairwise(bounds) if last > first]
+
+    def sort(part: slice) -> None:
+        order[part], depth[part] = _rows_of_lane(order[part], start, end)
+
+    sorting = side_by_side(sort, lanes, count // max(len(lanes), 1))
+    for part, _ in zip(lanes, sorting, strict=True):
+        progress.step(0.1 + 0.6 * part.stop / count, "nesting events")
     return order, depth
+
+
+def _rows_of_lane(mine: I64, start: I64, end: I64) -> tuple[I64, I32]:
+    """The events of one lane by row and start, and the row of each."""
+    begins, ends = start[mine], end[mine]
+    if not _nesting_order(begins, ends):
+        sorting = np.lexsort((-ends, begins))
+        mine, begins, ends = mine[sorting], begins[sorting], ends[sorting]
+    rows = depths(begins, ends)
+    if not rows.any():
+        return mine, rows
+    sorting = stable_order(rows)
+    return mine[sorting], rows[sorting]
 
 
 def _nesting_order(start: I64, end: I64) -> bool:

@@ -13,11 +13,20 @@ from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.times import FARTHEST_NS, INVALID
 from parsers.model import Attribute, Effect, QualityRecorder
 from parsers.model.far_away import longest_plausible, main_cluster
+from parsers.model.threads import side_by_side
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
+_COLUMNS: dict[str, type[np.generic]] = {
+    "start": np.int64,
+    "duration": np.int64,
+    "good": np.bool_,
+    "name": np.int32,
+    "track": np.int32,
+    "row": np.int64,
+}
 LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000
 
 
@@ -43,12 +52,11 @@ class Table:
 def usable_events(columns: Columns, strings: list[str], quality: QualityRecorder) -> Table:
     """Join the gathered parts (which are given up) and quarantine what cannot be shown."""
     parts = columns.parts
-    start = _joined([part.start for part in parts], np.int64)
-    duration = _joined([part.duration for part in parts], np.int64)
-    good = _joined([part.good for part in parts], np.bool_)
-    name = _joined([part.name for part in parts], np.int32)
-    track = _joined([part.track for part in parts], np.int32)
-    row = _joined([part.row for part in parts], np.int64)
+    start, duration, good, name, track, row = side_by_side(
+        lambda column: _joined([getattr(part, column) for part in parts], _COLUMNS[column]),
+        _COLUMNS,
+        columns.count,
+    )
     kind = np.repeat(
         np.array([part.kind for part in parts], np.uint8),
         np.array([len(part.start) for part in parts], np.int64),

@@ -168,8 +168,11 @@ def test_a_thread_that_cannot_be_had_is_told_as_lack_of_memory(monkeypatch: pyte
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr("threading.Thread.start", refuse)
+    builder, many = TraceBuilder(), np.arange(1 << 14)
+    lane = builder.lane(Lane(LaneKind.CPU_THREAD, "thread"))
+    builder.add(many, many, builder.string("op"), lane, EventKind.CPU_OP)
     with pytest.raises(MemoryError):
-        TraceBuilder().build()
+        builder.build()
 
 
 def test_readings_that_no_quantity_can_have_are_left_out_and_counted() -> None:
