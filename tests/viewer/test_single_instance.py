@@ -53,18 +53,26 @@ def asked(make_instance: Callable[[], SingleInstance]) -> list[Request]:
     return heard
 
 
-def hand_over_elsewhere(request: Request, folder: Path) -> threading.Thread:
-    """A later start; in a thread of its own, so that the first can answer."""
-    thread = threading.Thread(target=lambda: SingleInstance(folder, KEY).start(request))
-    thread.start()
-    return thread
+LATER = """
+import sys
+from pathlib import Path
+from PySide6.QtCore import QCoreApplication
+from viewer.desktop.single_instance import Request, SingleInstance
+
+application = QCoreApplication([])
+sys.exit(SingleInstance(Path(sys.argv[1]), sys.argv[2]).start(Request.unpacked(sys.stdin.buffer.read())))
+"""
 
 
 def test_a_later_start_hands_its_files_over(asked: list[Request], fresh_home: Path, qtbot: QtBot) -> None:
     wanted = Request((Path("/tmp/a b/ränk 0.json"), Path(os.fsdecode(b"/tmp/\xff.gz"))), 31_200_000)
-    thread = hand_over_elsewhere(wanted, fresh_home / ".run")
-    qtbot.waitUntil(lambda: bool(asked))
-    thread.join()
+    later = [sys.executable, "-c", LATER, str(fresh_home / ".run"), KEY]
+    with subprocess.Popen(later, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(wanted.packed())
+        process.stdin.close()
+        qtbot.waitUntil(lambda: bool(asked), timeout=20_000)
+    assert process.returncode == 0, "it opens no window of its own"
     assert asked == [wanted]
 
 
