@@ -41,8 +41,8 @@ _CORRELATION = ("correlationid", "corrid")
 _REGISTERS = ("archvgpr", "archvgprcount", "vgprcount", "vgpr")
 _NO_COUNTER = re.compile(
     r"(index|dispatchid|kernelid|kernelname|kind|.*timestamp|.*ns|obj|sig|correlationid|corrid|(gpu|agent|queue|stream|"
-    r"process|thread|dev)(id|index)|pid|tid|grd|wgr|lds|scr|.*size[xyz]?|.*(vgpr|sgpr)(count)?|wavesize|"
-    r"ldsperworkgroup|scratchper\w+|node|device|name|domain|function|nodeid|roctxrange|flatkernelid|kernelobj)"
+    r"process|thread|dev)(id|index)|pid|tid|grd|wgr|lds|scr|(?!(fetch|write)size).*size[xyz]?|.*(vgpr|sgpr)(count)?|"
+    r"wavesize|ldsperworkgroup|scratchper\w+|node|device|name|domain|function|nodeid|roctxrange|flatkernelid|kernelobj)"
 )
 _STEP_PROFILES = 500
 _CLONE = re.compile(r"( \[clone [^\]]*\])+$|\.kd$")

@@ -12,6 +12,7 @@ import pytest
 from parsers import open_trace
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, Trace, TraceError
 from tests.parsers.nsys_exports import write_table
+from viewer.cli import main
 
 KERNEL_TRACE = """"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name",\
 "Correlation_Id","Start_Timestamp","End_Timestamp","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count",\
@@ -218,6 +219,15 @@ def test_a_database_of_rocprof_has_calls_copies_ranges_and_links(tmp_path: Path)
     assert sorted(launches) == ["hipLaunchKernel", "hipMemcpy"]
     copies = trace.events.of_kind(EventKind.MEMCPY)
     assert trace.attribute(Attribute.COPY_KIND, copies).tolist() == [CopyKind.H2D.value]
+
+
+def test_counters_of_any_name_are_of_amds_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "counters.csv"
+    path.write_text(COUNTERS.replace("SQ_WAVES", "FETCH_SIZE").replace("TCC_HIT_sum", "WRITE_SIZE"))
+    assert main(["diagnose", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "what is judged of kernels is what Nsight Compute counts" in told
+    assert "--section" not in told
 
 
 @pytest.mark.parametrize(

@@ -11,18 +11,18 @@ _AMD = re.compile(r"\bAMD\b|instinct|radeon|\bgfx\d", re.IGNORECASE)
 _NVIDIA = re.compile(r"nvidia|tesla|geforce|quadro|\b[ABHLV]\d{2,3}\b", re.IGNORECASE)
 _HIP = re.compile(r"hip[A-Z]\w+\Z")
 _COUNTER = re.compile(r"(SQC?|GRBM|TCC|TCP|TA|TD|SPI|CPC|CPF)_[A-Z]")
-_AMD_LOGGERS = ("amd-smi", "rocm-smi")
+_AMD_RECORDERS = ("amd-smi", "rocm", "roctracer", "rocprof")
 _CUDA = re.compile(r"cu(?:da)?[A-Z]\w+\Z")
 
 
 def is_amd(trace: Trace) -> bool:
-    """By the names of its GPUs; where these are unknown, by its calls of HIP, its counters, or who logged it."""
+    """By the names of its GPUs; where these are unknown, by its calls of HIP, its counters, or who recorded it."""
     known = [device.name for device in trace.devices if device.name]
     if known:
         return any(_AMD.search(name) for name in known)
     if trace.kernels and any(map(_COUNTER.match, trace.kernels[0].metrics)):
         return True
-    if any(each.producer in _AMD_LOGGERS for each in trace.inputs) and not len(trace.events):
+    if any(each.producer.startswith(_AMD_RECORDERS) for each in trace.inputs):
         return True
     return any(map(_HIP.match, trace.strings)) and not any(map(_CUDA.match, trace.strings))
 
