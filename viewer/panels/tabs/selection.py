@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from viewer.statistics.area import DeviceArea
 
 ARGUMENT_COLUMNS = (
-    Column("name", "Argument", width=140),
-    Column("value", "Value", stretch=True, whole="whole"),
+    Column("name", "Argument", width=90),
+    Column("value", "Value", width=90, stretch=True, whole="whole"),
 )
 LONGEST_VALUE = 4000
 NARROW = 760  # pixels: less has no room for facts, arguments and histogram side by side
@@ -107,7 +107,7 @@ class SelectionPanel(Panel):
         )
         self.profile_button.clicked.connect(self._profile)
         self._single = QSplitter(Qt.Orientation.Horizontal)
-        for index, (widget, stretch) in enumerate(((self.facts, 5), (self.arguments, 4), (side, 4))):
+        for index, (widget, stretch) in enumerate(((self.facts, 4), (self.arguments, 4), (side, 3))):
             self._single.addWidget(widget)
             self._single.setStretchFactor(index, stretch)
         self._single.setChildrenCollapsible(False)
