@@ -13,11 +13,16 @@ from parsers.model import Effect, EventTable, Links, Progress, Quality, QualityR
 from parsers.model.attributes import AttributeColumn
 from parsers.model.events import COLUMNS
 from parsers.model.quality import PREVIEW
+from parsers.signatures import USUAL_GROWTH
 from parsers.source import identify
 from parsers.stored import cache
 from parsers.stored.file_arguments import with_origin
 
 PREVIEW_EVENTS = 150_000
+_BYTES_FOR_EACH = (
+    4_000  # of the unpacked file for each event of the preview: a twentieth of what reading all takes
+)
+_FEWEST = 10_000
 _NUMEROUS = 4  # a kind with at least a fourth of the events of the largest was probably cut off
 
 
@@ -37,13 +42,18 @@ def open_preview(
                 continue
             if isinstance(parser, Previewing):
                 try:
-                    trace = parser.preview(source, most_events, progress)
+                    trace = parser.preview(source, min(most_events, _worth_showing(source)), progress)
                 except (TraceError, OSError):
                     return None
                 if trace is None:
                     return None
                 return _marked(with_origin(trace, parser, source, cache.state_of(source.path)), source)
     return None
+
+
+def _worth_showing(source: Source) -> int:
+    size = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
+    return max(size // _BYTES_FOR_EACH, _FEWEST)
 
 
 def _sources(path: Path) -> Iterator[Source]:
