@@ -120,5 +120,10 @@ def test_no_pattern_takes_the_square_of_a_text() -> None:
 @pytest.mark.parametrize("pattern", [r" *\d", r"\s*x"])
 def test_a_pattern_that_does_is_found(pattern: str) -> None:
     compiled = re.compile(pattern)
-    times = [min(seconds(compiled, True, " ", "!", length) for _ in range(8)) for length in (SHORT, LONG)]
-    assert times[1] > SQUARE * times[0]
+    times: tuple[list[float], list[float]] = [], []
+    for _ in range(8):  # a busy machine may hide it, but not each time
+        for taken, length in zip(times, (SHORT, LONG), strict=True):
+            taken.append(seconds(compiled, True, " ", "!", length))
+        if min(times[1]) > SQUARE * min(times[0]):
+            return
+    pytest.fail(f"not found: {times}")
