@@ -134,6 +134,21 @@ def test_large_copies_are_avoided(megabytes: float, found: bool) -> None:
     assert ("copy-less" in promised(plan_of_body(body))) is found
 
 
+@pytest.mark.parametrize(("back", "gain"), [(True, 3.5), (False, 1.6)], ids=["at once", "later"])
+def test_a_copy_back_behind_a_copy_to_the_host_goes_with_it(back: bool, gain: float) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 15, 20, 40)
+        trace.copy(640, 1440, "DtoH", 620, pageable=True, bytes=20_000_000, launch_us=830)
+        if not back:
+            trace.operation(1462, 1464, "void some_kernel", 1460)
+        trace.copy(1480, 2080, "HtoD", 1470, pageable=True, bytes=20_000_000, launch_us=615)
+        trace.kernels(2090, 2, 20, 40)
+
+    made = plan_of_body(body, length=2200).promises
+    (copied,) = (each for each in made if each.proposal.key == "D2H")
+    assert copied.expected == pytest.approx(gain, rel=0.15)
+
+
 SGEMM = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute"
 TENSOR = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x32_stage4_warpsize2x2x1_tensor16x8x16_execute"
 

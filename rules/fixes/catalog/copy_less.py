@@ -16,7 +16,7 @@ from rules.analysis.facts.copies import asynchronous
 from rules.analysis.facts.host_link import ASYNCHRONOUS_ALREADY
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
-from rules.fixes.changes import copies, per_step, together, without_calls
+from rules.fixes.changes import copies, of_nodes, per_step, together, without_calls
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
@@ -65,7 +65,8 @@ When it applies
     Copies of more than 64 kB or 50 us between host and GPU.
 
 What is changed in the replay
-    They are gone; of copies to the host also the host's work on what was copied, up to the next call.
+    They are gone; of copies to the host also the host's work on what was copied, up to the next call, and where that
+    copies the result back to the GPU, that copy and the freeing behind it.
 
 What makes it more or less
     Whether all of the data is needed. Memory that is copied to from pageable buffers is also faulted in and freed,
@@ -86,6 +87,10 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
     nodes = np.zeros(len(replay.host), bool)
     nodes[replay.device.launch[large]] = True
     after = _until_next_work(replay, nodes)
+    if kind is CopyKind.D2H:  # what is copied back right behind it was only calculated with on the host
+        back = after & of_nodes(replay, copies(replay, CopyKind.H2D))
+        nodes |= back
+        after |= _until_next_work(replay, back)
     around = surroundings_of(analysis)
     gap = replay.host.gap
     calculated = np.where(around.operators_ns > MOSTLY * np.maximum(gap, LONG_NS), around.operators_ns, 0.0)
