@@ -108,5 +108,6 @@ def _read_events(reading: Reading, shown_path: str, format_name: str) -> None:
         reading.builder.quality.note(
             "no GPU work",
             Effect.NOTED,
-            "The export holds no kernel, copy or memset: CUDA was not traced, or nothing ran on a GPU.",
+            "The export holds no kernel, copy or memset"
+            + ("." if calls.events else ": CUDA was not traced, or nothing ran on a GPU."),
         )

@@ -73,6 +73,13 @@ def test_a_timeline_without_gpu_work_says_how_to_record_it_and_draws_no_budget()
     report = as_text(trace, diagnose(trace), Analysis(trace))
     assert "ProfilerActivity.CUDA" in report
     assert "Where the time of" not in report
+    copying = TinyTrace()
+    copying.op(0, 200, "main")
+    copying.call(0, 100, "cudaMemcpy")
+    copied = copying.build()
+    assert "1 copy asked for, none recorded: the profiler lost" in as_text(
+        copied, diagnose(copied), Analysis(copied)
+    )
     log = TinyTrace()
     log.counter("power", "W", [(0, 100.0), (1000, 120.0)])
     assert "ProfilerActivity.CUDA" not in as_text(log.build(), Diagnosis(), Analysis(log.build()))

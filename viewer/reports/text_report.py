@@ -10,7 +10,7 @@ from parsers.model.names.devices import device_name
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.completeness import completeness_of, is_cut
+from rules.analysis.facts.completeness import completeness_of, copies_asked_for, is_cut
 from rules.analysis.facts.cost import idle_cost
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.host_language import is_python
@@ -113,7 +113,7 @@ def _without_gpu(trace: Trace) -> list[str]:
     """How to record what a timeline without any GPU work lacks; nothing for reports of kernels and logs."""
     if trace.kernels or not len(trace.events):
         return []
-    launches = completeness_of(trace).launches
+    launches, copies = completeness_of(trace).launches, copies_asked_for(trace)
     if is_cut(trace):
         text = (
             "The recording stops in the middle, before anything that the GPU did: its file is cut off or damaged. "
@@ -121,12 +121,12 @@ def _without_gpu(trace: Trace) -> list[str]:
         )
     elif trace.quality.kernels_without_times:
         text = _RECORD_WITHOUT_COUNTERS
-    elif launches and set(trace.kinds) == {EventKind.API}:
-        text = f"{_launches(launches)}, no kernel: {_CALLS_ALONE}"
-    elif launches:
+    elif (launches or copies) and set(trace.kinds) == {EventKind.API}:
+        text = f"{_missing(launches, copies)}: {_CALLS_ALONE}"
+    elif launches or copies:
         text = (
-            f"{_launches(launches)}, no kernel: the profiler lost its GPU records, or another program held the GPU's "
-            "profiling interface. Record fewer steps, and nothing else that profiles at the same time."
+            f"{_missing(launches, copies)}: the profiler lost its GPU records, or another program held the GPU's "
+            "profiling interface. Record a shorter part, and nothing else that profiles at the same time."
         )
     else:
         text = (
@@ -141,8 +141,10 @@ def _without_gpu(trace: Trace) -> list[str]:
     return [*textwrap.wrap(text, WIDTH), ""]
 
 
-def _launches(count: int) -> str:
-    return f"{count:,} launch{'es' if count != 1 else ''}"
+def _missing(launches: int, copies: int) -> str:
+    if launches:
+        return f"{launches:,} launch{'es' if launches != 1 else ''}, no kernel"
+    return f"{copies:,} cop{'ies' if copies != 1 else 'y'} asked for, none recorded"
 
 
 def _is_of_nsys(trace: Trace) -> bool:

@@ -46,6 +46,13 @@ class Completeness:
         return self.launches >= LEAST_LAUNCHES and self.share < LEAST_SHARE
 
 
+def copies_asked_for(trace: Trace) -> int:
+    """Calls that copy or fill memory."""
+    calls = trace.events.of_kind(EventKind.API)
+    classes = calls_of(trace)[trace.events.name[calls]]
+    return int(np.count_nonzero(np.isin(classes, (Call.COPY, Call.BLOCKING_COPY, Call.MEMSET))))
+
+
 def completeness_of(trace: Trace) -> Completeness:
     """Counts launches between the first and the last operation of the GPU; all of them where it has none.
 

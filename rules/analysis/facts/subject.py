@@ -31,6 +31,8 @@ PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much
 LEAST_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not repeat, is chance
 FEWEST_OPERATIONS = 5  # that fill the time: so much of it,
 FILLED = 0.65  # for what the GPU waits for between so few is chance
+_FEWEST_LONG = 3  # of so long each, as the copies of a native program are: nor are they
+_LONG_NS = 1_000_000
 _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)\w*StreamEndCapture")
 _CAPTURING = re.compile(
@@ -83,6 +85,8 @@ def _too_little(analysis: Analysis) -> Subject | None:
     pages = int(np.count_nonzero(named(trace, operations, is_migration)))
     counted = len(operations) - (pages if pages < LEAST_OPERATIONS else 0)
     if counted >= (FEWEST_OPERATIONS if fills else LEAST_OPERATIONS):
+        return None
+    if fills and np.count_nonzero(trace.events.duration[operations] >= _LONG_NS) >= _FEWEST_LONG:
         return None
     if analysis.steps_in_window >= 2 and analysis.work_outside_steps <= MOST_OF_IT:
         return None
