@@ -65,7 +65,14 @@ def test_everything_else_is_told_by_size() -> None:
     assert [ceiling for _, ceiling in told] == [510, 500, 300, 100]
 
 
-OF_KERNELS = ("no-tensor-cores", "memory-bound-kernels", "layout-conversion", "gemm-shape", "fp64")
+OF_KERNELS = (
+    "no-tensor-cores",
+    "memory-bound-kernels",
+    "layout-conversion",
+    "gemm-shape",
+    "fp64",
+    "slow-operator",
+)
 JUDGING = [
     each
     for each in Category
