@@ -51,6 +51,7 @@ def test_every_ready_made_question_is_answered_on_every_recording(recordings: Ma
         "read_backs",
         "slower_kernels",
         "osrt_sum",
+        "far_below_roof",
         "never_freed",
         "slow_requests",
         "decode_by_batch",
