@@ -252,11 +252,11 @@ def test_requests_lie_on_the_timeline_until_one_does_not_want_them(
     assert not window.document.request_lanes
 
 
-def test_as_many_rows_as_requests_that_are_there_at_once(served: Trace) -> None:
+@pytest.mark.parametrize("many", [MOST_ROWS + 10, 12_000])
+def test_as_many_rows_as_requests_that_are_there_at_once(many: int, served: Trace) -> None:
     steps = engine_steps(served)
     found = requests_of(served, steps)
     assert found is not None
-    many = MOST_ROWS + 10
     columns = {name: np.tile(getattr(found, name), many // 2) for name in ("arrival", "first", "end", "out")}
     for later, shown in ((ns(10_000.0), many), (0, MOST_ROWS)):
         moved = {name: values + later * (np.arange(many) // 2) for name, values in columns.items()}
@@ -267,7 +267,8 @@ def test_as_many_rows_as_requests_that_are_there_at_once(served: Trace) -> None:
         )
         (lane,) = request_lanes(requests, longer, np.full(many, np.nan))
         assert len(lane.rows) <= MOST_ROWS
-        assert lane.track.subtitle.startswith(f"{shown} of {many}," if shown < many else f"{shown},")
+        told = f"{shown} of {many:,}" if shown < many else f"{shown:,}"
+        assert lane.track.subtitle == f"{told}, where there is room"
         assert all((row.start[1:] >= row.end[:-1]).all() for row in lane.rows)
 
 
@@ -358,3 +359,7 @@ def test_what_is_only_taken_for_a_cache_is_not_called_one(
     assert isinstance(panel, ServingPanel)
     assert panel.costs.text() == f"Between steps 6.9 % of the time, {said} 100 % of the kernels."
     assert "its queue is empty" in panel.costs.toolTip()
+    assert panel.about.text().startswith("No requests are marked: open a request log with the recording")
+    assert not panel.ttft.allowed.isEnabled()
+    lanes = [each.track.title for each in window.timeline.state.layout.scrolled if each.track.derived]
+    assert lanes == ["Engine steps", "Batch size", "Tokens/s"]
