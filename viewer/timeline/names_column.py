@@ -133,7 +133,8 @@ class NamesColumn:
             if cursor is not None:
                 return shown_value(counter.at(round(cursor)), counter.unit)
             largest = float(counter.value.max()) if len(counter.value) else None
-            return f"max {shown_value(largest, counter.unit)}  {track.subtitle}".rstrip()
+            beside = "" if track.derived and shown.placed.height < TWO_LINES else track.subtitle
+            return f"max {shown_value(largest, counter.unit)}  {beside}".rstrip()
         if shown.placed.hidden_levels and not shown.placed.collapsed and shown.placed.height >= TWO_LINES:
             return f"{track.subtitle}, {len(shown.placed.rows)} of {track.levels}"
         return track.subtitle

@@ -25,6 +25,7 @@ BRIEF_HEADING = 24
 ROWS_OF_CALLS = 2  # what a lane of their own would take
 FOOT = 3  # the solid line under a gap
 SCREEN = 560  # pixels of lanes that are surely visible at once
+LOW = 400  # pixels of lanes: in so few a curve gives up its second line
 MOST_BRIEF = 4  # ranks
 LEAST_LEVELS = 2  # of a lane that gives up some for the GPU's
 MOST_GROWTH = 2  # times what the lane of a GPU wishes for, where there is room
@@ -169,7 +170,7 @@ def lay_out(
             for track in tracks
             if state is not GroupState.BRIEF or track.brief or len(groups) == 1
         ]
-    placed = [*_busy_rows(busy, arrangement), *_with_derived(placed, tuple(derived))]
+    placed = [*_busy_rows(busy, arrangement), *_with_derived(placed, tuple(derived), 0 < room < LOW)]
     spare = room - sum(each.height for each in (*pinned, *placed))
     fitted = (
         _grown(placed, spare, room, arrangement)
@@ -254,20 +255,21 @@ def _enlarged(each: Placed, more: int, arrangement: Arrangement, large: float) -
     return each if more <= 0 else _sized(each.track, arrangement, height=each.height + more, large=large)
 
 
-def _with_derived(placed: Sequence[Placed], derived: Sequence[Derived]) -> list[Placed]:
+def _with_derived(placed: Sequence[Placed], derived: Sequence[Derived], low: bool) -> list[Placed]:
     """Each below the first lane of its device, where that is shown, or above all."""
-    found = [_derived(each) for each in derived if each.device == ABOVE_ALL] if placed else []
+    found = [_derived(each, low) for each in derived if each.device == ABOVE_ALL] if placed else []
     for one in placed:
         found.append(one)
         if one.track.first_of_device:
-            found += [_derived(each) for each in derived if each.device == one.track.device]
+            found += [_derived(each, low) for each in derived if each.device == one.track.device]
     return found
 
 
-def _derived(each: Derived) -> Placed:
-    room = (each.height - 2 * PADDING) // max(len(each.rows), 1)
+def _derived(each: Derived, low: bool) -> Placed:
+    height = COLLAPSED if low and (each.curve is not None or each.parted) else each.height
+    room = (height - 2 * PADDING) // max(len(each.rows), 1)
     rows = tuple(RowPlace(row, PADDING + row * room, room - 1) for row in range(len(each.rows)))
-    return Placed(each.track, 0, each.height, rows)
+    return Placed(each.track, 0, height, rows)
 
 
 def _heading(group: Group, state: GroupState, arrangement: Arrangement) -> Placed:
