@@ -140,6 +140,7 @@ def _proposal(analysis: Analysis, replay: Replay, times: int, later: BOOL, launc
             if tensors
             else (
                 "Stack the items into one tensor and do the same for all of them at once.",
+                "Where a round needs what the one before made, capture all rounds as one graph instead.",
                 "Give every item the same shape: keep the best 100 of each instead of those above a limit, and mask "
                 "the rest.",
                 for_pytorch(
