@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 import resources
+from parsers import open_trace
 from parsers.model import Trace
 from rules.base import Evidence
 from viewer.document import Area
@@ -340,3 +341,14 @@ def test_another_recording_starts_with_an_empty_search(window: MainWindow, qtbot
     assert window.document.trace is not None
     window.document.show(window.document.trace)
     assert window.toolbar.search.text() == ""
+
+
+def test_what_was_found_in_one_recording_is_not_shown_for_the_next(
+    window: MainWindow, qtbot: QtBot, fixtures: Path
+) -> None:
+    assert ("event", "softmax_warp") in ask(window, qtbot, "softmax")
+    assert window.toolbar.search.popup.isVisible()
+    window.toolbar.search._ask()  # its answer would come after the next recording
+    window.document.show(open_trace([fixtures / "smi" / "query.csv"]))
+    wait_until_ready(qtbot, window)
+    assert not any(hit.kind == "event" for hit in window.toolbar.search.popup.hits)

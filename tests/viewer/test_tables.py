@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetricsF
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from viewer.look import theme
@@ -93,3 +94,18 @@ def test_everything_that_is_a_number_is_at_the_right(table: TableView) -> None:
         for column in range(6)
     ]
     assert [bool(side) for side in np.array(sides)] == [False, False, True, True, True, True]
+
+
+def test_the_whole_row_under_the_mouse_is_tinted_and_no_other(table: TableView, qtbot: QtBot) -> None:
+    table.set_frame(frame(7))
+    QTest.mouseMove(table.viewport(), QPoint(600, 280))
+
+    def ground(row: int, column: int) -> str:
+        place = table.visualRect(table.model().index(row, column))
+        return table.viewport().grab(place).toImage().pixelColor(2, 2).name()
+
+    plain = {ground(row, column) for row in range(3) for column in range(len(COLUMNS))}
+    assert len(plain) == 1
+    QTest.mouseMove(table.viewport(), table.visualRect(table.model().index(1, 0)).center())
+    assert {ground(1, column) for column in range(len(COLUMNS))}.isdisjoint(plain)
+    assert {ground(row, column) for row in (0, 2) for column in range(len(COLUMNS))} == plain

@@ -14,7 +14,7 @@ class RowDelegate(QStyledItemDelegate):
 
     def __init__(self, view: QAbstractItemView) -> None:
         super().__init__(view)
-        self.hovered = -1
+        self._hovered = QPersistentModelIndex()
         self._view, self._viewport = view, view.viewport()
         self._viewport.setMouseTracking(True)
         self._viewport.installEventFilter(self)
@@ -22,13 +22,13 @@ class RowDelegate(QStyledItemDelegate):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is not self._viewport:
             return super().eventFilter(watched, event)  # an editor's keys
-        row = self.hovered
+        row: Index = self._hovered
         if isinstance(event, QMouseEvent) and event.type() is QEvent.Type.MouseMove:
-            row = self._view.indexAt(event.position().toPoint()).row()
+            row = self._view.indexAt(event.position().toPoint()).siblingAtColumn(0)
         elif event.type() in (QEvent.Type.Leave, QEvent.Type.Wheel):
-            row = -1
-        if row != self.hovered:
-            self.hovered = row
+            row = QModelIndex()
+        if row != self._hovered:
+            self._hovered = QPersistentModelIndex(row)
             self._viewport.update()
         return False
 
@@ -39,4 +39,5 @@ class RowDelegate(QStyledItemDelegate):
     def tint(self, option: QStyleOptionViewItem, index: Index) -> None:
         """Say that the mouse is over every cell of the row that it is over."""
         over = QStyle.StateFlag.State_MouseOver
-        option.state = option.state | over if index.row() == self.hovered else option.state & ~over
+        hovered = index.sibling(index.row(), 0) == self._hovered
+        option.state = option.state | over if hovered else option.state & ~over

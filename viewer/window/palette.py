@@ -227,6 +227,11 @@ class SearchField(QLineEdit):
             top_left = self.mapTo(self.popup.window_below, QPoint(0, 0))
             self.popup.place(QRect(top_left, self.size()))
 
+    def ask_again(self) -> None:
+        """After what is searched has changed, while results are shown."""
+        if self.popup.isVisible():
+            self._ask()
+
     def _ask(self) -> None:
         self._pause.stop()
         self.asked.emit(self.text(), self.mode, self.mode is Mode.EVENTS and self.regex.isChecked())

@@ -54,9 +54,11 @@ class Searching(QObject):
 
     def _forget(self, _: object) -> None:
         self.walk = None
+        self._document.jobs.forget(_SLOT)  # names and events of another recording
         if not self._field.hasFocus():
             self._field.clear()
         self._field.say("")
+        self._field.ask_again()
 
     def answer(self, text: str, mode: Mode, regex: bool) -> None:
         """Show hits for a text; event names are searched off the GUI thread."""

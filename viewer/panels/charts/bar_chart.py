@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
@@ -26,7 +26,7 @@ class Bar:
     share: float
     text: str
     tip: str = ""
-    color: QColor | None = None
+    color: Callable[[theme.Theme], QColor] | None = None
     mark: float = -1.0
 
 
@@ -89,7 +89,7 @@ class BarChart(QWidget):
             painter.drawRoundedRect(groove, 3, 3)
             share = min(max(bar.share, 0.0), 1.0)
             if share > 0:
-                painter.setBrush(bar.color or colors.accent)
+                painter.setBrush(bar.color(colors) if bar.color is not None else colors.accent)
                 painter.drawRoundedRect(
                     QRectF(groove.x(), groove.y(), max(groove.width() * share, 2.5), 9), 3, 3
                 )
@@ -98,8 +98,8 @@ class BarChart(QWidget):
                 painter.fillRect(QRectF(at - 1, groove.y() - 3, 2, 15), colors.text)
             painter.setPen(colors.text_secondary)
             painter.setFont(theme.font(12, tabular=True))
-            value = QRect(int(groove.right()) + 8, row.y(), 62, row.height())
-            painter.drawText(value, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, bar.text)
+            value = QRect(int(groove.right()) + 8, row.y(), 56, row.height())
+            painter.drawText(value, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, bar.text)
         if self.hasFocus():
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(colors.accent)

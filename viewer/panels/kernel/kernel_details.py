@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import methodcaller
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont
 from PySide6.QtWidgets import (
@@ -21,7 +24,7 @@ from rules.kernels.checks.compute import instruction_pipes, pipes
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.occupancy import ACHIEVED, LIMITERS, THEORETICAL, limiters, occupancy_verdict
 from rules.kernels.checks.speed_of_light import speed_of_light
-from rules.kernels.checks.stalls import LARGE_STALL_SHARE, label_of, stalls
+from rules.kernels.checks.stalls import LARGE_STALL_SHARE, Stall, label_of, stalls
 from rules.kernels.explanations import SECTIONS, STALLS
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel, Label
@@ -141,7 +144,7 @@ class KernelDetails(QWidget):
         self.metrics.show_kernel(kernel)
 
     def _show_limits(self, kernel: KernelProfile) -> None:
-        sol, colors = speed_of_light(kernel), theme.current()
+        sol = speed_of_light(kernel)
         flow = memory_flow(kernel)
         bars = []
         if sol is not None:
@@ -151,17 +154,23 @@ class KernelDetails(QWidget):
                     "Compute",
                     sol.compute / 100,
                     f"{sol.compute:.0f} %",
-                    color=colors.family("gemm"),
+                    color=methodcaller("family", "gemm"),
                 ),
                 Bar(
-                    "memory", "Memory", sol.memory / 100, f"{sol.memory:.0f} %", color=colors.family("copies")
+                    "memory",
+                    "Memory",
+                    sol.memory / 100,
+                    f"{sol.memory:.0f} %",
+                    color=methodcaller("family", "copies"),
                 ),
             ]
             for level in flow.levels[1:]:
                 if level.busy_percent is not None:
                     share, text = level.busy_percent / 100, f"{level.busy_percent:.0f} %"
                     bars.append(
-                        Bar(level.name, f"   {level.name}", share, text, color=colors.family("other"))
+                        Bar(
+                            level.name, f"   {level.name}", share, text, color=methodcaller("family", "other")
+                        )
                     )
         self.light.show_bars(bars)
         first = next((each.text for each in evaluate(kernel) if each.rule == "SOLBottleneck"), "")
@@ -199,7 +208,6 @@ class KernelDetails(QWidget):
 
     def _show_stalls(self, kernel: KernelProfile) -> None:
         found = [stall for stall in stalls(kernel) if stall.share >= LEAST_STALL_SHARE]
-        colors = theme.current()
         bars = [
             Bar(
                 stall.reason,
@@ -207,7 +215,7 @@ class KernelDetails(QWidget):
                 stall.share,
                 percent(stall.share),
                 f"{three_digits(stall.cycles)} cycles per instruction",
-                colors.family("other") if stall.reason in HARMLESS else _stall_color(stall.share),
+                _stall_color(stall),
             )
             for stall in found
         ]
@@ -332,6 +340,7 @@ def _scrolled(body: QWidget) -> QScrollArea:
     return area
 
 
-def _stall_color(share: float) -> QColor:
-    colors = theme.current()
-    return colors.cause(Cause.HOST) if share > LARGE_STALL_SHARE else colors.accent
+def _stall_color(stall: Stall) -> Callable[[theme.Theme], QColor] | None:
+    if stall.reason in HARMLESS:
+        return methodcaller("family", "other")
+    return methodcaller("cause", Cause.HOST) if stall.share > LARGE_STALL_SHARE else None

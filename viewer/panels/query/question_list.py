@@ -9,10 +9,12 @@ from PySide6.QtWidgets import QLineEdit, QTreeWidget, QTreeWidgetItem, QVBoxLayo
 
 from viewer.look import theme
 from viewer.look.labels import tooltip
+from viewer.look.row_delegate import RowDelegate
 from viewer.query.questions import OWN, Question
 
 WIDTH = 270
 _ID = Qt.ItemDataRole.UserRole
+_UNANSWERED = Qt.ItemDataRole.UserRole + 1
 
 
 class QuestionList(QWidget):
@@ -39,6 +41,8 @@ class QuestionList(QWidget):
         self.tree.header().setStretchLastSection(False)
         self.tree.header().setSectionResizeMode(0, self.tree.header().ResizeMode.Stretch)
         self.tree.header().setSectionResizeMode(1, self.tree.header().ResizeMode.ResizeToContents)
+        self.tree.setItemDelegate(RowDelegate(self.tree))
+        theme.changed.connect(self._color)
         self.tree.itemClicked.connect(lambda item, _: self._choose(item))
         self.tree.itemActivated.connect(lambda item, _: self._choose(item))
         self.tree.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
@@ -59,16 +63,15 @@ class QuestionList(QWidget):
             if group is None:
                 group = groups[question.group] = QTreeWidgetItem([question.group, ""])
                 group.setFlags(Qt.ItemFlag.ItemIsEnabled)
-                group.setForeground(0, theme.current().text_secondary)
                 self.tree.addTopLevelItem(group)
             item = QTreeWidgetItem([question.title, ""])
             item.setData(0, _ID, question.id)
             item.setTextAlignment(1, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-            item.setForeground(1, theme.current().text_secondary)
             item.setToolTip(0, tooltip(question.title))
             group.addChild(item)
         self.tree.expandAll()
         self._narrow(self.filter.text())
+        self._color()
 
     def say(self, id: str, text: str, *, answered: bool) -> None:
         """What stands at the right of a question: its rows, or why it cannot be answered, and then it is grey."""
@@ -76,8 +79,17 @@ class QuestionList(QWidget):
             if item.data(0, _ID) == id:
                 item.setText(1, text if answered else "–")
                 item.setToolTip(1, tooltip(text))
-                color = theme.current().text if answered else theme.current().text_faint
-                item.setForeground(0, color)
+                item.setData(0, _UNANSWERED, not answered)
+                self._color()
+
+    def _color(self) -> None:
+        colors = theme.current()
+        for place in range(self.tree.topLevelItemCount()):
+            if (group := self.tree.topLevelItem(place)) is not None:
+                group.setForeground(0, colors.text_secondary)
+        for item in self._items():
+            item.setForeground(0, colors.text_faint if item.data(0, _UNANSWERED) else colors.text)
+            item.setForeground(1, colors.text_secondary)
 
     def _items(self) -> list[QTreeWidgetItem]:
         found = []
