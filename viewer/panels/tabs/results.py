@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from parsers.model import ResultTable
+from parsers.model.results import Cell
 from viewer.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
@@ -58,6 +60,13 @@ class ResultsPanel(Panel):
         self.tables_shown.emit()
 
 
+def _shown(cells: Sequence[Cell]) -> Show:
+    if any(isinstance(cell, str) for cell in cells):
+        return Show.TEXT
+    whole = all(cell.is_integer() for cell in cells if isinstance(cell, float))
+    return Show.COUNT if whole else Show.NUMBER
+
+
 def _view_of(table: ResultTable) -> TableView:
     import pandas as pd
 
@@ -65,7 +74,7 @@ def _view_of(table: ResultTable) -> TableView:
         Column(
             str(place),
             column.title,
-            Show.TEXT if any(isinstance(row[place], str) for row in table.rows) else Show.NUMBER,
+            _shown([row[place] for row in table.rows]),
         )
         for place, column in enumerate(table.columns)
     )
