@@ -55,8 +55,8 @@ class Strip:
 
     def shown(self, view: Grid) -> Columns | None:
         """The columns of the view; None when nothing is in the whole strip."""
-        if self.empty:
-            return None
+        if self.empty or self.rough:  # which is of one view
+            return None if self.empty else self.columns
         shift, whole = view.first - self.first, self.columns
         here = slice(shift, shift + view.width)
         if not len(whole.wide):
@@ -126,7 +126,7 @@ class Stretching:
     """Rows of a zoom, each about as its strip of a zoom near it says; what is wide keeps its exact edges."""
 
     def __init__(self, former: Mapping[Hashable, Strip], view: Grid) -> None:
-        self._view = view.part(view.first - BEYOND, view.last + BEYOND)
+        self._view = view
         self._exact = {name: strip.source or strip for name, strip in former.items()}
         self._nearest: dict[tuple[float, float], I64 | None] = {}  # by zoom: columns nearest to the view's
         spans = [strip.spans for strip in self._exact.values()]
