@@ -22,6 +22,7 @@ from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
+from rules.wording.engine_advice import spreading_advice, spreading_code
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, for_python, ours, with_native
@@ -119,7 +120,8 @@ When it is wrong
             + _reached(analysis, worst, longest)
             + f" Kernels like it run alone for {part_of_step(analysis, length(alone))}.",
             remedies=with_native(
-                (
+                spreading_advice(trace)
+                or (
                     "Launch blocks of 128 to 256 threads, and as many blocks as there is work for: what one thread "
                     "does in a loop over elements, a thread for each element does at once.",
                     "Put small problems that do not need one another into one launch, or on several streams.",
@@ -132,7 +134,7 @@ When it is wrong
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(alone),
-            example=_PYTHON_CODE if is_python(trace) else _CODE,
+            example=_PYTHON_CODE if is_python(trace) else spreading_code(trace) or _CODE,
             unknown=("Whether its rounds need one another: then another algorithm must come first.",),
             confidence="medium",
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from parsers.model import Trace
 from rules.analysis.facts.software import is_compiled, software_of
 from rules.wording.words import Words, for_jax, for_native, for_python, for_pytorch, ours, without_jax
@@ -57,32 +59,65 @@ _LATER: tuple[Words, ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Directives:
+    """What the directives of a way to offload loops are called."""
+
+    data: str
+    queue: str
+    spread: str
+
+
 _DIRECTIVES = {
-    "OpenMP offloading": (
+    "OpenMP offloading": _Directives(
         "#pragma omp target data map(...)",
         "nowait and depend, and one taskwait at the end",
+        "#pragma omp target teams distribute parallel for",
     ),
-    "OpenACC": ("#pragma acc data copy(...)", "async(1), and one #pragma acc wait(1) at the end"),
+    "OpenACC": _Directives(
+        "#pragma acc data copy(...)",
+        "async(1), and one #pragma acc wait(1) at the end",
+        "#pragma acc parallel loop gang vector",
+    ),
 }
 
 
-def _directives(trace: Trace) -> list[tuple[str, str]]:
+def _directives(trace: Trace) -> list[_Directives]:
     return [_DIRECTIVES[name] for name in software_of(trace) if name in _DIRECTIVES]
 
 
 def directive_advice(trace: Trace) -> tuple[Words, ...]:
     """How arrays stay on the GPU where directives offload loops; empty for other programs."""
     return tuple(
-        f"Open a data region around the steps ({data}): without one, the arrays of every loop travel both ways."
-        for data, _ in _directives(trace)
+        f"Open a data region around the steps ({each.data}): without one, the arrays of every loop travel both ways."
+        for each in _directives(trace)
     )
 
 
 def queueing_advice(trace: Trace) -> tuple[Words, ...]:
     """How loops that directives offload follow one another without the CPU between them; empty for other programs."""
     return tuple(
-        f"Queue the loops behind one another ({queue}): otherwise the CPU waits for each before it launches the next."
-        for _, queue in _directives(trace)
+        f"Queue the loops behind one another ({each.queue}): otherwise the CPU waits for each before it launches the "
+        "next."
+        for each in _directives(trace)
+    )
+
+
+def spreading_advice(trace: Trace) -> tuple[Words, ...]:
+    """How a loop that directives offload fills the GPU; empty for other programs."""
+    return tuple(
+        f"Spread the loop over the GPU ({each.spread}), nested loops with collapse(2): without these words, or where "
+        "the compiler suspects a dependence, it runs on few threads. The compiler tells (nvc -Minfo=accel,mp)."
+        for each in _directives(trace)
+    )
+
+
+def spreading_code(trace: Trace) -> str:
+    """The directive above a loop; empty for other programs."""
+    return "\n\n".join(
+        f"{each.spread} collapse(2)\nfor (int i = 0; i < rows; i++)\n    for (int j = 0; j < columns; j++)\n"
+        "        out[i][j] = ...;   // no iteration reads what another writes"
+        for each in _directives(trace)
     )
 
 

@@ -129,3 +129,23 @@ def test_loops_of_directives_are_queued_by_their_own_clauses(kernel: str, queued
     assert queued in findings[Category.SYNCHRONIZATION]
     assert kept in findings[Category.ALLOCATOR]
     assert ("#pragma" in findings[Category.ALLOCATOR]) is bool(kept)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "spread", "code"),
+    [
+        ("update_57_gpu", "#pragma acc parallel loop", "#pragma acc"),
+        ("__omp_offloading_3d_update_l57", "target teams distribute", "#pragma omp"),
+        ("stencil", "blocks of 128 to 256 threads", "<<<blocks, threads>>>"),
+    ],
+)
+def test_a_loop_on_one_thread_is_spread_in_the_words_of_its_program(
+    kernel: str, spread: str, code: str
+) -> None:
+    trace = TinyTrace()
+    for place in range(30):
+        at = place * 1000.0
+        trace.operation(at + 6, at + 1000, kernel, at, grid=1, block=1)
+    finding = found(trace.build(), Category.SMALL_GRID)
+    assert spread in finding.advice[0]
+    assert code in finding.code
