@@ -123,18 +123,19 @@ def _read(
 
     reading = Reading()
     with open_bytes(source) as file:
-        stream = EventStream(file, most_bytes=most_bytes)
-        reading.read(
-            stream,
-            (lambda _: True) if second is None else (lambda chunk: not second.share.holds(chunk)),
-            step,
-        )
+        if second is None:
+            stream = EventStream(file, most_bytes=most_bytes)
+            reading.read(stream, lambda _: True, step)
+        else:
+            share = second.share
+            stream = share.stream(file, is_helper=False)
+            reading.read(stream, lambda chunk: not share.holds(chunk), step)
     if second is None:
         return reading, stream
-    share = None if reading.ended_early else second.result(progress, 1.0)
-    if share is None:
+    answer = None if reading.ended_early else second.result(progress, 1.0)
+    if answer is None:
         return _read(source, most_bytes, None, progress)
-    unpack_into(share, reading.columns, reading.series)
+    unpack_into(answer, reading.columns, reading.series)
     return reading, stream
 
 

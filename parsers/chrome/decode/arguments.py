@@ -55,7 +55,8 @@ class ChromeArguments:
     def _events(self, number: int) -> list[bytes]:
         if self._chunk[0] != number:
             with open_bytes(Source(self.path, b"", self.compression)) as file:
-                chunk = next((each for each in EventStream(file) if each.number == number), None)
+                stream = EventStream(file, passed_over=None if self.compression else number.__ne__)
+                chunk = next((each for each in stream if each.number == number), None)
             self._chunk = (number, _texts(chunk) if chunk else [])
         return self._chunk[1]
 

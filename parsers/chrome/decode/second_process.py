@@ -36,7 +36,18 @@ class Share(msgspec.Struct, frozen=True):
 
     def holds(self, chunk: Chunk) -> bool:
         """Whether a chunk belongs to it."""
-        return chunk.number >= self.head_start and chunk.number % 2 == 1 and not chunk.last
+        return self._takes(chunk.number) and not chunk.last
+
+    def stream(self, file: IO[bytes], is_helper: bool) -> EventStream:
+        """The chunks of the file; one that the other process reads is passed over where the file is not packed."""
+
+        def others(number: int) -> bool:
+            return self._takes(number) != is_helper
+
+        return EventStream(file, most_bytes=self.most_bytes, passed_over=None if self.compression else others)
+
+    def _takes(self, number: int) -> bool:
+        return number >= self.head_start and number % 2 == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +93,7 @@ def serve(request: bytes, answer: IO[bytes]) -> None:
     share = msgspec.json.decode(request, type=Share)
     reading = Reading()
     with open_bytes(Source(Path(share.path), b"", share.compression)) as file:
-        stream = EventStream(file, most_bytes=share.most_bytes)
-        reading.read(stream, share.holds, lambda _: None)
+        reading.read(share.stream(file, is_helper=True), share.holds, lambda _: None)
     if not reading.ended_early:
         answer.write(packed(reading.columns, reading.series))
 

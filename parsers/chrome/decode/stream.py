@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -69,6 +70,9 @@ class EventStream:
     damage: str = ""  # why reading ended before the end of the file
     consumed: int = 0  # unpacked bytes
     most_bytes: int = 1 << 62  # unpacked bytes after which reading stops
+    passed_over: Callable[[int], bool] | None = (
+        None  # numbers of chunks of a plain file that nobody here looks at
+    )
 
     _rest: bytes = field(default=b"", init=False)
 
@@ -81,6 +85,11 @@ class EventStream:
         offset = start
         number = 0
         while True:
+            if self.passed_over is not None and self.passed_over(number):
+                rest = self._after_next_block(boundary)
+                if rest is not None:
+                    buffer, offset, number = rest, self.consumed - len(rest), number + 1
+                    continue
             block = self._read()
             if not block:
                 break
@@ -120,6 +129,19 @@ class EventStream:
                 break
         self.header = buffer.removeprefix(_BOM)
         return -1
+
+    def _after_next_block(self, boundary: re.Pattern[bytes]) -> bytes | None:
+        """What a chunk that ends in the next block leaves of it, found at its end alone; None where it must be read."""
+        end = self.consumed + CHUNK_BYTES
+        if CHUNK_BYTES >= _TAIL_BYTES and self.file.seek(0, os.SEEK_END) >= end:
+            self.file.seek(end - _TAIL_BYTES)
+            tail = self.file.read(_TAIL_BYTES)
+            cut, _ = _sure_boundary(tail, 0, boundary)
+            if cut is not None:
+                self.consumed = end
+                return tail[cut[1] :]
+        self.file.seek(self.consumed)
+        return None
 
     def _read(self) -> bytes:
         """``CHUNK_BYTES`` of the file; less only at its end, so that the cuts do not depend on the source."""
@@ -169,17 +191,30 @@ def last_boundary(buffer: bytes, boundary: re.Pattern[bytes]) -> tuple[int, int]
     span = _TAIL_BYTES
     while True:
         first = max(0, len(buffer) - span)
-        places = [found.span(1) for found in boundary.finditer(buffer, first)]
-        begins = [*((0,) if first == 0 else ()), *(end for _, end in places)]
-        for place in reversed(places[-_MOST_PLACES:]):
-            before = [begin for begin in begins if begin <= place[0]][-_MOST_PARTS:]
-            if any(is_event(buffer[begin : place[0]]) for begin in reversed(before)):
-                return place
-        if places and len(buffer) > _DAMAGED_BYTES:
-            return places[-1]
+        sure, likely = _sure_boundary(buffer, first, boundary, (0,) if first == 0 else ())
+        if sure is not None:
+            return sure
+        if likely is not None and len(buffer) > _DAMAGED_BYTES:
+            return likely
         if first == 0:
             return None
         span *= 16
+
+
+def _sure_boundary(
+    buffer: bytes, first: int, boundary: re.Pattern[bytes], begins: tuple[int, ...] = ()
+) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """The last place after ``first`` that stands behind an event, and the last one that looks as if it did.
+
+    An event begins at ``begins``, and after every place that looks like a boundary.
+    """
+    places = [found.span(1) for found in boundary.finditer(buffer, first)]
+    begins = (*begins, *(end for _, end in places))
+    for place in reversed(places[-_MOST_PLACES:]):
+        before = [begin for begin in begins if begin <= place[0]][-_MOST_PARTS:]
+        if any(is_event(buffer[begin : place[0]]) for begin in reversed(before)):
+            return place, places[-1]
+    return None, places[-1] if places else None
 
 
 def is_event(text: bytes) -> bool:

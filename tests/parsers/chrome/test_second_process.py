@@ -11,7 +11,8 @@ import pytest
 
 from parsers import helper_process, open_trace
 from parsers.chrome.decode import second_process
-from parsers.chrome.decode.stream import CHUNK_BYTES
+from parsers.chrome.decode.second_process import Share
+from parsers.chrome.decode.stream import CHUNK_BYTES, EventStream
 from parsers.model import Cancelled, Progress, Trace
 from tests.parsers.chrome.traces import balanced, complete, kernel, launch, packed, text_of
 
@@ -102,6 +103,22 @@ def test_two_processes_read_what_one_reads(
     assert balanced(together)
     for event in range(0, len(together.events), 97):
         assert together.arguments(event).get("padding", PADDING) == PADDING
+
+
+@pytest.mark.parametrize("events", ["long", "short"])
+def test_a_chunk_is_the_same_whatever_was_passed_over(tmp_path: Path, events: str) -> None:
+    short = text_of([complete(f"op{number % 7}", number, 1, padding="x" * 200) for number in range(30_000)])
+    path = written(tmp_path, short if events == "short" else large_text())
+    share = Share(str(path), "", 1 << 62, head_start=0)
+
+    def chunks(stream: EventStream) -> list[tuple[int, int, bytes]]:
+        return [(each.number, each.offset, each.data) for each in stream]
+
+    with path.open("rb") as all_of_it, path.open("rb") as ours, path.open("rb") as helpers:
+        whole = chunks(EventStream(all_of_it))
+        parts = chunks(share.stream(ours, is_helper=False)), chunks(share.stream(helpers, is_helper=True))
+    assert events == "long" or max(map(len, parts)) < len(whole) > 4
+    assert sorted(set(parts[0]) | set(parts[1])) == whole
 
 
 @pytest.mark.usefixtures("always")
