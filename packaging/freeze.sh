@@ -34,7 +34,7 @@ if [ "$(uname -s)" = Linux ]; then
     # Debugging symbols are half of some compiled libraries. Those in *.libs were rewritten by auditwheel; strip breaks them.
     if command -v strip >/dev/null; then
         find "$into/stallscope/_internal" -type f \( -name '*.so' -o -name '*.so.*' \) ! -path '*.libs/*' -exec strip --strip-unneeded {} +
-        find "$into/stallscope" -name 'libicudata.so.*' -exec "$python" packaging/linux/unneeded_icu_data.py {} +
+        find "$into/stallscope" -type f -name 'libicudata.so.*' -exec "$python" packaging/linux/unneeded_icu_data.py {} +
     fi
 fi
 du -sm "$into/stallscope" | awk '{ print "frozen: " $2 ", " $1 " MB" }'
