@@ -174,6 +174,7 @@ def _enlarge(page: QWidget, times: float) -> None:
     parts = page.findChildren(QWidget)
     fonts = [part.font() for part in parts]
     for part, font in zip(parts, fonts, strict=True):
-        font.setPixelSize(round(font.pixelSize() * times))
-        part.setFont(font)
+        if font.pixelSize() > 0:
+            font.setPixelSize(round(font.pixelSize() * times))
+            part.setFont(font)
         part.setMinimumHeight(round(part.minimumHeight() * times))
