@@ -103,6 +103,14 @@ def test_faster_kernels_come_after_waits_for_the_cpu_a_third_as_large(wait: Cate
     assert order(finding(kernels, 140), finding(wait, 100)) == [(kernels, 140), (wait, 100)]
 
 
+@pytest.mark.parametrize(
+    ("conversions", "first"), [(160, Category.LAYOUT_CONVERSION), (140, Category.SLOW_OPERATOR)]
+)
+def test_slow_operators_come_after_conversions_of_their_severity(conversions: int, first: Category) -> None:
+    found = order(finding(Category.SLOW_OPERATOR, 400), finding(Category.LAYOUT_CONVERSION, conversions))
+    assert found[0][0] is first
+
+
 @example([finding(Category.INPUT_BOUND, 150), finding(LAUNCH, 151), finding(Category.COPY_H2D, 151)])
 @given(st.lists(FINDINGS, max_size=12))
 def test_no_finding_is_lost_and_none_passes_a_larger_one_but_launch_overhead(findings: list[Finding]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -23,7 +24,8 @@ BOOL = npt.NDArray[np.bool_]
 
 # In channels_last the gradients of enlargements take a twelfth to a third of their time, batch normalisation a fifth to
 # a half, pooling all of it or four fifths: the operators of the explanation of slow-operators, on one H100.
-LEFT = 0.4
+_GAIN_BY_LAYOUT = re.compile(r"upsample|batch_norm")
+LEFT, LEFT_OF_OTHERS = 0.4, 0.7
 LEAST_SHARE = 0.02  # of the GPU's time, by operators of one name
 
 
@@ -37,7 +39,8 @@ When it applies
     An operator reaches less than a tenth of what its shapes and types allow: see the rule slow-operators.
 
 What is changed in the replay
-    Its kernels take 0.4 of their time, as they do in another layout or type.
+    Enlargements of images and batch normalisation take 0.4 of their time, as they do in another layout; other operators
+    0.7.
 
 What makes it more or less
     Whether there is a faster kernel for it: if there is none, nothing is gained; at most it reaches half of its roof,
@@ -61,7 +64,8 @@ What makes it more or less
             took = float(device.duration[slow].sum())
             if took < LEAST_SHARE * whole:
                 continue
-            best = np.where(slow, np.minimum(best, LEFT), 1.0)
+            left = LEFT if _GAIN_BY_LAYOUT.search(name) else LEFT_OF_OTHERS
+            best = np.where(slow, np.minimum(best, left), 1.0)
             what = "the memory's peak" if roof == MEMORY_ROOF else f"the peak of {roof}"
             yield Proposal(
                 fix=self.id,
@@ -73,7 +77,7 @@ What makes it more or less
                 categories=(Category.SLOW_OPERATOR,),
                 culprit=name,
                 advice=faster(name),
-                expected=durations_times(slow, LEFT),
+                expected=durations_times(slow, left),
                 low=durations_times(slow, 1.0),
                 high=durations_times(slow, best),
                 depends_on="whether there is a faster kernel for it in another layout, type or mode",
