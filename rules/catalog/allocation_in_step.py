@@ -21,7 +21,8 @@ from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.engine_advice import directive_advice
 from rules.wording.phrases import counted, share
-from rules.wording.words import for_jax, for_native, for_python, for_pytorch, ours, with_native
+from rules.wording.stacks import without_stacks
+from rules.wording.words import Words, for_jax, for_native, for_python, for_pytorch, ours, with_native
 
 LEAST_SHARE = threshold(
     "allocation",
@@ -153,9 +154,9 @@ def _is_of_host_memory(culprit: Culprit) -> bool:
     return culprit.kind is CulpritKind.CALL and _OF_HOST_MEMORY.match(culprit.name) is not None
 
 
-def _cannot_tell(trace: Trace, pinned: bool) -> str:
+def _cannot_tell(trace: Trace, pinned: bool) -> Words:
     if pinned:
-        return "Which tensors are pinned: record with stacks (with_stack=True)."
+        return without_stacks(trace, "Which tensors are pinned: record with stacks (with_stack=True).")
     tensors = "which tensors are allocated: use torch.cuda.memory._record_memory_history()"
     if any("allocated memory" in counter.name for counter in trace.counters):
         return (

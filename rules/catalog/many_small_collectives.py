@@ -17,6 +17,8 @@ from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share
+from rules.wording.stacks import without_stacks
+from rules.wording.words import for_pytorch
 
 SMALL_BYTES = threshold(
     "small-collective",
@@ -117,6 +119,10 @@ When it is wrong
                 evidence=event_evidence(trace, columns.event[small]),
                 intervals=pairs(exposed),
                 example=_CODE,
-                unknown=("Which code sends them: record with stacks (with_stack=True).",),
+                unknown=(
+                    without_stacks(
+                        trace, for_pytorch("Which code sends them: record with stacks (with_stack=True).")
+                    ),
+                ),
             )
             return

@@ -12,7 +12,8 @@ from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
-from rules.wording.words import Words, for_pytorch, listed_words, ours
+from rules.wording.stacks import without_stacks
+from rules.wording.words import Words, for_native, for_pytorch, listed_words, ours
 
 _CODE = """schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # warmup: recorded, then thrown away"""
 
@@ -75,7 +76,13 @@ When it is wrong
             evidence=step_evidence(analysis, found.warm),
             intervals=tuple((step.start, step.end) for step in found.warm),
             example=for_pytorch(_CODE + ours("$StartTheRecorder")),
-            unknown=("What the step did besides: record with stacks.",),
+            unknown=(
+                for_native(ours("What the step did besides: put $NVTX ranges around its parts.")),
+                without_stacks(
+                    analysis.trace,
+                    for_pytorch("What the step did besides: record with stacks (with_stack=True)."),
+                ),
+            ),
             confidence="medium",
             of_recording=True,
         )

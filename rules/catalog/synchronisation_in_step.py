@@ -22,6 +22,7 @@ from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.engine_advice import queueing_advice
 from rules.wording.phrases import counted, listed, share
+from rules.wording.stacks import without_stacks
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours, with_native
 
 I64 = npt.NDArray[np.int64]
@@ -156,9 +157,7 @@ When it is wrong
             example=for_pytorch(_READ_BACK_CODE if read_back else _SYNCHRONIZE_CODE),
             unknown=(
                 for_native(ours("Which line calls it: record backtraces ($RecordBacktraces).")),
-                ""
-                if trace.capture.with_stack
-                else "Which line calls it: record with stacks (with_stack=True).",
+                without_stacks(trace, "Which line calls it: record with stacks (with_stack=True)."),
             ),
         )
 

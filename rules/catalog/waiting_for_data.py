@@ -15,6 +15,7 @@ from rules.analysis.names.regions import is_loader
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE
 from rules.wording.phrases import listed, share
+from rules.wording.stacks import without_stacks
 from rules.wording.words import Words, for_python, for_pytorch, with_native
 
 _LOADER_CODE = """loader = DataLoader(
@@ -89,8 +90,11 @@ When it is wrong
             unknown=()
             if below
             else (
-                f"What inside {culprit.text} is slow. Record with stacks (with_stack=True), or put record_function "
-                "regions around reading, decoding and collating.",
+                without_stacks(
+                    analysis.trace,
+                    f"What inside {culprit.text} is slow. Record with stacks (with_stack=True), or put "
+                    "record_function regions around reading, decoding and collating.",
+                ),
             ),
         )
 

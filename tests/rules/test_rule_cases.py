@@ -26,7 +26,7 @@ OF_A_STEP = frozenset(
 OF_A_RUN = frozenset(
     ("annotated", "capability", "capture", "counters", "first_step", "step_lengths_us", "step_us", "steps")
 )
-EXPECTED = frozenset(("severity", "category", "rank", "share", "says", "culprit"))
+EXPECTED = frozenset(("severity", "category", "rank", "share", "says", "hides", "culprit"))
 
 
 def refuse_unknown(case: Case) -> None:
@@ -136,6 +136,8 @@ def test_the_rule_decides_as_the_case_says(rule: str, case: Case) -> None:
         assert finding.ceiling_ns / finding.window_ns == pytest.approx(expected["share"], abs=0.006)
     for text in expected.get("says", []):
         assert text.lower() in everything_said(finding)
+    for text in expected.get("hides", []):
+        assert text.lower() not in everything_said(finding)
     assert finding.culprit.text.startswith(expected.get("culprit", ""))
 
 
