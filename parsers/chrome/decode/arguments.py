@@ -62,7 +62,8 @@ class ChromeArguments:
 
 
 def _texts(chunk: Chunk) -> list[bytes]:
-    for text in (chunk.data, mended(chunk)[0]) if not chunk.last else ():
+    for mend in (False, True) if not chunk.last else ():
+        text = mended(chunk)[0] if mend else chunk.data
         try:
             return [bytes(each) for each in RAW_EVENTS.decode(b"[" + text + b"]")]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
