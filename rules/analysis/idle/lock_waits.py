@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind
+from parsers.model import EventKind, derived_by
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -61,12 +61,15 @@ def locked_out(waiting: IdleTime) -> LockedOut:
     return LockedOut(length(waits) / whole, shortened(busiest_frame(analysis, drivers, waits)))
 
 
+@derived_by
 def lock_waits(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
     """The waits of one logical thread (ns), as disjoint intervals; none where the recording shows neither sign.
 
     Frames of Python are recorded by whoever has the lock: where this thread records nothing for a while and others go
     from frame to frame, they have it. Nsight Systems records the waits themselves: each ends after the interval.
     """
+    if not {EventKind.PYTHON, EventKind.OS_RUNTIME} & analysis.trace.kinds:
+        return _NONE
     timed = _timed_waits(analysis, members)
     others = others_at_work(analysis, members)
     if not len(others[0]):
@@ -74,7 +77,7 @@ def lock_waits(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
     trace = analysis.trace
     own = np.concatenate([analysis.threads.events(each) for each in members])
     own = own[np.isin(trace.events.kind[own], (EventKind.CPU_OP, EventKind.API, EventKind.PYTHON))]
-    edges = np.unique(np.concatenate((trace.events.start[own], trace.events.end[own])))
+    edges = np.sort(np.concatenate((trace.events.start[own], trace.events.end[own])))
     long = np.flatnonzero(np.diff(edges) >= LEAST_STRETCH_NS)
     start, end = edges[long], edges[long + 1]
     denied = measure(others, start, end) >= MOSTLY * (end - start)
@@ -90,8 +93,9 @@ def others_at_work(analysis: Analysis, members: tuple[int, ...]) -> Intervals:
         if key[:2] in mine and each not in members:
             frames = _frames(analysis, each)
             parts.append(np.concatenate((trace.events.start[frames], trace.events.end[frames])))
-    edges = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
-    near = np.flatnonzero(np.diff(edges) <= ABOUT[1] * INTERVAL_NS)
+    edges = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    apart = np.diff(edges)
+    near = np.flatnonzero((apart > 0) & (apart <= ABOUT[1] * INTERVAL_NS))
     return union(edges[near], edges[near + 1])
 
 
