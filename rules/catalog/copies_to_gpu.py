@@ -163,9 +163,8 @@ def _explanation(copies: Copies, use: LinkUse | None, found_in: Extent) -> str:
     text = copies_sentence(copies, found_in, "from host to GPU")
     if copies.from_pageable:
         part = copies.pageable_ns / max(copies.time_ns, 1)
-        slower = (
-            "" if use is not None and not use.slow else " and is several times slower than from pinned memory"
-        )
-        text += f" {percent(part)} of that time copies from pageable memory, which blocks the CPU{slower}."
+        slower = "usually" if use is None else "several times" if use.slow else ""
+        text += f" {percent(part)} of that time copies from pageable memory, which blocks the CPU"
+        text += f" and is {slower} slower than from pinned memory." if slower else "."
     overlapped = 1 - copies.exposed_ns / max(copies.time_ns, 1)
     return f"{text} Other work covers {percent(max(overlapped, 0.0))} of the copying."

@@ -77,6 +77,13 @@ def test_pageable_memory_is_not_called_slow_where_it_is_not(rate: float, said: b
     assert "which blocks the CPU" in text
 
 
+def test_how_much_slower_pageable_memory_is_is_not_told_of_an_unknown_link() -> None:
+    assert (
+        "is usually slower than from pinned memory."
+        in copying(7.0, gpu="Some GPU", pageable=True).explanation
+    )
+
+
 @pytest.mark.parametrize("direction", ["HtoD", "DtoH"])
 @pytest.mark.parametrize("pageable", [True, False])
 def test_only_memory_that_is_not_pinned_yet_is_to_be_pinned(pageable: bool, direction: str) -> None:
