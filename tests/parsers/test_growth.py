@@ -53,7 +53,7 @@ def test_four_times_as_much_takes_about_four_times_as_long(tmp_path: Path, name:
         ("empty_launches", 300_000, "a launch holds nothing"),
         ("small_launches", 20_000, "more than 10,000 launches"),
         ("empty_names", 600_000, "impossibly long"),
-        ("empty_sources", 1_000_000, "a launch holds nothing"),
+        ("empty_sources", 1_000_000, "more than 10,000 pieces of code"),
         ("smi_log_of_uuids", 25_000, "more than 20,000 readings"),
     ],
 )

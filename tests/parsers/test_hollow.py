@@ -93,6 +93,7 @@ HOLLOW = [
     ("smi-log", headed("smi/query.csv")),
     ("amd-smi-log", headed("smi/amd_smi_monitor.csv")),
     ("dcgm-exporter", b"# HELP DCGM_FI_DEV_SM_CLOCK SM clock\n# TYPE DCGM_FI_DEV_SM_CLOCK gauge\n"),
+    ("nsys-gpu-table", headed("results/nsys_gpu_trace.csv")),
     ("result-csv", headed("results/nsys_stats.csv")),
     ("result-csv", headed("results/perf_analyzer.csv")),
     ("benchmark-text", commented("results/nccl_tests.txt")),

@@ -278,7 +278,7 @@ def test_a_kernel_and_its_lane_are_called_alike_everywhere(empty_window: MainWin
         assert facts.title == on_the_timeline
         drawn = state.layout.of_lane(lane)
         assert drawn is not None
-        assert Fact("Lane", f"{drawn.track.title}, {drawn.track.subtitle}") in facts.facts
+        assert Fact("Lane", drawn.track.title) in facts.facts
         show_tab(window, qtbot, "Kernels")
     assert len(called) >= 4
     for name, in_the_table in called.items():

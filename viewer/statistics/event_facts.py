@@ -15,7 +15,7 @@ from parsers.model.units import duration, percent, rate, size
 from rules.analysis.arithmetic.intervals import measure
 from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.timeline.geometry.naming import plain_name, python_name
-from viewer.timeline.kinds.base import lane_words, nested_styles
+from viewer.timeline.kinds.base import nested_styles, style_of
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
@@ -78,7 +78,7 @@ def facts_of_event(trace: Trace, event: int) -> list[Fact]:
     events = trace.events
     start, end, kind = int(events.start[event]), int(events.end[event]), EventKind(int(events.kind[event]))
     lane = trace.lanes[events.lane[event]]
-    where = lane_words(lane, trace)
+    where, _ = style_of(lane.kind).titles(lane, trace)
     where = where if lane.rank is None else f"{where}, rank {lane.rank}"
     facts = [
         Fact("Kind", KIND_NAMES[kind]),
