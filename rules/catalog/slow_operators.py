@@ -80,7 +80,7 @@ When it is wrong
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
             headline=Headline(
-                f"{shortened(worst.name.removeprefix('aten::'), 36)} reaches {percent(worst.share)} of the peak",
+                f"{shortened(worst.name.removeprefix('aten::'), 36)} reaches {percent(worst.share)} of what the GPU can do",
                 of_every_step(analysis, share(analysis, ceiling)),
                 names_culprit=True,
             ),
@@ -117,7 +117,7 @@ def _account(analysis: Analysis, rows: tuple[OperatorRoof, ...], busy: int) -> s
         for row in rows[1 : 1 + MOST_NAMED]
     ]
     if others:
-        text += f" So do {listed(others)}; all such operators take {part_of_step(analysis, busy)}."
+        text += f" Far below it, too: {listed(others)}; all such operators take {part_of_step(analysis, busy)}."
     return text
 
 
