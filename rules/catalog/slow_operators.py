@@ -80,7 +80,7 @@ When it is wrong
             category=self.category,
             severity=severity_of(ceiling, analysis.window_ns),
             headline=Headline(
-                f"{shortened(worst.name.removeprefix('aten::'), 36)} reaches {percent(worst.share)} of what the GPU can do",
+                f"{shortened(worst.name.removeprefix('aten::'), 36)} uses {percent(worst.share)} of the GPU",
                 of_every_step(analysis, share(analysis, ceiling)),
                 names_culprit=True,
             ),
