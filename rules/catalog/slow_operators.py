@@ -117,7 +117,9 @@ def _account(analysis: Analysis, rows: tuple[OperatorRoof, ...], busy: int) -> s
         for row in rows[1 : 1 + MOST_NAMED]
     ]
     if others:
-        text += f" Far below it, too: {listed(others)}; all such operators take {part_of_step(analysis, busy)}."
+        text += (
+            f" Far below it, too: {listed(others)}; all such operators take {part_of_step(analysis, busy)}."
+        )
     return text
 
 

@@ -21,7 +21,8 @@ from viewer.look import theme
 from viewer.panels.fixes.fix_card import FixCard, GainRange
 from viewer.panels.tables.facts import LinkButton
 from viewer.reports.fixes_report import outcome_json
-from viewer.statistics.what_if import GHOST, PATH, ghosts, path_rows, predict
+from viewer.statistics.what_if import ghosts, path_rows, predict
+from viewer.timeline.geometry.derived import GHOST, PATH
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.window.main_window import MainWindow
 

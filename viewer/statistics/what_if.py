@@ -17,7 +17,7 @@ from rules.fixes.plan import Outcome, Plan
 from rules.fixes.simulation import Part, Simulation, simulate
 from rules.replay.critical_path import CriticalPath, PathKind
 from viewer.statistics.event_facts import stack_at
-from viewer.timeline.geometry.derived import ABOVE_ALL, Derived, Frame, derived_row
+from viewer.timeline.geometry.derived import ABOVE_ALL, GHOST, PATH, Derived, Frame, derived_row
 from viewer.timeline.geometry.naming import plain_name
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import style_of
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from viewer.look.theme import Theme
 
-GHOST, PATH = "ghost/", "path"
 MOST_NAMED = 500  # pieces of host time that are named by their region, the longest ones
 MOST_STREAMS = 3  # of a device, those with the most work
 UNLIKE_OTHERS = 0.1  # of the average step: then a step that is drawn is not taken for it

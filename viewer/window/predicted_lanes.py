@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject
 
 from parsers.model import Progress
 from viewer.document import Document
+from viewer.timeline.geometry.derived import GHOST, PATH
 from viewer.timeline.view import TimelineView
 from viewer.what_if import WhatIf
 from viewer.window.timeline_link import TimelineLink
@@ -45,14 +46,14 @@ class PredictedLanes(QObject):
         self._show_path()
 
     def _show_ghosts(self, prediction: Prediction | None) -> None:
-        from viewer.statistics.what_if import GHOST, ghosts
-
         trace, state = self._document.trace, self._timeline.state
         wanted = prediction if self.ghosts_visible and trace is not None else None
         if wanted is None or trace is None:
             if state.scene is not None and any(key.startswith(GHOST) for key in state.scene.derived):
                 state.show_derived(GHOST, [])
             return
+        from viewer.statistics.what_if import ghosts
+
         derived = ghosts(trace, wanted)
         state.show_derived(GHOST, derived)
         frame = derived[0].frame if derived else None
@@ -63,8 +64,6 @@ class PredictedLanes(QObject):
             self._timeline.canvas.reveal_track(derived[0].track.key)
 
     def _show_path(self) -> None:
-        from viewer.statistics.what_if import PATH, path_track
-
         trace, analysis, state = self._document.trace, self._document.analysis, self._timeline.state
         known = self._model.plan is not None and not self._model.plan.reason
         if not self.path_visible or trace is None or analysis is None or not known:
@@ -79,6 +78,8 @@ class PredictedLanes(QObject):
             return critical_path_of(analysis)
 
         def answer(path: CriticalPath) -> None:
+            from viewer.statistics.what_if import path_track
+
             if self.path_visible and trace is self._document.trace and len(path.start):
                 state.show_derived(PATH, [path_track(trace, path)])
 

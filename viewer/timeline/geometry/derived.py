@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 I64 = npt.NDArray[np.int64]
 ABOVE_ALL = -1
+GHOST, PATH = (
+    "ghost/",
+    "path",
+)  # keys of tracks: predicted steps begin with the one, the critical path has the other
 
 
 @dataclass(frozen=True, slots=True)
