@@ -111,6 +111,12 @@ class Panel(QWidget):
 
         self.document.jobs.ask(f"panel {self.title}", run, answer, in_turn=True)
 
+    def select_event_of(self, table: TableView, row: int) -> None:
+        """Select the event that a row stands for: its column ``event``."""
+        frame = table.rows.frame
+        if frame is not None:
+            self.document.select_event(int(frame["event"].iloc[row]))
+
     def group_by_family(self, grouped: bool) -> None:
         """Show kernel families instead of single kernels; only asked of a panel that ``has_families``."""
 

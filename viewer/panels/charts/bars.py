@@ -38,8 +38,8 @@ class Bars(QWidget):
         self._under = -1
 
     def told(self, index: int) -> str:
-        """What a card says of a bar."""
-        raise NotImplementedError
+        """What a card says of a bar: how many things it stands for, and what a kind of bars adds to that."""
+        return f"{int(self.counts[index]):,}"
 
     def sizeHint(self) -> QSize:
         return QSize(280, 130)

@@ -68,7 +68,7 @@ class Histogram(Bars):
 
     def told(self, index: int) -> str:
         low, high = self._edges[index], self._edges[index + 1]
-        return f"{int(self.counts[index]):,} {self._called} of {duration(low)} to {duration(high)}"
+        return f"{super().told(index)} {self._called} of {duration(low)} to {duration(high)}"
 
     def _x(self, ns: float) -> float:
         """Where a duration is on the axis; may lie outside."""

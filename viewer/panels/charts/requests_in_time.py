@@ -46,7 +46,7 @@ class RequestsInTime(Bars):
         late = f", {int(self.late[index]):,} of them late" if self._judged else ""
         begin, end = (duration(round(edge * self.width_ns)) for edge in (index, index + 1))
         plural = "s" if self.counts[index] != 1 else ""
-        return f"{int(self.counts[index]):,} request{plural} that arrived from {begin} to {end}{late}"
+        return f"{super().told(index)} request{plural} that arrived from {begin} to {end}{late}"
 
     def paintEvent(self, _: QPaintEvent) -> None:
         painter, colors = QPainter(self), theme.current()

@@ -66,7 +66,7 @@ class KernelsPanel(Panel):
         self._stack.addWidget(self._halves)
         self._stack.addWidget(self.by_family)
         for table in self.tables:
-            table.chosen.connect(lambda row, table=table: self._select(table, row))
+            table.chosen.connect(lambda row, table=table: self.select_event_of(table, row))
         self.by_name.selectionModel().selectionChanged.connect(lambda *_: self._set_side_by_side())
         document.event_changed.connect(self._mark)
 
@@ -135,11 +135,6 @@ class KernelsPanel(Panel):
             self._halves.setSizes([width // 3, width * 2 // 3])
         self.pair.show()
         return self.pair
-
-    def _select(self, table: TableView, row: int) -> None:
-        frame = table.rows.frame
-        if frame is not None:
-            self.document.select_event(int(frame["event"].iloc[row]))
 
     def _mark(self, event: int) -> None:
         frame, trace = self.by_name.rows.frame, self.document.trace

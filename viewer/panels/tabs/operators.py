@@ -44,7 +44,7 @@ class OperatorsPanel(Panel):
         self.table = TableView(COLUMNS, "Operators")
         self.tables = (self.table,)
         self.column.addWidget(self.table)
-        self.table.chosen.connect(self._select)
+        self.table.chosen.connect(lambda row: self.select_event_of(self.table, row))
         document.event_changed.connect(self._mark)
 
     def has_data(self) -> bool:
@@ -63,11 +63,6 @@ class OperatorsPanel(Panel):
             return operator_table(trace, operator_times(trace), t0, t1)
 
         self.compute(work, self.table.set_frame)
-
-    def _select(self, row: int) -> None:
-        frame = self.table.rows.frame
-        if frame is not None:
-            self.document.select_event(int(frame["event"].iloc[row]))
 
     def _mark(self, event: int) -> None:
         frame, trace = self.table.rows.frame, self.document.trace

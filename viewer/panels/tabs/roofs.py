@@ -56,7 +56,7 @@ class RoofsPanel(Panel):
         self.table = TableView(COLUMNS, "Roofs")
         self.tables = (self.table,)
         self.column.addWidget(self.table)
-        self.table.chosen.connect(self._select)
+        self.table.chosen.connect(lambda row: self.select_event_of(self.table, row))
 
     def has_data(self) -> bool:
         trace = self.document.trace
@@ -77,8 +77,3 @@ class RoofsPanel(Panel):
             return table.assign(short=[name.removeprefix("aten::") for name in table["name"]])
 
         self.compute(work, self.table.set_frame)
-
-    def _select(self, row: int) -> None:
-        frame = self.table.rows.frame
-        if frame is not None:
-            self.document.select_event(int(frame["event"].iloc[row]))
