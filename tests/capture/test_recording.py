@@ -58,6 +58,7 @@ def test_ranks_that_are_told_to_finish_end_at_the_same_step(tmp_path: Path) -> N
     target = Target(TargetKind.SCRIPT, script, launcher=launcher)
     window = Window(active=1_000_000, time_limit_s=1.0)
     outcome, _, _ = record(CaptureRequest(target=target, out=str(tmp_path / "out"), window=window))
+    assert (outcome.exit_code, outcome.traceback) == (0, ""), "no rank waits for one that has ended"
     steps = [annotations(path)["ProfilerStep"] for path in outcome.recordings]
     assert len(steps) == 2
     assert steps[0] == steps[1] > 1
