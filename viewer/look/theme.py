@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication, QStyleFactory
 
+from parsers.collecting import without_garbage_collection
 from rules.analysis.idle.causes import Cause
 from rules.base import Category, Severity
 from viewer.look import palette
@@ -287,8 +288,9 @@ def _switch(app: QApplication, theme: Theme) -> Theme:
     _current = theme
     sheet = stylesheet(_sheet_colors(theme))
     if app.styleSheet() != sheet:  # giving it again would style every widget anew
-        app.setPalette(qt_palette(theme))
-        app.setStyleSheet(sheet)
+        with without_garbage_collection():  # Qt has a list of all widgets: none may be deleted meanwhile
+            app.setPalette(qt_palette(theme))
+            app.setStyleSheet(sheet)
     changed.emit(theme)
     return theme
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -14,6 +16,7 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QFileDialog,
+    QLabel,
     QRadioButton,
     QToolButton,
 )
@@ -124,6 +127,28 @@ def test_changing_the_theme_tells_everybody(qtbot: QtBot) -> None:
         assert "$" not in app.styleSheet()
     finally:
         theme.apply(app, "dark")
+
+
+class Listening(QLabel):
+    """Notes whether garbage may be collected while Qt styles it."""
+
+    def changeEvent(self, event: QEvent) -> None:
+        self.seen = {*getattr(self, "seen", ()), (event.type(), gc.isenabled())}
+        super().changeEvent(event)
+
+
+def test_no_widget_can_vanish_while_qt_styles_all_of_them(qtbot: QtBot, qapp: QApplication) -> None:
+    label = Listening("x")
+    qtbot.addWidget(label)
+    label.show()
+    try:
+        label.seen = set()
+        theme.apply(qapp, "light")
+        assert (QEvent.Type.StyleChange, False) in label.seen
+        assert not any(collecting for _, collecting in label.seen)
+    finally:
+        theme.apply(qapp, "dark")
+    assert gc.isenabled()
 
 
 @pytest.fixture(params=["dark", "light", "contrast"])
