@@ -22,6 +22,7 @@ F64 = npt.NDArray[np.float64]
 _ANY_BYTES = "latin-1"  # maps every byte to a character and back, so no cell can be undecodable
 _INTEGER = r"^\s*[-+]?[0-9]{1,18}\s*$"
 _NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"
+_DECIMAL = r"^\s*(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]{0,12}))?\s*$"
 _OTHER = re.compile(r"[^a-z0-9%]+")
 
 
@@ -87,6 +88,20 @@ class CsvTable:
         values = pc.cast(pc.utf8_trim_whitespace(pc.if_else(good, text, pa.scalar("0"))), pa.float64())
         return np.where(good.to_numpy(zero_copy_only=False), values.to_numpy(), np.nan)
 
+    def scaled(self, name: str, size: int) -> I64:
+        """Decimal numbers in units of ``size`` as whole numbers, to the last digit; ``ABSENT`` for other cells."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        parts = pc.extract_regex(self.columns[name], _DECIMAL)
+        whole, part = (pc.fill_null(parts.field(place), "") for place in (0, 1))
+        digits = pc.utf8_slice_codeunits(pc.utf8_rpad(part, 9, "0"), 0, 9)
+        good = pc.greater(pc.binary_length(whole), 0).to_numpy(zero_copy_only=False)
+        ones = pc.cast(pc.if_else(pc.equal(whole, ""), "0", whole), pa.int64()).to_numpy()
+        rest = pc.cast(digits, pa.int64()).to_numpy()
+        fits = good & (ones < (1 << 62) // size)
+        return np.where(fits, np.where(fits, ones, 0) * size + rest * size // 10**9, ABSENT)
+
     def texts(self, *names: str) -> tuple[list[str], I64]:
         """The distinct cells of the first of these columns, and for each row the place of its cell among them."""
         name = self.first(names)
@@ -101,12 +116,15 @@ def _decoded(cell: str) -> str:
     return cell.encode(_ANY_BYTES, "replace").decode("utf-8", "replace")
 
 
-def read_csv(source: Source, quality: QualityRecorder, progress: Progress) -> CsvTable:
-    """All rows of a table with a header; rows with too many or too few cells are counted as quarantined."""
+def read_csv(source: Source, quality: QualityRecorder, progress: Progress, before: int = 0) -> CsvTable:
+    """All rows of a table with a header, ``before`` of which are so many lines.
+
+    Rows with too many or too few cells are counted as quarantined.
+    """
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
-    header = header_of(source.head)
+    header = header_of(source.head.split(b"\n", before)[-1])
     names = [f"{number}" for number in range(len(header))]
     bad = 0
 
@@ -122,7 +140,7 @@ def read_csv(source: Source, quality: QualityRecorder, progress: Progress) -> Cs
             reader = pa_csv.open_csv(
                 pa.PythonFile(cast(Any, watched), mode="r"),
                 read_options=pa_csv.ReadOptions(
-                    block_size=PART_BYTES, skip_rows=1, column_names=names, encoding=_ANY_BYTES
+                    block_size=PART_BYTES, skip_rows=1 + before, column_names=names, encoding=_ANY_BYTES
                 ),
                 parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skipped),
                 convert_options=pa_csv.ConvertOptions(

@@ -1,4 +1,4 @@
-"""Tables of results as CSV: summaries of nsys stats and rocprof, perf_analyzer, genai-perf."""
+"""Tables of results as CSV: summaries of nsys stats, nvprof, rocprof and Ascend, perf_analyzer, genai-perf."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _nothing(_: str) -> str:
     return ""
 
 
-NSYS_STATS, GENAI_PERF = "nsys stats", "genai-perf"
+NSYS_STATS, NVPROF, GENAI_PERF = "nsys stats", "nvprof", "genai-perf"
 KINDS = (
     Kind(NSYS_STATS, "Summary of nsys stats", frozenset({"time%", "totaltimens", "name"}), _nothing),
     Kind(NSYS_STATS, "Summary of nsys stats", frozenset({"time%", "totaltimens", "operation"}), _nothing),
@@ -56,6 +56,9 @@ KINDS = (
         frozenset({"startns", "durationns", "strm", "name"}),
         _nothing,
     ),
+    Kind(NVPROF, "Summary of nvprof", frozenset({"time%", "time", "calls", "avg", "name"}), _nothing),
+    Kind(NVPROF, "Metrics of nvprof", frozenset({"kernel", "invocations", "metricname", "avg"}), _nothing),
+    Kind("Ascend profiler", "Operators", frozenset({"optype", "count", "totaltimeus"}), _nothing),
     Kind("rocprof", "Summary of rocprof", frozenset({"name", "calls", "totaldurationns"}), _nanoseconds),
     Kind(
         "perf_analyzer",
@@ -77,7 +80,7 @@ _FURTHER = (  # of files that begin with another one
 )
 
 
-_REMARK = r"[ \t]*(?:Generating |Processing \[|SKIPPED: |NOTICE: |WARNING: )"
+_REMARK = r"[ \t]*(?:==\d+==|Generating |Processing \[|SKIPPED: |NOTICE: |WARNING: )"
 _REMARKS = re.compile(rf"(?:\xef\xbb\xbf)?(?:{_REMARK}[^\n]*\n|[ \t\r]*\n)*".encode("latin-1"))
 _IS_REMARK = re.compile(_REMARK)
 _EXECUTED = re.compile(r"^\[\d+/\d+\] Executing '(\w{1,60})' stats report")
@@ -96,7 +99,7 @@ def _prints_several(head: bytes) -> bool:
     begins = _REMARKS.match(head)
     first = head[begins.end() :] if begins else head
     kind = kind_of(first)
-    if kind is None or kind.producer not in (NSYS_STATS, GENAI_PERF):
+    if kind is None or kind.producer not in (NSYS_STATS, NVPROF, GENAI_PERF):
         return False
     return len(first) < len(head) or re.search(rb"\n\s*\n", head) is not None
 
@@ -116,10 +119,10 @@ class ResultTables:
 
     format: ClassVar[str] = "result-csv"
     title: ClassVar[str] = "benchmarks"
-    files: ClassVar[str] = "CSV of nsys stats, perf_analyzer and genai-perf"
+    files: ClassVar[str] = "CSV of nsys stats, nvprof, op_statistic, perf_analyzer and genai-perf"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
     priority: ClassVar[int] = 58
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source.head)

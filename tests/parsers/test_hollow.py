@@ -94,6 +94,8 @@ HOLLOW = [
     ("amd-smi-log", headed("smi/amd_smi_monitor.csv")),
     ("dcgm-exporter", b"# HELP DCGM_FI_DEV_SM_CLOCK SM clock\n# TYPE DCGM_FI_DEV_SM_CLOCK gauge\n"),
     ("nsys-gpu-table", headed("results/nsys_gpu_trace.csv")),
+    ("gpu-table", headed("results/kernel_details.csv")),
+    ("trtexec-profile", b'[ { "count" : 3 } ]'),
     ("result-csv", headed("results/nsys_stats.csv")),
     ("result-csv", headed("results/perf_analyzer.csv")),
     ("benchmark-text", commented("results/nccl_tests.txt")),

@@ -52,6 +52,23 @@ PERF = """Concurrency,Inferences/Second,Client Send,Server Queue,Server Compute 
 1,120.5,12,30,8000,8100,9000
 4,400,15,90,9000,9500,12000
 """
+NVPROF = """==7== NVPROF is profiling process 7, command: ./gemm
+==7== Profiling result:
+"Time(%)","Time","Calls","Avg","Min","Max","Name"
+%,ms,,ms,ms,ms,
+61.5,1.2,3,0.4,0.3,0.5,"gemm(float*, int)"
+"""
+NVPROF_TRACE = """==7== NVPROF is profiling process 7, command: ./gemm
+==7== Profiling result:
+"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Registers Per Thread","Static SMem",\
+"Dynamic SMem","Size","Throughput","SrcMemType","DstMemType","Device","Context","Stream","Name"
+s,us,,,,,,,,B,B,MB,GB/s,,,,,,
+1.500000,10.5,,,,,,,,,,2.0,5.1,"Pageable","Device","GTX 1080 (1)","1","7","[CUDA memcpy HtoD]"
+1.500100,20,8,4,1,64,1,1,32,0,0,,,,,"GTX 1080 (1)","1","14","gemm(float*, int) [105]"
+"""
+OP_STATISTIC = """OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)
+Mul,AI_VECTOR_CORE,20,260.825,1.26,13.041,160.2,2.9
+"""
 GENAI_CSV = """Metric,avg,min,max,p99,p95,p90,p75,p50,p25
 Time To First Token (ms),16.26,12.39,17.25,17.09,16.68,16.56,16.47,16.38,16.31
 Request Throughput (per sec),1.4,,,,,,,,
@@ -78,6 +95,13 @@ def opened(path: Path, text: str) -> Trace:
         (MEASUREMENT, "torch.utils.benchmark, measurements", 4, "gemm: 512 torch.float32"),
         (NSYS, "Summary of nsys stats", 9, 61.5),
         (ROCPROF, "Summary of rocprof", 5, "gemm(float*, int) [clone .kd]"),
+        (OP_STATISTIC, "Operators", 8, "Mul"),
+        (
+            (FIXTURES / "results" / "trtexec_profile.json").read_text(),
+            "Layers of TensorRT",
+            5,
+            "block.0 input reformatter 0",
+        ),
         (PERF, "Load test of perf_analyzer", 7, 1.0),
         (GENAI_CSV, "Load test of genai-perf", 10, "Time To First Token (ms)"),
         (GENAI_JSON, "Load test of genai-perf", 10, "request_throughput"),
@@ -249,6 +273,33 @@ def test_a_table_of_gpu_operations_is_a_timeline_without_calls() -> None:
         MemoryKind.DEVICE.value,
     ]
     assert any("nsys export --type sqlite" in each.reason for each in trace.quality.notes)
+
+
+def test_tables_of_ascend_and_nvprof_are_timelines_in_their_own_units(tmp_path: Path) -> None:
+    trace = open_trace([FIXTURES / "results" / "kernel_details.csv"])
+    work = trace.gpu_operations
+    assert (trace.events.start[work].tolist(), trace.epoch_ns) == ([0, 156_343], 1736405443881410320)
+    assert (trace.events.end - trace.events.start)[work].tolist() == [50_621, 6_280]
+    assert trace.text_attribute(Attribute.COLLECTIVE, int(work[1])) == "allreduce"
+    assert (trace.devices[0].name, trace.quality.quarantined) == ("Ascend NPU", 1)
+    assert (
+        len(set(trace.events.lane[work].tolist())) == 2
+    )  # no stream was stated, and none is told to be shared
+
+    trace = opened(tmp_path / "trace.csv", NVPROF_TRACE)
+    work = trace.gpu_operations
+    assert [trace.name(each) for each in work.tolist()] == ["[CUDA memcpy HtoD]", "gemm(float*, int)"]
+    assert trace.events.start[work].tolist() == [0, 100_000]
+    assert (trace.events.end - trace.events.start)[work].tolist() == [10_500, 20_000]
+    assert trace.attribute(Attribute.BYTES, work[:1]).tolist() == [2 << 20]
+    assert trace.text_attribute(Attribute.BLOCK_SHAPE, int(work[1])) == "64,1,1"
+    assert [trace.lanes[each].stream for each in trace.events.lane[work].tolist()] == [7, 14]
+    assert (trace.devices[0].id, trace.devices[0].name) == (1, "GTX 1080")
+
+    (table,) = opened(tmp_path / "summary.csv", NVPROF).tables
+    assert (table.title, table.column("Name")[-1]) == ("Summary of nvprof", "gemm(float*, int)")
+    with pytest.raises(TraceError, match="no operations"):
+        opened(tmp_path / "empty.csv", NVPROF_TRACE.split("1.500000")[0])
 
 
 def test_rows_of_gpu_operations_that_cannot_be_are_left_out(tmp_path: Path) -> None:

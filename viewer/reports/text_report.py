@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.completeness import completeness_of, copies_asked_for, is_cut
 from rules.analysis.facts.cost import idle_cost
 from rules.analysis.facts.gpu_vendor import is_amd
-from rules.analysis.facts.host_language import is_python
+from rules.analysis.facts.host_language import Audience, is_python, program_of
 from rules.analysis.facts.software import software_of
 from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
@@ -135,7 +135,7 @@ def _without_gpu(trace: Trace) -> list[str]:
             else _RECORD_WITH_ROCM
             if is_amd(trace) and not is_python(trace)
             else _RECORD_THE_GPU
-            if is_python(trace) or trace.capture.has_api_calls
+            if program_of(trace) is Audience.PYTORCH or trace.capture.has_api_calls
             else _NOTHING_KNOWN
         )
     return [*textwrap.wrap(text, WIDTH), ""]

@@ -13,7 +13,7 @@ from parsers.chrome.build.communication import complete_collectives
 from parsers.chrome.build.copies import claim_dma_requests, describe_copies
 from parsers.chrome.build.counters import memory_counters, near_samples, sampled_counters
 from parsers.chrome.build.device_clock import note_causality
-from parsers.chrome.build.foreign import claim_calls, claim_streams, npu_of, threads_of
+from parsers.chrome.build.foreign import claim_calls, claim_executors, claim_streams, npu_of, threads_of
 from parsers.chrome.build.implausible_ends import clip_overruns
 from parsers.chrome.build.lanes import LaneMaker, Names
 from parsers.chrome.build.launches import link_by_arrows, link_launches
@@ -67,6 +67,7 @@ def assemble(
         claim_host_events(columns, names, strings, table)
     elif not header.is_kineto:
         claim_calls(columns, strings, table)
+        claim_executors(columns, names, table)
     claim_dma_requests(strings, table)
     _steps_to_their_lane(columns, strings, table)
 

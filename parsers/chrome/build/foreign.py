@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import numpy.typing as npt
 
 from parsers.chrome.build.lanes import Names
 from parsers.chrome.build.quarantine import Table
@@ -12,10 +13,20 @@ from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.model import EventKind, LaneKind
 
+I64 = npt.NDArray[np.int64]
+
 _DEVICE_PROCESS = re.compile(
-    r"^(?:\[\d+\] )?(?:/device:)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b|^(?P<npu>Ascend Hardware)$",
+    r"^(?:\[\d+\] )?(?:/device:|/)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b|^(?P<npu>Ascend Hardware)$",
     re.IGNORECASE,
 )
+_STREAM_PROCESS = re.compile(r"^/.*/stream:(\d+) Compute$")  # of TensorFlow's timelines
+_COPY_OF_STREAMS = re.compile(r"^/.*/(?:stream:all|memcpy) Compute$")
+_EXECUTOR_PROCESS = re.compile(r"^/job:.* Compute$")
+_NPU_COLLECTIVES = re.compile(r"^Group \d+ Communication$")
+_NPU_WAITS = re.compile(
+    r"^(?:Event|Notify|Write|Profiling)[ _](?:Wait|Record|Reset|Value|(?:En|Dis)able)$", re.IGNORECASE
+)
+_NPU_TRANSFERS = re.compile(r"^(?:SDMA|Reduce[ _]Inline)$", re.IGNORECASE)
 _COPIES_OF_ROCPROF = "COPY"  # of all its GPUs; which one is not said
 _STREAM_THREAD = re.compile(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
 _CALL = re.compile(r"^(?:(hip|cuda|cu)[A-Z]\w+|AscendCL@acl\w+)$")
@@ -32,21 +43,25 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
     moved: dict[int, int] = {}
     copying: list[tuple[int, object]] = []
     first = None
+    npu = npu_of(names)
+    has_streams = any(map(_STREAM_PROCESS.match, names.processes.values()))
     for number, (where, lane, pid, tid) in enumerate(list(columns.tracks)):
         if where is not Where.THREAD or lane is not LaneKind.OTHER:
             continue
         process = names.processes.get(pid) or (pid if isinstance(pid, str) else "")
         if process == _COPIES_OF_ROCPROF:
             copying.append((number, tid))
-        device = _DEVICE_PROCESS.match(process)
-        if device is None:
-            continue
-        its_number = int(device[1] or 0)
-        first = its_number if first is None else first
         thread = names.threads.get((pid, tid)) or (
             tid if isinstance(tid, str) and not tid.isdigit() else None
         )
-        stream = _STREAM_THREAD.match(thread) if thread else None
+        if npu and thread and _NPU_COLLECTIVES.match(thread):
+            moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, 0, thread]
+        device = _DEVICE_PROCESS.match(process)
+        if device is None or (has_streams and _COPY_OF_STREAMS.match(process)):
+            continue
+        its_number = int(device[1] or 0)
+        first = its_number if first is None else first
+        stream = _STREAM_PROCESS.match(process) or (_STREAM_THREAD.match(thread) if thread else None)
         if stream is not None or thread is None:
             queue = int(stream[1]) if stream else tid
             moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, its_number, queue]
@@ -72,7 +87,40 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
     )
     table.kind[mine] = kinds[table.name[mine]]
     table.track[mine] = target[table.track[mine]]
+    if npu:
+        _set_waits_aside(columns, strings, table, mine)
     return moved
+
+
+def _set_waits_aside(columns: Columns, strings: list[str], table: Table, mine: I64) -> None:
+    """Tasks of Ascend's streams that wait or signal are no work, nor are pieces of collectives that are there whole."""
+    tracks = list(columns.tracks)
+    whole = any(isinstance(stream, str) and _NPU_COLLECTIVES.match(stream) for *_, stream in tracks)
+    waits = np.array(
+        [bool(_NPU_WAITS.match(text) or (whole and _NPU_TRANSFERS.match(text))) for text in strings], bool
+    )
+    waiting = mine[waits[table.name[mine]]]
+    table.kind[waiting] = EventKind.GPU_SYNC
+    aside = np.arange(len(tracks), dtype=np.int32)
+    for number in np.unique(table.track[waiting]).tolist():
+        _, _, device, stream = tracks[number]
+        aside[number] = columns.tracks[Where.STREAM, LaneKind.OTHER, device, stream]
+    table.track[waiting] = aside[table.track[waiting]]
+
+
+def claim_executors(columns: Columns, names: Names, table: Table) -> None:
+    """What TensorFlow's executors did for each device is work of the CPU: operators."""
+    target = np.arange(len(columns.tracks), dtype=np.int32)
+    for number, (where, lane, pid, tid) in enumerate(list(columns.tracks)):
+        if (
+            where is Where.THREAD
+            and lane is LaneKind.OTHER
+            and _EXECUTOR_PROCESS.match(names.processes.get(pid, ""))
+        ):
+            target[number] = columns.tracks[Where.THREAD, LaneKind.CPU_THREAD, pid, tid]
+    moved = np.flatnonzero(target[table.track] != table.track)
+    table.kind[moved] = EventKind.CPU_OP
+    table.track[moved] = target[table.track[moved]]
 
 
 def npu_of(names: Names) -> str:

@@ -7,7 +7,7 @@ import re
 _LIBRARY = re.compile(
     r"nccl(dev)?kernel|ncclsymk|^nccl|rccl|nvshmem|deep_?ep|(^|::)ep::|inter_?node(_ll)?::|intra_?node::|::dispatch<|"
     r"cached_notify|notify_dispatch|cross_device_reduce|(one|two)_?shot_?\w*(all_?)?reduce|multimem_\w*(reduce|gather)|"
-    r"symm_mem|trtllm_allreduce|all_?reduce_fusion|oneccl|quick_?(all_?)?reduce|userbuffers|mscclpp|"
+    r"hcom_|symm_mem|trtllm_allreduce|all_?reduce_fusion|oneccl|quick_?(all_?)?reduce|userbuffers|mscclpp|"
     r"(^|[:_ ])all_?(reduce|gather|to_?all)_?(kernel|v_?kernel|one|two)|moe_?all_?to_?all",
     re.IGNORECASE,
 )
@@ -23,6 +23,7 @@ _IN_LIBRARY = (
     "dispatch",
     "cached_notify",
     "symm_mem",
+    "hcom_",
     "multimem_",
     "userbuffers",
     "gather",
@@ -41,7 +42,7 @@ _NAMES = (
         "alltoall",
         re.compile(r"all_?to_?all|deep_?ep|(^|::)ep::|dispatch|::combine<|cached_notify", re.IGNORECASE),
     ),
-    ("sendrecv", re.compile(r"send_?recv|_send|_recv", re.IGNORECASE)),
+    ("sendrecv", re.compile(r"send_?recv|_send|_rec(v|eive)", re.IGNORECASE)),
     ("broadcast", re.compile(r"broadcast", re.IGNORECASE)),
     ("reduce", re.compile(r"reduce", re.IGNORECASE)),
     ("barrier", re.compile(r"barrier", re.IGNORECASE)),

@@ -9,6 +9,7 @@ from parsers.model import EventKind, Trace, derived
 
 _AMD = re.compile(r"\bAMD\b|instinct|radeon|\bgfx\d", re.IGNORECASE)
 _NVIDIA = re.compile(r"nvidia|tesla|geforce|quadro|\b[ABHLV]\d{2,3}\b", re.IGNORECASE)
+_OTHERS = re.compile(r"\bNPU\b|\bTPU\b|gaudi|\bMTIA\b", re.IGNORECASE)
 _HIP = re.compile(r"hip[A-Z]\w+\Z")
 _COUNTER = re.compile(r"(SQC?|GRBM|TCC|TCP|TA|TD|SPI|CPC|CPF)_[A-Z]")
 _AMD_RECORDERS = ("amd-smi", "rocm", "roctracer", "rocprof")
@@ -47,6 +48,8 @@ def has_graphs(trace: Trace) -> bool:
     """Whether launches can be captured as a graph of CUDA or HIP: by the GPU's name, else by the recorded calls."""
     if is_amd(trace) or any(_NVIDIA.search(device.name) for device in trace.devices):
         return True
+    if any(_OTHERS.search(device.name) for device in trace.devices):
+        return False
     calls = {
         trace.strings[name] for name in set(trace.events.name[trace.events.of_kind(EventKind.API)].tolist())
     }

@@ -356,32 +356,6 @@ def test_nameless_kernels_and_copies_are_the_streams_of_a_gpu(tmp_path: Path) ->
     assert not len(opened(tmp_path, text_of([*events, beside])).gpu_operations)
 
 
-def test_calls_of_an_npu_launch_its_kernels_and_its_lanes_are_not_called_cuda(tmp_path: Path) -> None:
-    cann: dict[str, Any] = {"pid": 5, "tid": 9}
-    npu: dict[str, Any] = {"pid": 8, "tid": 3}
-    events: list[Event] = [
-        {"ph": "M", **cann, "name": "process_name", "args": {"name": "CANN"}},
-        {"ph": "M", **npu, "name": "process_name", "args": {"name": "Ascend Hardware"}},
-        {"ph": "M", **npu, "name": "thread_name", "args": {"name": "Stream 3"}},
-        {"ph": "X", **cann, "name": "AscendCL@aclnnMul", "ts": "1.000", "dur": 4},
-        {"ph": "X", **npu, "name": "aclnnMul_MulAiCore_Mul", "ts": "9.000", "dur": 2},
-        {"ph": "s", **cann, "cat": "HostToDevice", "name": "HostToDevice7", "id": "7", "ts": "2.000"},
-        {
-            "ph": "f",
-            **npu,
-            "cat": "HostToDevice",
-            "name": "HostToDevice7",
-            "id": "7",
-            "ts": "9.000",
-            "bp": "e",
-        },
-    ]
-    trace = opened(tmp_path, text_of(events))
-    (launch,) = trace.links.launch_of(trace.gpu_operations).tolist()
-    assert (trace.name(launch), trace.devices[0].name) == ("AscendCL@aclnnMul", "Ascend NPU")
-    assert trace.lanes[trace.events.lane[launch]].name == "Thread 9 API calls"
-
-
 def test_dma_requests_of_mtia_are_copies_and_its_lanes_hold_api_calls(tmp_path: Path) -> None:
     mtia: dict[str, Any] = {"ph": "X", "cat": "mtia_ccp_events", "pid": 9, "tid": 408}
     events: list[Event] = [

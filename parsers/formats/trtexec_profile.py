@@ -1,0 +1,72 @@
+"""Times of TensorRT's layers, as ``trtexec --exportProfile`` writes them: a list of objects, the first a count."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import msgspec
+
+from parsers.base import Source, parser
+from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
+from parsers.model.builder import TraceBuilder
+from parsers.model.results import MOST_ROWS
+from parsers.source import open_bytes
+from parsers.unpacking_limit import LimitedStream
+
+_START = re.compile(rb'\s*\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*[,\]]')
+_COLUMNS = (
+    ResultColumn("layer"),
+    ResultColumn("time", "ms"),
+    ResultColumn("average", "ms"),
+    ResultColumn("median", "ms"),
+    ResultColumn("share", "%"),
+)
+_MOST_BYTES = 16 << 20
+
+
+class _Layer(msgspec.Struct, rename="camel"):
+    """One layer; the count of runs has none of these, and older versions no median."""
+
+    name: str = ""
+    time_ms: float | None = None
+    average_ms: float | None = None
+    median_ms: float | None = None
+    percentage: float | None = None
+
+
+@parser
+class TrtexecProfile:
+    """Recognised by the count of runs that it begins with."""
+
+    format: ClassVar[str] = "trtexec-profile"
+    title: ClassVar[str] = "benchmarks"
+    files: ClassVar[str] = "JSON of trtexec --exportProfile"
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    priority: ClassVar[int] = 46
+    version: ClassVar[int] = 1
+
+    def recognises(self, source: Source) -> bool:
+        return _START.match(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        with open_bytes(source) as stream:
+            content = LimitedStream(stream, source, progress, "reading results").read(_MOST_BYTES)
+        try:
+            stated = msgspec.json.decode(content, type=list[_Layer])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Malformed(
+                source.path, f"These times of layers cannot be read ({error}).", "Write them again."
+            ) from error
+        layers = [each for each in stated if each.time_ms is not None]
+        if not layers:
+            raise Malformed(source.path, "This profile of trtexec holds no layer.", "Let trtexec end.")
+        shown = sorted(layers, key=lambda each: -(each.time_ms or 0.0))[:MOST_ROWS]
+        rows = [(each.name, each.time_ms, each.average_ms, each.median_ms, each.percentage) for each in shown]
+        builder = TraceBuilder()
+        builder.tables.append(ResultTable("Layers of TensorRT", _COLUMNS, tuple(rows)))
+        builder.quality.read(len(layers))
+        builder.quality.keep(len(rows))
+        builder.inputs.append(TraceInput(source.shown or str(source.path), self.format, "trtexec"))
+        builder.sources.append(None)
+        return builder.build(progress)

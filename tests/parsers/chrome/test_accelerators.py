@@ -1,0 +1,90 @@
+"""Traces of other accelerators and frameworks: what waits is no work, and nothing counts twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from parsers.model import Attribute, EventKind
+from tests.parsers.chrome.traces import Event, opened, text_of
+
+
+def test_calls_of_an_npu_launch_its_kernels_and_its_lanes_are_not_called_cuda(tmp_path: Path) -> None:
+    cann: dict[str, Any] = {"pid": 5, "tid": 9}
+    npu: dict[str, Any] = {"pid": 8, "tid": 3}
+    events: list[Event] = [
+        {"ph": "M", **cann, "name": "process_name", "args": {"name": "CANN"}},
+        {"ph": "M", **npu, "name": "process_name", "args": {"name": "Ascend Hardware"}},
+        {"ph": "M", **npu, "name": "thread_name", "args": {"name": "Stream 3"}},
+        {"ph": "X", **cann, "name": "AscendCL@aclnnMul", "ts": "1.000", "dur": 4},
+        {"ph": "X", **npu, "name": "aclnnMul_MulAiCore_Mul", "ts": "9.000", "dur": 2},
+        {"ph": "s", **cann, "cat": "HostToDevice", "name": "HostToDevice7", "id": "7", "ts": "2.000"},
+        {
+            "ph": "f",
+            **npu,
+            "cat": "HostToDevice",
+            "name": "HostToDevice7",
+            "id": "7",
+            "ts": "9.000",
+            "bp": "e",
+        },
+    ]
+    trace = opened(tmp_path, text_of(events))
+    (launch,) = trace.links.launch_of(trace.gpu_operations).tolist()
+    assert (trace.name(launch), trace.devices[0].name) == ("AscendCL@aclnnMul", "Ascend NPU")
+    assert trace.lanes[trace.events.lane[launch]].name == "Thread 9 API calls"
+
+
+def test_tasks_of_ascend_that_wait_are_no_work_and_its_collectives_are_communication(tmp_path: Path) -> None:
+    npu: dict[str, Any] = {"ph": "X", "pid": 8, "tid": 3}
+    hccl: dict[str, Any] = {"pid": 9, "tid": 0}
+    events: list[Event] = [
+        {"ph": "M", "pid": 8, "name": "process_name", "args": {"name": "Ascend Hardware"}},
+        {"ph": "M", "pid": 8, "tid": 3, "name": "thread_name", "args": {"name": "Stream 3"}},
+        {"ph": "M", "pid": 9, "name": "process_name", "args": {"name": "HCCL"}},
+        {"ph": "M", **hccl, "name": "thread_name", "args": {"name": "Group 0 Communication"}},
+        {**npu, "name": "MatMulV2", "ts": "0.000", "dur": 10},
+        {**npu, "name": "EVENT_WAIT", "ts": "10.000", "dur": 70},
+        {**npu, "name": "Notify Wait", "ts": "80.000", "dur": 5},
+        {**npu, "name": "SDMA", "ts": "85.000", "dur": 5},
+        {"ph": "X", **hccl, "name": "hcom_allReduce__868_0_1", "ts": "20.000", "dur": 60},
+    ]
+    trace = opened(tmp_path, text_of(events))
+    work = trace.gpu_operations.tolist()
+    assert {trace.name(each): trace.text_attribute(Attribute.COLLECTIVE, each) for each in work} == {
+        "MatMulV2": "",
+        "hcom_allReduce__868_0_1": "allreduce",
+    }
+    assert len(trace.events.of_kind(EventKind.GPU_SYNC)) == 3
+    alone = opened(tmp_path, text_of([each for each in events if each["pid"] != 9]))
+    assert "SDMA" in [
+        alone.name(each) for each in alone.gpu_operations.tolist()
+    ]  # a copy of the program's own
+
+
+def test_timelines_of_tensorflow_count_each_kernel_once(tmp_path: Path) -> None:
+    """They list every kernel under its stream, under "stream:all", and its executor's share under the job."""
+    processes = {
+        1: "/job:localhost/replica:0/task:0/device:GPU:0 Compute",
+        2: "/device:GPU:0/stream:all Compute",
+        3: "/device:GPU:0/stream:13 Compute",
+        4: "/device:GPU:0/memcpy Compute",
+        5: "/device:GPU:0/stream:14 Compute",
+    }
+    named: list[Event] = [
+        {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
+        for pid, name in processes.items()
+    ]
+    op: dict[str, Any] = {"ph": "X", "cat": "Op", "tid": 0}
+    trace = opened(
+        tmp_path,
+        text_of(
+            named
+            + [{**op, "pid": 1, "name": "Conv2D", "ts": 0, "dur": 9}]
+            + [{**op, "pid": pid, "name": "Conv2D", "ts": 5, "dur": 20} for pid in (2, 3)]
+            + [{**op, "pid": pid, "name": "MEMCPYHtoD", "ts": 1, "dur": 2} for pid in (2, 4, 5)]
+        ),
+    )
+    assert {trace.name(each) for each in trace.events.of_kind(EventKind.CPU_OP).tolist()} == {"Conv2D"}
+    lanes = {trace.lanes[each].stream for each in trace.events.lane[trace.gpu_operations].tolist()}
+    assert (len(trace.gpu_operations), lanes) == (2, {13, 14})
