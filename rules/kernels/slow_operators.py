@@ -59,9 +59,13 @@ def slow_operators(analysis: Analysis, device: int) -> SlowOperators:
     trace = analysis.trace
     kernels = operations(analysis, device, EventKind.KERNEL)
     least, share = max(int(LEAST_OF_WINDOW * analysis.window_ns), 1), analysis.thresholds[SLOW_SHARE]
+
+    def may_be_slow(row: OperatorRoof) -> bool:
+        return row.share < MASKED * share and row.ns / row.calls * share >= LEAST_WORK_NS
+
     slow = [
         row
-        for row in operator_roofs(trace, kernels, least_ns=least, ask=lambda row: row.share < MASKED * share)
+        for row in operator_roofs(trace, kernels, least_ns=least, ask=may_be_slow)
         if row.work is not None
         and 0 < row.share < share
         and row.ns / row.calls * row.share >= LEAST_WORK_NS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from parsers.model import QualityRecorder
 from parsers.source import open_bytes
 
 ROW_BITS = 22  # a chunk holds fewer events than 2**22
+Text = msgspec.Raw | bytes
 _READ_ERRORS = (OSError, EOFError, ValueError, RecursionError, msgspec.DecodeError)
 
 
@@ -27,7 +28,7 @@ class ChromeArguments:
     path: Path
     compression: str
     state: tuple[int, int] = (0, 0)  # size and modification time when it was read
-    _chunk: tuple[int, list[bytes]] = field(default=(-1, []), init=False, repr=False)
+    _chunk: tuple[int, Sequence[Text]] = field(default=(-1, ()), init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.state = self._state()
@@ -52,20 +53,19 @@ class ChromeArguments:
             return (-1, -1)
         return state.st_size, state.st_mtime_ns
 
-    def _events(self, number: int) -> list[bytes]:
+    def _events(self, number: int) -> Sequence[Text]:
         if self._chunk[0] != number:
             with open_bytes(Source(self.path, b"", self.compression)) as file:
                 stream = EventStream(file, passed_over=None if self.compression else number.__ne__)
                 chunk = next((each for each in stream if each.number == number), None)
-            self._chunk = (number, _texts(chunk) if chunk else [])
+            self._chunk = (number, _texts(chunk) if chunk else ())
         return self._chunk[1]
 
 
-def _texts(chunk: Chunk) -> list[bytes]:
+def _texts(chunk: Chunk) -> Sequence[Text]:
     for mend in (False, True) if not chunk.last else ():
-        text = mended(chunk)[0] if mend else chunk.data
         try:
-            return [bytes(each) for each in RAW_EVENTS.decode(b"[" + text + b"]")]
+            return RAW_EVENTS.decode(b"[" + mended(chunk)[0] + b"]" if mend else chunk.as_list)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
     return recover(chunk, QualityRecorder()).texts
