@@ -72,7 +72,9 @@ def _opened(
             _LOG.warning("read in the window's own process", exc_info=True)
     from parsers import open_trace
 
-    return Opened(open_trace(paths, progress))
+    trace = open_trace(paths, progress)
+    _learn(trace)
+    return Opened(trace)
 
 
 def read_apart(

@@ -135,17 +135,14 @@ class DiagnosisPanel(QWidget):
                 layout.addWidget(card)
             self._fill_rest(diagnosis, layout, explanations)
             self._told = _summary(diagnosis, len(self.cards))
+        current = self._document.finding
+        for card in [each for each in self.cards if each.finding is current] or self.cards[:1]:
+            card.set_current(True)
         self._say_count()
         layout.addStretch(1)
         self._body_layout = layout
         self._scroll.setWidget(body)
         self.filter_button.setVisible(diagnosis is not None and len(diagnosis.findings) > 1)
-        current = self._document.finding
-        opened = next((card for card in self.cards if card.finding is current), None)
-        if opened is None and self.cards:
-            opened = self.cards[0]
-        if opened is not None:
-            opened.set_current(True)
 
     def _waiting(self) -> str:
         if self._document.trace is None:

@@ -63,7 +63,7 @@ class LineClampedLabel(QLabel):
 
     def __init__(self, text: str, lines: int, role: str = "") -> None:
         super().__init__()
-        self._fitted: dict[tuple[int, int], str] = {}
+        self._fitted: dict[tuple[int, int], tuple[str, int]] = {}
         self._whole, self._lines = breakable(unbroken(" ".join(text.split()))), lines
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(True)
@@ -77,11 +77,11 @@ class LineClampedLabel(QLabel):
     def set_lines(self, lines: int) -> None:
         """Show at most so many lines."""
         self._lines = lines
-        self.setText(self._clamped(self.width()))
+        self.setText(self._fit(self.width())[0])
         self.updateGeometry()
 
     def heightForWidth(self, width: int) -> int:
-        return self._height_of(self._clamped(width), width)
+        return self._fit(width)[1]
 
     def sizeHint(self) -> QSize:
         return QSize(320, self.heightForWidth(320))
@@ -91,7 +91,7 @@ class LineClampedLabel(QLabel):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        shown = self._clamped(self.width())
+        shown, _ = self._fit(self.width())
         if shown != self.text():
             self.setText(shown)
 
@@ -100,10 +100,12 @@ class LineClampedLabel(QLabel):
         flags = int(Qt.TextFlag.TextWordWrap)
         return self.fontMetrics().boundingRect(room, flags, text).height() + 2
 
-    def _clamped(self, width: int) -> str:
+    def _fit(self, width: int) -> tuple[str, int]:
+        """The text as far as it is shown, and its height."""
         known = self._fitted.get((width, self._lines))
         if known is None:
-            known = self._fitted[width, self._lines] = self._clamp(width)
+            text = self._clamp(width)
+            known = self._fitted[width, self._lines] = text, self._height_of(text, width)
         return known
 
     def _clamp(self, width: int) -> str:
