@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.base import Source
-from parsers.model import Effect, Progress, QualityRecorder
+from parsers.model import F64, I64, Effect, Progress, QualityRecorder
 from parsers.source import open_bytes
 from parsers.sqlite.database import ABSENT
 from parsers.unpacking_limit import PART_BYTES, LimitedStream
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 _ANY_BYTES = "latin-1"  # maps every byte to a character and back, so no cell can be undecodable
 _INTEGER = r"^\s*[-+]?[0-9]{1,18}\s*$"
 _NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?\s*$"

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.csv_tables import CsvTable
 from parsers.model import (
@@ -20,12 +19,12 @@ from parsers.model import (
     Malformed,
     MemoryKind,
 )
+from parsers.model.arrays import I32, I64
 from parsers.model.attributes import MEMORY_KINDS
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.collectives import collective_of, is_collective_kernel
 from parsers.sqlite.database import ABSENT
 
-I64 = npt.NDArray[np.int64]
 MEGA = 1e6
 _COPY = re.compile(r"\[CUDA (memcpy|Unified Memory memcpy) (\w+?)(?:-to-|to)(\w+)\]", re.IGNORECASE)
 _MEMSET = re.compile(r"\[CUDA memset", re.IGNORECASE)
@@ -78,7 +77,7 @@ def _kind_of(name: str) -> EventKind:
     return EventKind.MEMSET if _MEMSET.match(name) else EventKind.KERNEL
 
 
-def _lanes(table: CsvTable, builder: TraceBuilder) -> npt.NDArray[np.int32]:
+def _lanes(table: CsvTable, builder: TraceBuilder) -> I32:
     """The lane of each row: its device is "NVIDIA A100 (0)", its stream a number."""
     titles, device = table.texts("device")
     stream = np.maximum(table.integers("strm"), -1)

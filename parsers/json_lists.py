@@ -10,13 +10,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I64, U8
 from parsers.unpacking_limit import PART_BYTES, LimitedStream
 
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-Mask = npt.NDArray[np.bool_]
 _MOST_ELEMENT_BYTES = 64 << 20
 _KEY = re.compile(rb'"((?:[^"\\]|\\.){1,80})"\s*:\s*$')
 _KEY_BYTES = 200
@@ -100,11 +97,11 @@ class JsonLists:
             if found and (key := found[1].decode("utf-8", "replace")) in self.wanted:
                 self._list = _List(key, inside, at + 1)
 
-    def _shallow(self, place: I64, depth: I64, opening: Mask, comma: Mask) -> Iterator[tuple[int, int, bool]]:
+    def _shallow(self, place: I64, depth: I64, opening: BOOL, comma: BOOL) -> Iterator[tuple[int, int, bool]]:
         few = ~comma & (depth <= self.deepest)
         yield from zip(place[few].tolist(), depth[few].tolist(), opening[few].tolist(), strict=True)
 
-    def _structure(self, block: U8) -> tuple[I64, I64, Mask, Mask]:
+    def _structure(self, block: U8) -> tuple[I64, I64, BOOL, BOOL]:
         """Where brackets and commas outside of texts are, the depth inside the bracket, and which of them they are."""
         quotes = np.flatnonzero(block == _QUOTE)
         slashes = block == _BACKSLASH
@@ -121,7 +118,7 @@ class JsonLists:
             self._depth = int(after[-1])
         return places, after + closing, opening, marks == _COMMA
 
-    def _is_escaped(self, slashes: Mask, places: I64) -> Mask:
+    def _is_escaped(self, slashes: BOOL, places: I64) -> BOOL:
         """Whether an odd number of backslashes stands before each of these places."""
         count = len(slashes)
         others = np.where(~slashes, np.arange(count), -1 - self._escaped)

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, Cancelled, EventKind, Progress, Trace
+from parsers.model import I64, Attribute, Cancelled, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
 from rules.analysis.facts.clocks import has_clocks
@@ -92,7 +91,7 @@ def combined_ceiling(findings: Sequence[Finding]) -> int:
     """
     if len({finding.window_ns for finding in findings}) > 1:
         return max((finding.ceiling_ns for finding in findings), default=0)
-    edges: list[npt.NDArray[np.int64]] = []
+    edges: list[I64] = []
     weighted = []
     rest = 0
     for finding in findings:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import Array, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, Pairs, columns_of
 from rules.analysis.facts.device_time import DeviceTime
@@ -21,7 +19,7 @@ from rules.culprit import Culprit
 from rules.diagnosis import Diagnosis
 from rules.thresholds import DEFAULTS, Thresholds
 
-Columns = Mapping[str, npt.NDArray[Any]]
+Columns = Mapping[str, Array]
 _IDLE = ("start", "end", "device", "cause", "culprit", "event", "next_operation")
 _PARTS = tuple(each.name for each in fields(DeviceTime) if each.name != "idle")
 
@@ -42,7 +40,7 @@ class FoundOut:
 def found_out(analysis: Analysis, diagnosis: Diagnosis) -> tuple[FoundOut, Columns]:
     """What the window asks of an analysis, with the diagnosis."""
     trace, idle = analysis.trace, analysis.idle
-    columns: dict[str, npt.NDArray[Any]] = {f"idle.{name}": getattr(idle, name) for name in _IDLE}
+    columns: dict[str, Array] = {f"idle.{name}": getattr(idle, name) for name in _IDLE}
     columns["family"] = analysis.family_of_string
     columns["gpu operations"] = trace.gpu_operations
     columns["collectives"] = trace.collective_kernels
@@ -99,7 +97,7 @@ def known(
     return analysis, Diagnosis(findings, plain.skipped, plain.crashed, plain.quiet, thresholds)
 
 
-def _put(columns: dict[str, npt.NDArray[Any]], name: str, intervals: Intervals) -> None:
+def _put(columns: dict[str, Array], name: str, intervals: Intervals) -> None:
     columns[f"{name}.start"], columns[f"{name}.end"] = intervals
 
 

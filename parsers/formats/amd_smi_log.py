@@ -6,11 +6,10 @@ import re
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.base import Source, parser
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv
-from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInput
+from parsers.model import BOOL, F64, I64, Counter, Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.counters import MOST_READ
 from parsers.smi.clock import NS
@@ -73,9 +72,7 @@ class AmdSmiLog:
         return builder.build(progress.part(0.8, 1.0))
 
 
-def _counters(
-    table: CsvTable, gpu: int, rows: npt.NDArray[np.int64], time: npt.NDArray[np.int64]
-) -> list[Counter]:
+def _counters(table: CsvTable, gpu: int, rows: I64, time: I64) -> list[Counter]:
     found: dict[str, Counter] = {}
     for title in table.header:
         quantity = amd_column(title)
@@ -90,7 +87,7 @@ def _counters(
     return list(found.values())
 
 
-def _numbers(table: CsvTable, *names: str) -> npt.NDArray[np.float64]:
+def _numbers(table: CsvTable, *names: str) -> F64:
     """The first number in each cell, such as 1700 in "(1700Mhz)"; nan without one."""
     texts, which = table.texts(*names)
     values = [float(found[0]) if (found := _NUMBER.search(text)) else np.nan for text in texts]
@@ -98,9 +95,7 @@ def _numbers(table: CsvTable, *names: str) -> npt.NDArray[np.float64]:
     return np.where(np.abs(read) < MOST_READ, read, np.nan)
 
 
-def _times(
-    table: CsvTable, gpu: npt.NDArray[np.float64], usable: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.int64], bool]:
+def _times(table: CsvTable, gpu: F64, usable: BOOL) -> tuple[I64, bool]:
     """ns of each row, and whether the log states them; without a clock the readings of each GPU are 1 s apart."""
     if "timestamp" in table:
         stated = table.numbers("timestamp")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.base import Source, parser
 from parsers.model import (
@@ -26,6 +25,7 @@ from parsers.model import (
     Trace,
     TraceInput,
 )
+from parsers.model.arrays import BOOL, I32, I64
 from parsers.model.builder import TraceBuilder
 from parsers.rocm.columns import DatabaseColumns, arguments_of
 from parsers.rocm.timeline import place_in, taken
@@ -35,8 +35,6 @@ from parsers.sqlite.row_source import RowSource
 from parsers.sqlite.rows import source_rows
 from parsers.sqlite.unpacked import unpacked
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 Columns = Mapping[str, I64]
 _FARTHEST_NS = -ABSENT // 2
 _TABLES = frozenset({"rocpd_api", "rocpd_op"})
@@ -108,7 +106,7 @@ class _Recording:
             has_api_calls=LaneKind.CUDA_API in kinds,
         )
 
-    def _usable(self, rows: Columns, table: str) -> npt.NDArray[np.bool_]:
+    def _usable(self, rows: Columns, table: str) -> BOOL:
         start, end = rows["start"], rows["end"]
         good = (start > -_FARTHEST_NS) & (end >= start) & (end < _FARTHEST_NS)
         self.builder.quality.read(len(good))

@@ -8,15 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-U64 = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
+from parsers.model.arrays import BOOL, I64, U8, U64, Array
 
 OPENING = b"}\x94("  # EMPTY_DICT, MEMOIZE, MARK
 LONGEST_EVENT = 1 << 14  # bytes
@@ -107,7 +102,7 @@ class Events:
     stack: I64
     memo: I64
 
-    def chosen(self, which: npt.NDArray[Any] | slice) -> Events:
+    def chosen(self, which: Array | slice) -> Events:
         """Some of them, in another order."""
         return Events(
             self.start[which],
@@ -140,7 +135,7 @@ class Events:
         return together.chosen(np.argsort(together.start))
 
 
-def decoded(source: Bytes, starts: I64, until: I64, layout: Layout, objects: Objects) -> tuple[Events, Mask]:
+def decoded(source: Bytes, starts: I64, until: I64, layout: Layout, objects: Objects) -> tuple[Events, BOOL]:
     """The events of a layout that begin at some of ``starts``, and at which of them; most end at ``until``."""
     count = len(starts)
     number = {name: np.full(count, -1, np.int64) for name in NUMBERS}
@@ -175,7 +170,7 @@ def decoded(source: Bytes, starts: I64, until: I64, layout: Layout, objects: Obj
     return Events(starts, end, number, action, frames, stack, memo).chosen(which), whole
 
 
-def _chosen(good: Mask, which: I64, at: I64) -> tuple[I64, I64]:
+def _chosen(good: BOOL, which: I64, at: I64) -> tuple[I64, I64]:
     return (which, at) if good.all() else (which[good], at[good])
 
 
@@ -189,10 +184,10 @@ def openings(source: Bytes, layouts: Sequence[Layout], first: int, until: int) -
     return places[found]
 
 
-def _begins(word: U64, wanted: bytes) -> Mask:
+def _begins(word: U64, wanted: bytes) -> BOOL:
     """Which words begin with at most eight bytes."""
     kept = np.uint64((1 << 8 * len(wanted)) - 1)
-    begins: Mask = (word if len(wanted) == _WORD else word & kept) == np.uint64(
+    begins: BOOL = (word if len(wanted) == _WORD else word & kept) == np.uint64(
         int.from_bytes(wanted, "little")
     )
     return begins
@@ -203,9 +198,9 @@ class _Values:
     """Values at some places: bytes that each takes (0: none that is known), and what it states."""
 
     length: I64
-    is_number: Mask
-    is_reference: Mask
-    is_list: Mask
+    is_number: BOOL
+    is_reference: BOOL
+    is_list: BOOL
     number: I64  # or the memo's number
     memoised: I64  # the number of the object that goes to the memo, -1: none
 

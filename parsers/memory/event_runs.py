@@ -17,9 +17,7 @@ import numpy.typing as npt
 
 from parsers.memory.event_layouts import Bytes, Events, Layout, Objects, decoded, openings
 from parsers.memory.history import History
-from parsers.model import Progress
-
-I64 = npt.NDArray[np.int64]
+from parsers.model import I64, Progress
 
 _WINDOW = 1 << 20  # bytes whose events are decoded at once
 _MOST_LAYOUTS = 8

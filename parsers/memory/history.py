@@ -9,11 +9,9 @@ from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I32, I64
 from parsers.model.memory import Frame
-
-I64 = npt.NDArray[np.int64]
 
 ALLOC, FREE, SEGMENT, UNSEGMENT, OOM, OTHER = range(6)
 _ACTIONS = {
@@ -90,7 +88,7 @@ class History:
         self._stated[id(stated)] = found, stated
         return found
 
-    def frames(self) -> tuple[tuple[Frame, ...], I64, npt.NDArray[np.int32]]:
+    def frames(self) -> tuple[tuple[Frame, ...], I64, I32]:
         """Every frame once, and the stacks as offsets and frame numbers."""
         flat = np.fromiter(chain.from_iterable(self._stacks), np.int32)
         offset = np.fromiter(accumulate(map(len, self._stacks), initial=0), np.int64)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.memory.history import ALLOC, FREE, OOM, SEGMENT, UNSEGMENT, History, number
+from parsers.model.arrays import I32, I64, U8
 from parsers.model.memory import (
     ACTIVE,
     AFTER,
@@ -29,8 +29,6 @@ from parsers.model.memory import (
     Memory,
 )
 
-I64 = npt.NDArray[np.int64]
-
 _STATES = {
     "active_allocated": ACTIVE,
     "active_pending_free": PENDING_FREE,
@@ -44,12 +42,12 @@ class DeviceHistory:
     """The events of one device in the order in which they happened; times in ns."""
 
     device: int
-    action: npt.NDArray[np.uint8]
+    action: U8
     address: I64
     size: I64
     time: I64
     free: I64
-    stack: npt.NDArray[np.int32]
+    stack: I32
 
     @staticmethod
     def of(history: History, device: int, rows: Sequence[Any]) -> DeviceHistory:

@@ -1,5 +1,6 @@
 """The shared model of a recording: numpy columns and small frozen dataclasses, nothing else."""
 
+from parsers.model.arrays import BOOL, F64, I8, I32, I64, U8, U32, U64, Array
 from parsers.model.attributes import Attribute, AttributeColumn, CopyKind, MemoryKind, SyncKind
 from parsers.model.counters import Counter
 from parsers.model.derived import DerivedValues, derived, derived_by
@@ -35,12 +36,21 @@ from parsers.model.trace import SOURCE_BITS, ArgumentSource, Trace
 
 __all__ = [
     "AUTOGRAD",
+    "BOOL",
+    "F64",
     "GPU_LANES",
     "GPU_WORK",
+    "I8",
+    "I32",
+    "I64",
     "KERNEL_COUNTERS",
     "SOURCE_BITS",
     "SYSTEM_ERRORS",
+    "U8",
+    "U32",
+    "U64",
     "ArgumentSource",
+    "Array",
     "Attribute",
     "AttributeColumn",
     "Cancelled",

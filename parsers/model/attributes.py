@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
+from parsers.model.arrays import I64
 
 
 class Attribute(Enum):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I32, I64, U8, Array
 from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.counters import MOST_READ, Counter
 from parsers.model.errors import Excessive
@@ -27,8 +28,7 @@ from parsers.model.row_order import in_row_order
 from parsers.model.threads import side_by_side
 from parsers.model.trace import ArgumentSource, Trace
 
-I64 = npt.NDArray[np.int64]
-_GIVEN_UP: npt.NDArray[Any] = np.empty(0, np.int64)
+_GIVEN_UP: Array = np.empty(0, np.int64)
 MOST_LANES = 250_000
 MOST_DEVICES = 1_024  # of one file
 LONGEST_NAME = 8_192  # characters; the longest of all kernels that were looked at has 5,160
@@ -59,7 +59,7 @@ class TraceBuilder:
     _string_index: dict[str, int] = field(default_factory=dict)
     _lane_index: dict[Lane, int] = field(default_factory=dict)
     _device_index: dict[tuple[int | None, int], int] = field(default_factory=dict)
-    _chunks: list[tuple[npt.NDArray[Any], ...]] = field(default_factory=list)
+    _chunks: list[tuple[Array, ...]] = field(default_factory=list)
     _attributes: dict[Attribute, list[tuple[I64, I64]]] = field(default_factory=dict)
     _links: list[tuple[I64, I64]] = field(default_factory=list)
     _count: int = 0
@@ -94,10 +94,10 @@ class TraceBuilder:
         self,
         start: I64,
         end: I64,
-        name: npt.NDArray[Any] | int,
-        lane: npt.NDArray[Any] | int,
-        kind: npt.NDArray[Any] | int,
-        source_row: npt.NDArray[Any] | int = -1,
+        name: Array | int,
+        lane: Array | int,
+        kind: Array | int,
+        source_row: Array | int = -1,
     ) -> I64:
         """Append events; returns their numbers. Scalars apply to the whole chunk."""
         count = len(start)
@@ -115,7 +115,7 @@ class TraceBuilder:
         self._count += count
         return numbers
 
-    def attribute(self, which: Attribute, events: I64, values: npt.NDArray[Any] | int) -> None:
+    def attribute(self, which: Attribute, events: I64, values: Array | int) -> None:
         """State one attribute of some events; later statements win."""
         if len(events):
             column = np.broadcast_to(np.asarray(values, np.int64), len(events))
@@ -143,9 +143,9 @@ class TraceBuilder:
         progress.step(0.0, "sorting events")
         start: I64 = self._column(0, np.int64)
         end: I64 = self._column(1, np.int64)
-        name: npt.NDArray[np.int32] = self._column(2, np.int32)
-        lane: npt.NDArray[np.int32] = self._column(3, np.int32)
-        kind: npt.NDArray[np.uint8] = self._column(4, np.uint8)
+        name: I32 = self._column(2, np.int32)
+        lane: I32 = self._column(3, np.int32)
+        kind: U8 = self._column(4, np.uint8)
         row: I64 = self._column(5, np.int64)
         self._chunks.clear()
         if (away := far_away(start, end)) is not None:
@@ -187,7 +187,7 @@ class TraceBuilder:
             sources=tuple(self.sources),
         )
 
-    def _strings_with_bearable_names(self, name: npt.NDArray[np.int32]) -> tuple[str, ...]:
+    def _strings_with_bearable_names(self, name: I32) -> tuple[str, ...]:
         """The strings, of which those that name an event are no longer than ``LONGEST_NAME``."""
         long = [index for index, text in enumerate(self.strings) if len(text) > LONGEST_NAME]
         strings = list(self.strings) if long else self.strings
@@ -211,7 +211,7 @@ class TraceBuilder:
         )
         return f"{name[: LONGEST_NAME - 1]}…"
 
-    def _set_aside(self, away: npt.NDArray[np.bool_], start: I64, name: npt.NDArray[np.int32]) -> None:
+    def _set_aside(self, away: BOOL, start: I64, name: I32) -> None:
         """Count events as quarantined, and renumber what is stated of the others."""
         first = int(np.flatnonzero(away)[0])
         self.quality.note(
@@ -234,7 +234,7 @@ class TraceBuilder:
             for kept in [~(away[operations] | away[launches])]
         ]
 
-    def _column(self, number: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def _column(self, number: int, dtype: npt.DTypeLike) -> Array:
         """One column of all chunks; the chunks give it up, so that it never exists twice for long."""
         parts = [chunk[number] for chunk in self._chunks]
         self._chunks = [(*chunk[:number], _GIVEN_UP, *chunk[number + 1 :]) for chunk in self._chunks]
@@ -306,11 +306,11 @@ def _in_table_order(place: I64, events: I64) -> tuple[I64, npt.NDArray[np.intege
 
 def _classified(
     lanes: list[Lane],
-    lane: npt.NDArray[np.int32],
+    lane: I32,
     start: I64,
     end: I64,
-    name: npt.NDArray[np.int32],
-    kind: npt.NDArray[np.uint8],
+    name: I32,
+    kind: U8,
     strings: list[str],
 ) -> list[Lane]:
     """GPU streams that mostly run collectives become NCCL lanes, those that only copy become copy lanes."""
@@ -336,9 +336,7 @@ def _classified(
     return named
 
 
-def in_display_order(
-    lanes: list[Lane], lane: npt.NDArray[np.int32]
-) -> tuple[tuple[Lane, ...], npt.NDArray[np.int32]]:
+def in_display_order(lanes: list[Lane], lane: I32) -> tuple[tuple[Lane, ...], I32]:
     """Lanes by rank, then CPU before GPU, then process, thread or device and stream; with the column renumbered.
 
     The profiler's own work stands between CPU and GPU.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+
+from parsers.model.arrays import F64, I64
 
 MOST_READ = 1e18  # no sampled quantity is larger, in whatever unit; a damaged number is
 
@@ -19,8 +20,8 @@ class Counter:
 
     name: str
     unit: str
-    time: npt.NDArray[np.int64]
-    value: npt.NDArray[np.float64]
+    time: I64
+    value: F64
     rank: int | None = None
     device: int | None = None
 

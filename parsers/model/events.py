@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
-U8 = npt.NDArray[np.uint8]
+from parsers.model.arrays import I32, I64, U8
 
 COLUMNS: dict[str, type[np.integer]] = {
     "start": np.int64,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
+from parsers.model.arrays import BOOL, I64
 
 LEAST_GAP_NS = 3_600 * 1_000_000_000  # recordings do not pause longer than this ...
 GAP_TO_SPAN = 20  # ... nor does one event last many times longer than all of them
@@ -38,7 +37,7 @@ def longest_plausible(first: int, last: int) -> int:
     return max(GAP_TO_SPAN * (last - first), LEAST_GAP_NS)
 
 
-def far_away(start: I64, end: I64) -> npt.NDArray[np.bool_] | None:
+def far_away(start: I64, end: I64) -> BOOL | None:
     """Which events neither touch the time of the others nor last as long as events can; None when there are none."""
     if not len(start) or int(end.max()) - int(start.min()) <= LEAST_GAP_NS:
         return None

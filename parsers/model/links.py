@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
+from parsers.model.arrays import I64
+
 _EMPTY = np.empty(0, np.int64)
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
-U8 = npt.NDArray[np.uint8]
+from parsers.model.arrays import BOOL, I32, I64, U8, Array
 
 BEFORE = np.iinfo(np.int64).min  # start of an allocation that is older than the recorded history
 AFTER = np.iinfo(np.int64).max  # end of an allocation that was still held when the recording ended
@@ -73,7 +71,7 @@ class Lives(NamedTuple):
     event: I64
 
     @staticmethod
-    def of(time: I64, address: I64, begins: npt.NDArray[np.bool_]) -> Lives:
+    def of(time: I64, address: I64, begins: BOOL) -> Lives:
         """From events of one device in the order in which they happened; each ends with the next at its address."""
         order = np.argsort(address, kind="stable")
         address, begins, time = address[order], begins[order], time[order]
@@ -173,9 +171,9 @@ class Memory:
         inside = slice(int(self.stack_offset[number]), int(self.stack_offset[number + 1]))
         return tuple(self.frames[frame] for frame in self.stack_frame[inside].tolist())
 
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
+    def columns(self) -> dict[str, Array]:
         """Everything that is a column, by name."""
-        parts: dict[str, npt.NDArray[Any]] = {
+        parts: dict[str, Array] = {
             "stack_offset": self.stack_offset,
             "stack_frame": self.stack_frame,
         }
@@ -188,7 +186,7 @@ class Memory:
         return MemoryWords(self.frames, self.failures, self.marks, self.complete)
 
     @staticmethod
-    def of(columns: Mapping[str, npt.NDArray[Any]], words: MemoryWords) -> Memory:
+    def of(columns: Mapping[str, Array], words: MemoryWords) -> Memory:
         """The reverse of ``columns`` and ``words``."""
         return Memory(
             Allocations(**{each.name: columns[f"allocation.{each.name}"] for each in fields(Allocations)}),
@@ -225,7 +223,7 @@ class Memory:
         """Allocated bytes of a device over time: times (ns, ascending) and the bytes held from each of them on."""
         return self.held_of(self.allocations.device == device)
 
-    def held_of(self, chosen: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
+    def held_of(self, chosen: BOOL) -> tuple[I64, I64]:
         """The same of the chosen allocations; what is older counts from the first moment that the table knows."""
         table = self.allocations
         start, end, size = table.start[chosen], table.end[chosen], table.size[chosen]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
+from parsers.model.arrays import I32, I64
+
 _FEW = 1 << 15  # numpy sorts 16-bit numbers by counting them
 
 

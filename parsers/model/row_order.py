@@ -5,14 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I32, I64
 from parsers.model.nesting import depths, stable_order
 from parsers.model.progress import Progress
 from parsers.model.threads import side_by_side
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 
 def in_row_order(start: I64, end: I64, lane: I32, progress: Progress) -> tuple[I64, I32]:

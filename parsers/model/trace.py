@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I64
 from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.counters import Counter
 from parsers.model.derived import DerivedValues, derived
@@ -21,8 +21,6 @@ from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.per_name import named
 from parsers.model.quality import Quality
 from parsers.model.results import ResultTable
-
-I64 = npt.NDArray[np.int64]
 
 
 class ArgumentSource(Protocol):

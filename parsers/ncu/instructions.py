@@ -8,9 +8,9 @@ from operator import itemgetter
 
 import numpy as np
 
-from parsers.model import KernelSource, Progress, SourcePlace
+from parsers.model import BOOL, I64, KernelSource, Progress, SourcePlace
 from parsers.ncu.cubin import Cubin, read_cubin
-from parsers.protobuf.columns import I64, Spans, buffer_of, decode, parts_of
+from parsers.protobuf.columns import Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import fields, integer, message, text
 
 EXECUTED, SAMPLES = "inst_executed", "smsp__pcsamp_sample_count"
@@ -66,7 +66,7 @@ def counts_of(messages: Sequence[memoryview]) -> list[Counts]:
     ]
 
 
-def _whole(values: tuple[I64, Spans], count: int) -> tuple[I64, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+def _whole(values: tuple[I64, Spans], count: int) -> tuple[I64, BOOL]:
     """The whole number of each of ``count`` parts, and which of them have one."""
     owner, spans = values
     found = decode(spans, Progress(), {4, 5})

@@ -6,18 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, SyncKind
+from parsers.model import BOOL, I32, I64, Attribute, CopyKind, EventKind, LaneKind, MemoryKind, SyncKind
 from parsers.model.names.collectives import collective_of, is_collective_kernel
 from parsers.nsys.enumerations import COPY_KINDS, copy_text, memory_kinds, memory_text
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes
-from parsers.nsys.reading import LaneKey, Mask, Reading, taken
+from parsers.nsys.reading import LaneKey, Reading, taken
 from parsers.sqlite.database import Batch, Table
 from parsers.sqlite.guarded import quote
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 _BITS = (31, 16, 16)  # x, y and z of a grid in one number; CUDA allows no more
 
 
@@ -57,7 +54,7 @@ class _Lanes:
         self._codes = RowCodes(3)
         self._lane = np.empty(0, np.int32)
 
-    def of(self, batch: Batch, rows: Mask | slice) -> I32:
+    def of(self, batch: Batch, rows: BOOL | slice) -> I32:
         """The lane of each chosen row of a batch."""
         codes = self._codes.of(*(batch[column][rows] for column in ("process", "device", "stream")))
         new = [

@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, Effect, EventKind, LaneKind
+from parsers.model import BOOL, I32, I64, Attribute, Effect, EventKind, LaneKind
 from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.identifiers import UNKNOWN, Codes, global_process
-from parsers.nsys.reading import LaneKey, Mask, Reading, taken
+from parsers.nsys.reading import LaneKey, Reading, taken
 from parsers.sqlite.database import Batch, Table
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 _VERSION_SUFFIX = re.compile(r"_v\d+$")
 _OS_CALL, _PROFILING_STARTED = 27, 31
@@ -142,7 +138,7 @@ def _read_family(reading: Reading, table: Table, family: _Family) -> None:
 
 def _added(
     reading: Reading, table: Table, family: _Family, more: dict[str, str], where: str = ""
-) -> Iterator[tuple[Batch, Mask | slice, tuple[I64, I64, I32]]]:
+) -> Iterator[tuple[Batch, BOOL | slice, tuple[I64, I64, I32]]]:
     """Each batch of a table, which of its rows became events, and these events with their starts and lanes."""
     lanes, names = ThreadLanes(reading, family.lane), Codes()
     name_of = np.empty(0, np.int32)

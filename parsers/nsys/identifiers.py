@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I32, I64
 from parsers.sqlite.database import ABSENT
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 UNKNOWN = ABSENT
 FARTHEST_NS = -ABSENT // 2  # no clock of a recording is farther from its zero
 _THREAD_MASK = 0xFFFFFF
 
 
-def is_possible(time: I64) -> npt.NDArray[np.bool_]:
+def is_possible(time: I64) -> BOOL:
     """Which times some clock may have stated."""
     return (time > -FARTHEST_NS) & (time < FARTHEST_NS)
 

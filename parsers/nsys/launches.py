@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute, Effect
+from parsers.model import BOOL, I32, I64, Attribute, Effect
 from parsers.model.units import duration
 from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.identifiers import UNKNOWN
 from parsers.nsys.reading import Reading
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 _SPARSE = 8  # a lookup array may have this many places for each call
 
 
@@ -52,11 +50,11 @@ def _note_causality(reading: Reading, early: I64) -> None:
         )
 
 
-def _chosen(lanes: npt.NDArray[np.bool_], lane: I32) -> npt.NDArray[np.bool_] | slice:
+def _chosen(lanes: BOOL, lane: I32) -> BOOL | slice:
     return slice(None) if lanes.all() else _every_or(lanes[lane])
 
 
-def _every_or(chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_] | slice:
+def _every_or(chosen: BOOL) -> BOOL | slice:
     """An index that costs nothing where everything is chosen."""
     return slice(None) if chosen.all() else chosen
 

@@ -6,16 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Effect, MemoryKind
+from parsers.model import BOOL, I64, Effect, MemoryKind
 from parsers.model.memory import BEFORE, Allocations, Blocks, Lives, Memory
 from parsers.nsys.enumerations import memory_kinds
 from parsers.nsys.identifiers import UNKNOWN, is_possible
 from parsers.nsys.metrics import add_counter
 from parsers.nsys.reading import Reading
-
-I64 = npt.NDArray[np.int64]
 
 _ALLOCATION = 0
 _ON_DEVICE = {MemoryKind.DEVICE, MemoryKind.ARRAY}
@@ -28,7 +25,7 @@ class _Changes:
     time: I64
     size: I64
     address: I64
-    begins: npt.NDArray[np.bool_]
+    begins: BOOL
 
     @staticmethod
     def joined(parts: list[_Changes]) -> _Changes:

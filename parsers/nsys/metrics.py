@@ -6,15 +6,12 @@ import re
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Counter, LaneKind
+from parsers.model import F64, I64, Counter, LaneKind
 from parsers.model.units import name_and_unit
 from parsers.nsys.identifiers import UNKNOWN, is_possible
 from parsers.nsys.reading import Reading
 from parsers.nsys.targets import Machine
-
-I64 = npt.NDArray[np.int64]
 
 _PERCENT = re.compile(r"%|percent|throughput", re.IGNORECASE)
 HERTZ_FROM = 1_000_000  # a clock "in MHz" above this is in Hz
@@ -91,7 +88,7 @@ def add_counter(
     name: str,
     unit: str,
     time: I64,
-    value: npt.NDArray[np.float64],
+    value: F64,
     rank: int | None,
     number: int | None,
 ) -> None:

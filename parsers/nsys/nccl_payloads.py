@@ -8,16 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Effect
+from parsers.model import I64, Effect
 from parsers.nsys.binary_payloads import DOING, binary_payloads
 from parsers.nsys.identifiers import global_process
 from parsers.nsys.reading import Reading
 from parsers.sqlite.database import Table
 from parsers.sqlite.guarded import quote
-
-I64 = npt.NDArray[np.int64]
 
 _LONGEST = 4096
 

@@ -8,9 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind, LaneKind
+from parsers.model import BOOL, I32, I64, Attribute, EventKind, LaneKind
 from parsers.model.names.collectives import collective_of, is_communication_range
 from parsers.model.names.per_name import PerString
 from parsers.model.names.steps import step_number
@@ -19,9 +18,6 @@ from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes, global_process
 from parsers.nsys.nccl_payloads import read_payloads
 from parsers.nsys.reading import Reading
 from parsers.sqlite.database import Batch, Table
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 MARK, THREAD_NAME, PUSH_POP, START_END, DOMAIN = 34, 39, 59, 60, 75
 _OLD_RANGES = (70, 71)
@@ -198,10 +194,10 @@ class _Ranges:
                     Attribute.NVTX_DOMAIN, events[stated], regions.domain[chosen][stated]
                 )
 
-    def _may_be_steps(self, name: I32) -> npt.NDArray[np.bool_]:
+    def _may_be_steps(self, name: I32) -> BOOL:
         return self._numbered.of(name).astype(bool)
 
-    def _names(self, batch: Batch) -> tuple[I32, npt.NDArray[np.bool_], I64 | None, I64 | None]:
+    def _names(self, batch: Batch) -> tuple[I32, BOOL, I64 | None, I64 | None]:
         """Name, whether it is an operator, its autograd sequence number and its shapes, for each row."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -293,7 +289,7 @@ def _steps_among(start: I64, end: I64, name: I32, thread: I64, strings: Sequence
     return np.concatenate(chosen) if chosen else np.empty(0, np.int64)
 
 
-def _enclosed(start: I64, end: I64, ranges: I64, inner: I64) -> npt.NDArray[np.bool_]:
+def _enclosed(start: I64, end: I64, ranges: I64, inner: I64) -> BOOL:
     """For each inner range, whether an earlier range of the thread still runs when it ends."""
     order = ranges[np.lexsort((-end[ranges], start[ranges]))]
     reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(end[order])[:-1]))

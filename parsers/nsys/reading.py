@@ -8,17 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Effect, Lane, LaneKind, Progress
+from parsers.model import BOOL, I32, I64, Effect, Lane, LaneKind, Progress
 from parsers.model.builder import TraceBuilder
 from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN
 from parsers.sqlite.database import Batch, Database, Table, TableDamaged
 from parsers.sqlite.rows import source_rows
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _NOT_EVENTS = ("TARGET_INFO", "META_DATA", "EXPORT_META", "DIAGNOSTIC_EVENT", "GENERIC_EVENT_", "ANALYSIS")
 LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000
@@ -116,12 +111,12 @@ class Reading:
         """``source_row`` of a batch."""
         return source_rows(self.database.number_of(table), batch["row"])
 
-    def chosen(self, table: Table, start: I64, end: I64, rows: I64) -> Mask | slice:
+    def chosen(self, table: Table, start: I64, end: I64, rows: I64) -> BOOL | slice:
         """``usable`` as an index, which costs nothing where every row is usable."""
         good = self.usable(table, start, end, rows)
         return slice(None) if good.all() else good
 
-    def usable(self, table: Table, start: I64, end: I64, rows: I64) -> Mask:
+    def usable(self, table: Table, start: I64, end: I64, rows: I64) -> BOOL:
         """Which rows have a possible start and end; the others are counted as quarantined."""
         quality = self.builder.quality
         quality.read(len(start))
@@ -146,7 +141,7 @@ class Reading:
             if found.any():
                 example = f"{table.name} row {int(rows[np.flatnonzero(found)[0]]) & ((1 << 40) - 1)}"
                 quality.note(kind, Effect.QUARANTINED, reason, example, int(found.sum()))
-        good: Mask = ~(missing | backwards | unset | endless)
+        good: BOOL = ~(missing | backwards | unset | endless)
         if good.any():
             self.last_moment = max(self.last_moment, int(end[good].max()))
         return good
@@ -210,7 +205,7 @@ class Reading:
         return np.array([self.builder.string(shown(texts.get(each, "(no name)"))) for each in ids], np.int32)
 
 
-def taken(column: I64, rows: Mask | slice) -> I64:
+def taken(column: I64, rows: BOOL | slice) -> I64:
     """Chosen rows of a batch as an array of their own; a view would keep every column of the batch in memory."""
     return column.copy() if isinstance(rows, slice) else column[rows]
 

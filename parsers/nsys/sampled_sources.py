@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Effect
+from parsers.model import I64, Effect
 from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN, is_possible
 from parsers.nsys.metrics import HERTZ_FROM, add_counter, gpu_known_as, metric_name
 from parsers.nsys.reading import Reading
@@ -19,7 +18,6 @@ from parsers.nsys.targets import Machine
 from parsers.sqlite.database import TableDamaged
 from parsers.sqlite.guarded import quote
 
-I64 = npt.NDArray[np.int64]
 Decode = Callable[[str], dict[str, float | int | str | None]]
 _METRIC = re.compile(r"active|throughput|bandwidth|clock|warps|issue|utili[sz]ation|stall", re.IGNORECASE)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Effect, EventKind, LaneKind
+from parsers.model import I64, Effect, EventKind, LaneKind
 from parsers.nsys.host_calls import ThreadLanes
 from parsers.nsys.identifiers import UNKNOWN, Codes, is_possible
 from parsers.nsys.reading import Reading
 
-I64 = npt.NDArray[np.int64]
 _COLUMNS = ("thread", "start", "cpu", "is_in", "row")
 
 

@@ -10,14 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Progress
-from parsers.protobuf.columns import U8, Fields, Spans, buffer_of, decode, parts_of
+from parsers.model import F64, I64, U8, Progress
+from parsers.protobuf.columns import Fields, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import FIXED64, VARINT
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 _PACKET = 1
 _CLOCKS, _TIME, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _CLEARED = 6, 8, 10, 11, 12, 13, 41

@@ -6,17 +6,15 @@ import re
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.decode.categories import Where, family_of
 from parsers.model import GPU_WORK, Attribute, CopyKind, Counter, Device, Effect, EventKind, Lane, LaneKind
+from parsers.model.arrays import BOOL, I64, U8
 from parsers.model.builder import TraceBuilder
 from parsers.perfetto.packets import Events, Packets, Track
 from parsers.rocm.timeline import direction_of as rocm_direction
 from parsers.xprof.details import direction_of, kind_of
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 ANNOTATIONS = frozenset({"begin_ns", "end_ns", "copy_bytes", "corr_id"})
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _CATEGORIES = {
@@ -203,7 +201,7 @@ class TrackTimeline:
                 _, direction = rocm_direction(self.packets.texts[name])
             self.builder.attribute(Attribute.COPY_KIND, numbers[names == name], direction.value)
 
-    def _work(self, names: I64) -> npt.NDArray[np.uint8]:
+    def _work(self, names: I64) -> U8:
         distinct, which = np.unique(names, return_inverse=True)
         kinds = np.array([kind_of(self.packets.texts[name]) for name in distinct.tolist()], np.uint8)
         return kinds[which.reshape(-1)] if len(kinds) else np.empty(0, np.uint8)
@@ -286,5 +284,5 @@ class TrackTimeline:
             self.builder.counters.append(Counter(name, track.unit, events.time[mine], events.value[mine]))
 
 
-def _taken(slices: Slices, which: Mask) -> Slices:
+def _taken(slices: Slices, which: BOOL) -> Slices:
     return Slices(slices.start[which], slices.end[which], slices.row[which])

@@ -9,13 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Progress
+from parsers.model import BOOL, I64, U8, U64, Progress
 from parsers.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT
-
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
-U8 = npt.NDArray[np.uint8]
-Mask = npt.NDArray[np.bool_]
 
 MOST_FIELDS = 4096  # of one small message; more are taken for damage, because each costs a pass
 _LONGEST_VARINT = 10
@@ -34,7 +29,7 @@ class Spans:
     def __len__(self) -> int:
         return len(self.begin)
 
-    def take(self, which: I64 | Mask) -> Spans:
+    def take(self, which: I64 | BOOL) -> Spans:
         """Some of them."""
         return Spans(self.data, self.begin[which], self.end[which])
 
@@ -80,7 +75,7 @@ class Fields:
         mine = self.of(number, BYTES)
         return mine.message, Spans(self.data, mine.begin, mine.end)
 
-    def _taken(self, which: Mask) -> Fields:
+    def _taken(self, which: BOOL) -> Fields:
         return Fields(
             self.data,
             self.message[which],
@@ -168,7 +163,7 @@ def decode(messages: Spans, progress: Progress, wanted: Collection[int] | None =
     )
 
 
-def _varints(data: U8, at: I64, end: I64) -> tuple[U64, I64, Mask]:
+def _varints(data: U8, at: I64, end: I64) -> tuple[U64, I64, BOOL]:
     """The numbers at these places, where each ends, and whether it ends inside its message."""
     value = np.zeros(len(at), np.uint64)
     place = at.copy()

@@ -8,14 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Effect, Progress, QualityRecorder
+from parsers.model import I64, Effect, Progress, QualityRecorder
 from parsers.sqlite.database import ABSENT, Database, Table, TableDamaged
 from parsers.sqlite.guarded import GuardedConnection, quote
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 _NAMES_IN_ONE_QUERY = 500
 _OF_ONE_PROCESS = re.compile(r"rocpd_(?:kernel_dispatch|memory_copy|region|sample)(_\w+)")
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.csv_tables import plain
-from parsers.model import Effect, Progress, QualityRecorder
+from parsers.model import F64, I64, Effect, Progress, QualityRecorder
 from parsers.sqlite.database import ABSENT, Database, Table, TableDamaged
 from parsers.sqlite.guarded import quote
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(slots=True)

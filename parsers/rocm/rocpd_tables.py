@@ -13,9 +13,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Device, Effect, EventKind
+from parsers.model import I64, Device, Effect, EventKind
 from parsers.rocm.columns import DatabaseColumns
 from parsers.rocm.timeline import (
     AMD_GPU,
@@ -32,7 +31,6 @@ from parsers.rocm.timeline import (
 from parsers.sqlite.database import ABSENT, TableDamaged
 from parsers.sqlite.rows import source_rows
 
-I64 = npt.NDArray[np.int64]
 Columns = Mapping[str, I64]
 _NONE = np.empty(0, np.int64)
 _MOMENTS = ("start", "end", "timestamp")

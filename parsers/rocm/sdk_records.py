@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from parsers.json_lists import Piece
-from parsers.model import Device, Effect, EventKind, QualityRecorder
+from parsers.model import I64, Device, Effect, EventKind, QualityRecorder
 from parsers.rocm.timeline import (
     AMD_GPU,
     Calls,
@@ -26,7 +25,6 @@ from parsers.rocm.timeline import (
 )
 from parsers.sqlite.database import ABSENT
 
-I64 = npt.NDArray[np.int64]
 _GPU_AGENT = 2
 _KERNELS, _COPIES = "kernel_dispatch", "memory_copy"
 _CALLS = {

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Device, EventKind, KernelProfile, Progress
+from parsers.model import F64, I64, Device, EventKind, KernelProfile, Progress
 from parsers.model.kernels import MetricValue
 from parsers.rocm.timeline import (
     AMD_GPU,
@@ -25,9 +24,6 @@ from parsers.rocm.timeline import (
     streams_or_queues,
 )
 from parsers.sqlite.database import ABSENT
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 START = ("beginns", "starttimestamp", "begintimestamp", "starttime")
 END = ("endns", "endtimestamp", "endtime")

@@ -7,15 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind, Effect, EventKind, Lane, LaneKind
+from parsers.model import BOOL, I32, I64, Attribute, CopyKind, Effect, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 from parsers.sqlite.database import ABSENT
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 FARTHEST_NS = -ABSENT // 2
 MOST_STREAMS = (
     64  # of one device; a program that makes more goes through them in turn, and its queues tell more
@@ -65,7 +61,7 @@ class Calls:
     thread: I64
     correlation: I64
     row: I64
-    is_range: Mask
+    is_range: BOOL
 
 
 def direction_of(name: str) -> tuple[str, CopyKind]:
@@ -91,9 +87,9 @@ class Timeline:
     _launches: list[tuple[I64, I64, I64]] = field(default_factory=list)
     _launched: list[tuple[I64, I64, I64]] = field(default_factory=list)
 
-    def usable(self, start: I64, end: I64, rows: str) -> Mask:
+    def usable(self, start: I64, end: I64, rows: str) -> BOOL:
         """Which rows have times, all of them counted; ``rows`` says where they stand."""
-        good: Mask = (start > -FARTHEST_NS) & (end >= start) & (end < FARTHEST_NS)
+        good: BOOL = (start > -FARTHEST_NS) & (end >= start) & (end < FARTHEST_NS)
         self.builder.quality.read(len(good))
         self.builder.quality.note(
             "impossible time",

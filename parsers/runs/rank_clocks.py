@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Effect, Progress, QualityNote, Trace
+from parsers.model import I64, Effect, Progress, QualityNote, Trace
 from parsers.model.units import duration
-
-I64 = npt.NDArray[np.int64]
 
 LEAST_PAIRS = 8
 FEWEST_PAIRS = 2  # of recordings that do not even overlap: any later pairing is worse than none

@@ -15,15 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from parsers.model import Malformed, Progress, QualityRecorder, TraceError
+from parsers.model import I64, Malformed, Progress, QualityRecorder, TraceError
 from parsers.model.threads import Threads
 from parsers.sqlite.guarded import BELIEVE_DAMAGED, LONGEST_QUERY_S, GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
 
-I64 = npt.NDArray[np.int64]
 BATCH_ROWS = 1 << 16
 ABSENT = -(1 << 62)  # stands for a number that is not there
 READERS = 2

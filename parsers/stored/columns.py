@@ -11,16 +11,15 @@ import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from isal.isal_zlib import crc32
 
-from parsers.model import Progress
+from parsers.model import U8, Array, Progress
 
-Columns = Mapping[str, npt.NDArray[Any]]
+Columns = Mapping[str, Array]
 _MAGIC = b"STALLCOL"
 _END = struct.Struct("<QI8s")  # length of the directory, its checksum, what the file is
 _ALIGNMENT = 64
@@ -72,7 +71,7 @@ def _write(file: BinaryIO, columns: Columns, words: bytes) -> None:
     file.write(_END.pack(len(directory), crc32(directory), _MAGIC))
 
 
-def read(path: Path, progress: Progress | None = None) -> tuple[bytes, dict[str, npt.NDArray[Any]]]:
+def read(path: Path, progress: Progress | None = None) -> tuple[bytes, dict[str, Array]]:
     """The words and the columns of a file; the columns are mapped and read-only.
 
     Raises ``NotAsWritten``, ``OSError`` and ``msgspec.MsgspecError``.
@@ -82,16 +81,14 @@ def read(path: Path, progress: Progress | None = None) -> tuple[bytes, dict[str,
     return _read(np.memmap(path, np.uint8, "r").view(np.ndarray), str(path), progress or Progress())
 
 
-def decoded(content: bytes) -> tuple[bytes, dict[str, npt.NDArray[Any]]]:
+def decoded(content: bytes) -> tuple[bytes, dict[str, Array]]:
     """The words and the columns of what ``encoded`` gave; raises ``NotAsWritten`` and ``msgspec.MsgspecError``."""
     if len(content) < _END.size:
         raise NotAsWritten("it is too short")
     return _read(np.frombuffer(content, np.uint8), "it", Progress())
 
 
-def _read(
-    whole: npt.NDArray[np.uint8], path: str, progress: Progress
-) -> tuple[bytes, dict[str, npt.NDArray[Any]]]:
+def _read(whole: U8, path: str, progress: Progress) -> tuple[bytes, dict[str, Array]]:
     length, checksum, magic = _END.unpack(whole[-_END.size :].tobytes())
     first = len(whole) - _END.size - length
     if magic != _MAGIC or first < 0:
@@ -100,7 +97,7 @@ def _read(
     if crc32(listed) != checksum:
         raise NotAsWritten(f"the directory of {path} has changed")
     directory = msgspec.msgpack.decode(listed, type=_Directory)
-    mapped: dict[_Place, npt.NDArray[Any]] = {}
+    mapped: dict[_Place, Array] = {}
     for name, place in directory.columns.items():
         if place not in mapped:
             mapped[place] = _mapped(whole[:first], place, name, progress)
@@ -111,7 +108,7 @@ def _of_owner_alone(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _append(file: BinaryIO, column: npt.NDArray[Any]) -> _Place:
+def _append(file: BinaryIO, column: Array) -> _Place:
     file.write(b"\0" * (-file.tell() % _ALIGNMENT))
     data = np.ascontiguousarray(column)
     place = _Place(data.dtype.str, len(data), file.tell(), _checksum(data.view(np.uint8), Progress()))
@@ -119,7 +116,7 @@ def _append(file: BinaryIO, column: npt.NDArray[Any]) -> _Place:
     return place
 
 
-def _mapped(whole: npt.NDArray[np.uint8], place: _Place, name: str, progress: Progress) -> npt.NDArray[Any]:
+def _mapped(whole: U8, place: _Place, name: str, progress: Progress) -> Array:
     dtype = np.dtype(place.dtype)
     end = place.offset + place.count * dtype.itemsize
     if dtype.kind not in _NUMBERS or min(place.offset, place.count) < 0 or end > len(whole):
@@ -130,7 +127,7 @@ def _mapped(whole: npt.NDArray[np.uint8], place: _Place, name: str, progress: Pr
     return data.view(dtype)
 
 
-def _checksum(data: npt.NDArray[np.uint8], progress: Progress) -> int:
+def _checksum(data: U8, progress: Progress) -> int:
     checksum = 0
     for first in range(0, len(data), _CHECKED_AT_ONCE):
         progress.stop_if_wanted()

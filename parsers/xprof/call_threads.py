@@ -6,16 +6,14 @@ The calls of one thread are inside its own events, and closest to those in which
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I64
 from parsers.model.nesting import depths
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 LEAST_INSIDE = 0.9  # of the calls of a thread: clocks are read twice, and some calls are made by other parts
 
 
-def owners_of_calls(start: I64, end: I64, thread: I64, is_call: Mask, is_work: Mask) -> dict[int, int]:
+def owners_of_calls(start: I64, end: I64, thread: I64, is_call: BOOL, is_work: BOOL) -> dict[int, int]:
     """The thread that made the calls of each thread that has nothing but calls; absent where none can be told.
 
     ``thread`` numbers threads; ``is_work`` marks the events of the runtime, whose innermost ones make calls.

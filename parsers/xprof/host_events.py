@@ -12,11 +12,8 @@ from collections.abc import Collection, Sequence
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, LaneKind
-
-U8 = npt.NDArray[np.uint8]
+from parsers.model import U8, EventKind, LaneKind
 
 
 class HostEvent(IntEnum):

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Progress
-from parsers.protobuf.columns import U8, Parts, Spans, buffer_of, decode, parts_of
+from parsers.model import BOOL, I64, U8, Progress
+from parsers.protobuf.columns import Parts, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import BYTES, FIXED64, VARINT
 
-I64 = npt.NDArray[np.int64]
 Value = str | int | float
 
 # Field numbers.
@@ -36,7 +34,7 @@ class Statistics:
     number: I64  # whole numbers, and references to names
     text: Mapping[int, str]  # by row, of those written as text
     double: Mapping[int, float]
-    is_reference: npt.NDArray[np.bool_]
+    is_reference: BOOL
 
 
 @dataclass(slots=True)

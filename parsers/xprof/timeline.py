@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.model import (
     GPU_WORK,
@@ -18,6 +17,7 @@ from parsers.model import (
     Lane,
     LaneKind,
 )
+from parsers.model.arrays import BOOL, I64, U8
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.collectives import collective_of
 from parsers.xprof.call_threads import owners_of_calls
@@ -25,7 +25,6 @@ from parsers.xprof.details import details_of, direction_of, kind_of
 from parsers.xprof.host_events import PLACES, HostEvent, frame_name, host_events
 from parsers.xprof.planes import Line, Plane
 
-I64 = npt.NDArray[np.int64]
 _DEVICE = re.compile(r"/device:(GPU|TPU)[^:]*:(\d+)$", re.IGNORECASE)
 _HOST = "/host:CPU"
 _STREAM = re.compile(r"Stream #(\d+)", re.IGNORECASE)
@@ -40,7 +39,7 @@ class PlaneTimeline:
     builder: TraceBuilder
     _operations: set[str] = field(default_factory=set)
     _host: list[Plane] = field(default_factory=list)
-    _correlated: list[tuple[I64, I64, npt.NDArray[np.bool_]]] = field(default_factory=list)
+    _correlated: list[tuple[I64, I64, BOOL]] = field(default_factory=list)
 
     def add(self, plane: Plane) -> None:
         """Take over a plane; the host's wait until the names of all GPU operations are known."""
@@ -85,7 +84,7 @@ class PlaneTimeline:
             has_api_calls=LaneKind.CUDA_API in kinds,
         )
 
-    def _usable(self, plane: Plane) -> npt.NDArray[np.bool_]:
+    def _usable(self, plane: Plane) -> BOOL:
         good = (np.abs(plane.start) < _FARTHEST_NS) & (plane.duration >= 0) & (plane.duration < _FARTHEST_NS)
         good &= np.isin(plane.kind, list(plane.event_names))
         self.builder.quality.read(len(good))
@@ -171,7 +170,7 @@ class PlaneTimeline:
             plane.place[mine],
         )
 
-    def _describe(self, plane: Plane, added: I64, kinds: npt.NDArray[np.uint8]) -> None:
+    def _describe(self, plane: Plane, added: I64, kinds: U8) -> None:
         """Shapes of kernels, sizes and directions of copies, nodes of graphs, and collectives."""
         builder = self.builder
         for statistic in ("kernel_details", "memcpy_details"):
@@ -209,7 +208,7 @@ class PlaneTimeline:
                 mine = np.flatnonzero((plane.kind == kind) & (kinds == EventKind.KERNEL) & (added >= 0))
                 builder.attribute(Attribute.COLLECTIVE, added[mine], builder.string(collective))
 
-    def _correlate(self, plane: Plane, added: I64, is_work: npt.NDArray[np.bool_]) -> None:
+    def _correlate(self, plane: Plane, added: I64, is_work: BOOL) -> None:
         owners, numbers = plane.numbers("correlation_id")
         known = added[owners] >= 0
         owners, numbers = owners[known], numbers[known]
@@ -247,7 +246,7 @@ class PlaneTimeline:
                 )
         self._correlate(plane, added, np.zeros(len(added), bool))
 
-    def _host_kinds(self, plane: Plane) -> npt.NDArray[np.uint8]:
+    def _host_kinds(self, plane: Plane) -> U8:
         keys = sorted(plane.event_names)
         table = host_events([plane.event_names[key] for key in keys], self._operations)
         place = np.minimum(np.searchsorted(keys, plane.kind), max(len(keys) - 1, 0))
@@ -255,7 +254,7 @@ class PlaneTimeline:
         kinds[plane.numbers("correlation_id")[0]] = HostEvent.CALL
         return kinds
 
-    def _add_steps(self, plane: Plane, good: npt.NDArray[np.bool_], added: I64) -> npt.NDArray[np.bool_]:
+    def _add_steps(self, plane: Plane, good: BOOL, added: I64) -> BOOL:
         """Annotations that state the number of a step, named with it."""
         owners, numbers = plane.numbers("step_num")
         owners, firsts = np.unique(owners, return_index=True)
@@ -301,7 +300,7 @@ def _device(plane: Plane, family: str, number: int) -> Device:
     )
 
 
-def _work_kinds(plane: Plane, events: I64) -> npt.NDArray[np.uint8]:
+def _work_kinds(plane: Plane, events: I64) -> U8:
     kinds, which = np.unique(plane.kind[events], return_inverse=True)
     found = np.array([kind_of(plane.event_names.get(kind, "")) for kind in kinds.tolist()], np.uint8)
     return found[which.reshape(-1)] if len(found) else np.empty(0, np.uint8)

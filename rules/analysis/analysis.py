@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import DerivedValues, Progress, Trace, derived
+from parsers.model import U8, DerivedValues, Progress, Trace, derived
 from parsers.model.names.per_name import distinct
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import Intervals, length
@@ -22,8 +21,6 @@ from rules.analysis.names.families import Family, KernelClass, classify
 from rules.analysis.ranks.stages import with_neighbours
 from rules.analysis.steps.steps import Step, find_steps
 from rules.thresholds import DEFAULTS, Thresholds
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +191,7 @@ class Analysis:
         return tuple(each.family for each in self.classes)
 
     @derived
-    def family_of_string(self) -> npt.NDArray[np.uint8]:
+    def family_of_string(self) -> U8:
         """The same as a column, to index with ``events.name``."""
         return np.array([int(family) for family in self.families], np.uint8)
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind, Trace
+from parsers.model import I64, Attribute, EventKind, Trace
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
@@ -25,8 +24,6 @@ from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.wording.words import ours
-
-I64 = npt.NDArray[np.int64]
 
 LEAST_SMALL_SHARE = 0.1  # of the window in products that fill less than half of the GPU
 HALF_OF_GPU = 0.5

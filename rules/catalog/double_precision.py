@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import I64, EventKind, Trace
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
@@ -26,8 +25,6 @@ from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, ours
-
-I64 = npt.NDArray[np.int64]
 
 # Peak TF32 rate over peak FP64 tensor rate, from NVIDIA's data sheets: A100 156/19.5, H100 495/67.
 USUAL_RATIO = 8.0

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import I64, EventKind, Trace
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
@@ -26,8 +25,6 @@ from rules.wording.communication_advice import BESIDE_COMPUTATION, communication
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, listed, share
 from rules.wording.words import Words, for_python, with_native
-
-I64 = npt.NDArray[np.int64]
 
 MOSTLY_WAITING = 0.5  # of the exposed communication
 FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind
+from parsers.model import I64, Attribute, EventKind
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -24,8 +23,6 @@ from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share, shortened
 from rules.wording.words import Words, ours
-
-I64 = npt.NDArray[np.int64]
 
 LEAST_COMPUTE = threshold(
     "gpu-bound",

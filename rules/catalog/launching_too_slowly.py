@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind
+from parsers.model import I64, EventKind
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -26,8 +25,6 @@ from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.engine_advice import launch_advice, queueing_advice
 from rules.wording.phrases import counted, part_of_step, share
 from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
-
-I64 = npt.NDArray[np.int64]
 
 SHORT_KERNEL_NS = threshold(
     "short-kernel",

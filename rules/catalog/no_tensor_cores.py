@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import I64, EventKind, Trace
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -23,8 +22,6 @@ from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
-
-I64 = npt.NDArray[np.int64]
 
 FIRST_CAPABILITY = 7  # tensor cores exist from compute capability 7.0 on (Kineto's plugin)
 TF32_CAPABILITY = 8

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind
+from parsers.model import I64, EventKind
 from parsers.model.names.calls import Call
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -24,8 +23,6 @@ from rules.wording.engine_advice import queueing_advice
 from rules.wording.phrases import counted, listed, share
 from rules.wording.stacks import without_stacks
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours, with_native
-
-I64 = npt.NDArray[np.int64]
 
 LEAST_SHARE = threshold(
     "synchronisation",

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind
+from parsers.model import F64, I64, Attribute, EventKind
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -26,9 +25,6 @@ from rules.wording.engine_advice import spreading_advice, spreading_code
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, for_python, ours, with_native
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 LONG_NS = (
     100_000  # a shorter kernel takes as long as it takes to start and to end, however many threads it has

@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind, LaneKind, Trace
+from parsers.model import BOOL, I32, I64, Attribute, EventKind, LaneKind, Trace
 from parsers.model.names.kernels import base_name, comparable_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.names.families import classify
 from rules.analysis.names.regions import RegionRole, roles_of
 from rules.analysis.steps.steps import Step, launched_operations
-
-I64 = npt.NDArray[np.int64]
 
 NONE = -1
 MAIN = 2  # tensors whose shapes tell how much an operator has to do
@@ -64,7 +61,7 @@ class Calls:
     dims: I64
     region: I64
     ns: I64
-    kernel: npt.NDArray[np.bool_]  # a kernel that is no collective: it can be joined with others
+    kernel: BOOL  # a kernel that is no collective: it can be joined with others
 
     def __len__(self) -> int:
         return len(self.event)
@@ -184,7 +181,7 @@ def _regions(analysis: Analysis, operations: I64, outermost_operator: I64, codes
     return np.asarray(np.where(backward & in_autograd, codes.code("backward"), coded), np.int64)
 
 
-def _tells_a_phase(trace: Trace, names: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+def _tells_a_phase(trace: Trace, names: I32) -> BOOL:
     """Whether a range is the user's, or the optimizer's step, which torch annotates by itself."""
     told = roles_of(trace) == RegionRole.USER
     for name in np.unique(names).tolist():
@@ -202,7 +199,7 @@ def _busiest(trace: Trace, regions: I64) -> I64:
     return best
 
 
-def _strings(trace: Trace, names: I64, test: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+def _strings(trace: Trace, names: I64, test: Callable[[str], bool]) -> BOOL:
     found = np.zeros(len(trace.strings) + 1, bool)
     known: Iterable[int] = np.unique(names[names >= 0]).tolist()
     for name in known:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, KernelProfile, Trace
+from parsers.model import I64, Attribute, KernelProfile, Trace
 from parsers.model.units import duration, three_digits
 from rules.comparison.kernels import NOTICEABLE_CHANGE, Row, compare_kernels
 from rules.kernels.join import kernel_join
@@ -20,7 +19,6 @@ LAUNCH = {
     "Threads in a block": Attribute.BLOCK,
     "Registers per thread": Attribute.REGISTERS,
 }
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64, I64
 from rules.comparison.calls import NONE, Calls
 from rules.comparison.matching import Matched
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 Work = tuple[float, float]  # (launches, ns) a step
 
 SEED = 0  # names get the same random numbers each time

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I64
 from rules.comparison.calls import NONE, Calls
-
-I64 = npt.NDArray[np.int64]
-BOOL = npt.NDArray[np.bool_]
 
 # What must be equal, the strictest first; the n-th call of a key is the n-th of the same key on the other side.
 _BY_NAME = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64
 from rules.comparison.step_times import (
     CONFIDENCE,
     FEWEST_STEPS,
@@ -16,8 +16,6 @@ from rules.comparison.step_times import (
     StepTimes,
     ratio_of,
 )
-
-F64 = npt.NDArray[np.float64]
 
 
 def ratio_of_runs(before: Sequence[StepTimes], after: Sequence[StepTimes]) -> StepRatio | None:

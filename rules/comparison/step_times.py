@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64, I64
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.steps.steps import Step
-
-F64 = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
 RESAMPLES = 4000
@@ -56,7 +54,7 @@ class StepTimes:
         return float(np.median(self.ns)) if len(self.ns) else 0.0
 
     @property
-    def slow(self) -> npt.NDArray[np.int64]:
+    def slow(self) -> I64:
         """Positions of the steps that take at least SLOW_STEP times the median."""
         return np.flatnonzero(self.ns >= SLOW_STEP * self.median)
 

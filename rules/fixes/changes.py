@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind, EventKind
+from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind
 from parsers.model.names.per_name import numbers_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 
 SHORTEST_NS = 4_000.0  # a kernel that is over sooner is bound by its start
 

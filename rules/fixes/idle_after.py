@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, F64
 from parsers.model.names.calls import Call
 from rules.analysis.arithmetic.intervals import Intervals, subtract
 from rules.analysis.idle.causes import Cause
@@ -12,9 +12,6 @@ from rules.replay.overlay import Overlay
 from rules.replay.program import Run
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 
 LAUNCHED_NS = (
     1_000.0  # an operation that was launched so long before the GPU fell idle waited for something else

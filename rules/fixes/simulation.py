@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind
+from parsers.model import BOOL, F64, I64, EventKind
 from rules.analysis.arithmetic.intervals import clip, length, subtract, union
 from rules.analysis.idle.causes import Cause
 from rules.fixes.idle_after import idle_by_cause
@@ -16,10 +15,6 @@ from rules.fixes.plan import Outcome, Plan
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
 from rules.replay.replay import Replay
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 
 
 class Part(StrEnum):

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind
+from parsers.model import F64, I64, EventKind
 from parsers.model.names.kernels import base_name, comparable_name, kernel_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure, union
@@ -17,9 +16,6 @@ from rules.analysis.facts.software import software_of
 from rules.analysis.steps.steps import Step
 from rules.comparison.step_times import StepTimes
 from rules.memory.summary import memory_of
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 MOST_NAMES = 40  # kernels, and regions, that are kept step by step; the longest
 MOST_STEPS = 500  # kept; of more, means of consecutive ones

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64
 from parsers.model.units import duration, size, three_digits
 from rules.comparison.gate import Decision, Judgement, Outcome
 from rules.comparison.repeats import ratio_of_runs
@@ -16,7 +16,6 @@ from rules.gates.against_kept import judgement_on
 from rules.gates.figures import RunFigures
 from rules.gates.limits import Gates, Limit, Quantity
 
-F64 = npt.NDArray[np.float64]
 Runs = Sequence[RunFigures]
 
 FEWEST_FOR_P99 = 100  # steps: of fewer, none is the slowest in a hundred

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import KernelProfile, Trace
+from parsers.model import I64, KernelProfile, Trace
 from parsers.model.names.kernels import base_name
-
-I64 = npt.NDArray[np.int64]
 
 
 def measured_sentence(trace: Trace, events: I64) -> str:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import KernelProfile, Trace
+from parsers.model import I64, KernelProfile, Trace
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -29,7 +28,6 @@ from rules.kernels.launch_groups import KernelGroup, groups_worth_reading, kerne
 from rules.kernels.libraries import advice_for_libraries
 from rules.wording.headline import Headline
 
-I64 = npt.NDArray[np.int64]
 LONGEST_NAME = 70
 NOT_WALL_TIME = (
     "The times are those under Nsight Compute, which serialises kernels and, unless told otherwise, flushes caches and"

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind, KernelProfile, Trace, derived
+from parsers.model import I64, U8, Attribute, EventKind, KernelProfile, Trace, derived
 from parsers.model.names.kernels import base_name, similarity
 from rules.kernels.launch_groups import kernel_groups
 
-I64 = npt.NDArray[np.int64]
 CLEARLY_BETTER = 0.1
 LEAST_SIMILARITY = 0.75
 
@@ -48,7 +46,7 @@ class KernelJoin:
 
     event: I64
     profile: I64
-    certainty: npt.NDArray[np.uint8]
+    certainty: U8
     kernels: tuple[KernelProfile, ...]
 
     def profile_of(self, event: int) -> tuple[KernelProfile, Certainty] | None:

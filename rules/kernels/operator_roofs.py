@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind, Trace, derived
+from parsers.model import I64, Attribute, EventKind, Trace, derived
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.kernels.gpu_peaks import SHOWN, GpuPeaks, peaks_of
 from rules.kernels.moved_bytes import MEMORY, handed_over
 from rules.kernels.operator_work import PRODUCTS, Work, inputs_of
 from rules.kernels.roofline import precision_in_name
-
-I64 = npt.NDArray[np.int64]
 
 MEMORY_ROOF = "memory"
 NUMBERS = "Concrete Inputs"  # as PyTorch's profiler calls what is no tensor

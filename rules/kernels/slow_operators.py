@@ -6,15 +6,12 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, derived_by
+from parsers.model import I64, EventKind, derived_by
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import operations
 from rules.kernels.operator_roofs import OperatorRoof, launched_by, operator_roofs
 from rules.thresholds import Unit, threshold
-
-I64 = npt.NDArray[np.int64]
 
 SLOW_SHARE = threshold(
     "slow-operator-share",

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I8, I64
 from parsers.model.memory import BEFORE, Failure, Frame, Memory
 from rules.memory.kinds import KINDS, Kind, kinds_of, own_frames
-
-I64 = npt.NDArray[np.int64]
 
 HIGH, LOW = 0.75, 0.5  # of the peak: what falls below the one and rises above the other is another peak
 _MOST_SITES = 20
@@ -33,14 +31,14 @@ class DeviceMemory:
 
     memory: Memory
     device: int
-    kind: npt.NDArray[np.int8]  # of each allocation
-    purpose: npt.NDArray[np.int8]  # the same before what is kept over steps was told apart
-    mine: npt.NDArray[np.bool_]  # the allocations of this device
+    kind: I8  # of each allocation
+    purpose: I8  # the same before what is kept over steps was told apart
+    mine: BOOL  # the allocations of this device
     time: I64
     held: I64
 
     @staticmethod
-    def of(memory: Memory, device: int, kind: npt.NDArray[np.int8] | None = None) -> DeviceMemory:
+    def of(memory: Memory, device: int, kind: I8 | None = None) -> DeviceMemory:
         """Everything about one device; ``kind`` of each allocation where stacks do not tell it."""
         time, held = memory.held(device)
         kind = kinds_of(memory) if kind is None else kind
@@ -86,39 +84,39 @@ class DeviceMemory:
         index = int(np.searchsorted(self.time, when, side="right")) - 1
         return int(self.held[index]) if index >= 0 else 0
 
-    def alive(self, when: int) -> npt.NDArray[np.bool_]:
+    def alive(self, when: int) -> BOOL:
         """Which allocations were held at a moment."""
         table = self.memory.allocations
-        alive: npt.NDArray[np.bool_] = self.mine & (table.start <= when) & (table.end > when)
+        alive: BOOL = self.mine & (table.start <= when) & (table.end > when)
         return alive
 
-    def made_below(self, stack: int) -> npt.NDArray[np.bool_]:
+    def made_below(self, stack: int) -> BOOL:
         """Allocations whose stack has the same innermost frame of the user's own code."""
         own = own_frames(self.memory)
         if not 0 <= stack < len(own) or own[stack] < 0:
             return np.zeros(len(self.mine), bool)
         stacks = self.memory.allocations.stack
-        below: npt.NDArray[np.bool_] = self.mine & (stacks >= 0) & (own[stacks] == own[stack])
+        below: BOOL = self.mine & (stacks >= 0) & (own[stacks] == own[stack])
         return below
 
     def by_kind(self, when: int) -> dict[Kind, int]:
         """What was held at a moment, by kind, the largest first; kinds that held nothing are left out."""
         return self.kinds_among(self.alive(when))
 
-    def kinds_among(self, chosen: npt.NDArray[np.bool_]) -> dict[Kind, int]:
+    def kinds_among(self, chosen: BOOL) -> dict[Kind, int]:
         """Bytes of the chosen allocations by kind, the largest first."""
         return self._sums(self.kind, chosen)
 
-    def purposes_among(self, chosen: npt.NDArray[np.bool_]) -> dict[Kind, int]:
+    def purposes_among(self, chosen: BOOL) -> dict[Kind, int]:
         """The same by what they were made for, also where they are kept over steps."""
         return self._sums(self.purpose, chosen)
 
-    def _sums(self, kind: npt.NDArray[np.int8], chosen: npt.NDArray[np.bool_]) -> dict[Kind, int]:
+    def _sums(self, kind: I8, chosen: BOOL) -> dict[Kind, int]:
         sums = np.bincount(kind[chosen], self.memory.allocations.size[chosen], len(KINDS))
         order = np.argsort(-sums, kind="stable").tolist()
         return {KINDS[each]: int(sums[each]) for each in order if sums[each]}
 
-    def by_site(self, chosen: npt.NDArray[np.bool_]) -> tuple[Site, ...]:
+    def by_site(self, chosen: BOOL) -> tuple[Site, ...]:
         """The lines of the user's code that made the chosen allocations, the largest first."""
         stack = self.memory.allocations.stack[chosen]
         own = own_frames(self.memory)

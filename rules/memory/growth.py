@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I64, Array
 from parsers.model.memory import Memory
 from parsers.model.names.steps import step_number
 from rules.analysis.analysis import Analysis
-
-I64 = npt.NDArray[np.int64]
 
 LEAST_STEPS = 3
 FEW_DIFFERENCES = 4  # fewer must agree well, to tell growth from warm-up
@@ -32,7 +29,7 @@ class Growth:
     per_step: int
 
 
-def growth(ends: Sequence[int], time: I64, held: npt.NDArray[Any], peak: float) -> Growth:
+def growth(ends: Sequence[int], time: I64, held: Array, peak: float) -> Growth:
     """How memory develops over steps; ``time`` ascending and ``held`` as they are sampled.
 
     The first step is left out of the judgement: it makes the optimizer's state and the caches of libraries.

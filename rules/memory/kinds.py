@@ -6,12 +6,9 @@ import re
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I8, I32, I64
 from parsers.model.memory import AFTER, BEFORE, Frame, Memory
-
-I8 = npt.NDArray[np.int8]
-I64 = npt.NDArray[np.int64]
 
 
 class Kind(StrEnum):
@@ -71,7 +68,7 @@ def kinds_of(memory: Memory) -> I8:
     )
     kind = np.full(len(held.stack), KINDS.index(Kind.UNKNOWN), np.int8)
 
-    def assign(where: npt.NDArray[np.bool_], which: Kind) -> None:
+    def assign(where: BOOL, which: Kind) -> None:
         kind[where] = KINDS.index(which)
 
     nobody = held.stack < 0
@@ -94,7 +91,7 @@ def kinds_of(memory: Memory) -> I8:
     return kind
 
 
-def own_frames(memory: Memory) -> npt.NDArray[np.int32]:
+def own_frames(memory: Memory) -> I32:
     """For each stack, the innermost frame of the user's own code (an index into ``frames``); -1 where there is none."""
     own = np.fromiter((not _NOT_OWN.search(each.file) for each in memory.frames), bool, len(memory.frames))
     count = len(memory.stack_offset) - 1

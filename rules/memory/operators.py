@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import BOOL, I8, I64, EventKind, Trace
 from parsers.model.memory import AFTER, BEFORE, Memory
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, contains, union
 from rules.memory.kinds import KINDS, Kind
-
-I64 = npt.NDArray[np.int64]
-I8 = npt.NDArray[np.int8]
 
 _SAME_NS = 1_000_000  # between the clocks of a snapshot and of a timeline; they were seen to differ by 2 us
 _CALLED = (EventKind.CPU_OP, EventKind.REGION)
@@ -87,7 +83,7 @@ def kinds_by_operators(trace: Trace, memory: Memory) -> I8:
     table = memory.allocations
     kind = np.full(len(table.start), KINDS.index(Kind.UNKNOWN), np.int8)
 
-    def assign(where: npt.NDArray[np.bool_], which: Kind) -> None:
+    def assign(where: BOOL, which: Kind) -> None:
         kind[where] = KINDS.index(which)
 
     thread = threads_of(trace, memory)
@@ -122,9 +118,9 @@ def _threads(trace: Trace, memory: Memory, thread: I64) -> list[tuple[int | None
     return [(rank, number) for rank in ranks for number in np.unique(thread[thread >= 0]).tolist()]
 
 
-def _of_rank(trace: Trace, memory: Memory, rank: int | None) -> npt.NDArray[np.bool_]:
+def _of_rank(trace: Trace, memory: Memory, rank: int | None) -> BOOL:
     wanted = np.array([each.rank == rank for each in trace.devices], bool)
-    chosen: npt.NDArray[np.bool_] = wanted[memory.allocations.device]
+    chosen: BOOL = wanted[memory.allocations.device]
     return chosen
 
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import BOOL, Trace
 from parsers.model.memory import Memory
 from parsers.model.units import percent, size
 from rules.memory.account import DeviceMemory
@@ -70,7 +69,7 @@ def ranks_of(trace: Trace) -> int:
     return max(stated, len({each.rank for each in trace.devices}))
 
 
-def loss_of(account: DeviceMemory) -> npt.NDArray[np.bool_]:
+def loss_of(account: DeviceMemory) -> BOOL:
     """Allocations of a loss: what its functions made, and what else is exactly as large as the largest of that.
 
     The backward pass of a loss makes the gradient of the logits, which is as large as they are and has no stack.
@@ -84,7 +83,7 @@ def loss_of(account: DeviceMemory) -> npt.NDArray[np.bool_]:
     return made
 
 
-def _stacks_of_loss(memory: Memory) -> npt.NDArray[np.bool_]:
+def _stacks_of_loss(memory: Memory) -> BOOL:
     wanted: Sequence[bool] = [_LOSS.search(each.function) is not None for each in memory.frames]
     found = np.zeros(max(len(memory.stack_offset) - 1, 0), bool)
     if len(memory.stack_frame):

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, measure, union
 from rules.replay.host import HostNodes
-
-F64 = npt.NDArray[np.float64]
 
 LEAST_STEPS = 3  # of fewer none is the odd one
 SLOW = 1.5  # times the median of all steps

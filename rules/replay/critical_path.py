@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, derived
+from parsers.model import F64, I64, U8, EventKind, derived
 from rules.analysis.analysis import Analysis
 from rules.replay.program import Program
 from rules.replay.replay import replay_of
 from rules.replay.surroundings import surroundings_of
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 class PathKind(IntEnum):
@@ -42,7 +38,7 @@ class CriticalPath:
 
     start: I64
     end: I64
-    kind: npt.NDArray[np.uint8]
+    kind: U8
     event: I64
     lane: I64
     steps: int

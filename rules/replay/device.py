@@ -5,19 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind
+from parsers.model import BOOL, F64, I64, EventKind
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.ranks.waiting import ranks_of
 from rules.replay.host import HostNodes
 from rules.replay.spans import Span
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 
 IDLE_LATENCY_PERCENTILE = (
     10  # of the latencies on idle streams: what a launch takes when nothing else delays it

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind
+from parsers.model import BOOL, F64, I64, U8, Array, EventKind
 from parsers.model.names.calls import WORK_CALLS, Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import intersect, length, union
 from rules.replay.spans import Span
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 ONE_THREAD_OVERLAP = (
     0.05  # of the less busy one's time: threads that hardly overlap take turns, as main and autograd do
@@ -35,7 +30,7 @@ class HostNodes:
     event: I64
     thread: I64  # logical thread, ascending
     step: I64  # place among the replayed steps
-    call: npt.NDArray[np.uint8]  # Call
+    call: U8  # Call
     start: I64
     end: I64
     gap: F64
@@ -46,7 +41,7 @@ class HostNodes:
     members: tuple[tuple[int, ...], ...]  # recorded threads of each logical one
     tail: F64
     tail_records: I64
-    leads: npt.NDArray[np.bool_]  # whether a thread is its rank's main one, whose steps are the run's steps
+    leads: BOOL  # whether a thread is its rank's main one, whose steps are the run's steps
 
     def __len__(self) -> int:
         return len(self.event)
@@ -74,7 +69,7 @@ def host_nodes(analysis: Analysis, spans: tuple[Span, ...]) -> HostNodes:
         leads += [place == main for place in range(len(mine))]
     count = [len(part.event) for _, _, part in parts]
 
-    def joined(name: str, kind: type[np.generic]) -> npt.NDArray[Any]:
+    def joined(name: str, kind: type[np.generic]) -> Array:
         columns = [getattr(part, name) for _, _, part in parts]
         return np.concatenate(columns) if columns else np.empty(0, kind)
 
@@ -101,7 +96,7 @@ def host_nodes(analysis: Analysis, spans: tuple[Span, ...]) -> HostNodes:
 class _Part:
     event: I64
     step: I64
-    call: npt.NDArray[np.uint8]
+    call: U8
     start: I64
     end: I64
     gap: F64

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.waiting import ranks_of
 from rules.replay.overlay import Overlay
@@ -48,7 +48,7 @@ def gain_without_late_ranks(analysis: Analysis) -> float | None:
     return replay.gain([change])
 
 
-def _late_spans(analysis: Analysis, replay: Replay) -> npt.NDArray[np.bool_]:
+def _late_spans(analysis: Analysis, replay: Replay) -> BOOL:
     ranks = ranks_of(analysis)
     devices = {ranks.devices[column] for column in ranks.late_together}
     spans = replay.spans if replay.program else ()

@@ -6,17 +6,13 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import derived
+from parsers.model import I64, derived
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.replay.replay import Replay, replay_of
-
-I64 = npt.NDArray[np.int64]
-BOOL = npt.NDArray[np.bool_]
 
 LEAST_TIMES = 8  # fewer in a row are layers of a small model, or chance
 LONGEST_BODY = 64  # calls

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
+from parsers.model.arrays import BOOL, F64
 
 
 @dataclass(slots=True, eq=False)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64, I64
 from rules.replay.device import DeviceNodes
 from rules.replay.host import HostNodes
 from rules.replay.order import keys_in_order
 from rules.replay.overlay import Overlay
 from rules.replay.spans import Span
 from rules.replay.waits import Waits
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 NONE = -1
 _GROUP, _KNOTTED, _WAIT, _MEETING = range(4)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, derived
+from parsers.model import F64, EventKind, derived
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.subject import subject_of
 from rules.replay.chance import by_chance
@@ -20,8 +19,6 @@ from rules.replay.overlay import Overlay
 from rules.replay.program import Program, Run
 from rules.replay.spans import Span, spans_of
 from rules.replay.waits import Waits, waits_of
-
-F64 = npt.NDArray[np.float64]
 
 # What the recorder costs the CPU (docs/predictions.md): around each operator, range or call that it writes down, and
 # inside each call that drives the GPU.

@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import derived
+from parsers.model import F64, I64, derived
 from rules.analysis.analysis import Analysis
 from rules.replay.program import Program
 from rules.replay.replay import replay_of
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 _CALL_STARTS, _CALL_RETURNS, _ENDS = range(3)
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I64
 from parsers.model.names.calls import Call, calls_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import Step
-
-I64 = npt.NDArray[np.int64]
 
 MOST_STEPS = 16
 MOST_EVENTS = (

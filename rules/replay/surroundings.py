@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, derived
+from parsers.model import BOOL, F64, I64, EventKind, derived
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
@@ -19,10 +18,6 @@ from rules.analysis.idle.lock_waits import lock_waits
 from rules.analysis.names.regions import is_collection
 from rules.replay.chance import operators_before, time_within
 from rules.replay.replay import Replay, replay_of
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 
 SILENT_NS = 150_000  # between two records: the program did something that the profiler does not know
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind, MemoryKind
+from parsers.model import BOOL, F64, I64, Attribute, CopyKind, MemoryKind
 from parsers.model.names.calls import WORK_CALLS, Call
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
 from rules.replay.device import DeviceNodes
 from rules.replay.host import HostNodes
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 
 NONE = -1
 RETURNS_NS = 1_500  # a call may return this long before the recorded end of what it waited for: two clocks

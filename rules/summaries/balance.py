@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from math import lgamma
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64
 from rules.summaries.groups import EXPERT
 from rules.summaries.lateness import Lateness
-
-F64 = npt.NDArray[np.float64]
 
 LEAST_IMBALANCE = 0.1  # the most loaded rank beyond the mean of its like
 ROTATES = 0.5  # of the steps one rank may be the most loaded one where they take turns

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from rules.analysis.ranks.lateness import LEAST_BLAME, late_devices
 from rules.summaries.balance import Imbalance, Scaling, imbalance_of, scaling_of
@@ -17,9 +16,6 @@ from rules.summaries.patterns import Pattern, named, patterns_of
 from rules.summaries.reasons import Reason, reason_of
 from rules.summaries.run import ManyRanks
 from rules.wording.phrases import listed
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 MOST_COSTLY = 10
 LOUD = 0.3  # of the costliest step of a rank: the others are steps in which it is on time

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I64
 from rules.analysis.ranks.stages import RECEIVE, SEND
 from rules.summaries.run import ManyRanks
-
-I64 = npt.NDArray[np.int64]
 
 NODE, RAIL, RANK = "node", "rail", "rank"
 TENSOR, PIPELINE, DATA, EXPERT, CONTEXT = "TP", "PP", "DP", "EP", "CP"

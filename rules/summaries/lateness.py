@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64, I64
 from rules.analysis.arithmetic.intervals import clip, length, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.lateness import late_devices
 from rules.summaries.groups import PIPELINE, Dimension, dimensions_of
 from rules.summaries.run import ManyRanks
 from rules.summaries.states import COMMUNICATION, COMPUTE, FIRST_IDLE
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 OF_THE_CPU = tuple(
     FIRST_IDLE + cause
@@ -201,7 +198,7 @@ class Lateness:
         return np.searchsorted(row[order], np.arange(len(self.run.rows) + 1)), order
 
 
-def beyond_median(values: npt.NDArray[np.int64] | F64, stage: I64) -> F64:
+def beyond_median(values: I64 | F64, stage: I64) -> F64:
     """(rows, steps): each value less the median of the rows of its stage in the same step."""
     found = np.zeros(values.shape)
     for each in np.unique(stage).tolist():

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I64
 from rules.analysis.ranks.collectives import bus_factor, whole_message
 from rules.summaries.groups import NODE, dimensions_of
 from rules.summaries.run import ManyRanks
-
-I64 = npt.NDArray[np.int64]
 
 SLOW = 0.7  # times the median bus bandwidth of groups that send the same
 ALIKE_GROUPS = 3  # so many are compared at least

@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Progress
+from parsers.model import BOOL, F64, I64, Progress
 from rules.analysis.arithmetic.intervals import clip, measure
 from rules.analysis.ranks.collectives import CollectiveColumns
 from rules.analysis.ranks.stages import RECEIVE, SEND
 from rules.summaries.placed import Placed, Row
 from rules.summaries.rank_summary import CollectiveKind
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +34,7 @@ class Meetings:
     step: I64
     waiting: I64
     transferring: I64  # exposed time after that, inside the window
-    in_window: npt.NDArray[np.bool_]  # of each collective: whether it touches the window
+    in_window: BOOL  # of each collective: whether it touches the window
     rows: int  # of the run
     with_collectives: I64  # rows that have any
 
@@ -101,11 +97,11 @@ class Meetings:
         found[order] = charged / np.where(total > 0, total, 1.0)[self.meeting]
         return found * (self.waited / np.maximum(self.size - 1, 1))[self.meeting]
 
-    def by_row(self, values: npt.NDArray[np.float64] | I64) -> F64:
+    def by_row(self, values: F64 | I64) -> F64:
         """A value of participants, summed for each row of the run."""
         return np.bincount(self.row, values, minlength=self.rows).astype(np.float64)
 
-    def by_row_and_step(self, values: npt.NDArray[np.float64] | I64, numbers: I64) -> F64:
+    def by_row_and_step(self, values: F64 | I64, numbers: I64) -> F64:
         """(rows, steps): the same for each of the steps with these numbers."""
         inside = np.isin(self.step, numbers)
         place = np.searchsorted(numbers, self.step[inside])
@@ -231,7 +227,7 @@ def messages_of(members: Sequence[Placed], rows: Sequence[Row]) -> CollectiveCol
     )
 
 
-def _uneven(kind: I64, row: I64) -> npt.NDArray[np.bool_]:
+def _uneven(kind: I64, row: I64) -> BOOL:
     """Whether the rows that have collectives of a kind have unequally many."""
     kinds = int(kind.max(initial=-1)) + 1
     width = int(row.max(initial=0)) + 1

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, F64, I64
 from rules.summaries.groups import NODE, PIPELINE, RANK, Dimension
 from rules.summaries.lateness import Lateness, above_noise
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 MOST_PATTERNS = 4
 LEAST_SHARE = 0.01  # of a step: what is less late than that is no pattern
@@ -114,7 +111,7 @@ def _common(dimension: Dimension, left: F64) -> F64:
     return found
 
 
-def _same_steps(common: F64, other: F64) -> npt.NDArray[np.bool_]:
+def _same_steps(common: F64, other: F64) -> BOOL:
     """Which labels are late in the same steps as another one."""
     loud = common > LOUD * np.maximum(common.max(axis=1, keepdims=True), 1.0)
     theirs = other > LOUD * other.max()

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from parsers.model import Device, Quality, Rank, TraceInput
+from parsers.model import F64, Array, Device, Quality, Rank, TraceInput
 from rules.base import Finding
 from rules.summaries.states import DeviceStates
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Columns = Mapping[str, npt.NDArray[Any]]
+Columns = Mapping[str, Array]
 
 READINGS = ("clock", "power", "memory")  # what counters say of a device: MHz, W, bytes
 

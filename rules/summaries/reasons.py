@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I64
 from rules.analysis.idle.causes import Cause
 from rules.summaries.lateness import Lateness
 from rules.summaries.states import COMPUTE, COPIES, FIRST_IDLE
-
-I64 = npt.NDArray[np.int64]
 
 LEAST_SHARE = 0.005  # of a step: who takes no longer than that himself was held up before
 MORE_WORK = 1.05  # times the blocks of the others: they have more to compute

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Attribute, Counter, EventKind, Progress, Trace
+from parsers.model import F64, I64, Array, Attribute, Counter, EventKind, Progress, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
 from rules.analysis.facts.clocks import logged
@@ -30,9 +30,6 @@ from rules.replay.surroundings import surroundings_of
 from rules.summaries.rank_summary import Alone, CollectiveKind, IdleCulprit, RankSummary, SummaryWords
 from rules.summaries.states import DeviceStates
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-
 MOST_CULPRITS = 3  # of one cause on one device
 MOST_EVIDENCE = 3
 _CLOCK, _POWER = ("SM clock", "sclk", "graphics clock"), ("power", "power draw")
@@ -43,7 +40,7 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
     """The summary of a trace of one rank; without GPU work it has no devices."""
     trace = analysis.trace
     devices = tuple(analysis.active_devices)
-    columns: dict[str, npt.NDArray[Any]] = {
+    columns: dict[str, Array] = {
         "step.start": np.array([step.start for step in analysis.steps], np.int64),
         "step.end": np.array([step.end for step in analysis.steps], np.int64),
         "step.steady": np.array([step.steady for step in analysis.steps], np.uint8),
@@ -152,7 +149,7 @@ def _blocks(analysis: Analysis, device: int) -> I64:
     return found
 
 
-def _readings(analysis: Analysis, device: int, number: int) -> dict[str, npt.NDArray[Any]]:
+def _readings(analysis: Analysis, device: int, number: int) -> dict[str, Array]:
     """Clock, power and memory in each step, as far as the recording counts them."""
     log = logged(analysis.trace, device)
     counters = {
@@ -188,7 +185,7 @@ def _by_step(analysis: Analysis, counter: Counter) -> F64:
 
 def _collectives(
     analysis: Analysis, devices: tuple[int, ...]
-) -> tuple[tuple[CollectiveKind, ...], dict[str, npt.NDArray[Any]], tuple[str, ...]]:
+) -> tuple[tuple[CollectiveKind, ...], dict[str, Array], tuple[str, ...]]:
     trace = analysis.trace
     columns: CollectiveColumns = collective_columns(trace)
     kinds: dict[tuple[str, str, int, int], int] = {}

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Progress, Quality
+from parsers.model import BOOL, F64, I64, Progress, Quality
 from rules.analysis.facts.budget import Budget
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import CollectiveColumns
@@ -27,9 +26,6 @@ from rules.summaries.states import (
     DeviceStates,
 )
 from rules.thresholds import DEFAULTS, Thresholds
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +74,7 @@ class ManyRanks:
         return " ".join(each for each in (rank, gpu) if each)
 
     @cached_property
-    def steps_of_member(self) -> tuple[tuple[I64, I64, npt.NDArray[np.bool_]], ...]:
+    def steps_of_member(self) -> tuple[tuple[I64, I64, BOOL], ...]:
         """Starts, ends, and whether they are steady, of each member's steps."""
         return tuple(
             (

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I64, U8
 from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.facts.device_time import DeviceTime
 from rules.analysis.idle.causes import Cause
-
-I64 = npt.NDArray[np.int64]
 
 RESIDUAL, COMPUTE, COMMUNICATION, COPIES, OTHER = range(5)
 FIRST_IDLE = 5  # then one for each ``Cause``
@@ -24,7 +22,7 @@ class DeviceStates:
     """``edge`` (n + 1, ascending ns) bounds n pieces of one ``part`` each; nothing is known outside of them."""
 
     edge: I64
-    part: npt.NDArray[np.uint8]
+    part: U8
 
     @staticmethod
     def of(time: DeviceTime) -> DeviceStates:

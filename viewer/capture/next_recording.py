@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.names.kernels import base_name
 from rules import Finding
 from rules.category import NextRecording
@@ -57,16 +56,16 @@ def kernel_recording(trace: Trace, event: int) -> CaptureRequest:
     return CaptureRequest(tool=Tool.NCU, ncu=options, window=Window(active=1))
 
 
-def _same_process(trace: Trace, event: int) -> npt.NDArray[np.bool_]:
+def _same_process(trace: Trace, event: int) -> BOOL:
     """Whether each lane belongs to the rank and device of the event's lane."""
     own = trace.lanes[trace.events.lane[event]]
     return np.array([(lane.rank, lane.device) == (own.rank, own.device) for lane in trace.lanes])
 
 
-def _launch_times(trace: Trace, operations: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _launch_times(trace: Trace, operations: I64) -> I64:
     """When each operation was launched; when it began where that was not recorded."""
     launch = trace.links.launch_of(operations)
-    times: npt.NDArray[np.int64] = trace.events.start[np.where(launch >= 0, launch, operations)]
+    times: I64 = trace.events.start[np.where(launch >= 0, launch, operations)]
     return times
 
 

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import I64, Trace
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from rules.comparison.calls import Calls
-
-I64 = npt.NDArray[np.int64]
 
 LEAST_PHASE = 0.01  # of the step: shorter ones belong to what surrounds them
 MOST_PHASES = 24

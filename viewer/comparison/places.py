@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import BOOL, I64, EventKind, Trace
 from rules.analysis.idle.causes import Cause
 from rules.base import Evidence
 from rules.comparison.bridge import BUDGET, REGIONS, BridgePart
 from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
-
-I64 = npt.NDArray[np.int64]
-BOOL = npt.NDArray[np.bool_]
 
 MOST = 400  # places: the longest ones
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from parsers.model.arrays import F64
 from parsers.model.units import duration
 from rules.comparison.step_times import StepTimes
 from viewer.look import theme
-
-F64 = npt.NDArray[np.float64]
 
 ROW, AXIS = 25, 18
 LABEL = 64

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from parsers.model import Trace
+from parsers.model import I64, Trace
 from rules.base import Evidence
 from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
@@ -19,8 +18,6 @@ from viewer.look import theme
 from viewer.look.labels import ElidedLabel
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.view import TimelineView
-
-I64 = npt.NDArray[np.int64]
 
 LEAST_LANE, HIGHEST_LANE = 40, 66  # pixels
 AIR = 0.015

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import LaneKind, Trace
+from parsers.model import I32, I64, Array, LaneKind, Trace
 from parsers.stored import columns as columns_file
 from viewer.timeline.geometry.drawing_index import DrawingIndex, index_of
 from viewer.timeline.geometry.nested_calls import NestedCalls, ThreadRow, drawn_in_turn
 from viewer.timeline.geometry.row_index import Clock, Row
-
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 
 class _Calls(msgspec.Struct, array_like=True, frozen=True):
@@ -36,7 +31,7 @@ class _Words(msgspec.Struct, array_like=True, frozen=True):
 def write_index(path: Path, index: DrawingIndex) -> None:
     """Write an index to a new file; raises ``OSError``."""
     clocks: dict[str, tuple[int, int, float]] = {}
-    columns: dict[str, npt.NDArray[Any]] = {f"names.{kind}": found for kind, found in index.names.items()}
+    columns: dict[str, Array] = {f"names.{kind}": found for kind, found in index.names.items()}
 
     def put(key: str, row: Row) -> None:
         clock = row.clock
@@ -103,5 +98,5 @@ def read_index(path: Path, trace: Trace) -> DrawingIndex:
     return index_of(trace, rows, names, busy, calls)
 
 
-def _of(columns: Mapping[str, npt.NDArray[Any]], key: str, *names: str) -> list[npt.NDArray[Any]]:
+def _of(columns: Mapping[str, Array], key: str, *names: str) -> list[Array]:
     return [columns[f"{key}.{name}"] for name in names]

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from parsers.model import Trace
+from parsers.model import I64, Trace
 from parsers.model.units import duration
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived, derived_row
 from viewer.timeline.geometry.tracks import Track
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from viewer.look.theme import Theme
 
-I64 = npt.NDArray[np.int64]
 KEY = "query/"
 HEIGHT = 30
 POINT_NS = 1

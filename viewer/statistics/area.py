@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from parsers.model import GPU_WORK, Trace
+from parsers.model import BOOL, GPU_WORK, I64, Trace
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -20,7 +19,6 @@ from viewer.statistics.grouping import clipped, grouped
 from viewer.statistics.kernels import longest_events
 from viewer.timeline.kinds.base import lane_words, style_of
 
-I64 = npt.NDArray[np.int64]
 By = Literal["name", "family", "lane"]
 
 
@@ -87,7 +85,7 @@ class Nested:
 
     time: I64
     own: I64
-    again: npt.NDArray[np.bool_]
+    again: BOOL
 
 
 def nested_in(trace: Trace, events: I64, t0: int, t1: int) -> Nested:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import LaneKind, Trace
+from parsers.model import I64, LaneKind, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import EMPTY, clip
 from rules.analysis.idle.causes import Cause
 from rules.base import Evidence
 
-I64 = npt.NDArray[np.int64]
 MOST_PLACES = 400  # the longest ones; marking more would hide what is marked
 
 

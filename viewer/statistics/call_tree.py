@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import I64, Trace
 from viewer.statistics.grouping import clipped
 
-I64 = npt.NDArray[np.int64]
 ROOT = -1
 
 

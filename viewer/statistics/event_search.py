@@ -8,11 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Progress, Trace
+from parsers.model import I64, Progress, Trace
 
-I64 = npt.NDArray[np.int64]
 MOST_COMPARED = 30_000  # names, the most frequent ones
 MOST_SIMILAR = 5
 ALIKE = 0.6  # of the most similar name's score

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
+from parsers.model.arrays import F64, I64, Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +24,7 @@ class Groups:
     most: I64
 
     @property
-    def mean(self) -> npt.NDArray[np.float64]:
+    def mean(self) -> F64:
         return self.total / np.maximum(self.count, 1)
 
 
@@ -63,7 +62,7 @@ def clipped(start: I64, end: I64, t0: int, t1: int) -> I64:
     return inside
 
 
-def ordered(columns: Mapping[str, npt.NDArray[Any]], by: str) -> dict[str, npt.NDArray[Any]]:
+def ordered(columns: Mapping[str, Array], by: str) -> dict[str, Array]:
     """Equal columns with the largest value of one of them first; what is equal keeps its order."""
     order = np.argsort(-columns[by], kind="stable")
     return {name: column[order] for name, column in columns.items()}

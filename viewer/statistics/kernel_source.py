@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from parsers.model import KernelSource, SourcePlace
+from parsers.model import F64, KernelSource, SourcePlace
 from parsers.model.units import percent
 from rules.kernels.checks.stalls import label_of
 
 ISSUING = frozenset({"selected", "not_selected"})  # no waiting
-Numbers = npt.NDArray[np.float64]
 
 
 def source_frame(source: KernelSource, reason: str = "") -> pd.DataFrame:
@@ -53,7 +51,7 @@ def lines_frame(source: KernelSource, reason: str = "") -> pd.DataFrame:
         owners += [lines.setdefault(line, len(lines)) for line in met]
     of, owner = np.array(rows, np.int64), np.array(owners, np.int64)
 
-    def summed(values: Numbers) -> Numbers:
+    def summed(values: F64) -> F64:
         return np.bincount(owner, values[of], len(lines)).astype(float)
 
     samples = np.array(source.samples, float)
@@ -99,15 +97,15 @@ def hottest(frame: pd.DataFrame, reason: str = "") -> str:
     return f"{which} has {percent(float(top['share']))} of {of}{waits}{code}"
 
 
-def _stalls(source: KernelSource) -> dict[str, Numbers]:
+def _stalls(source: KernelSource) -> dict[str, F64]:
     return {
         reason: np.array(counts, float) for reason, counts in source.stalls.items() if reason not in ISSUING
     }
 
 
 def _sampled(
-    samples: Numbers, stalls: dict[str, Numbers], reason: str, total: float | None = None
-) -> dict[str, Numbers | list[str]]:
+    samples: F64, stalls: dict[str, F64], reason: str, total: float | None = None
+) -> dict[str, F64 | list[str]]:
     """Share, main stall and its share; ``total`` where rows have samples in common."""
     names = list(stalls)
     counts = np.array(list(stalls.values()), float).reshape(len(names), len(samples))

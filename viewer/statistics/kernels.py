@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import I64, Trace
 from parsers.model.names.kernels import distinct_names
 from rules.analysis.analysis import Analysis
 from viewer.statistics.grouping import grouped, ordered
 
 if TYPE_CHECKING:
     import pandas as pd
-
-I64 = npt.NDArray[np.int64]
 
 
 def operations_in(trace: Trace, t0: int, t1: int) -> I64:

@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import I32, I64, EventKind, Trace
 from parsers.model.memory import BEFORE, Frame, Memory
 from parsers.model.units import size
 from rules.memory.account import DeviceMemory
 from rules.memory.kinds import KINDS, Kind, own_frames
 from rules.memory.operators import innermost_of, operators_of
 from rules.memory.summary import MemorySummary
-
-I64 = npt.NDArray[np.int64]
 
 MOST_ROWS = 200
 NOWHERE = -1
@@ -183,14 +180,14 @@ def groupings_of(trace: Trace, account: DeviceMemory) -> tuple[Grouping, ...]:
     return tuple(each for each in Grouping if each not in missing)
 
 
-def _frame_of(account: DeviceMemory, alive: I64, of_stack: npt.NDArray[np.int32]) -> I64:
+def _frame_of(account: DeviceMemory, alive: I64, of_stack: I32) -> I64:
     stack = account.memory.allocations.stack[alive]
     if not len(of_stack):
         return np.full(len(stack), NOWHERE, np.int64)
     return np.where(stack >= 0, of_stack[stack], NOWHERE).astype(np.int64)
 
 
-def _innermost(memory: Memory, wanted: Sequence[bool]) -> npt.NDArray[np.int32]:
+def _innermost(memory: Memory, wanted: Sequence[bool]) -> I32:
     """For each stack its innermost frame of those that are wanted; ``NOWHERE`` where it has none."""
     found = np.full(len(memory.stack_offset) - 1, NOWHERE, np.int32)
     if not len(memory.stack_frame):

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventKind, Lane, LaneKind, Trace, derived
+from parsers.model import BOOL, I64, EventKind, Lane, LaneKind, Trace, derived
 from parsers.model.names.per_name import named
 from viewer.statistics.grouping import grouped, ordered
 from viewer.statistics.kernels import longest_events
 
 if TYPE_CHECKING:
     import pandas as pd
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +30,7 @@ class OperatorTimes:
     launches: I64
     memory_total: I64  # bytes of GPU memory that were asked for while it ran, on its own thread
     memory_self: I64
-    outer: npt.NDArray[np.bool_]
+    outer: BOOL
 
 
 @dataclass(frozen=True, slots=True, eq=False)

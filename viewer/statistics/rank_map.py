@@ -7,14 +7,11 @@ from enum import Enum
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, F64, I64
 from parsers.model.units import duration, quantity, size
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.states import COMPUTE
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 TOP_SHARE = 0.999  # of the values: what is beyond has the last colour
 _STEPS_COMPARED = 128  # evenly chosen
@@ -77,8 +74,8 @@ class RankMap:
         return len(self.facts.run.step_numbers)
 
     @cached_property
-    def _missing(self) -> npt.NDArray[np.bool_]:
-        missing: npt.NDArray[np.bool_] = self.facts.run.by_step.sum(axis=2) == 0
+    def _missing(self) -> BOOL:
+        missing: BOOL = self.facts.run.by_step.sum(axis=2) == 0
         return missing
 
     @cached_property

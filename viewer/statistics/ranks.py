@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from parsers.model import Trace
+from parsers.model import I64, Trace
 from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.measured_links import measured_bus_bandwidth
 from rules.analysis.ranks.waiting import Ranks, ranks_of
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

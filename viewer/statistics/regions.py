@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import LaneKind, Trace, derived
+from parsers.model import I64, LaneKind, Trace, derived
 from viewer.statistics.operators import OperatorTimes, launched_by_thread, nested_times, thread_of
 
-I64 = npt.NDArray[np.int64]
 NEVER = -1
 Process = tuple[int | None, int | None]  # rank and process
 

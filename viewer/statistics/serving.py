@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import F64, I64, Trace
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
 from rules.analysis.inference.phases import Phase, held_up_ns, phases_of
 from rules.analysis.inference.requests import Lateness, Requests, requests_of
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 MOST_REQUESTS = 100_000  # rows of the table
 MOST_PLACES = 200  # steps that one row shows
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

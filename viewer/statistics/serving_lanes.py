@@ -9,9 +9,8 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import BOOL, F64, I64, Trace
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from rules.analysis.inference.course import course_of
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
     from viewer.look.theme import Theme
 
-B1 = npt.NDArray[np.bool_]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 KEY = "requests/"
 MOST_REQUESTS = 100_000
 MOST_ROWS = 64
@@ -157,16 +153,16 @@ def engine_lanes(
     ]
 
 
-def _lit(steps: EngineSteps, requests: Requests | None, chosen: int) -> B1:
+def _lit(steps: EngineSteps, requests: Requests | None, chosen: int) -> BOOL:
     """The steps from the first one of a request to its end; all while none is chosen."""
     if requests is None or requests.offset_ns is None or not 0 <= chosen < len(requests):
         return np.ones(len(steps), bool)
     begun, end = begun_ns(requests, steps)[chosen], requests.end[chosen] + requests.offset_ns
-    lit: B1 = (steps.end > begun) & ~(steps.start >= end)
+    lit: BOOL = (steps.end > begun) & ~(steps.start >= end)
     return lit
 
 
-def _step_lane(trace: Trace, steps: EngineSteps, lit: B1) -> Derived:
+def _step_lane(trace: Trace, steps: EngineSteps, lit: BOOL) -> Derived:
     """Prefill, mixed, and shades of decode: the darker the smaller its batch."""
     largest = max(int(steps.decoded.max()), 1)
     known = steps.decoded >= 0

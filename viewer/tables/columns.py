@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from parsers.model import Attribute, Trace
+from parsers.model import BOOL, I64, Attribute, Trace
 from rules.analysis.analysis import Analysis
 from viewer.tables.table import Column
 
-I64 = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer]
 
 RANK = Column("rank", "rank of the process; nothing where the recording names none")
@@ -47,7 +46,7 @@ def every_name(trace: Trace, codes: Integers) -> pd.Categorical:
     return pd.Categorical.from_codes(codes, categories=pd.Index(trace.strings, dtype=object))
 
 
-def known(values: Integers, missing: npt.NDArray[np.bool_] | None = None) -> pd.arrays.IntegerArray:
+def known(values: Integers, missing: BOOL | None = None) -> pd.arrays.IntegerArray:
     """Whole numbers of which some may be missing: the negative ones, unless said otherwise."""
     where = values < 0 if missing is None else missing
     return pd.arrays.IntegerArray(values.astype(np.int64, copy=False), np.asarray(where, bool))

@@ -5,19 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtGui import QColor
 
-from parsers.model import LaneKind, Trace
+from parsers.model import I64, U8, U32, LaneKind, Trace
 from viewer.look import theme
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.raster import density_table
 from viewer.timeline.geometry.row_index import Row
 from viewer.timeline.kinds.base import StyledRow, stable_number, style_of
-
-U8 = npt.NDArray[np.uint8]
-U32 = npt.NDArray[np.uint32]
-I64 = npt.NDArray[np.int64]
 
 COLOR_MODES = ("family", "category", "name", "stream", "duration")
 MOST_KEYS = 250

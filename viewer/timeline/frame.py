@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QFont, QImage, QPainter
 
+from parsers.model.arrays import U32
 from viewer.look import theme
 from viewer.timeline.event_colors import rgb
 from viewer.timeline.gap_labels import GapLabels
@@ -30,7 +30,6 @@ from viewer.timeline.pixels import (
 )
 from viewer.timeline.scene import Scene
 
-U32 = npt.NDArray[np.uint32]
 NAME_PX = 12
 SMALL_NAME_PX = 10
 LEAST_TEXT_ROW = 12  # pixels: lower rows have no names

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QRegion
 
+from parsers.model.arrays import I64
 from parsers.model.units import duration
 from viewer.look import theme
 from viewer.timeline.geometry.derived import Frame
@@ -20,7 +20,6 @@ from viewer.timeline.pixels import Shown, memory_area
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
-I64 = npt.NDArray[np.int64]
 MOST_MARKS = 400
 MOST_ARROWS = 40
 PALE = 165  # of 255

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QColor,
@@ -18,6 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from parsers.model.arrays import U32
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from rules.memory.kinds import Kind
@@ -35,7 +35,6 @@ from viewer.timeline.pixels import busy_classes, busy_table, without_edges
 from viewer.timeline.scene import Scene
 from viewer.timeline.state import TimelineState
 
-I64 = npt.NDArray[np.int64]
 HEIGHT = 44
 GRIP = 6
 MOST_DEVICES = 8
@@ -334,7 +333,7 @@ def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
     ).copy()
 
 
-def _paint_memory(pixels: npt.NDArray[np.uint32], stacks: list[MemoryStack], scale: Scale, line: int) -> None:
+def _paint_memory(pixels: U32, stacks: list[MemoryStack], scale: Scale, line: int) -> None:
     """What fills each GPU, one above the other, where nothing else is known of the run."""
     height = len(pixels) // len(stacks)
     for number, stack in enumerate(stacks):
@@ -342,7 +341,7 @@ def _paint_memory(pixels: npt.NDArray[np.uint32], stacks: list[MemoryStack], sca
         paint_memory(block, stack, stack.columns(scale), line, (0, 0), height, 0)
 
 
-def _paint_floor(pixels: npt.NDArray[np.uint32], stack: MemoryStack, scale: Scale, line: int) -> None:
+def _paint_floor(pixels: U32, stack: MemoryStack, scale: Scale, line: int) -> None:
     """A line for what is held from then on to the end, where it grows from step to step."""
     if Kind.KEPT not in stack.kinds:
         return
@@ -354,7 +353,7 @@ def _paint_floor(pixels: npt.NDArray[np.uint32], stack: MemoryStack, scale: Scal
     )
 
 
-def _paint_causes(block: npt.NDArray[np.uint32], gaps: Row, view: Grid) -> None:
+def _paint_causes(block: U32, gaps: Row, view: Grid) -> None:
     """A line in the colours of what the device waits for."""
     seen = columns(gaps, view)
     if seen is not None:

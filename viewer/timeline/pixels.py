@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtGui import QColor
 
-from parsers.model import Counter
+from parsers.model import U8, U32, Counter
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
 from viewer.look.theme import Theme
@@ -36,7 +35,6 @@ from viewer.timeline.memory.painting import paint_memory
 from viewer.timeline.memory.stack import MemoryStack
 from viewer.timeline.scene import Scene
 
-U32 = npt.NDArray[np.uint32]
 PREDICTED = 0.72  # of a colour is left where nothing was recorded
 LEAST_FOOTED = 8  # pixels: lower strips have no foot line
 
@@ -250,6 +248,6 @@ def _two_shades(one: int, other: int, ground: int) -> U32:
     return density_table(np.array([one, other], np.uint32), ground)
 
 
-def busy_classes(busy: Row, seen: Columns) -> npt.NDArray[np.uint8]:
+def busy_classes(busy: Row, seen: Columns) -> U8:
     """What a busy device does in each column."""
     return busy.name[np.maximum(seen.event, 0)].astype(np.uint8)

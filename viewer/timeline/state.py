@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import (
     QAbstractAnimation,
     QEasingCurve,
@@ -18,6 +17,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QApplication, QStyle
 
+from parsers.model.arrays import I64
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.history import History
@@ -389,5 +389,5 @@ class TimelineState(QObject):
             self.follow(self.scene.trace.lanes[lane].rank)
 
 
-def _spans(evidence: Sequence[Evidence]) -> npt.NDArray[np.int64]:
+def _spans(evidence: Sequence[Evidence]) -> I64:
     return np.array([(place.start, place.end) for place in evidence], np.int64).reshape(-1, 2)

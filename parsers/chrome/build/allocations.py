@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.build.lanes import LaneMaker
 from parsers.chrome.decode.memory_samples import CPU, MemoryColumns
+from parsers.model.arrays import I64
 from parsers.model.memory import AFTER, BEFORE, Allocations, Blocks, Lives, Memory
-
-I64 = npt.NDArray[np.int64]
 
 
 def allocations_of(samples: MemoryColumns, maker: LaneMaker) -> Memory | None:

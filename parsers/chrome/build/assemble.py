@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.base import Source
 from parsers.chrome.build.allocations import allocations_of
@@ -37,11 +36,11 @@ from parsers.model import (
     Trace,
     TraceInput,
 )
+from parsers.model.arrays import BOOL, I32, I64
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.calls import api_of
 from parsers.model.names.steps import is_profiler_step
 
-I64 = npt.NDArray[np.int64]
 _NOTHING = np.empty(0, np.int64)
 _CPU_EVENTS = (EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON)
 _LIMITS_OF_EXPORTERS = (1_000_000,)
@@ -123,7 +122,7 @@ def assemble(
     return builder.build(progress.part(0.4, 1.0))
 
 
-def _lanes(columns: Columns, maker: LaneMaker, table: Table) -> npt.NDArray[np.int32]:
+def _lanes(columns: Columns, maker: LaneMaker, table: Table) -> I32:
     """The lane of each track that has events."""
     used = np.zeros(len(columns.tracks), bool)
     used[table.track] = True
@@ -136,7 +135,7 @@ def _lanes(columns: Columns, maker: LaneMaker, table: Table) -> npt.NDArray[np.i
     )
 
 
-def _in_graphs(builder: TraceBuilder, table: Table) -> npt.NDArray[np.bool_]:
+def _in_graphs(builder: TraceBuilder, table: Table) -> BOOL:
     """Operations that are known to be of a graph, or share their launch with others."""
     inside = np.zeros(len(table.start), bool)
     inside[builder.stated(Attribute.GRAPH_NODE)] = True

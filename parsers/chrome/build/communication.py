@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.messages import tensor_bytes
-from parsers.model import Attribute, EventKind
+from parsers.model import I32, I64, U8, Attribute, EventKind
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.collectives import collective_of, is_collective_kernel
 from parsers.model.names.per_name import judged
 
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 _INHERITED = (
     Attribute.COLLECTIVE,
     Attribute.MESSAGE_BYTES,
@@ -79,7 +76,7 @@ def _threads(columns: Columns) -> I64:
     )
 
 
-def _from_nccl_ranges(builder: TraceBuilder, name: I32, kind: npt.NDArray[np.uint8]) -> None:
+def _from_nccl_ranges(builder: TraceBuilder, name: I32, kind: U8) -> None:
     """Ranges such as "nccl:all_reduce" state their tensors' shapes where no operator states a message size."""
     ours = np.fromiter((text.startswith("nccl:") for text in builder.strings), bool, len(builder.strings))
     ranges = np.flatnonzero((kind == EventKind.REGION) & ours[name])

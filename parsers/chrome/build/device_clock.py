@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import GPU_WORK, Effect, EventKind, QualityRecorder
+from parsers.model import GPU_WORK, I64, U8, Effect, EventKind, QualityRecorder
 from parsers.model.units import duration as duration_text
-
-I64 = npt.NDArray[np.int64]
-Kinds = npt.NDArray[np.uint8]
 
 APART_NS = 1_000_000_000  # delays to launch are shorter; clocks further apart are not of one time base
 LATEST_START_NS = 3_600_000_000_000
 _ON_DEVICE = (*GPU_WORK, EventKind.GPU_REGION, EventKind.GPU_SYNC)
 
 
-def move_device_clock(
-    start: I64, kind: Kinds, events: I64, correlation: I64, quality: QualityRecorder
-) -> None:
+def move_device_clock(start: I64, kind: U8, events: I64, correlation: I64, quality: QualityRecorder) -> None:
     """Where the GPU's times are on another clock altogether, shift them in place so that none precedes its launch."""
     work = np.isin(kind[events], GPU_WORK) & (correlation != 0)
     calls = (kind[events] == EventKind.API) & (correlation != 0)

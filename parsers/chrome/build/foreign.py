@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.build.lanes import Names
 from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
-from parsers.model import EventKind, LaneKind
-
-I64 = npt.NDArray[np.int64]
+from parsers.model import I64, EventKind, LaneKind
 
 _DEVICE_PROCESS = re.compile(
     r"^(?:\[\d+\] )?(?:/device:|/)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW)[ :#_(]*(\d+)\b|^(?P<npu>Ascend Hardware)$",

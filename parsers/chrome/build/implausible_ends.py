@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.build.quarantine import Table
-from parsers.model import GPU_WORK, Effect, QualityRecorder
+from parsers.model import BOOL, GPU_WORK, Effect, QualityRecorder
 from parsers.model.units import duration as duration_text
 
 LEAST_OVERRUN = 8  # later operations of the stream that begin before the end
 LEAST_TIMES_LONGER = 100  # than the time to the next operation
 
 
-def clip_overruns(
-    table: Table, in_graph: npt.NDArray[np.bool_], strings: list[str], quality: QualityRecorder
-) -> None:
+def clip_overruns(table: Table, in_graph: BOOL, strings: list[str], quality: QualityRecorder) -> None:
     """Shorten such operations in place to the start of the next one; the record states both durations.
 
     Operations of one stream run in order; only a neighbour may overlap (programmatic dependent launch). The branches

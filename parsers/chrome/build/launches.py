@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.collect import Columns, Instant
 from parsers.chrome.decode.times import INVALID
-from parsers.model import GPU_WORK, Attribute, EventKind
+from parsers.model import GPU_WORK, I64, Array, Attribute, EventKind
 from parsers.model.builder import TraceBuilder
 from parsers.model.names.calls import WORK_CALLS, Call, call_of
 from parsers.model.names.per_name import judged
 
-I64 = npt.NDArray[np.int64]
 _NOTHING = np.empty(0, np.int64)
 _BEGIN, _END = "s", "f"
 
@@ -90,7 +88,7 @@ class _Places:
         for track, thread in threads.items():
             self._thread_of_track[track] = self._numbers.setdefault(thread, len(self._numbers))
 
-    def around(self, arrows: list[Instant], kinds: npt.NDArray[Any]) -> I64:
+    def around(self, arrows: list[Instant], kinds: Array) -> I64:
         """The latest-starting event of these kinds around each arrow, on its thread; -1: none."""
         table = self._table
         events = np.flatnonzero(np.isin(table.kind, kinds) & (table.track < len(self._thread_of_track)))

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.build.device_clock import move_device_clock
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.times import FARTHEST_NS, INVALID
-from parsers.model import Attribute, Effect, QualityRecorder
+from parsers.model import BOOL, I32, I64, U8, Array, Attribute, Effect, QualityRecorder
 from parsers.model.far_away import longest_plausible, main_cluster
 from parsers.model.threads import side_by_side
-
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 
 _COLUMNS: dict[str, type[np.generic]] = {
     "start": np.int64,
@@ -38,7 +32,7 @@ class Table:
     duration: I64
     name: I32
     track: I32
-    kind: npt.NDArray[np.uint8]
+    kind: U8
     row: I64
     attributes: dict[Attribute, tuple[I64, I64]]  # places and values
     call_sizes: tuple[I64, I64]
@@ -72,9 +66,7 @@ def usable_events(columns: Columns, strings: list[str], quality: QualityRecorder
     return _without_impossible(table, good, strings, quality)
 
 
-def _without_impossible(
-    table: Table, good: npt.NDArray[np.bool_], strings: list[str], quality: QualityRecorder
-) -> Table:
+def _without_impossible(table: Table, good: BOOL, strings: list[str], quality: QualityRecorder) -> Table:
     start, duration = table.start, table.duration
     verdict = _judge(start, duration, good)
     bad = np.zeros(len(start), bool)
@@ -114,12 +106,12 @@ def _without_impossible(
 class _Verdict:
     """Which events cannot be shown, by reason."""
 
-    no_time: Mask
-    no_duration: Mask  # not a number, negative, or longer than any recording
-    far_away: Mask
+    no_time: BOOL
+    no_duration: BOOL  # not a number, negative, or longer than any recording
+    far_away: BOOL
 
 
-def _judge(start: I64, duration: I64, good: Mask) -> _Verdict:
+def _judge(start: I64, duration: I64, good: BOOL) -> _Verdict:
     """Sort out events by their times (ns)."""
     no_time = (start == INVALID) | (np.abs(start) >= FARTHEST_NS)
     no_duration = ~no_time & (~good | (duration < 0) | (duration > LONGEST_NS))
@@ -140,7 +132,7 @@ def _moved(places: I64, events: I64, values: I64) -> tuple[I64, I64]:
     return places[events[here]], values[here]
 
 
-def _joined(parts: list[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
+def _joined(parts: list[Array], dtype: type[np.generic]) -> Array:
     return np.concatenate(parts) if parts else np.empty(0, dtype)
 
 

@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.decode.categories import (
     API,
@@ -28,10 +27,8 @@ from parsers.chrome.decode.records import Arguments, Event, Placed
 from parsers.chrome.decode.stated import K, Numbered, Stated
 from parsers.chrome.decode.times import durations, nanoseconds
 from parsers.chrome.decode.usual_records import CATEGORIES, MemoryEvent, phase_of
-from parsers.model import KERNEL_COUNTERS, Effect, EventKind, LaneKind, QualityRecorder
+from parsers.model import BOOL, I32, I64, KERNEL_COUNTERS, Effect, EventKind, LaneKind, QualityRecorder
 
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 E = TypeVar("E")
 Track = tuple[Where, LaneKind, Any, Any]  # and pid and tid, or device and stream
 
@@ -75,7 +72,7 @@ class Part:
 
     start: I64
     duration: I64
-    good: npt.NDArray[np.bool_]
+    good: BOOL
     name: I32
     track: I32
     kind: EventKind

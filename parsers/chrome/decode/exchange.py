@@ -6,15 +6,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns, Instant, Naming, Part, Track
 from parsers.chrome.decode.counters import Series
-from parsers.model import Attribute, EventKind, LaneKind, QualityNote, QualityRecorder
+from parsers.model import I64, Array, Attribute, EventKind, LaneKind, QualityNote, QualityRecorder
 from parsers.model.attributes import TEXT_ATTRIBUTES
 
-I64 = npt.NDArray[np.int64]
 Pair = tuple[bytes, bytes]
 
 
@@ -124,7 +122,7 @@ def unpack_into(data: bytes, columns: Columns, series: Series) -> None:
     _add_quality(columns.quality, parcel)
 
 
-def _by_kind(start: I64, *rest: npt.NDArray[Any]) -> list[Part]:
+def _by_kind(start: I64, *rest: Array) -> list[Part]:
     """Parts hold events of one kind; the sender kept the order of its parts, so kinds come in runs."""
     duration, good, name, track, kind, row = rest
     edges = np.concatenate(([0], np.flatnonzero(np.diff(kind)) + 1, [len(kind)]))
@@ -153,7 +151,7 @@ def _track(where: int, lane: str, first: Any, second: Any) -> Track:
     return Where(where), LaneKind(lane), first, second
 
 
-def _bytes(arrays: list[npt.NDArray[Any]]) -> bytes:
+def _bytes(arrays: list[Array]) -> bytes:
     return np.concatenate(arrays).tobytes() if arrays else b""
 
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.decode.records import Arguments
 from parsers.chrome.decode.stated import whole_number
 from parsers.chrome.decode.usual_records import MemoryArguments
-
-I64 = npt.NDArray[np.int64]
+from parsers.model.arrays import I64, Array
 
 CPU = 0  # c10::DeviceType
 _FIELDS = ("device_type", "device", "start", "allocated", "reserved", "bytes", "address", "thread")
@@ -36,7 +34,7 @@ class MemoryColumns:
     address: I64
     thread: I64
 
-    def chosen(self, which: npt.NDArray[Any]) -> MemoryColumns:
+    def chosen(self, which: Array) -> MemoryColumns:
         """Some of the rows, by a mask or by their numbers."""
         return MemoryColumns(*(getattr(self, each)[which] for each in _FIELDS))
 

@@ -8,17 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Raw
 
 from parsers.chrome.decode.categories import GPU_SYNC, KERNEL, Family
 from parsers.chrome.decode.messages import collective_name, message_bytes
 from parsers.chrome.decode.records import NO_TEXT, Arguments, CollectiveArguments, OperatorArguments
 from parsers.chrome.decode.usual_records import CallArguments, OperationArguments
-from parsers.model import Attribute, SyncKind
+from parsers.model import I64, Attribute, SyncKind
 from parsers.xprof.details import NO_DETAILS, details_of
 
-I64 = npt.NDArray[np.int64]
 K = TypeVar("K", bound=Hashable)
 _SYNCHRONISATIONS = {
     "event sync": SyncKind.EVENT,

@@ -7,10 +7,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Raw
 
-I64 = npt.NDArray[np.int64]
+from parsers.model.arrays import BOOL, I64
 
 INVALID = np.iinfo(np.int64).min  # what stands for a time that is missing or no number
 FARTHEST_NS = 1 << 62
@@ -70,7 +69,7 @@ def _of_one_form(lines: bytes, count: int) -> I64 | None:
     return value
 
 
-def durations(values: list[Any]) -> tuple[I64, npt.NDArray[np.bool_]]:
+def durations(values: list[Any]) -> tuple[I64, BOOL]:
     """Durations in us (numbers, strings or None) as ns, and which of them are usable numbers."""
     try:
         us = np.array(values, np.float64)

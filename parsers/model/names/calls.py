@@ -8,8 +8,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import U8
 from parsers.model.derived import derived
 from parsers.model.lanes import EventKind
 from parsers.model.names.per_name import distinct
@@ -113,7 +113,7 @@ def call_of(name: str) -> Call:
 
 
 @derived
-def calls_of(trace: Trace) -> npt.NDArray[np.uint8]:
+def calls_of(trace: Trace) -> U8:
     """``Call`` for each string of the trace; OTHER for strings that name no API call.
 
     A call that bears another name, as XProf gives it that of its kernel, is known by what it started.

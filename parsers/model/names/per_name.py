@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I8, I32, I64
 from parsers.model.events import EventTable
-
-I8 = npt.NDArray[np.int8]
-I64 = npt.NDArray[np.int64]
 
 
 class Named(Protocol):
@@ -26,12 +23,12 @@ class Named(Protocol):
         """Events, whose names are indices into the strings."""
 
 
-def distinct(names: npt.NDArray[np.int32]) -> I64:
+def distinct(names: I32) -> I64:
     """The different names among these, ascending, without sorting them all."""
     return np.flatnonzero(np.bincount(names)) if len(names) else np.empty(0, np.int64)
 
 
-def judged(names: npt.NDArray[np.int32], strings: Sequence[str], judge: Callable[[str], int]) -> I64:
+def judged(names: I32, strings: Sequence[str], judge: Callable[[str], int]) -> I64:
     """What ``judge`` says of each name, an index into ``strings``; it is asked once for each of them."""
     table = np.zeros(len(strings), np.int64)
     for name in distinct(names).tolist():
@@ -44,7 +41,7 @@ def numbers_of(trace: Named, events: I64, number: Callable[[str], int]) -> I64:
     return judged(trace.events.name[events], trace.strings, number)
 
 
-def named(trace: Named, events: I64, wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+def named(trace: Named, events: I64, wanted: Callable[[str], bool]) -> BOOL:
     """Whether each event's name is wanted."""
     return numbers_of(trace, events, wanted) > 0
 
@@ -57,7 +54,7 @@ class PerString:
         self._judge = judge
         self._values = np.empty(0, np.int8)
 
-    def of(self, names: npt.NDArray[np.int32]) -> I8:
+    def of(self, names: I32) -> I8:
         """The number of each name's string."""
         known = len(self._values)
         if len(self._strings) > known:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
+from parsers.model.arrays import BOOL, I64
 
 
 def last_not_after(column: I64, times: I64) -> I64:
@@ -23,7 +22,7 @@ def last_not_after(column: I64, times: I64) -> I64:
     return np.asarray(np.cumsum(np.bincount(first, minlength=len(times))) + (low - 1))
 
 
-def among(values: I64, ascending: I64) -> npt.NDArray[np.bool_]:
+def among(values: I64, ascending: I64) -> BOOL:
     """Whether each value occurs in an ascending column."""
     if not len(ascending):
         return np.zeros(len(values), bool)

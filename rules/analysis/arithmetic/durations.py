@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import overload
 
-import numpy as np
-import numpy.typing as npt
-
-from parsers.model import Trace
-
-I64 = npt.NDArray[np.int64]
+from parsers.model import I64, Trace
 
 
 @overload

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import I32, I64, Trace
 from parsers.model.nesting import depths
 from rules.analysis.arithmetic.ascending_search import last_not_after
 
-I64 = npt.NDArray[np.int64]
 SHALLOW = 30_000  # depths below this fit into 16 bits, which sort by counting
 _NONE = np.empty(0, np.int64)
 
@@ -69,7 +67,7 @@ def _one_after_another(start: I64, end: I64, events: I64) -> Innermost:
     return Innermost(edges[kept], event[kept])
 
 
-def _last_of_each(times: I64, rank: npt.NDArray[np.int32]) -> I64:
+def _last_of_each(times: I64, rank: I32) -> I64:
     """Of the events at each time the one of the highest rank, as places; the times rise or fall."""
     again = times[1:] == times[:-1]
     if (rank[1:][again] < rank[:-1][again]).any():
@@ -85,7 +83,7 @@ def _outermost_first(start: I64, end: I64) -> I64:
     return np.lexsort((-end, start)) if again.any() else order
 
 
-def _parents(start: I64, end: I64, depth: npt.NDArray[np.int32]) -> I64:
+def _parents(start: I64, end: I64, depth: I32) -> I64:
     """For each event the one directly around it, as an index; -1 at the outermost level."""
     parent = np.full(len(start), -1, np.int64)
     deepest = int(depth.max(initial=0))

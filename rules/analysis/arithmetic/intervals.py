@@ -7,11 +7,10 @@ from itertools import chain
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I64
 from rules.analysis.arithmetic.ascending_search import last_not_after
 
-I64 = npt.NDArray[np.int64]
 Intervals = tuple[I64, I64]  # starts and ends, sorted, disjoint, no empty interval
 
 EMPTY: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -83,7 +82,7 @@ def covered_before(intervals: Intervals, times: I64) -> I64:
     return np.where(index < 0, 0, total[inside] + part)
 
 
-def contains(intervals: Intervals, times: I64) -> npt.NDArray[np.bool_]:
+def contains(intervals: Intervals, times: I64) -> BOOL:
     """Whether each time lies inside an interval (its start included, its end not)."""
     first, last = intervals
     if not len(first):
@@ -92,7 +91,7 @@ def contains(intervals: Intervals, times: I64) -> npt.NDArray[np.bool_]:
     return (index >= 0) & (times < last[np.maximum(index, 0)])
 
 
-def _strictly_inside(intervals: Intervals, times: I64) -> npt.NDArray[np.bool_]:
+def _strictly_inside(intervals: Intervals, times: I64) -> BOOL:
     first, last = intervals
     index = last_not_after(first, times)
     at = np.maximum(index, 0)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import I64, EventKind, Trace
 from parsers.model.names.calls import Call, calls_of
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, union
 from rules.analysis.facts.first_use import first_use
 from rules.analysis.steps.steps import Step
-
-I64 = npt.NDArray[np.int64]
 
 LONG_WAIT = 0.2  # of the time
 LITTLE_WORK = 0.05  # of the GPU's, before such a wait

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Counter, Trace
+from parsers.model import BOOL, F64, I64, Counter, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, measure
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 _OF_GPU = re.compile(r"GPU (\d{1,5}) (.+)$")
 _SM_CLOCKS = ("SM clock", "sclk", "graphics clock")
 _MEMORY_CLOCKS = ("memory clock", "mclk")
@@ -209,7 +206,7 @@ def _sampled(counter: Counter, times: I64) -> F64:
     return np.where(place >= 0, counter.value[np.maximum(place, 0)], 0.0)
 
 
-def _spans(counter: Counter, chosen: npt.NDArray[np.bool_], t0: int, t1: int) -> Intervals:
+def _spans(counter: Counter, chosen: BOOL, t0: int, t1: int) -> Intervals:
     """Where chosen values held, neighbours joined."""
     start, end = (np.clip(each, t0, t1) for each in (counter.time, _ends(counter, t1)))
     first = np.flatnonzero(chosen & ~np.append(False, chosen[:-1]))

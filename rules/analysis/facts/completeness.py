@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind, Trace
+from parsers.model import BOOL, I64, Attribute, EventKind, Trace
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
-
-I64 = npt.NDArray[np.int64]
 
 # The first runs on a processor once the GPU gets there, the second only hands over what a launch after it is made with.
 _NO_KERNEL = ("LaunchHostFunc", "CallConfiguration")
@@ -103,16 +100,14 @@ def is_sample(trace: Trace) -> bool:
     return bool(np.median(np.diff(numbers)) >= LEAST_APART and reach >= LEAST_REACH)
 
 
-def _among(trace: Trace, events: I64) -> npt.NDArray[np.bool_]:
+def _among(trace: Trace, events: I64) -> BOOL:
     """Of each event of the trace, whether it is one of these."""
     found = np.zeros(len(trace.events), bool)
     found[events] = True
     return found
 
 
-def _by_outermost(
-    trace: Trace, launches: I64, linked: npt.NDArray[np.bool_]
-) -> tuple[I64, npt.NDArray[np.bool_]]:
+def _by_outermost(trace: Trace, launches: I64, linked: BOOL) -> tuple[I64, BOOL]:
     """Launches that lie in no other launch, and whether they or any in them are linked: one call makes another."""
     lane, start, end = trace.events.lane[launches], trace.events.start[launches], trace.events.end[launches]
     order = np.lexsort((start, lane))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind, EventKind, MemoryKind, Trace, derived_by
+from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, MemoryKind, Trace, derived_by
 from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
@@ -15,9 +14,6 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, subtract, union
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.frames import UserFrames
-
-I64 = npt.NDArray[np.int64]
-BOOL = npt.NDArray[np.bool_]
 
 LEAST_PAGEABLE = 0.01  # of the time spent copying
 MOSTLY = 0.5  # of the time spent copying

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import BOOL, EventKind, Trace
 from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, subtract, union
 from rules.analysis.idle.causes import Cause, IdleTable
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +44,7 @@ def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Interva
     kind = trace.events.kind[operations]
     collective = among(operations, trace.collective_kernels)
 
-    def covered(which: npt.NDArray[np.bool_]) -> Intervals:
+    def covered(which: BOOL) -> Intervals:
         return union(trace.events.start[operations[which]], trace.events.end[operations[which]])
 
     busy = covered(np.ones(len(operations), bool))

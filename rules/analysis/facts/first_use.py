@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import I64, EventKind, Trace
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, complement, covered_before, intersect, union
-
-I64 = npt.NDArray[np.int64]
 
 LONG_CALL_NS = 1_000_000  # a call that takes longer the first time creates, loads or compiles something
 NEVER_STEADY_NS = 100_000_000  # nor does any such call take this long in a program that runs already

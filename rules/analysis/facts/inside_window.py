@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, derived_by
+from parsers.model import BOOL, I64, EventKind, derived_by
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.names.families import Family
-
-I64 = npt.NDArray[np.int64]
 
 
 @derived_by
@@ -33,7 +30,7 @@ def of_family(analysis: Analysis, events: I64, *families: Family) -> I64:
     return events[np.isin(analysis.family_of_string[analysis.trace.events.name[events]], families)]
 
 
-def of_type(analysis: Analysis, events: I64, *types: str) -> npt.NDArray[np.bool_]:
+def of_type(analysis: Analysis, events: I64, *types: str) -> BOOL:
     """Whether each operation is a kernel that calculates with one of these types, such as "fp64"."""
     names = analysis.trace.events.name[events]
     found = np.zeros(len(analysis.trace.strings), bool)

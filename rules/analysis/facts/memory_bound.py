@@ -6,16 +6,13 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, derived_by
+from parsers.model import BOOL, F64, I32, I64, U8, EventKind, derived_by
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.names.families import Family
-
-I64 = npt.NDArray[np.int64]
 
 FUSABLE = (
     Family.ELEMENTWISE,
@@ -95,9 +92,7 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     )
 
 
-def _saved_by_fusing(
-    family: npt.NDArray[np.uint8], duration: npt.NDArray[np.float64], run: I64, count: int
-) -> I64:
+def _saved_by_fusing(family: U8, duration: F64, run: I64, count: int) -> I64:
     """What each run could save at most if its pointwise kernels became part of their neighbours, ns."""
     pointwise = np.isin(family, POINTWISE)
     time = np.bincount(run[pointwise], duration[pointwise], minlength=count).astype(np.int64)
@@ -128,7 +123,7 @@ def _step_numbers(analysis: Analysis, device: int, start: I64) -> I64:
     return np.searchsorted(edges, start, side="right").astype(np.int64)
 
 
-def _runs(member: npt.NDArray[np.bool_], lane: npt.NDArray[np.int32], step: I64) -> I64:
+def _runs(member: BOOL, lane: I32, step: I64) -> I64:
     """The number of the unbroken run, inside a step, that each member belongs to; -1 for the others."""
     if not len(member):
         return np.empty(0, np.int64)
@@ -137,9 +132,7 @@ def _runs(member: npt.NDArray[np.bool_], lane: npt.NDArray[np.int32], step: I64)
     return np.where(member, np.cumsum(first) - 1, -1)
 
 
-def _attention_runs(
-    analysis: Analysis, kernels: I64, family: npt.NDArray[np.uint8], run: I64, count: int
-) -> npt.NDArray[np.bool_]:
+def _attention_runs(analysis: Analysis, kernels: I64, family: U8, run: I64, count: int) -> BOOL:
     """Runs between two matrix products that contain a softmax, and no loss: a log-softmax belongs to one."""
     found = np.zeros(count, bool)
     if not count:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace, derived
+from parsers.model import I64, EventKind, Trace, derived
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import named
@@ -23,8 +22,6 @@ from rules.analysis.arithmetic.intervals import (
 )
 from rules.analysis.facts.completeness import completeness_of, is_sample
 from rules.analysis.facts.first_use import first_use
-
-I64 = npt.NDArray[np.int64]
 
 MOST_OF_IT = 0.5  # of the analysed time
 PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much is what was recorded

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I64
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import operator_of
 from rules.analysis.names.families import Family
 from rules.kernels.gpu_peaks import peaks_of
 from rules.kernels.operator_roofs import stated_work
-
-I64 = npt.NDArray[np.int64]
 
 LOOKED_AT = 20  # of the longest kernels
 IMPOSSIBLE = 1.1  # times the peak: the data came from the L2 cache, or the estimate is wrong

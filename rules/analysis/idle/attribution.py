@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind, Progress, Trace
+from parsers.model import BOOL, I32, I64, U8, Attribute, EventKind, Progress, Trace
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call, calls_of
 from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import named
@@ -23,9 +22,6 @@ from rules.analysis.idle.pieces import Gaps, Host, Pieces, gaps_of, pieces_of
 from rules.analysis.idle.threads import Threads
 from rules.culprit import Culprit, reason
 from rules.thresholds import Thresholds, Unit, threshold
-
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 HOST_STRETCH_NS = threshold(
     "launch-pause",
@@ -107,7 +103,7 @@ def _attributed(host: Host, device: int, gaps: Gaps, waits: Blockers, culprits: 
 
 def _causes(
     host: Host, culprits: Culprits, gaps: Gaps, waits: Blockers, pieces: Pieces
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], I64]:
+) -> tuple[U8, I32, I64]:
     """Cause, culprit and the culprit's event of each piece: the tables of docs/idle-time.md, in their order."""
     events, around = host.threads.trace.events, _Surroundings.of(host, pieces)
     doing, event = _first(_what_the_cpu_does(host, pieces, waits, around), Cause.LAUNCH, around.innermost)
@@ -144,14 +140,12 @@ class _Row(NamedTuple):
     """One line of a table of causes: its name there, where it holds, the cause then, and whose doing that is."""
 
     name: str
-    holds: Mask
+    holds: BOOL
     cause: Cause
     event: I64
 
 
-def _first(
-    rows: Sequence[_Row], otherwise: Cause | npt.NDArray[np.uint8], event: I64
-) -> tuple[npt.NDArray[np.uint8], I64]:
+def _first(rows: Sequence[_Row], otherwise: Cause | U8, event: I64) -> tuple[U8, I64]:
     """Cause and event by the first line that holds."""
     masks = [row.holds for row in rows]
     causes = np.select(masks, [np.uint8(row.cause) for row in rows], default=np.asarray(otherwise, np.uint8))
@@ -228,7 +222,7 @@ def _what_the_cpu_does(
     )
 
 
-def _launches_nothing(trace: Trace, region: I64, launched: I64) -> Mask:
+def _launches_nothing(trace: Trace, region: I64, launched: I64) -> BOOL:
     """Whether each piece's region lasts long enough to matter and contains no launch at all."""
     if not (region >= 0).any():
         return np.zeros(len(region), bool)
@@ -242,9 +236,7 @@ def _launches_nothing(trace: Trace, region: I64, launched: I64) -> Mask:
     return np.asarray(alone[of_run])
 
 
-def _dependency_reasons(
-    trace: Trace, gaps: Gaps, culprits: Culprits, same_graph: Mask
-) -> npt.NDArray[np.int32]:
+def _dependency_reasons(trace: Trace, gaps: Gaps, culprits: Culprits, same_graph: BOOL) -> I32:
     following = np.maximum(gaps.next_operation, 0)
     in_graph = trace.attribute(Attribute.GRAPH_NODE, following) != 0
     short = gaps.end - gaps.start < START_UP_NS
@@ -270,8 +262,8 @@ def _table(
     device: int,
     start: I64,
     end: I64,
-    cause: npt.NDArray[np.uint8],
-    culprit: npt.NDArray[np.int32],
+    cause: U8,
+    culprit: I32,
     event: I64,
     next_operation: I64,
     names: tuple[Culprit, ...] = (),
@@ -313,9 +305,7 @@ def joined_tables(tables: Sequence[IdleTable]) -> IdleTable:
     return _end_to_end(tables, columns, tuple(names))
 
 
-def _end_to_end(
-    tables: Sequence[IdleTable], culprit: Sequence[npt.NDArray[np.int32]], names: tuple[Culprit, ...]
-) -> IdleTable:
+def _end_to_end(tables: Sequence[IdleTable], culprit: Sequence[I32], names: tuple[Culprit, ...]) -> IdleTable:
     none = np.empty(0, np.int64)
     return IdleTable(
         np.concatenate([none, *(table.start for table in tables)]),

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind, Trace
+from parsers.model import I64, Attribute, CopyKind, Trace
 from parsers.model.names.calls import BLOCKING, Call
 from rules.analysis.idle.threads import Threads
-
-I64 = npt.NDArray[np.int64]
 
 SCALAR_BYTES = 16  # the largest scalar of PyTorch, a complex number of two doubles
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-import numpy as np
-import numpy.typing as npt
-
+from parsers.model.arrays import I32, I64, U8
 from rules.culprit import Culprit
-
-I64 = npt.NDArray[np.int64]
 
 
 class Cause(IntEnum):
@@ -67,8 +63,8 @@ class IdleTable:
     start: I64  # ns from the trace start
     end: I64
     device: I64  # index into Trace.devices
-    cause: npt.NDArray[np.uint8]  # Cause
-    culprit: npt.NDArray[np.int32]  # index into culprits
+    cause: U8  # Cause
+    culprit: I32  # index into culprits
     event: I64  # the culprit's event in the trace's table; -1 when there is none
     next_operation: I64  # the GPU operation that ended the gap; -1 at the end of the window
     culprits: tuple[Culprit, ...]

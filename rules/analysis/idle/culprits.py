@@ -6,17 +6,14 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import I32, I64, U8, EventKind, Trace
 from parsers.model.names.steps import engine_step
 from rules.analysis.facts.host_language import is_python
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.frames import UserFrames
 from rules.analysis.idle.threads import Threads
 from rules.culprit import Culprit, CulpritKind
-
-I64 = npt.NDArray[np.int64]
 
 LONGEST_NAME = 300  # characters of a culprit in a sentence
 _VERSION = re.compile(r"(_ptsz|_ptds|_v\d+|_spt){1,4}$")
@@ -46,7 +43,7 @@ class Culprits:
     def found(self) -> tuple[Culprit, ...]:
         return tuple(self._index)
 
-    def in_order(self) -> tuple[tuple[Culprit, ...], npt.NDArray[np.int32]]:
+    def in_order(self) -> tuple[tuple[Culprit, ...], I32]:
         """The culprits in an order that does not depend on which was met first, and the place there of each index."""
         by_cause = [self._of_keys[key] for key in sorted(self._of_keys)]
         order = list(dict.fromkeys((*by_cause, *range(len(self._index)))))
@@ -61,7 +58,7 @@ class Culprits:
 
     def of(
         self,
-        cause: npt.NDArray[np.uint8],
+        cause: U8,
         event: I64,
         call: I64,
         region: I64,
@@ -69,7 +66,7 @@ class Culprits:
         start: I64,
         end: I64,
         main: int,
-    ) -> npt.NDArray[np.int32]:
+    ) -> I32:
         """The culprit of each piece of idle time, given the innermost events of each sort (-1: none)."""
         where = region.copy()
         if main not in self._frames:
@@ -104,7 +101,7 @@ class Culprits:
             self._of_keys[key] = self.index_of(self._culprit(key >> 2 * _SIDE_BITS, what, place))
         return self._of_keys[key]
 
-    def _callers(self, calls: I64, cause: npt.NDArray[np.uint8], frames: UserFrames) -> I64:
+    def _callers(self, calls: I64, cause: U8, frames: UserFrames) -> I64:
         """The Python frame around each blocking call, else its operator: any operator may allocate."""
         table = self._trace.events
         distinct, inverse = np.unique(calls, return_inverse=True)

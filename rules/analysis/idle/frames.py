@@ -6,13 +6,10 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import I64, EventKind, Trace
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.idle.threads import Threads
-
-I64 = npt.NDArray[np.int64]
 
 LEAST_FRAME_SHARE = 0.8
 _FOREIGN_FRAME = re.compile(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, derived_by
+from parsers.model import I64, EventKind, derived_by
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -16,8 +15,6 @@ from rules.analysis.arithmetic.intervals import Intervals, intersect, length, me
 from rules.analysis.idle.frames import is_users_frame
 from rules.analysis.idle.lost_time import IdleTime
 from rules.wording.phrases import shortened
-
-I64 = npt.NDArray[np.int64]
 
 # A thread that has Python's lock gives it up 5 ms after another one asked for it (sys.getswitchinterval).
 INTERVAL_NS = 5_000_000

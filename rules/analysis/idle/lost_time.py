@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import I64, Trace
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
@@ -21,8 +20,6 @@ from rules.analysis.steps.concentration import Extent, extent
 from rules.base import Evidence
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.phrases import share, shares, shortened
-
-I64 = npt.NDArray[np.int64]
 
 CLEARLY_WORST = 1.5  # times the mean
 MOST_EVIDENCE = 20

@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import I64, Trace
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.intervals import Intervals, contains
 from rules.analysis.idle.blocking import Blockers, read_back_calls
 from rules.analysis.idle.threads import Threads
-
-I64 = npt.NDArray[np.int64]
 
 MOST_STRETCH_NS = 2_000_000
 ENOUGH_LAUNCHES = 20  # fewer do not tell what is usual

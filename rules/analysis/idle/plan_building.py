@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.model import EventKind
 from parsers.model.names.calls import Call, call_of
@@ -16,8 +15,6 @@ from rules.analysis.arithmetic.durations import durations
 from rules.analysis.idle.lost_time import IdleTime
 from rules.culprit import CulpritKind
 from rules.wording.words import Words, for_pytorch
-
-I64 = npt.NDArray[np.int64]
 
 _OPERATORS = re.compile(r"^aten::(_?cudnn_|_scaled_dot_product_cudnn|miopen_)")  # keep a plan for each shape
 _GENERATED = re.compile(r"^(void )?cudnn_generated_")

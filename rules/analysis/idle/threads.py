@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, LaneKind, Progress, Trace
+from parsers.model import BOOL, I64, U8, EventKind, LaneKind, Progress, Trace
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step
@@ -17,7 +16,6 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, union
 from rules.analysis.names.regions import RegionRole, is_loader, roles_of
 
-I64 = npt.NDArray[np.int64]
 ThreadKey = tuple[int, int, int]  # rank, process, thread; -1 for what was not recorded
 
 READ_BACKS = (
@@ -44,7 +42,7 @@ class ThreadActivity:
     """One thread's events as step functions of time, each made when it is first asked for."""
 
     trace: Trace
-    roles: npt.NDArray[np.uint8]
+    roles: U8
     events: I64
 
     @cached_property
@@ -117,27 +115,27 @@ class ThreadActivity:
             progress.step(number / len(parts), "looking at what the CPU did")
             getattr(self, part)
 
-    def _of(self, chosen: npt.NDArray[np.bool_]) -> Innermost:
+    def _of(self, chosen: BOOL) -> Innermost:
         return Innermost.of(self.trace, self.events[chosen])
 
     @cached_property
-    def _kind(self) -> npt.NDArray[np.uint8]:
+    def _kind(self) -> U8:
         return self.trace.events.kind[self.events]
 
     @cached_property
-    def _role(self) -> npt.NDArray[np.uint8]:
+    def _role(self) -> U8:
         return self.roles[self.trace.events.name[self.events]]
 
     @property
-    def _operator(self) -> npt.NDArray[np.bool_]:
+    def _operator(self) -> BOOL:
         return np.asarray(self._kind == EventKind.CPU_OP)
 
     @property
-    def _region(self) -> npt.NDArray[np.bool_]:
+    def _region(self) -> BOOL:
         return np.asarray(self._kind == EventKind.REGION)
 
     @cached_property
-    def _spans_all(self) -> npt.NDArray[np.bool_]:
+    def _spans_all(self) -> BOOL:
         """What spans nearly all that was recorded names no culprit where operators or frames beneath it do."""
         if not np.isin(self._kind, (EventKind.CPU_OP, EventKind.PYTHON)).any():
             return np.zeros(len(self.events), bool)
@@ -155,12 +153,12 @@ class Threads:
     trace: Trace
     keys: list[ThreadKey] = field(default_factory=list)
     of_lane: I64 = field(default_factory=lambda: np.empty(0, np.int64))
-    call_class: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
-    roles: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    call_class: U8 = field(default_factory=lambda: np.empty(0, np.uint8))
+    roles: U8 = field(default_factory=lambda: np.empty(0, np.uint8))
     _drivers: dict[int, tuple[list[int], int]] = field(default_factory=dict)
     _made: dict[int, ThreadActivity] = field(default_factory=dict)
     _events: dict[int, I64] = field(default_factory=dict)
-    _calls: dict[int, tuple[I64, npt.NDArray[np.uint8]]] = field(default_factory=dict)
+    _calls: dict[int, tuple[I64, U8]] = field(default_factory=dict)
 
     @staticmethod
     def of(trace: Trace) -> Threads:
@@ -208,7 +206,7 @@ class Threads:
         found = np.concatenate(parts)
         return found[np.argsort(self.trace.events.start[found], kind="stable")]
 
-    def noted_calls(self, thread: int) -> tuple[I64, npt.NDArray[np.uint8]]:
+    def noted_calls(self, thread: int) -> tuple[I64, U8]:
         """The API calls of one thread whose class is not OTHER, by start, and their classes."""
         if thread not in self._calls:
             table, events = self.trace.events, self._events[thread]
@@ -248,7 +246,7 @@ class Threads:
         duration = durations(self.trace, events)
         program = np.isin(self.roles, _OF_THE_PROGRAM)[self.trace.events.name[events]]
 
-        def total(chosen: npt.NDArray[np.bool_], amount: I64) -> I64:
+        def total(chosen: BOOL, amount: I64) -> I64:
             sums = np.zeros(len(same), np.int64)
             np.add.at(sums, owner[chosen], amount[chosen])
             return sums

@@ -6,15 +6,11 @@ import re
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Counter, Trace
+from parsers.model import F64, I64, Counter, Trace
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 from rules.analysis.inference.phases import begun_ns
 from rules.analysis.inference.requests import Requests
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 _BATCH = re.compile(r"num_requests_running|num_running_reqs|running[ _]re(?:quest|q)s|batch_current_size")
 _TOKENS = re.compile(r"gen(?:eration)?[ _]throughput")

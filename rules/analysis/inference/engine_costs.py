@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import I64, EventKind, Trace
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, complement, intersect, length, union
 from rules.analysis.inference.engine_steps import EngineSteps
 from rules.analysis.inference.requests import Requests
-
-I64 = npt.NDArray[np.int64]
 
 _SAMPLING = re.compile(
     r"(?:^|[\s:./_])(?:sample|sampler|sampling|sample_tokens?)(?:\.py\b|$|[\s(:\[])", re.IGNORECASE

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace, derived
+from parsers.model import BOOL, I64, EventKind, Trace, derived
 from parsers.model.names.per_name import distinct
 
-I64 = npt.NDArray[np.int64]
 UNKNOWN = -1  # a count that the name does not tell
 
 
@@ -57,7 +55,7 @@ class EngineSteps:
         """Only the steps of one kind."""
         return self.where(self.kind == kind)
 
-    def where(self, wanted: npt.NDArray[np.bool_]) -> EngineSteps:
+    def where(self, wanted: BOOL) -> EngineSteps:
         """Only some of the steps."""
         return EngineSteps(
             self.start[wanted],

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64, I64
 from rules.analysis.arithmetic.intervals import measure, union
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 from rules.analysis.inference.requests import Requests
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 _JITTER_NS = 200_000  # between the end of a step and the time that a log states for its token
 
 

@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import BOOL, F64, I64, EventKind, Trace
 from parsers.model.names.per_name import named
 from parsers.model.results import REQUEST_LOG, Cell
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 
-B1 = npt.NDArray[np.bool_]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 _NS_PER_MS = 1e6
 _MOST_OF_THEM = 0.5  # of the requests arrive while the engine was recorded: both are of one run
 _RANGE = re.compile(r"^req(?:uest)?[\s_#:\-]*(?=[\w\-]{0,60}\d)[\w\-]{1,60}$", re.IGNORECASE)
@@ -45,12 +41,12 @@ class AllowedTimes:
 class Lateness:
     """Of each request, whether its times are known so far that it can be judged, and which of them are too long."""
 
-    judged: B1
-    late_ttft: B1
-    late_tpot: B1
+    judged: BOOL
+    late_ttft: BOOL
+    late_tpot: BOOL
 
     @property
-    def late(self) -> B1:
+    def late(self) -> BOOL:
         """The judged requests that took longer than allowed."""
         return self.judged & (self.late_ttft | self.late_tpot)
 

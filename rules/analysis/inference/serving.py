@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import F64, I64, Trace
 from rules.analysis.inference.engine_costs import EngineCosts, engine_costs
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
 from rules.analysis.inference.requests import Requests, RequestSource, requests_of
@@ -111,7 +110,7 @@ def _plateau(decode: EngineSteps) -> int | None:
     return None
 
 
-def percentiles(values: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> Percentiles | None:
+def percentiles(values: F64 | I64) -> Percentiles | None:
     """Of the values that are known."""
     known = values[np.isfinite(values)]
     return Percentiles(*np.percentile(known, (50, 90, 99)).tolist()) if len(known) else None

@@ -6,9 +6,8 @@ import re
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import U8, EventKind, Trace
 from parsers.model.names.collectives import is_communication_range
 from parsers.model.names.steps import engine_step, numbered, says_step
 
@@ -93,7 +92,7 @@ def role_of(name: str) -> RegionRole:
     return RegionRole.USER
 
 
-def roles_of(trace: Trace) -> npt.NDArray[np.uint8]:
+def roles_of(trace: Trace) -> U8:
     """``RegionRole`` for each string of the trace; USER for strings that name no region.
 
     Numbered names of one stem that occur once each, such as "decode_5" and "decode_6", count steps.

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, Trace, derived
+from parsers.model import I64, Attribute, Trace, derived
 from parsers.model.names.collectives import collective_of
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
+from parsers.model.arrays import BOOL, F64, I64
 
 LEAST_BLAME = 0.5  # more than this part of all waiting must be for one rank: else they take turns
 BESIDE_IT = 0.25  # of all waiting: what a second late rank must be to blame for, to be named with the first
@@ -17,7 +14,7 @@ NEARLY_ALL = (
 AS_LATE = 0.5  # of the latest one's blame: those few are about equally late
 
 
-def blame(present: Mask, wait: I64) -> F64:
+def blame(present: BOOL, wait: I64) -> F64:
     """(instances, devices): the part of each collective's waiting that is for each device; rows add up to 1 or 0.
 
     ``wait`` is how long each participant waited, so that the one that came last waits 0. Between two arrivals those who

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I64
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import CollectiveColumns
-
-I64 = npt.NDArray[np.int64]
 
 MISSING = -1
 
@@ -59,7 +57,7 @@ def step_numbers(analysis: Analysis, columns: CollectiveColumns) -> I64:
     return found
 
 
-def _uneven(kind: I64, column: I64, devices: int) -> npt.NDArray[np.bool_]:
+def _uneven(kind: I64, column: I64, devices: int) -> BOOL:
     """Whether the devices that have collectives of a kind have unequally many."""
     kinds = int(kind.max(initial=-1)) + 1
     counts = np.bincount(kind * devices + column, minlength=kinds * devices).reshape(kinds, devices)

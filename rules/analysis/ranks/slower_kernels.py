@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, EventKind
+from parsers.model import BOOL, F64, Attribute, EventKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.facts.inside_window import operations
-
-F64 = npt.NDArray[np.float64]
 
 ALIKE = 0.05  # counts and grids that differ by less are the same work
 LEAST_MATCHED = 0.8  # of the slow GPU's kernel time must be in kernels that the others run as often
@@ -48,5 +45,5 @@ def _by_name(analysis: Analysis, device: int) -> tuple[F64, F64, F64]:
     )
 
 
-def _alike(own: F64, usual: F64) -> npt.NDArray[np.bool_]:
+def _alike(own: F64, usual: F64) -> BOOL:
     return np.asarray(np.abs(own - usual) <= ALIKE * np.maximum(own, usual))

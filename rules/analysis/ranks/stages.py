@@ -5,21 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace, derived
+from parsers.model import BOOL, I64, Trace, derived
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
 from rules.culprit import reason
-
-I64 = npt.NDArray[np.int64]
 
 LEAST_SHARE = 0.5  # of the messages between ranks are sends and receives
 SEND, RECEIVE = "send", "recv"
 NEIGHBOURS = reason("the other stages of the pipeline")
 
 
-def mostly_passes_on(columns: CollectiveColumns, among: npt.NDArray[np.bool_]) -> bool:
+def mostly_passes_on(columns: CollectiveColumns, among: BOOL) -> bool:
     """Whether most of some messages go from one rank to one other."""
     messages = np.array([each in (SEND, RECEIVE, "sendrecv") for each in columns.collective], bool)
     return bool(among.any()) and float(np.mean(messages[among])) >= LEAST_SHARE

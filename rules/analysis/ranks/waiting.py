@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import derived
+from parsers.model import BOOL, F64, I64, derived
 from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, measure, union
@@ -22,8 +21,6 @@ from rules.analysis.ranks.collectives import (
 from rules.analysis.ranks.lateness import blame, late_devices
 from rules.analysis.ranks.matching import MISSING as MISSING
 from rules.analysis.ranks.matching import matched
-
-I64 = npt.NDArray[np.int64]
 
 OF_THE_CPU = (Cause.LAUNCH, Cause.INPUT, Cause.HOST, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
 LEAST_LATE_SHARE = 0.01  # of the window: what a second late rank must cost (HTA, for collectives)
@@ -81,9 +78,9 @@ class Ranks:
         return Ranks(analysis, devices, columns, row, step)
 
     @cached_property
-    def present(self) -> npt.NDArray[np.bool_]:
+    def present(self) -> BOOL:
         """Which device takes part in which instance."""
-        there: npt.NDArray[np.bool_] = self.row != MISSING
+        there: BOOL = self.row != MISSING
         return there
 
     @cached_property
@@ -138,7 +135,7 @@ class Ranks:
         return found
 
     @cached_property
-    def in_window(self) -> npt.NDArray[np.bool_]:
+    def in_window(self) -> BOOL:
         """Which instances touch the analysed window."""
         t0, t1 = self.analysis.window
         known = np.maximum(self.row, 0)
@@ -168,7 +165,7 @@ class Ranks:
         )
 
     @cached_property
-    def blamed(self) -> npt.NDArray[np.float64]:
+    def blamed(self) -> F64:
         """(instances, devices) mean exposed waiting for each device that had not arrived yet, inside the window, ns.
 
         Unlike ``caused`` this also counts who came late but not last.
@@ -177,9 +174,7 @@ class Ranks:
             return np.zeros(self.row.shape)
         waited = np.where(self.present, self.duration - self.transfer[:, None], 0)
         others = np.maximum(self.present.sum(axis=1) - 1, 1)
-        found: npt.NDArray[np.float64] = (
-            blame(self.present, waited) * (self.waiting.sum(axis=1) / others)[:, None]
-        )
+        found: F64 = blame(self.present, waited) * (self.waiting.sum(axis=1) / others)[:, None]
         return found
 
     @cached_property
@@ -269,7 +264,7 @@ class Ranks:
         """Step names and (steps, devices) mean waiting for each device that had not arrived yet."""
         return self._by_step(self.blamed)
 
-    def _by_step(self, table: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> tuple[tuple[str, ...], I64]:
+    def _by_step(self, table: I64 | F64) -> tuple[tuple[str, ...], I64]:
         numbers = np.unique(self.step[(self.step >= 0) & self.in_window])
         names = _step_names(self.analysis)
         sums = np.array([table[self.step == number].sum(axis=0) for number in numbers.tolist()])

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL
 from parsers.model.names.steps import engine_step, numbered
 
 _WORD = re.compile(
@@ -56,7 +56,7 @@ def mark_of(name: str) -> Mark | None:
     return Mark(name) if _WORD.search(name) else None
 
 
-def follow_on(names: list[str]) -> npt.NDArray[np.bool_]:
+def follow_on(names: list[str]) -> BOOL:
     """Whether each step is directly followed by the next one: unless their numbers say that some are missing."""
     counts = [None if (mark := mark_of(name)) and mark.stated else numbered(name) for name in names]
     return np.array(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
+from parsers.model.arrays import I64
 
 LEAST_CYCLES = 3
 LEAST_SPAN = 0.5  # of the sequence, from the first cycle on: what repeats in a part of it is a part of a step

@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.names.per_name import named
 from rules.analysis.names.regions import RegionRole, is_loader, role_of
-
-I64 = npt.NDArray[np.int64]
 
 LEAST_CYCLES = 3
 _OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
 LEAST_MATCH = 0.95  # share of regions that equal the one a cycle later
 
 
-def cycles_of_regions(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I64, I64, I64] | None:
+def cycles_of_regions(trace: Trace, lanes: BOOL) -> tuple[I64, I64, I64] | None:
     """Starts and ends of cycles and the regions they consist of, where a thread's outermost regions repeat in turn.
 
     Where several threads run the same regions they serve requests side by side, and none is the run's cycle.
@@ -46,7 +43,7 @@ def cycles_of_regions(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I64, 
     return best
 
 
-def cycles_of_loops(trace: Trace, lanes: npt.NDArray[np.bool_]) -> tuple[I64, I64] | None:
+def cycles_of_loops(trace: Trace, lanes: BOOL) -> tuple[I64, I64] | None:
     """Starts and ends of iterations by what PyTorch itself annotates once in each: the optimizer's step, which ends it,
     else the data loader's next batch, which begins it; None where neither comes often enough on one thread.
     """

@@ -6,16 +6,13 @@ import re
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind, EventKind, Trace
+from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace
 from parsers.model.names.kernels import base_name
 from parsers.model.names.per_name import distinct, named
 from rules.analysis.names.families import Family, classify
 from rules.analysis.steps.recurrence import COMPLETE, Cycles, cycles_in
 from rules.analysis.steps.rounds import rounds_of
-
-I64 = npt.NDArray[np.int64]
 
 LONGEST_SEQUENCE = 200_000
 LEAST_OPERATIONS = 2  # of a cycle
@@ -121,7 +118,7 @@ def _is_step(trace: Trace, order: I64, cycles: Cycles) -> bool:
     )
 
 
-def _in_nearly_every(wanted: npt.NDArray[np.bool_], cycles: Cycles) -> bool:
+def _in_nearly_every(wanted: BOOL, cycles: Cycles) -> bool:
     before = np.concatenate(([0], np.cumsum(wanted)))[cycles.begins]
     return float(np.mean(before[1:] > before[:-1])) >= NEARLY_EVERY
 

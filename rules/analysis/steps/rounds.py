@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-BOOL = npt.NDArray[np.bool_]
+from parsers.model.arrays import I64
 
 LEAST_ROUNDS = (
     4  # a step that saves or validates now and then does so less often in a recording of a few steps

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind, Trace
+from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import distinct
 from parsers.model.names.steps import numbered, step_number
@@ -18,8 +17,6 @@ from rules.analysis.steps.marks import Mark, follow_on, mark_of
 from rules.analysis.steps.region_cycles import cycles_of_loops, cycles_of_regions
 from rules.analysis.steps.repetition import repetitions
 from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
-
-I64 = npt.NDArray[np.int64]
 
 WARM_UP_RATIO = threshold(
     "warm-up-step",
@@ -80,7 +77,7 @@ def _rank_of(trace: Trace, lane: int) -> int:
     return -1 if rank is None else rank
 
 
-def _lanes_of(trace: Trace, rank: int) -> npt.NDArray[np.bool_]:
+def _lanes_of(trace: Trace, rank: int) -> BOOL:
     return np.array([_rank_of(trace, lane) == rank for lane in range(len(trace.lanes))], bool)
 
 
@@ -112,7 +109,7 @@ def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
     return _with_warm_up_marked(steps, has_work.tolist(), warm_up_ratio)
 
 
-def _cut_off(trace: Trace, steps: list[Step], lanes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _cut_off(trace: Trace, steps: list[Step], lanes: BOOL) -> BOOL:
     """Steps at the end whose launches have no GPU operation: the recording ended before the GPU ran them."""
     cut = np.zeros(len(steps), bool)
     if not steps or any(step.event < 0 for step in steps):
@@ -166,9 +163,7 @@ def launched_operations(trace: Trace, rank: int) -> tuple[I64, I64]:
     return operations[order], launched[order]
 
 
-def _cycles(
-    trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64
-) -> tuple[list[tuple[int, int]], str]:
+def _cycles(trace: Trace, lanes: BOOL, operations: I64, launched: I64) -> tuple[list[tuple[int, int]], str]:
     """Iterations without an annotation of their own: by regions that take turns, kernels, or the framework's marks."""
     cycles = cycles_of_regions(trace, lanes)
     if cycles is not None and _coverage(trace, cycles[2], launched) >= LEAST_COVERAGE:
@@ -184,7 +179,7 @@ def _cycles(
 
 
 def _as_the_gpu_ran_them(
-    trace: Trace, starts: I64, ends: I64, follows: npt.NDArray[np.bool_], operations: I64, launched: I64
+    trace: Trace, starts: I64, ends: I64, follows: BOOL, operations: I64, launched: I64
 ) -> list[tuple[int, int]]:
     done = np.maximum.accumulate(trace.events.end[operations]) if len(operations) else np.empty(0, np.int64)
 
@@ -199,7 +194,7 @@ def _as_the_gpu_ran_them(
 
 
 def _annotations(
-    trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64
+    trace: Trace, lanes: BOOL, operations: I64, launched: I64
 ) -> tuple[I64, str] | tuple[None, str]:
     stated = trace.events.of_kind(EventKind.STEP)
     stated = stated[lanes[trace.events.lane[stated]]]
@@ -247,7 +242,7 @@ def _edges(trace: Trace, events: I64) -> tuple[I64, I64]:
     return starts, ends
 
 
-def _step_regions(trace: Trace, lanes: npt.NDArray[np.bool_], operations: I64, launched: I64) -> I64 | None:
+def _step_regions(trace: Trace, lanes: BOOL, operations: I64, launched: I64) -> I64 | None:
     """Regions that repeat and hold most launches: numbered ones, or same-named ones with a word for a step.
 
     Of several, those that give the GPU most work; of nested ones with the same work, the outer.

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -19,8 +19,6 @@ from rules.fixes.changes import durations_times
 from rules.replay.replay import Replay
 from rules.wording.phrases import shortened
 from rules.wording.words import for_pytorch
-
-BOOL = npt.NDArray[np.bool_]
 
 LEAST_SHARE = 0.03  # of the GPU's time
 # Unaligned loads move 2 or 4 bytes for each instruction instead of 16, and libraries have their newest kernels for

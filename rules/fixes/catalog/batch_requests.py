@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Trace
+from parsers.model import I64, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.training import is_training
 from rules.category import Category
@@ -88,7 +87,7 @@ def _alike(analysis: Analysis, replay: Replay) -> int:
     return len(kernels) if len(shared) >= ALIKE * max(map(len, kernels)) else 1
 
 
-def _gpus(trace: Trace, operations: npt.NDArray[np.int64]) -> set[int | None]:
+def _gpus(trace: Trace, operations: I64) -> set[int | None]:
     return {trace.lanes[lane].device for lane in np.unique(trace.events.lane[operations]).tolist()}
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
@@ -24,8 +24,6 @@ from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.engine_advice import fusing_advice
 from rules.wording.words import for_pytorch
-
-BOOL = npt.NDArray[np.bool_]
 
 # What is left of a chain's time is what joining neighbours leaves, times this: the compiler also fuses over
 # reductions and keeps intermediate results in 16 bits (docs/predictions.md).

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import EventKind
+from parsers.model import BOOL, F64, EventKind
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
@@ -18,9 +17,6 @@ from rules.fixes.changes import together
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
-
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 
 LEAST_DISPATCHES = 10  # in a step: fewer are a program that is compiled already
 DISPATCH_NS = 100_000.0  # one call of a compiled step: docs/predictions.md

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind
+from parsers.model import BOOL, F64, Attribute, CopyKind
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
@@ -21,8 +20,6 @@ from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_native, for_python, for_pytorch
-
-BOOL = npt.NDArray[np.bool_]
 
 LARGE_BYTES = 65_536
 LARGE_NS = 50_000.0
@@ -128,7 +125,7 @@ def _until_next_work(replay: Replay, nodes: BOOL) -> BOOL:
     return np.asarray(follows & (host.thread[np.maximum(before, 0)] == host.thread))
 
 
-def _shorter(ns: npt.NDArray[np.float64]) -> Change:
+def _shorter(ns: F64) -> Change:
     def change(overlay: Overlay) -> None:
         overlay.gap -= np.minimum(ns, overlay.gap)
 

@@ -6,16 +6,14 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
 from rules.replay.replay import Replay
-
-F64 = npt.NDArray[np.float64]
 
 SAME_IN_ALL = (
     0.1  # the ranks' compute of all steps may differ by this part: then nobody has more work for good

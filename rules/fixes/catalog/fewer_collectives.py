@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from rules.analysis.analysis import Analysis
 from rules.category import Category
@@ -15,8 +14,6 @@ from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
 from rules.wording.words import for_pytorch
-
-BOOL = npt.NDArray[np.bool_]
 
 MANY = 30  # collectives in a step
 SMALL_NS = 100_000.0  # median transfer: below, a collective is mostly its start

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.memory_bound import memory_bound
@@ -17,8 +17,6 @@ from rules.fixes.catalog.align_shapes import unaligned_products
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
-
-BOOL = npt.NDArray[np.bool_]
 
 LEAST_SHARE = 0.03  # of the GPU's time
 LAUNCHES_LEFT = 0.1  # of the host's time for what stands between the products

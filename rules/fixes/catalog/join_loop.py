@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import CopyKind
+from parsers.model import BOOL, CopyKind
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import is_python
@@ -22,8 +21,6 @@ from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
-
-BOOL = npt.NDArray[np.bool_]
 
 START_NS = 1_500.0  # of a kernel's time is its start: one kernel for all items starts once
 SHORTEST_BODY = 4  # calls for each wait: a loop of fewer only reads values back, which is another fix

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.model import CopyKind
 from rules.analysis.analysis import Analysis
@@ -18,9 +17,6 @@ from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.phrases import listed
-
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 
 MORE_HOST = 0.1  # beyond the others' median, of their host time: less is chance
 MORE_COMPUTE = 0.05

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind
+from parsers.model import BOOL, F64, I64, Attribute, CopyKind
 from parsers.model.names.calls import WORK_CALLS, Call
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -31,10 +30,6 @@ from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
 from rules.wording.host_work import advice_by_name
 from rules.wording.phrases import shortened
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 
 LONG_NS = 250_000.0  # host time before a call that no launching explains
 LEAST_SILENT = 0.3  # of a gap or a phase: where it is less, what lies between is no part of it

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Attribute, CopyKind
+from parsers.model import BOOL, Attribute, CopyKind
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import three_digits
@@ -20,8 +19,6 @@ from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
 from rules.wording.engine_advice import queueing_advice
 from rules.wording.words import for_native, for_pytorch
-
-BOOL = npt.NDArray[np.bool_]
 
 SMALL_BYTES = 65_536  # a larger copy is no value that a program looks at
 COUNTED = "counting rows"

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
@@ -24,8 +23,6 @@ from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.engine_advice import graph_advice
 from rules.wording.words import Reader, for_pytorch, ours, said
-
-BOOL = npt.NDArray[np.bool_]
 
 LEAST_LAUNCHES = 20  # between two waits: fewer are not worth a graph
 NODE_NS = 500.0  # what launching a graph costs for each of its kernels: docs/predictions.md

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, F64
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.inference.engine_steps import engine_steps
@@ -18,9 +18,6 @@ from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_native, for_python
-
-BOOL = npt.NDArray[np.bool_]
-F64 = npt.NDArray[np.float64]
 
 SLOW = 1.5  # times the median step (nsys-ai: longest step over the median)
 OTHER_CALLS = 0.1  # more calls than the median step, or ...

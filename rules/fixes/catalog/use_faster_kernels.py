@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -18,9 +17,6 @@ from rules.kernels.operator_roofs import MEMORY_ROOF
 from rules.kernels.slow_operators import NORMAL_SHARE, slow_operators
 from rules.replay.replay import Replay
 from rules.wording.faster_operators import faster
-
-F64 = npt.NDArray[np.float64]
-BOOL = npt.NDArray[np.bool_]
 
 # In channels_last the gradients of enlargements take a twelfth to a third of their time, batch normalisation a fifth to
 # a half, pooling all of it or four fifths: the operators of the explanation of slow-operators, on one H100.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from parsers.model.arrays import BOOL, I64
 from viewer.look import theme
 from viewer.look.labels import tooltip
 from viewer.look.roles import CHART
 
-I64 = npt.NDArray[np.int64]
-B1 = npt.NDArray[np.bool_]
 SIDE, TOP, FOOT = 8, 6, 20
 
 
@@ -59,7 +57,7 @@ class Bars(QWidget):
         self.counts = np.bincount(bar_of, minlength=bars).astype(np.int64)
         self._set_late(np.zeros(len(things), bool))
 
-    def _set_late(self, late: B1) -> None:
+    def _set_late(self, late: BOOL) -> None:
         """Which of the things are too late."""
         self.late = np.bincount(self._bar_of[late], minlength=len(self.counts)).astype(np.int64)
         self.update()

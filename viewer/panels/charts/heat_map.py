@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
+from parsers.model.arrays import I64
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
@@ -31,12 +31,12 @@ class HeatMap(QWidget):
         self._title = title
         self._columns: tuple[str, ...] = ()
         self._rows: tuple[str, ...] = ()
-        self._values: npt.NDArray[np.int64] = np.empty((0, 0), np.int64)
+        self._values: I64 = np.empty((0, 0), np.int64)
         self.setMouseTracking(True)
         self.setMinimumSize(200, 90)
         self.setAccessibleName(title)
 
-    def show_values(self, columns: Sequence[str], rows: Sequence[str], values: npt.NDArray[np.int64]) -> None:
+    def show_values(self, columns: Sequence[str], rows: Sequence[str], values: I64) -> None:
         """``values`` is (columns, rows), ns."""
         self._columns, self._rows, self._values = tuple(columns), tuple(rows), values
         self.update()

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
+from parsers.model.arrays import F64, I64
 from parsers.model.units import duration
 from viewer.look import theme
 from viewer.panels.charts.bars import FOOT, SIDE, Bars
 
-I64 = npt.NDArray[np.int64]
 BINS = 28
 TICK = 4  # pixels
 
 
-def logarithmic_bins(values: I64, bins: int = BINS) -> tuple[npt.NDArray[np.float64], I64]:
+def logarithmic_bins(values: I64, bins: int = BINS) -> tuple[F64, I64]:
     """Edges (bins + 1, ascending) and the bin of each value; values below 1 ns count as 1 ns."""
     positive = np.maximum(values, 1).astype(np.float64)
     low, high = float(positive.min()), float(positive.max())

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
+from parsers.model.arrays import F64
 from parsers.model.units import duration
 from rules.analysis.inference.requests import Lateness
 from viewer.look import theme
 from viewer.panels.charts.bars import Bars
 
-F64 = npt.NDArray[np.float64]
 MOST_SECONDS, MOST_BARS = 60, 30
 WIDTHS_NS = [times * 10.0**power for power in range(6, 16) for times in (1, 2, 5)]
 SECOND_NS = 1e9

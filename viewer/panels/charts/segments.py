@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from parsers.model.arrays import BOOL, I64, U32
 from parsers.model.units import percent, size
 from rules.memory.kinds import KINDS, Kind
 from viewer.look import theme
@@ -30,7 +30,7 @@ class SegmentBars(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._segments: Segments | None = None
-        self._marked: npt.NDArray[np.bool_] | None = None
+        self._marked: BOOL | None = None
         self._text = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
         self.setAccessibleName("Segments of the allocator")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
@@ -46,7 +46,7 @@ class SegmentBars(QWidget):
         self._segments, self._marked = segments, None
         self.update()
 
-    def mark(self, allocations: npt.NDArray[np.int64] | None) -> None:
+    def mark(self, allocations: I64 | None) -> None:
         """Let the blocks of these allocations stand out; None: no longer."""
         segments = self._segments
         if segments is not None:
@@ -139,7 +139,7 @@ class SegmentBars(QWidget):
         return int(segments.piece_allocation[piece])
 
 
-def _palette(colors: Theme) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+def _palette(colors: Theme) -> tuple[U32, U32]:
     """Colours of a hole and of each kind, then the same dimmed: plain, and on the lines of the hatching."""
     ground = colors.window
     hole = theme.mixed(colors.text, ground, UNUSED)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from parsers.model.arrays import F64
 from viewer.look import theme
 from viewer.look.roles import CHART
 
 HEIGHT = 132
 LEFT, RIGHT, TOP, BOTTOM = 34, 14, 26, 20  # pixels around the curve
-F64 = npt.NDArray[np.float64]
 
 
 class StepCurve(QWidget):

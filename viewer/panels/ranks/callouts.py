@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QRectF
 
-I64 = npt.NDArray[np.int64]
+from parsers.model.arrays import I64
 
 MARGIN, AWAY = 10, 22
 TALL = 44

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
@@ -22,6 +21,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
+from parsers.model.arrays import I64
 from rules.summaries.groups import NODE, RAIL, Dimension
 from viewer.look import theme
 from viewer.look.labels import tooltip
@@ -29,8 +29,6 @@ from viewer.look.roles import CHART
 from viewer.panels.ranks.callouts import Callout, placed
 from viewer.panels.ranks.shades import compared_color, picture
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of, zoomed
-
-I64 = npt.NDArray[np.int64]
 
 NAMES, TOP, STRIP, GAP = 96, 28, 15, 5
 LEAST_ROWS, LEAST_STEPS = 8, 4

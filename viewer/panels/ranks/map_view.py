@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from parsers.model.arrays import I64
 from rules.summaries.page import pattern_reason, pattern_title
 from viewer.document import Document
 from viewer.look import theme
@@ -16,8 +16,6 @@ from viewer.panels.ranks.callouts import Callout
 from viewer.panels.ranks.heat import Cell, RankHeat
 from viewer.panels.ranks.shades import shades
 from viewer.statistics.rank_map import Measure, Order, RankMap
-
-I64 = npt.NDArray[np.int64]
 
 CHIP = "QPushButton {{ padding: 3px 10px; }} QPushButton:checked {{ background: {fill}; border-color: {border}; }}"
 

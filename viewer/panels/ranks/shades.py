@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtGui import QColor, QImage
 
+from parsers.model.arrays import F64
 from viewer.look import theme
-
-F64 = npt.NDArray[np.float64]
 
 UNKNOWN = 255  # the number of the colour of cells of which nothing is known
 

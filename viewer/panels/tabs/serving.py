@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QLocale, QSignalBlocker, Qt
 from PySide6.QtGui import QColor, QDoubleValidator, QFont, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
@@ -21,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from parsers.model import Progress
+from parsers.model import F64, I64, Progress
 from parsers.model.results import REQUEST_LOG
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.inference.capacity import capacity_of
@@ -300,7 +299,7 @@ class ServingPanel(Panel):
         if self.document.trace is not None and self._found is not None:
             self.document.show_evidence(places_of_steps(self.document.trace, self._found, row))
 
-    def _show_requests(self, rows: npt.NDArray[np.int64]) -> None:
+    def _show_requests(self, rows: I64) -> None:
         from viewer.statistics.serving import places_of_requests
 
         if self.document.trace is not None and self._found is not None and self._found.requests is not None:
@@ -336,7 +335,7 @@ class ServingPanel(Panel):
         if self._found is not None and self._found.requests is not None:
             self._walk(self._found.requests.tpot_ns, bound)
 
-    def _walk(self, values: npt.NDArray[np.float64], bound: float) -> None:
+    def _walk(self, values: F64, bound: float) -> None:
         """To the slowest request beyond a percentile, from there to the next one."""
         beyond = np.flatnonzero(values > bound)
         slowest_first = beyond[np.argsort(-values[beyond], kind="stable")].tolist()

@@ -8,15 +8,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from parsers.chrome.decode.messages import element_bytes
 from parsers.chrome.decode.records import Arguments as Known
-from parsers.model import Attribute, SyncKind, Trace
+from parsers.model import I64, Attribute, SyncKind, Trace
 from parsers.model.attributes import TEXT_ATTRIBUTES
 from rules.kernels.operator_roofs import NUMBERS, calls_asked
-
-I64 = npt.NDArray[np.int64]
 
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(Known))
 _SHAPES = {Attribute.GRID_SHAPE: "grid", Attribute.BLOCK_SHAPE: "block"}

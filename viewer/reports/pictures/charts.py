@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64
 from parsers.model.units import duration
 from rules.analysis.facts.budget import Budget
 from rules.analysis.idle.causes import IdleTable
@@ -15,8 +15,6 @@ from rules.wording.verdict import budget_parts, share_of
 from viewer.look import palette
 from viewer.reports.pictures.drawing import INK, LETTER, Drawing
 from viewer.reports.series_report import Point, spans
-
-F64 = npt.NDArray[np.float64]
 
 WIDTH = 940
 BEFORE, AFTER = "#8b94a7", "#4c8dff"

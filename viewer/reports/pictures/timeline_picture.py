@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from parsers.model import EventKind, LaneKind, Trace
 from parsers.model.names.devices import device_name
@@ -17,8 +16,6 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
 from viewer.look import palette
 from viewer.reports.pictures.drawing import INK, Drawing
-
-I64 = npt.NDArray[np.int64]
 
 WIDTH, LEFT, RIGHT = 940, 150, 12
 GPU_ROW, ROW, SPACE, RULER = 26, 15, 4, 22

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from parsers.model import Attribute, EventKind, Trace
+from parsers.model import BOOL, I64, Attribute, EventKind, Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import EMPTY, complement, covered_before, union
 from viewer.statistics.operators import OperatorTimes, module_times, operator_times
@@ -29,7 +28,6 @@ from viewer.tables.columns import (
 from viewer.tables.rows.gpu_work import REGION
 from viewer.tables.table import Column, RowTable, row_table
 
-I64 = npt.NDArray[np.int64]
 CALLED = (EVENT, Column("name", "name as recorded"), *TIMES)
 LAUNCHED = (
     Column("self_ns", "without the ones of its sort inside it"),
@@ -50,7 +48,7 @@ def _nested(trace: Trace, events: I64) -> dict[str, Any]:
     return {**on_thread(trace, events), "depth": trace.events.depth[events]}
 
 
-def _launched(found: OperatorTimes, mine: npt.NDArray[np.bool_]) -> dict[str, I64]:
+def _launched(found: OperatorTimes, mine: BOOL) -> dict[str, I64]:
     return {
         "self_ns": found.cpu_self[mine],
         "gpu_ns": found.gpu_total[mine],

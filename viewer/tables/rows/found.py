@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import derived
+from parsers.model import I64, derived
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals
 from rules.analysis.idle.causes import Cause
@@ -17,7 +16,6 @@ from viewer.statistics.steps import step_table
 from viewer.tables.columns import DEVICE, RANK, TIMES, columns, known, of_devices, optional, texts
 from viewer.tables.table import Column, RowTable, row_table
 
-I64 = npt.NDArray[np.int64]
 BUSY_PARTS = ("compute", "communication", "copy", "other")
 
 

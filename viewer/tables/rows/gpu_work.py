@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from parsers.model import Attribute, CopyKind, EventKind, MemoryKind, Trace
+from parsers.model import I64, Attribute, CopyKind, EventKind, MemoryKind, Trace
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import distinct, numbers_of
 from rules.analysis.analysis import Analysis
@@ -31,7 +30,6 @@ from viewer.tables.columns import (
 )
 from viewer.tables.table import Column, RowTable, row_table
 
-I64 = npt.NDArray[np.int64]
 LAUNCH = Column("launch", "the event of the call that launched it")
 REGION = Column("region", "the innermost annotated region around that call")
 DIRECTIONS = {

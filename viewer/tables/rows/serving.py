@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import F64
 from rules.analysis.analysis import Analysis
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.phases import held_up_ns
 from rules.analysis.inference.requests import requests_of
 from viewer.tables.columns import EVENT, TIMES, columns, known, names_of, times
 from viewer.tables.table import Column, RowTable, row_table
-
-F64 = npt.NDArray[np.float64]
 
 
 @row_table

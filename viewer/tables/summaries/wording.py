@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from parsers.model.arrays import I64
 from rules.analysis.analysis import Analysis
 from viewer.statistics.grouping import grouped
 from viewer.statistics.kernels import longest_events
 from viewer.tables.table import Column, rows_of
 
-I64 = npt.NDArray[np.int64]
 CALLS = Column("calls", "how many")
 TOTAL = Column("total_ns", "time of all of them, added up")
 MEAN = Column("mean_ns", "time of one, on average")

@@ -10,14 +10,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Counter
+from parsers.model import F64, I64, Counter
 from viewer.timeline.geometry.row_index import BLOCK, FINEST, Clock, Row
 from viewer.timeline.geometry.scale import Scale
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 CELLS_A_COLUMN = 2  # the clock is used where a column is at least this many of its cells wide
 WIDE = 2.0  # columns

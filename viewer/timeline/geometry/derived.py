@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import Counter
+from parsers.model import I64, Counter
 from viewer.timeline.geometry.row_index import Row, row_index
 from viewer.timeline.geometry.tracks import Track
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from viewer.look.theme import Theme
 
-I64 = npt.NDArray[np.int64]
 ABOVE_ALL = -1
 GHOST, PATH = (
     "ghost/",

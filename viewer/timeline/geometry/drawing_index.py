@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import LaneKind, Progress, Trace, derived
+from parsers.model import BOOL, I64, LaneKind, Progress, Trace, derived
 from rules.analysis.arithmetic.intervals import subtract, union
 from viewer.timeline.geometry.nested_calls import NestedCalls, groups_with_calls, nested_calls
 from viewer.timeline.geometry.row_index import Row, lane_rows, row_index
 from viewer.timeline.geometry.tracks import Group, Track, busy_tracks, groups
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +61,7 @@ def build_index(trace: Trace, progress: Progress | None = None) -> DrawingIndex:
     """Index every row of the recording."""
     progress = progress or Progress()
     rows: list[tuple[Row, ...]] = []
-    seen: dict[LaneKind, npt.NDArray[np.bool_]] = {}
+    seen: dict[LaneKind, BOOL] = {}
     for index, lane in enumerate(trace.lanes):
         progress.step(0.8 * index / len(trace.lanes), "preparing the timeline")
         rows.append(tuple(lane_rows(trace.events, index)))

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I32, I64
 from viewer.timeline.geometry.row_index import Row, row_index
 
 if TYPE_CHECKING:
     from rules.analysis.idle.causes import IdleTable
-
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +25,7 @@ class Gaps:
     row: Row
     first: I64
     culprit: I32
-    several: npt.NDArray[np.bool_]
+    several: BOOL
 
 
 def device_gaps(idle: IdleTable) -> dict[int, Gaps]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL
 from rules.analysis.idle.causes import Cause
 
 PERIOD = 24  # fine lines: every pattern repeats after this many
 
 
 @lru_cache(maxsize=8)
-def hatching(line: int) -> npt.NDArray[np.bool_]:
+def hatching(line: int) -> BOOL:
     """Which pixels of a tile are painted: causes x rows x columns; ``line`` is the width of a fine line in pixels."""
     y, x = np.mgrid[0 : PERIOD * line, 0 : PERIOD * line] // line
     rising, falling = x + y, x - y

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import EventTable, LaneKind, Trace
+from parsers.model import I32, I64, EventTable, LaneKind, Trace
 from viewer.timeline.geometry.row_index import Row, row_index
 from viewer.timeline.geometry.tracks import Group, Track
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +74,7 @@ def _nested(trace: Trace, thread: int, lane: int) -> NestedCalls:
     return NestedCalls(lane, part.start, level, rows)
 
 
-def drawn_in_turn(events: EventTable, which: I64) -> tuple[I64, I64, npt.NDArray[np.int32]]:
+def drawn_in_turn(events: EventTable, which: I64) -> tuple[I64, I64, I32]:
     """Start, end and name of events in the order of their starts, each drawn until the next one begins at most."""
     start, end = events.start[which], events.end[which]
     end[:-1] = np.minimum(end[:-1], start[1:])

@@ -6,12 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I64
 from parsers.model.events import EventTable
 from viewer.timeline.geometry.row_index import Row
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, F64, U8, U32
 from viewer.timeline.geometry.columns import Columns
-
-U32 = npt.NDArray[np.uint32]
-U8 = npt.NDArray[np.uint8]
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-Tiles = npt.NDArray[np.bool_]
 
 LEVELS = 24
 FAINTEST = 0.38  # opacity of a column that is hardly busy: what is there is never invisible
@@ -107,7 +101,7 @@ class GapColors:
     foot: U32
 
 
-def gap_colors(colors: U32, ground: int, tiles: Tiles) -> GapColors:
+def gap_colors(colors: U32, ground: int, tiles: BOOL) -> GapColors:
     """Colours of gaps over ``ground``; ``tiles`` (classes x rows x columns) says which of their pixels are hatched."""
     share = np.arange(1, STEPS + 1) / STEPS
     plain, dark = (blended(colors, ground, each * share)[:, None, :, None] for each in (TINT, HATCHING))

@@ -14,13 +14,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I32, I64, U32
 from parsers.model.events import EventTable
-
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
-U32 = npt.NDArray[np.uint32]
 
 SHORT = 2048  # rows of fewer events need no index
 BLOCK = 16

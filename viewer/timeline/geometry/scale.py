@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
+from parsers.model.arrays import I64
+
 LEAST_SPAN_NS = 40.0
 MARGIN = 0.02  # how far beyond the recording one can pan, as a share of the recording or of the view
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I64
 from viewer.timeline.geometry.scale import Scale
 
 if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step
 
-I64 = npt.NDArray[np.int64]
 LEAST_PIXELS = 1.5  # steps that end closer to each other are told apart by nobody
 
 

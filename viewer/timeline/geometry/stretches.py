@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import BOOL, I32, I64
 from viewer.timeline.geometry.columns import Columns
 
 LEAST_SHARE = 0.15  # of the time of a stretch that is idle
@@ -25,9 +25,7 @@ class Stretch:
     share: float
 
 
-def dense_stretches(
-    seen: Columns, causes: npt.NDArray[np.int32], width: int, labelled: float
-) -> list[Stretch]:
+def dense_stretches(seen: Columns, causes: I32, width: int, labelled: float) -> list[Stretch]:
     """Runs of bins, each ``width`` columns wide, whose idle time has one main cause.
 
     ``causes`` is the cause of every column's event, at most 15. Bins that hold part of a gap at least ``labelled``
@@ -55,7 +53,7 @@ def dense_stretches(
     ]
 
 
-def _bridge(main: npt.NDArray[np.int64], alone: npt.NDArray[np.bool_]) -> None:
+def _bridge(main: I64, alone: BOOL) -> None:
     """Give a few bins between two bins of one cause that cause, too."""
     found = np.flatnonzero((main >= 0) & ~alone)
     for before, after in pairwise(found.tolist()):

@@ -6,13 +6,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from parsers.model.arrays import I64, U32
 from viewer.timeline.geometry.columns import WIDE, Columns, Grid, columns
 from viewer.timeline.geometry.row_index import Row
-
-I64 = npt.NDArray[np.int64]
-U32 = npt.NDArray[np.uint32]
 
 BEYOND = 8  # columns on either side of a view: what begins or ends there shows at its edge
 BEYOND_HURRIED = 96  # while zooming: the next zooms out are then covered

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
+from parsers.model.arrays import BOOL, F64, I64, U32
 from parsers.model.units import duration, size
 from rules.memory.kinds import Kind
 from viewer.look import theme
@@ -18,8 +18,6 @@ from viewer.timeline.geometry.hatching import PERIOD, hatching
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.labels import TextCache
 from viewer.timeline.memory.stack import MemoryStack, StackColumns
-
-U32 = npt.NDArray[np.uint32]
 
 TEMPORARY, KEPT, OLDER = "#e9b44c", "#e4572e", "#a9b1c2"
 LEAST_LABELLED = 15  # pixels: in a lower band there is no room for its name
@@ -103,12 +101,12 @@ def _tables(kinds: tuple[Kind, ...], colors: Theme, with_reserved: bool) -> tupl
 
 
 @lru_cache(maxsize=4)
-def _tiled(line: int, height: int, width: int) -> npt.NDArray[np.bool_]:
+def _tiled(line: int, height: int, width: int) -> BOOL:
     period = PERIOD * line
     return np.tile(hatching(line)[UNCERTAIN], (height // period + 2, width // period + 2))
 
 
-def _tile(line: int, height: int, width: int, phase: tuple[int, int]) -> npt.NDArray[np.bool_]:
+def _tile(line: int, height: int, width: int, phase: tuple[int, int]) -> BOOL:
     period = PERIOD * line
     columns, rows = phase[0] % period, phase[1] % period
     return _tiled(line, height, width)[rows : rows + height, columns : columns + width]
@@ -147,9 +145,9 @@ class MemoryLabels:
         self,
         painter: QPainter,
         kind: Kind,
-        below: npt.NDArray[np.float64],
-        high: npt.NDArray[np.float64],
-        held: npt.NDArray[np.int64],
+        below: F64,
+        high: F64,
+        held: I64,
         area: QRectF,
     ) -> None:
         """One band's name where it is highest, in the middle of the stretch that has room around there."""
@@ -180,7 +178,7 @@ class MemoryLabels:
         self,
         painter: QPainter,
         stack: MemoryStack,
-        total: npt.NDArray[np.float64],
+        total: F64,
         shown: StackColumns,
         scale: Scale,
         area: QRectF,

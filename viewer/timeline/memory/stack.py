@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.model import Counter
+from parsers.model import I64, Counter
 from rules.memory.kinds import KINDS, Kind
 from viewer.timeline.geometry.scale import Scale
 
 if TYPE_CHECKING:
     from rules.memory.account import DeviceMemory
 
-I64 = npt.NDArray[np.int64]
 
 FROM_BELOW = (
     Kind.OLDER,
