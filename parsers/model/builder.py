@@ -21,10 +21,10 @@ from parsers.model.links import Links
 from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.per_name import judged
+from parsers.model.nesting import in_row_order
 from parsers.model.progress import Progress
 from parsers.model.quality import Effect, QualityRecorder
 from parsers.model.results import ResultTable
-from parsers.model.row_order import in_row_order
 from parsers.model.threads import side_by_side
 from parsers.model.trace import ArgumentSource, Trace
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parsers.model import Progress
-from parsers.model.nesting import depths
-from parsers.model.row_order import in_row_order
+from parsers.model.nesting import depths, in_row_order
 
 INTERVALS = st.lists(
     st.tuples(st.integers(0, 60), st.one_of(st.integers(0, 6), st.integers(0, 60))), min_size=1, max_size=40
