@@ -15,8 +15,7 @@ from parsers.nsys.launches import link_launches
 from parsers.nsys.memory_use import read_memory_use
 from parsers.nsys.nvtx_ranges import read_nvtx
 from parsers.nsys.reading import Reading
-from parsers.nsys.samples import read_samples
-from parsers.nsys.scheduling import read_scheduling
+from parsers.nsys.samples import read_samples, read_scheduling
 from parsers.sqlite.database import Database
 
 _OF_NSYS = re.compile(

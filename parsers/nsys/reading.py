@@ -13,7 +13,7 @@ from parsers.model import BOOL, I32, I64, Effect, Lane, LaneKind, Progress
 from parsers.model.builder import TraceBuilder
 from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN
 from parsers.sqlite.database import Batch, Database, Table, TableDamaged
-from parsers.sqlite.rows import source_rows
+from parsers.sqlite.row_source import source_rows
 
 _NOT_EVENTS = ("TARGET_INFO", "META_DATA", "EXPORT_META", "DIAGNOSTIC_EVENT", "GENERIC_EVENT_", "ANALYSIS")
 LONGEST_NS = 10 * 365 * 86_400 * 1_000_000_000

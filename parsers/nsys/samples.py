@@ -1,12 +1,12 @@
-"""CPU samples: where each thread was when it was sampled, named after the innermost function."""
+"""What each thread did: CPU samples, named after the innermost function, and when it ran on a processor."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import EventKind, LaneKind
+from parsers.model import I64, Effect, EventKind, LaneKind
 from parsers.nsys.host_calls import ThreadLanes
-from parsers.nsys.identifiers import UNKNOWN, Codes
+from parsers.nsys.identifiers import UNKNOWN, Codes, is_possible
 from parsers.nsys.reading import Reading, taken
 from parsers.sqlite.database import Table
 
@@ -59,3 +59,56 @@ def _leaf_symbols(reading: Reading) -> tuple[np.ndarray, np.ndarray]:
     every, chosen = np.concatenate(ids), np.concatenate(symbols)
     order = np.argsort(every, kind="stable")
     return every[order], chosen[order]
+
+
+_COLUMNS = ("thread", "start", "cpu", "is_in", "row")
+
+
+def read_scheduling(reading: Reading) -> None:
+    """One event for each stretch of a thread on one processor; a switch whose other half is missing is counted."""
+    table = reading.database.table("SCHED_EVENTS")
+    if table is None or not {"start", "isSchedIn", "globalTid"} <= table.columns.keys():
+        return
+    columns = {
+        "start": table.expression("start", UNKNOWN),
+        "thread": table.expression("globalTid", 0),
+        "cpu": table.expression("cpu", UNKNOWN),
+        "is_in": table.expression("isSchedIn", 0),
+    }
+    parts: dict[str, list[I64]] = {name: [] for name in _COLUMNS}
+    for batch in reading.batches(table, columns, "reading when threads ran"):
+        timed = is_possible(batch["start"])
+        for name in _COLUMNS[:-1]:
+            parts[name].append(batch[name][timed])
+        parts["row"].append(reading.rows_of(table, batch)[timed])
+    if not parts["start"]:
+        return
+    thread, start, cpu, is_in, row = (np.concatenate(parts[name]) for name in _COLUMNS)
+    order = np.lexsort((is_in != 0, start, thread))
+    thread, start, cpu, row, put = thread[order], start[order], cpu[order], row[order], is_in[order] != 0
+    begins = np.flatnonzero(put[:-1] & ~put[1:] & (thread[:-1] == thread[1:]))
+    _count_halves(reading, table.name, len(start) - 2 * len(begins))
+    good = reading.chosen(table, start[begins], start[begins + 1], row[begins])
+    begins = begins[good]
+    processors = Codes()
+    code = processors.of(cpu[begins])
+    texts = [f"CPU {number}" if number > UNKNOWN else "CPU" for number in processors.values]
+    names = np.array([reading.builder.string(text) for text in texts], np.int32)
+    reading.builder.add(
+        start[begins],
+        start[begins + 1],
+        names[code] if len(begins) else 0,
+        ThreadLanes(reading, LaneKind.OTHER).of(thread[begins]),
+        EventKind.OTHER,
+        row[begins],
+    )
+
+
+def _count_halves(reading: Reading, table: str, count: int) -> None:
+    reading.builder.quality.note(
+        "scheduled in part",
+        Effect.NOTED,
+        "A thread was put on a processor before the recording began, or taken away after it ended.",
+        table,
+        count,
+    )

@@ -29,7 +29,7 @@ from parsers.rocm.timeline import (
     taken,
 )
 from parsers.sqlite.database import ABSENT, TableDamaged
-from parsers.sqlite.rows import source_rows
+from parsers.sqlite.row_source import source_rows
 
 Columns = Mapping[str, I64]
 _NONE = np.empty(0, np.int64)

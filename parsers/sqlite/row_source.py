@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parsers.model import TraceError
+import numpy as np
+
+from parsers.model import I64, TraceError
 from parsers.sqlite.guarded import GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
-from parsers.sqlite.rows import place_of
 
 _LONGEST_S = 1.0  # somebody waits for it
 Show = Callable[[GuardedConnection, str, Mapping[str, Any]], Mapping[str, Any]]
@@ -58,3 +59,17 @@ def _row(database: GuardedConnection, table: str, rowid: int) -> dict[str, Any]:
     return {
         column: value for column, value in row.items() if value is not None and not isinstance(value, bytes)
     }
+
+
+ROWID_BITS = 40
+
+
+def source_rows(table: int, rowids: I64) -> I64:
+    """Table number and rowid packed for ``EventTable.source_row``; -1 where the rowid does not fit."""
+    fits = (rowids >= 0) & (rowids < 1 << ROWID_BITS)
+    return np.where(fits, rowids | table << ROWID_BITS, -1)
+
+
+def place_of(source_row: int) -> tuple[int, int]:
+    """Table number and rowid of a packed row."""
+    return source_row >> ROWID_BITS, source_row & ((1 << ROWID_BITS) - 1)

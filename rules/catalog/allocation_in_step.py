@@ -20,8 +20,7 @@ from rules.base import Category, Finding, Need, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.engine_advice import directive_advice
-from rules.wording.phrases import counted, share
-from rules.wording.stacks import without_stacks
+from rules.wording.phrases import counted, share, without_stacks
 from rules.wording.words import Words, for_jax, for_native, for_python, for_pytorch, ours, with_native
 
 LEAST_SHARE = threshold(

@@ -29,8 +29,7 @@ from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.engine_advice import directive_advice
 from rules.wording.headline import Headline
-from rules.wording.phrases import share
-from rules.wording.stacks import without_stacks
+from rules.wording.phrases import share, without_stacks
 from rules.wording.words import for_native, for_python, for_pytorch, ours, with_native
 
 MORE_THAN_A_BATCH = 256_000_000  # bytes a step: 256 images of 224 x 224 in 32 bits are 154 MB

@@ -16,8 +16,7 @@ from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
-from rules.wording.phrases import counted, of_every_step, part_of_step, share
-from rules.wording.stacks import without_stacks
+from rules.wording.phrases import counted, of_every_step, part_of_step, share, without_stacks
 from rules.wording.words import for_pytorch
 
 SMALL_BYTES = threshold(

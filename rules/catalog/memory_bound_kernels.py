@@ -3,24 +3,102 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import ClassVar
 
-from parsers.model import Trace
+import numpy as np
+
+from parsers.model import I64, KernelProfile, Trace
+from parsers.model.names.kernels import base_name
 from parsers.model.units import percent, rate
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
+from rules.analysis.facts.inside_window import operator_of
 from rules.analysis.facts.memory_bound import MemoryBound, memory_bound
 from rules.analysis.facts.software import is_compiled
-from rules.analysis.facts.traffic import pointwise_traffic
 from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.names.families import Family
 from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
-from rules.kernels.citation import measured_sentence
+from rules.kernels.gpu_peaks import peaks_of
+from rules.kernels.operator_roofs import stated_work
 from rules.thresholds import LEAST_SHARE
 from rules.wording.engine_advice import fusing_advice
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shares
 from rules.wording.words import Words, for_python, for_pytorch, ours, with_native
+
+
+def measured_sentence(trace: Trace, events: I64) -> str:
+    """Counters of the profiled kernel that takes most of the time of ``events``; empty when none was profiled."""
+    if not trace.kernels or not len(events):
+        return ""
+    from rules.kernels.join import Certainty, kernel_join
+
+    join = kernel_join(trace)
+    mine = np.isin(join.event, events) & (join.certainty >= Certainty.AMBIGUOUS)
+    if not mine.any():
+        return ""
+    time = np.bincount(join.profile[mine], trace.events.duration[join.event[mine]].astype(np.float64))
+    return profile_sentence(trace.kernels[int(time.argmax())])
+
+
+def profile_sentence(kernel: KernelProfile) -> str:
+    """The main verdict on one profiled launch, with its numbers."""
+    from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
+    from rules.kernels.roofline import nearest_roof
+
+    sol = speed_of_light(kernel)
+    if sol is None:
+        return ""
+    dram = dram_percent(kernel)
+    roof = nearest_roof(kernel)
+    parts = [f"{sol.compute:.0f} % of the compute and {sol.memory:.0f} % of the memory throughput"]
+    if dram is not None:
+        parts.append(f"{dram:.0f} % of the DRAM bandwidth")
+    if roof is not None:
+        parts.append(roof.text)
+    return f"Nsight Compute measured {base_name(kernel.name)} at {', '.join(parts)}: {sol.bound.value}."
+
+
+LOOKED_AT = 20  # of the longest kernels
+IMPOSSIBLE = 1.1  # times the peak: the data came from the L2 cache, or the estimate is wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes per second that the longest pointwise kernels move, and the GPU's peak (0 where it is not known)."""
+
+    bandwidth: float
+    peak: float
+
+    @property
+    def share(self) -> float:
+        return self.bandwidth / self.peak if self.peak else 0.0
+
+
+def pointwise_traffic(analysis: Analysis, device: int, kernels: I64) -> Traffic | None:
+    """The traffic of the longest pointwise kernels among some; None without shapes, or where it cannot be right."""
+    trace = analysis.trace
+    family = analysis.family_of_string[trace.events.name[kernels]]
+    pointwise = kernels[np.isin(family, (Family.ELEMENTWISE, Family.COPY_CAST))]
+    longest = pointwise[np.argsort(-durations(trace, pointwise), kind="stable")][:LOOKED_AT]
+    moved, time = 0.0, 0
+    for kernel in longest.tolist():
+        operator = operator_of(analysis, kernel)
+        work = stated_work(trace, operator, kernel) if operator >= 0 else None
+        if work is not None:
+            moved += work.moved
+            time += int(durations(trace, kernel))
+    if not time:
+        return None
+    found = trace.devices[device]
+    peaks = peaks_of(found.name)
+    peak = found.memory_bandwidth or (peaks.bandwidth if peaks else 0.0) or 0.0
+    traffic = Traffic(moved / time * 1e9, float(peak))
+    return None if peak and traffic.bandwidth > IMPOSSIBLE * peak else traffic
+
 
 ATTENTION_WORTH_A_WORD = 0.05  # of the time in such kernels
 

@@ -12,7 +12,7 @@ from rules.base import Category, Finding, Need, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
-from rules.wording.stacks import without_stacks
+from rules.wording.phrases import without_stacks
 from rules.wording.words import Words, for_native, for_pytorch, listed_words, ours
 
 _CODE = """schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # warmup: recorded, then thrown away"""

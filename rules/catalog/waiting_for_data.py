@@ -14,8 +14,7 @@ from rules.analysis.idle.lost_time import IdleTime
 from rules.analysis.names.regions import is_loader
 from rules.base import Category, Finding, Need, rule
 from rules.thresholds import LEAST_SHARE
-from rules.wording.phrases import listed, share
-from rules.wording.stacks import without_stacks
+from rules.wording.phrases import listed, share, without_stacks
 from rules.wording.words import Words, for_python, for_pytorch, with_native
 
 _LOADER_CODE = """loader = DataLoader(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from parsers.model import Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.wording.headline import Part
+from rules.wording.words import Words
 
 
 def of_every_step(analysis: Analysis, share: float) -> Part:
@@ -64,3 +66,8 @@ def shares(analysis: Analysis, parts: Iterable[tuple[str, int]], most: int, leas
 def shortened(name: str, most: int = 60) -> str:
     """A name of at most this many characters."""
     return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def without_stacks(trace: Trace, words: Words) -> Words:
+    """The words, or none where Python's stacks were recorded."""
+    return "" if trace.capture.with_stack else words

@@ -27,7 +27,7 @@ from viewer.query.database import Database, database_of
 from viewer.query.errors import QueryError
 from viewer.query.questions import questions
 from viewer.query.views import VIEWS
-from viewer.reports.conversion.parquet import write_parquet
+from viewer.reports.conversion.tables import write_parquet
 from viewer.statistics.kernels import kernel_table
 from viewer.statistics.operators import operator_table, operator_times
 from viewer.tables.table import frame_of, row_tables, summaries, summary_of

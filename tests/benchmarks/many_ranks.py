@@ -133,7 +133,7 @@ def _report_summaries() -> None:
     from rules.summaries.diagnosis import diagnosis_of_many
     from tests.benchmarks.rank_map import frames
     from tests.rank_summaries import summaries_of
-    from viewer.loading.ranks.joining import joined
+    from viewer.loading.ranks.opening import joined
 
     taken = {}
     for ranks in (SUMMARIES // 4, SUMMARIES):

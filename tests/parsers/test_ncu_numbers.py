@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from parsers.model.units import base_unit
 from parsers.ncu.labels import derived_metrics
 from parsers.ncu.numbers import NumberStyle, is_missing, metric_value, style_of
-from parsers.ncu.units import unit_of_metric
+from parsers.ncu.results import unit_of_metric
 
 DOT, COMMA = NumberStyle("."), NumberStyle(",")
 

@@ -17,8 +17,8 @@ from rules.kernels.checks.occupancy import Advice, occupancy_verdict
 from rules.kernels.checks.speed_of_light import waves_of
 from rules.kernels.checks.stalls import stalls
 from rules.kernels.explanations import SECTIONS, STALLS, explain_metric
+from rules.kernels.findings import advice_for_libraries
 from rules.kernels.launch_groups import kernel_groups
-from rules.kernels.libraries import advice_for_libraries
 from rules.wording.promises import MOST_FACTOR, gain
 from tests.opened import opened
 from tests.rules.kernel_profiles import (

@@ -15,11 +15,10 @@ from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.comparison.compare import compare
-from rules.memory.growth import growth
 from rules.memory.kinds import Kind
 from rules.memory.operators import operators_of
 from rules.memory.relief import reliefs
-from rules.memory.summary import memory_of
+from rules.memory.summary import growth, memory_of
 from tests.opened import opened
 from tests.parsers.snapshots import FORWARD, OPTIMIZER, OWN, PLACED, Snapshot
 from viewer.cli import main

@@ -28,10 +28,9 @@ from rules.thresholds import DEFAULTS
 from viewer.capture.form.dialog import CaptureDialog
 from viewer.comparison.window import ComparisonWindow
 from viewer.dialogs.about import AboutDialog
+from viewer.dialogs.page_dialog import QualityDialog, ShortcutSheet
 from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.dialogs.problem import ProblemDialog
-from viewer.dialogs.quality_dialog import QualityDialog
-from viewer.dialogs.shortcut_sheet import ShortcutSheet
 from viewer.document import Stage
 from viewer.kept.preferences import Preferences
 from viewer.window.main_window import MainWindow

@@ -18,9 +18,9 @@ from rules.base import Evidence
 from rules.thresholds import DEFAULTS
 from tests.viewer.conftest import training_run
 from tests.viewer.every_window import WAIT_MS, until
-from viewer.comparison.alignment import Alignment
 from viewer.comparison.bridge_chart import rows_of
 from viewer.comparison.step_dots import DotAxis
+from viewer.comparison.twins import Alignment
 from viewer.comparison.window import ComparisonWindow
 from viewer.document import Stage
 from viewer.look import theme

@@ -29,7 +29,7 @@ from pytestqt.qtbot import QtBot
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.test_ncu_csv import raw_page
 from viewer.cli import main
-from viewer.dialogs.quality_dialog import QualityDialog
+from viewer.dialogs.page_dialog import QualityDialog
 from viewer.kept.session import Session
 from viewer.panels.tables.table_view import TableView
 from viewer.window.main_window import MainWindow

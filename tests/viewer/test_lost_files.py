@@ -24,7 +24,7 @@ from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.nsys_exports import call, export
 from tests.parsers.nsys_exports import kernel as nsys_kernel
 from viewer.cli import main
-from viewer.dialogs.quality_dialog import QualityDialog
+from viewer.dialogs.page_dialog import QualityDialog
 from viewer.kept.session import Session, SessionError, session_path
 from viewer.panels.tables.table_view import Column, TableView
 from viewer.window.main_window import MainWindow

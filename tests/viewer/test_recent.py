@@ -16,7 +16,7 @@ from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from viewer.kept.recent import COLUMNS, Summary, forget, recent_files, remember, when
 from viewer.start.opening import samples
-from viewer.start.recent_tile import RecentTile, RunPicture, shares
+from viewer.start.tile import RecentTile, RunPicture, shares
 from viewer.statistics.run_summary import summarise
 from viewer.window.main_window import MainWindow
 

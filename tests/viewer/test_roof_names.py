@@ -9,8 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF
 from pytestqt.qtbot import QtBot
 
 from rules.kernels.roofline import Roof, Roofline
-from viewer.panels.charts.roof_names import NamePlaces
-from viewer.panels.charts.roofline import RooflinePlot
+from viewer.panels.charts.roofline import NamePlaces, RooflinePlot
 
 SHOWN, SIZE, NAME = QRectF(-1.0, 9.0, 5.0, 7.0), QSizeF(500.0, 350.0), QSizeF(40.0, 20.0)
 LINE = [QPointF(4.0 - number * 0.1, 14.0) for number in range(50)]

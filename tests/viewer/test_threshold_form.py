@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from rules.thresholds import DEFAULTS, LEAST_SHARE, Thresholds
-from viewer.dialogs.preferences_dialog import PreferencesDialog
-from viewer.dialogs.threshold_form import ThresholdField
+from viewer.dialogs.preferences_dialog import PreferencesDialog, ThresholdField
 from viewer.document import Stage
 from viewer.kept.preferences import Preferences
 from viewer.window.main_window import MainWindow

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     from viewer.query.database import database_of
     from viewer.query.errors import QueryError
     from viewer.query.questions import sql_of
-    from viewer.reports.conversion.answers import ENDINGS, write_frame
+    from viewer.reports.conversion.tables import ENDINGS, write_frame
 
     progress = terminal_progress()
     if options.out is not None and options.out.suffix.lower() not in ENDINGS:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parsers.model import Trace
+from rules.comparison.side import Side
 
 if TYPE_CHECKING:
     from rules.comparison.compare import Comparison
@@ -14,6 +15,26 @@ if TYPE_CHECKING:
     from rules.comparison.matched_steps import MatchedSteps
     from rules.thresholds import Thresholds
     from viewer.comparison.tables import Tables
+
+
+def rank_pairs(before: Side, after: Side) -> list[tuple[int | None, str]]:
+    """(rank, what is said of it); the mean of its steady steps after over before, the worst first."""
+    means = []
+    for side in (before, after):
+        times: dict[int | None, list[int]] = {}
+        for step in side.analysis.steady_steps if side.found_by else ():
+            times.setdefault(step.rank, []).append(step.duration)
+        means.append({rank: sum(each) / len(each) for rank, each in times.items()})
+    common = [rank for rank in means[0] if rank in means[1]]
+    ratio = {rank: means[1][rank] / max(means[0][rank], 1.0) for rank in common}
+    return [
+        (rank, f"{'' if rank is None else rank} ({_told(ratio[rank])})")
+        for rank in sorted(common, key=lambda each: -ratio[each])
+    ]
+
+
+def _told(ratio: float) -> str:
+    return f"{'+' if ratio >= 1 else '−'}{abs(ratio - 1) * 100:.0f} %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +51,6 @@ def compared(before: Trace, after: Trace, thresholds: Thresholds) -> Compared:
     """Compare, match a step of the rank that got slowest, and work out what the tables hold."""
     from rules.comparison.compare import compare
     from rules.comparison.matched_steps import matched_steps
-    from viewer.comparison.rank_pairs import rank_pairs
     from viewer.comparison.tables import tables_of
 
     result = compare(before, after, thresholds)

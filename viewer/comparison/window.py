@@ -280,7 +280,7 @@ class ComparisonWindow(QWidget):
     # Steps and ranks
 
     def _offer_ranks(self, sides: tuple[Side, Side]) -> None:
-        from viewer.comparison.rank_pairs import rank_pairs
+        from viewer.comparison.comparing import rank_pairs
 
         pairs = rank_pairs(*sides)
         self._ranks = [rank for rank, _ in pairs]

@@ -1,10 +1,23 @@
-"""A dialog that is one page to read: it scrolls with mouse and keys, and closes with Esc."""
+"""Dialogs that are one page to read: they scroll with mouse and keys, and close with Esc."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QScrollArea, QVBoxLayout, QWidget
+from collections.abc import Sequence
 
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QDialog,
+    QGridLayout,
+    QHBoxLayout,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from parsers.model import Effect, Trace
+from viewer.look.labels import Label
 from viewer.look.tab_order import TabOrder
 
 
@@ -30,3 +43,107 @@ class PageDialog(QDialog):
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         return self.tab_order.step((self,), forward)
+
+
+_EFFECT = {Effect.REPAIRED: "repaired", Effect.QUARANTINED: "left out", Effect.NOTED: "noted"}
+
+
+class QualityDialog(PageDialog):
+    """The loss account of one trace."""
+
+    def __init__(self, trace: Trace, parent: QWidget | None = None) -> None:
+        body, quality = QWidget(), trace.quality
+        column = QVBoxLayout(body)
+        column.setContentsMargins(20, 18, 20, 18)
+        column.setSpacing(8)
+        total = (
+            f"{quality.events_read:,} events read, {quality.events_kept:,} kept, {quality.repaired:,} repaired, "
+            f"{quality.quarantined:,} left out."
+        )
+        column.addWidget(Label(total, pixels=14, weight=QFont.Weight.DemiBold, wrap=True, selectable=True))
+        for each in trace.inputs:
+            column.addWidget(
+                Label(f"{each.path}: {each.format}, {each.producer}", "secondary", wrap=True, selectable=True)
+            )
+        for note in quality.notes:
+            column.addSpacing(6)
+            title = f"{note.count:,} {_EFFECT[note.effect]}: {note.kind.replace('-', ' ')}"
+            column.addWidget(Label(title, weight=QFont.Weight.DemiBold, wrap=True))
+            column.addWidget(Label(note.reason, "secondary", wrap=True))
+            if note.example:
+                column.addWidget(
+                    Label(f"For example {note.example}", "faint", pixels=12, wrap=True, selectable=True)
+                )
+        if not quality.notes:
+            column.addWidget(Label("Nothing had to be repaired or left out.", "secondary"))
+        column.addStretch(1)
+        super().__init__("What was read", "What was read, and what was left out", (620, 420), body, parent)
+
+
+TIMELINE_KEYS = (
+    ("W  S", "zoom in, out at the cursor"),
+    ("A  D", "move left, right"),
+    (
+        "Wheel",
+        "zoom at the cursor; with Shift move; over the names scroll the lanes; other habits: preferences",
+    ),
+    ("Drag", "select an area; on the ruler: measure"),
+    ("Shift+drag", "move; also with the middle button"),
+    (
+        "Double click",
+        "zoom to an event or a gap; on a step: count time from it; on the ruler: from the start",
+    ),
+    ("Click", "select an event or a gap; on a step: fit it"),
+    ("Home  End", "to the beginning, to the end"),
+    ("Page Up  Down", "scroll the lanes"),
+    ("Shift+Up  Down", "select the nearest event of the row above, below"),
+    ("Right click", "on a lane: pin, fold, hide; drag its name to move it, its lower edge to resize it"),
+)
+PANEL_KEYS = (
+    ("Left  Right", "on a card: previous, next evidence"),
+    ("Up  Down", "on a card: previous, next finding"),
+    ("Space  J  K", "on a fix: tick it; to the next, previous"),
+    ("Tab", "from one part of the window to the next"),
+    ("Return", "in a table: show the row on the timeline"),
+    ("Ctrl+C", "on the timeline: copy what is told of the selection"),
+    ("Ctrl+C", "in a table: copy the rows as text"),
+    ("Ctrl+Shift+C", "in a table: copy the rows as CSV"),
+)
+
+Keys = tuple[str, Sequence[tuple[str, str]]]  # a heading, and (keys, what they do)
+
+
+class ShortcutSheet(PageDialog):
+    """All keys at a glance; ``commands`` are the menus with the (keys, text) of their commands."""
+
+    def __init__(self, commands: Sequence[Keys], parent: QWidget | None = None) -> None:
+        groups = [("Timeline", TIMELINE_KEYS), ("Panels", PANEL_KEYS), *commands]
+        groups[1:] = sorted(groups[1:], key=lambda group: -len(group[1]))  # so that both halves get as long
+        body = QWidget()
+        columns = QHBoxLayout(body)
+        columns.setContentsMargins(24, 18, 24, 18)
+        columns.setSpacing(36)
+        halves = [QVBoxLayout(), QVBoxLayout()]
+        for half_column in halves:
+            half_column.setSpacing(4)
+        filled = [0, 0]
+        for title, rows in groups:
+            half = 0 if filled[0] <= filled[1] else 1
+            filled[half] += len(rows) + 2
+            heading = Label(title, pixels=14, weight=QFont.Weight.DemiBold)
+            heading.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+            halves[half].addWidget(heading)
+            grid = QGridLayout()
+            grid.setHorizontalSpacing(18)
+            grid.setVerticalSpacing(3)
+            for number, (keys, text) in enumerate(rows):
+                grid.addWidget(Label(keys, weight=QFont.Weight.DemiBold, pixels=12), number, 0)
+                grid.addWidget(Label(text, "secondary", wrap=True), number, 1)
+            grid.setColumnStretch(1, 1)
+            grid.setColumnMinimumWidth(0, 96)
+            halves[half].addLayout(grid)
+            halves[half].addSpacing(14)
+        for column in halves:
+            column.addStretch(1)
+            columns.addLayout(column, 1)
+        super().__init__("Keyboard and mouse", "Keys and what they do", (1000, 800), body, parent)

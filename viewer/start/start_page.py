@@ -13,8 +13,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QScrollArea
 from viewer.kept.recent import Recent, forget, left_open, recent_files
 from viewer.look.labels import ElidedLabel, Label
 from viewer.start.opening import Sample, formats, samples
-from viewer.start.recent_tile import RecentTile
-from viewer.start.tile import Tile
+from viewer.start.tile import RecentTile, Tile
 
 PAGE_WIDTH = 980
 NATURAL = 1366, 768  # px: on larger screens the page grows

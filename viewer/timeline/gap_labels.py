@@ -13,8 +13,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.look import theme
 from viewer.timeline.geometry.columns import Columns
-from viewer.timeline.geometry.gaps import Gaps
-from viewer.timeline.geometry.stretches import dense_stretches
+from viewer.timeline.geometry.gaps import Gaps, dense_stretches
 from viewer.timeline.labels import TextCache
 
 MOST = 40  # boxes on a lane

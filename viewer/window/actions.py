@@ -319,14 +319,14 @@ class WindowActions(QObject):
 
     def show_shortcuts(self) -> None:
         """Open the sheet of keys."""
-        from viewer.dialogs.shortcut_sheet import ShortcutSheet
+        from viewer.dialogs.page_dialog import ShortcutSheet
 
         if self._commands is not None:
             self._show(ShortcutSheet(self._commands.with_keys(), self._parts.window))
 
     def show_quality(self) -> None:
         """Open the account of what was read."""
-        from viewer.dialogs.quality_dialog import QualityDialog
+        from viewer.dialogs.page_dialog import QualityDialog
 
         trace = self._parts.document.trace
         if trace is not None:

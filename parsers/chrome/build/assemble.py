@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.base import Source
-from parsers.chrome.build.allocations import allocations_of
 from parsers.chrome.build.communication import complete_collectives
 from parsers.chrome.build.copies import claim_dma_requests, describe_copies
-from parsers.chrome.build.counters import memory_counters, near_samples, sampled_counters
+from parsers.chrome.build.counters import allocations_of, memory_counters, near_samples, sampled_counters
 from parsers.chrome.build.device_clock import note_causality
 from parsers.chrome.build.foreign import claim_calls, claim_executors, claim_streams, npu_of, threads_of
 from parsers.chrome.build.implausible_ends import clip_overruns

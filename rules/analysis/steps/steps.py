@@ -13,8 +13,7 @@ from parsers.model.names.per_name import distinct
 from parsers.model.names.steps import numbered, step_number
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import length, union
-from rules.analysis.steps.marks import Mark, follow_on, mark_of
-from rules.analysis.steps.region_cycles import cycles_of_loops, cycles_of_regions
+from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
 from rules.analysis.steps.repetition import repetitions
 from rules.thresholds import DEFAULTS, Thresholds, Unit, threshold
 

@@ -27,8 +27,7 @@ from rules.summaries.run import ManyRanks
 from tests.rank_runs import Run
 from viewer.cli import main
 from viewer.loading.ranks import opening, pool, reducing, summaries
-from viewer.loading.ranks.joining import joined
-from viewer.loading.ranks.opening import Workers, files_of_many, many_ranks_of, open_many
+from viewer.loading.ranks.opening import Workers, files_of_many, joined, many_ranks_of, open_many
 from viewer.loading.ranks.reducing import reduce_rank
 from viewer.loading.ranks.wanted import Wanted
 from viewer.reports.many_ranks_report import as_json, as_text

@@ -8,6 +8,7 @@ import pytest
 from parsers.model import Counter, Trace
 from parsers.model.names.kernels import distinct_names, kernel_name
 from viewer.timeline.geometry.columns import Columns, columns, counter_columns, grid
+from viewer.timeline.geometry.gaps import dense_stretches
 from viewer.timeline.geometry.hatching import hatching
 from viewer.timeline.geometry.naming import python_name
 from viewer.timeline.geometry.picking import count_in, event_at, neighbour
@@ -22,7 +23,6 @@ from viewer.timeline.geometry.raster import (
 )
 from viewer.timeline.geometry.row_index import row_index
 from viewer.timeline.geometry.scale import Scale
-from viewer.timeline.geometry.stretches import dense_stretches
 from viewer.timeline.kinds.base import counter_style_of, shown_value
 
 GROUND = 0xFF000000

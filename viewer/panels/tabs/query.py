@@ -349,7 +349,7 @@ class QueryPanel(Panel):
         def work(progress: Progress) -> str:
             from viewer.query.database import database_of
             from viewer.query.questions import sql_of
-            from viewer.reports.conversion.answers import write_frame
+            from viewer.reports.conversion.tables import write_frame
 
             result = database_of(analysis).run(sql_of(sql), None, progress)
             try:

@@ -14,7 +14,6 @@ from parsers.model import EventKind, Progress, Trace, TraceError
 from parsers.model.attributes import TEXT_ATTRIBUTES
 from parsers.model.memory import AFTER, BEFORE
 from viewer.kept.storage import in_one_piece
-from viewer.reports.conversion.parquet import write_parquet
 
 CHUNK = 100_000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -209,3 +208,36 @@ def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
             is_formula = text.map(lambda each: isinstance(each, str) and each.startswith(_FORMULA))
             safe.isetitem(place, text.where(~is_formula, "'" + text.astype(str)).array)
     return safe
+
+
+def write_parquet(frame: pd.DataFrame, out: Path) -> None:
+    """Write one file. Raises ``OSError``, and ``ImportError`` where neither library is there."""
+    try:
+        frame.to_parquet(out, index=False)
+    except ImportError:
+        import duckdb
+
+        with duckdb.connect(":memory:") as writer:
+            writer.register("answer", frame)
+            try:
+                place = str(out).replace("'", "''")
+                writer.execute(f"COPY answer TO '{place}' (FORMAT parquet)").fetchall()
+            except duckdb.IOException as error:
+                raise OSError(str(error)) from None
+
+
+ENDINGS = (".csv", ".json", ".parquet")
+
+
+def write_frame(frame: pd.DataFrame, out: Path) -> None:
+    """Write a table in one piece or not at all. Raises ``OSError``, and ``ValueError`` for another ending."""
+    ending = out.suffix.lower()
+    if ending not in ENDINGS:
+        raise ValueError("The ending of the file says its format: use .csv, .json or .parquet.")
+    with in_one_piece(out) as part:
+        if ending == ".parquet":
+            write_parquet(frame, part)
+        elif ending == ".json":
+            frame.to_json(part, orient="records")
+        else:
+            without_formulas(frame).to_csv(part, index=False)
