@@ -95,8 +95,9 @@ def test_the_predicted_step_lies_under_the_lane_of_its_gpu_and_never_looks_recor
     for row in ghost.rows:
         assert np.all(row.start[1:] >= row.end[:-1])
         assert row.end[-1] <= ghost.frame.end
-    placed = state.layout.find(key)
+    placed, canvas = state.layout.find(key), slow.timeline.canvas
     assert placed is not None
+    qtbot.waitUntil(lambda: canvas.offset <= placed.top < placed.bottom <= canvas.offset + canvas.room)
     picture = slow.timeline.canvas.grab().toImage()
     top = slow.timeline.canvas.top_of(placed)
     middle = top + placed.rows[0].top + placed.rows[0].height // 2

@@ -23,6 +23,7 @@ from viewer.timeline.geometry.raster import (
     paint_curve,
     paint_gaps,
     paint_row,
+    paint_shares,
     put_row,
     row_colors,
 )
@@ -133,7 +134,10 @@ def paint_strip(picture: Picture, scene: Scene, shown: Shown, gaps: bool) -> Non
 def paint_busy(
     picture: Picture, scene: Scene, device: int, top: int, height: int, gaps: bool, footed: bool
 ) -> None:
-    """When a device works, and with ``gaps`` what it waits for otherwise; ``footed``: with a line below."""
+    """When a device works, as high as it is busy, and with ``gaps`` what it waits for otherwise.
+
+    ``footed``: with a line below.
+    """
     idle, colors, view = scene.gaps.get(device), theme.current(), picture.view
     ground = rgb(colors.strip)
     seen = picture.strips.strip(("gaps", device), idle.row, view).shown(view) if gaps and idle else None
@@ -146,7 +150,9 @@ def paint_busy(
     seen = picture.strips.strip(("busy", device), busy, view).shown(view) if busy is not None else None
     block = picture.block(top, height)
     if busy is not None and seen is not None and len(block):
-        paint_row(block, without_edges(seen), busy_classes(busy, seen), busy_table(colors), ground)
+        full = busy_table(colors).reshape(2, -1)[:, -1][busy_classes(busy, seen)]
+        whole = round(height * picture.ratio)
+        paint_shares(block, seen, full, whole, picture.cut_below(top + height), picture.line)
 
 
 def paint_derived(picture: Picture, scene: Scene, shown: Shown) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 
 from parsers.model import Progress
 from viewer.document import Document
@@ -60,8 +60,9 @@ class PredictedLanes(QObject):
         t0, t1 = self._timeline.visible_interval
         if frame is not None and not (t0 <= frame.start and frame.end <= t1):
             self._link.show_with_margin(frame.start, max(frame.recorded_end, frame.end))
-        if derived:
-            self._timeline.canvas.reveal_track(derived[0].track.key)
+        if derived:  # once the strip above has taken its room
+            canvas, key = self._timeline.canvas, derived[0].track.key
+            QTimer.singleShot(0, canvas, lambda: canvas.reveal_track(key))
 
     def _show_path(self) -> None:
         trace, analysis, state = self._document.trace, self._document.analysis, self._timeline.state

@@ -10,6 +10,7 @@ from tests.rules.builder import TinyTrace
 from viewer.look import theme
 from viewer.timeline.geometry.columns import columns, grid
 from viewer.timeline.geometry.drawing_index import ALONE, WORK, build_index
+from viewer.timeline.geometry.raster import paint_shares
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.pixels import busy_classes, busy_table
 
@@ -52,3 +53,13 @@ def test_a_column_shows_what_takes_most_of_it() -> None:
     seen = columns(row, grid(Scale(0, 1_000_000, 10)))
     assert seen is not None
     assert np.asarray(busy_classes(row, seen)).tolist() == [WORK, *[ALONE] * 9]
+
+
+def test_a_column_is_filled_as_high_as_it_is_busy_so_that_the_gaps_behind_it_are_seen() -> None:
+    row = build_index(of_rank((0, 100), (100, 125), (200, 201))).busy[0]
+    seen = columns(row, grid(Scale(0, 400_000, 4)))
+    assert seen is not None
+    block = np.zeros((8, 4), np.uint32)
+    paint_shares(block, seen, np.full(4, 7, np.uint32), 10, 2, 3)
+    assert (block == 7).sum(axis=0).tolist() == [8, 1, 1, 0]
+    assert block[-1].tolist() == [7, 7, 7, 0]

@@ -11,8 +11,9 @@ import pytest
 
 from parsers.model import Counter, Device, EventKind, Lane, LaneKind, Rank, Trace
 from parsers.model.builder import TraceBuilder
+from viewer.timeline.gap_labels import LEAST_NOTE
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
-from viewer.timeline.geometry.layout import COLLAPSED, COMPACT, Layout, lay_out
+from viewer.timeline.geometry.layout import COLLAPSED, COMPACT, FOOT, Layout, lay_out
 from viewer.timeline.geometry.tracks import Group, groups
 from viewer.timeline.kinds.base import Place
 
@@ -213,6 +214,13 @@ def test_rows_lie_inside_their_lane_without_overlap(height: int) -> None:
     assert edges[0][0] >= 0
     assert edges[-1][1] <= placed.height
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(edges))
+
+
+def test_the_lane_that_shows_the_gaps_has_room_for_what_many_small_ones_wait_for() -> None:
+    layout = lay_out(groups(several_ranks(1)), Arrangement())
+    lane = next(placed for placed in layout.scrolled if placed.track.first_of_device)
+    events = lane.rows[-1]
+    assert lane.height - 1 - FOOT - (events.top + events.height) >= LEAST_NOTE
 
 
 def test_the_track_at_a_height_is_the_one_drawn_there(small_run: Trace) -> None:

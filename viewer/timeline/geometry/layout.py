@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ PADDING = 4
 BRIEF_HEADING = 24
 ROWS_OF_CALLS = 2  # what a lane of their own would take
 FOOT = 3  # the solid line under a gap
+NOTE = 8  # more between it and the events of a lane with room: what many small gaps wait for is written there
 SCREEN = 560  # pixels of lanes that are surely visible at once
 LOW = 400  # pixels of lanes: in so few a curve gives up its second line
 MOST_BRIEF = 4  # ranks
@@ -193,10 +195,13 @@ def _busy_rows(tracks: Sequence[Track], arrangement: Arrangement) -> list[Placed
 
 
 def _with_gpu_in_view(placed: Sequence[Placed], room: int, arrangement: Arrangement) -> list[Placed]:
-    """Lanes above the first GPU's own one give up their deepest levels until that ends within ``room`` pixels."""
+    """Lanes above the first GPU's own one give up their deepest levels until that and what follows from it end within
+    ``room`` pixels.
+    """
     shrunk = list(placed)
     first = next((index for index, each in enumerate(placed) if each.track.first_of_device), 0)
-    over = sum(each.height for each in placed[: first + 1]) - room if room else 0
+    rest = itertools.takewhile(lambda each: each.track.derived, placed[first + 1 :])
+    over = sum(each.height for each in (*placed[: first + 1], *rest)) - room if room else 0
     while over > 0:
         index = max(
             (at for at in range(first) if _may_shrink(shrunk[at], arrangement)),
@@ -338,6 +343,8 @@ def _sized(
         height = max(own, COMPACT)
         levels = max(1, min(track.levels, (height - 2 * PADDING - gap_foot) // wish.row))
     room = height - 2 * PADDING - gap_foot
+    if track.first_of_device and room - NOTE >= 2 * levels * wish.row:
+        room -= NOTE
     pitch = max(min(room / levels, _style(track).highest_row * large), 1)
     edges = [PADDING + round(level * pitch) for level in range(levels + 1)]
     gap = 1 if levels > 1 and pitch >= 5 else 0

@@ -69,6 +69,17 @@ def put_row(block: U32, columns: Columns, colors: U32, ground: int, line: int, a
         _round_corners(block, columns.left[width >= ROUNDED], columns.right[width >= ROUNDED], ground, line)
 
 
+def paint_shares(block: U32, columns: Columns, colors: U32, height: int, cut: int, least: int) -> None:
+    """Fill columns from their foot up to the share of them that is busy, at least ``least`` pixels of ``height``.
+
+    ``colors`` is one for each column; ``cut`` pixels of the foot lie outside of ``block``.
+    """
+    filled = np.maximum(np.rint(columns.coverage * height).astype(np.int64), least)
+    filled[columns.event < 0] = 0
+    above_foot = np.arange(len(block) + cut, cut, -1)[:, None]
+    np.copyto(block, colors, where=above_foot <= filled)
+
+
 def _set_apart(colors: U32, columns: Columns, ground: int, line: int) -> None:
     """A gap of ``line`` columns where a wide event begins."""
     edge = columns.left[columns.right - columns.left >= SEPARATED]
