@@ -352,3 +352,14 @@ def test_what_was_found_in_one_recording_is_not_shown_for_the_next(
     window.document.show(open_trace([fixtures / "smi" / "query.csv"]))
     wait_until_ready(qtbot, window)
     assert not any(hit.kind == "event" for hit in window.toolbar.search.popup.hits)
+
+
+def test_the_open_card_is_as_high_as_its_text_after_a_change_of_theme(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    for name in ("dark", "light", "dark", "light", "dark", "light"):
+        window.acts.set_theme(name)
+        qtbot.wait(1)
+        card = window.diagnosis.cards[0]
+        assert card.is_current
+        qtbot.waitUntil(lambda shown=card: shown.height() >= shown.heightForWidth(shown.width()), timeout=500)

@@ -141,6 +141,9 @@ class DiagnosisPanel(QWidget):
         self._say_count()
         layout.addStretch(1)
         self._body_layout = layout
+        current = self._document.finding
+        for card in [each for each in self.cards if each.finding is current] or self.cards[:1]:
+            card.set_current(True)  # before it is laid out: its height is kept from then on
         self._scroll.setWidget(body)
         self.filter_button.setVisible(diagnosis is not None and len(diagnosis.findings) > 1)
 
