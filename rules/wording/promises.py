@@ -108,7 +108,7 @@ def first_step(plan: Plan, diagnosis: Diagnosis) -> str:
     first = (
         "Do this first" if _is_of_the_largest(promise, diagnosis, loud) else "First of what can be predicted"
     )
-    text = f"{first}: {promise.proposal.title}. A step gets {worded(promise)}."
+    text = f"{first}, {worded(promise)}: {promise.proposal.title}."
     gone = [each for each in removed(promise, diagnosis) if each in loud and each is not loud[0]]
     if gone:
         text += f" It also mends: {listed([each.headline.matter(each.reader) for each in gone[:2]])}."

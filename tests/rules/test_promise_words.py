@@ -107,10 +107,10 @@ def test_the_first_step_says_what_else_it_mends(empty: Plan) -> None:
     plan = replace(empty, promises=(promise(1.7, 2.0, 2.3),))
     copies = replace(finding(Category.COPY_D2H, 20), headline=Headline("Copies stand alone", Part(0.2, 5)))
     told = first_step(plan, Diagnosis((finding(), copies, finding(Category.ALLOCATOR, 10))))
-    assert told == (
-        "Do this first: Move it. A step gets about 2.0x faster (1.7 to 2.3x). It also mends: copies stand alone."
+    assert (
+        told == "Do this first, about 2.0x faster (1.7 to 2.3x): Move it. It also mends: copies stand alone."
     )
-    assert first_step(plan, Diagnosis((finding(),))).endswith("(1.7 to 2.3x).")
+    assert first_step(plan, Diagnosis((finding(),))).endswith("(1.7 to 2.3x): Move it.")
     assert first_step(empty, Diagnosis((finding(),))) == ""
 
 
@@ -134,5 +134,5 @@ def test_the_words_fit_a_recording() -> None:
 
     analysis = Analysis(steps(6, 2100, body).build())
     plan, diagnosis = make_plan(analysis), diagnosis_of(analysis)
-    assert first_step(plan, diagnosis).startswith("Do this first: ")
+    assert first_step(plan, diagnosis).startswith("Do this first, ")
     assert gain(diagnosis.findings[0], plan).startswith("about ")
