@@ -33,7 +33,7 @@ class MemorySnapshot:
 
     format: ClassVar[str] = "memory-snapshot"
     title: ClassVar[str] = "PyTorch memory"
-    files: ClassVar[str] = "snapshots of the caching allocator (`_dump_snapshot`)"
+    files: ClassVar[str] = "snapshots of the caching allocator (_dump_snapshot)"
     suffixes: ClassVar[tuple[str, ...]] = (".pickle", ".pkl")
     priority: ClassVar[int] = 30
     version: ClassVar[int] = 2

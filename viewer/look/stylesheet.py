@@ -53,7 +53,7 @@ QPushButton[link="bare"]:focus { text-decoration: underline; }
 
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
     background: $window; color: $text; border: 1px solid $line_strong; border-radius: 5px; padding: 4px 8px;
-    selection-background-color: $selection; selection-color: $text;
+    selection-background-color: $selection; selection-color: $text; placeholder-text-color: $text_faint;
 }
 QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus { border-color: $accent; }
 QComboBox::drop-down { border: none; width: 20px; }

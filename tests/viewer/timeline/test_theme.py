@@ -17,6 +17,8 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
     QLabel,
+    QLineEdit,
+    QPlainTextEdit,
     QRadioButton,
     QToolButton,
 )
@@ -178,6 +180,16 @@ def test_a_list_to_choose_from_has_an_arrow(themed: Theme, qtbot: QtBot) -> None
     picture = choice.grab().toImage()
     inside = [picture.pixelColor(x, y) for x in range(98, 116) for y in range(8, 22)]
     assert max(theme.contrast(color, themed.window) for color in inside) >= 2.5
+
+
+@pytest.mark.parametrize("make", [QLineEdit, QPlainTextEdit])
+def test_what_a_field_invites_to_can_be_read(
+    themed: Theme, make: type[QLineEdit | QPlainTextEdit], qtbot: QtBot
+) -> None:
+    field = make()
+    qtbot.addWidget(field)
+    field.show()
+    assert field.palette().placeholderText().color() == themed.text_faint
 
 
 def test_the_buttons_of_a_file_dialog_have_room_for_their_icons(themed: Theme, qtbot: QtBot) -> None:

@@ -38,7 +38,7 @@ class TargetForm(QWidget):
         self._jobs = jobs
         self.kind = QComboBox()
         self.kind.addItems(list(KINDS))
-        self.program = _field("train.py, or a whole command: torchrun --nproc_per_node=2 train.py --epochs 1")
+        self.program = _field("train.py, or a command: torchrun --nproc_per_node=2 train.py")
         self.arguments = _field('--epochs 1 --name "first run"')
         self.interpreter = QComboBox()
         self.interpreter.setEditable(True)

@@ -9,7 +9,7 @@ from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from parsers.model.units import duration, percent
-from viewer.look.labels import Label
+from viewer.look.labels import Label, unbroken
 from viewer.what_if import WhatIf
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class WhatIfPanel(QWidget):
             f"A step then takes {duration(outcome.after_ns)} instead of {duration(outcome.before_ns)} "
             f"({duration(outcome.least_ns)} to {duration(outcome.most_ns)})"
         )
-        self.limit.setText(self._limit())
+        self.limit.setText(unbroken(self._limit()))
 
     def _limit(self) -> str:
         """What a step is made of then, and what would be next."""

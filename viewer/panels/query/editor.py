@@ -89,7 +89,7 @@ class Editor(QPlainTextEdit):
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.setTabStopDistance(4 * self.fontMetrics().horizontalAdvance(" "))
         self.setAccessibleName("Question in SQL")
-        self.setPlaceholderText("SELECT ... FROM kernels      Ctrl+Enter runs, F1 describes the tables")
+        self.setPlaceholderText("SELECT ... FROM kernels\nCtrl+Enter runs, F1 describes the tables")
         self.setTabChangesFocus(True)
         self._colours = Colours(self.document())
         self._numbers = _Numbers(self)

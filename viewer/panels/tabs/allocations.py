@@ -206,7 +206,7 @@ class AllocationsPanel(Panel):
             self._room.addWidget(self.bars, 1)
         self.bars.show_segments(segments)
         whole = int(segments.size.sum())
-        holes = f"holes of {size(segments.holes)}, the largest {size(segments.largest_hole)}"
+        holes = f"holes {size(segments.holes)}, largest {size(segments.largest_hole)}"
         self._of_segments.setText(
             f"At the end {size(whole)} in {len(segments.size):,} segments, "
             + (holes if segments.holes else "all of it used")
