@@ -22,6 +22,18 @@ _OF_NSYS = re.compile(
     r"CUPTI_ACTIVITY_KIND_|TARGET_INFO_|(NVTX|COMPOSITE|SCHED|CUDNN|CUBLAS|MPI\w*|UC[PX]\w*)_EVENTS|OSRT_API|GPU_METRICS|"
     r"ANALYSIS_DETAILS|META_DATA_EXPORT|EXPORT_META_DATA"
 )
+_OF_OTHERS = (
+    (
+        "StringTable",
+        "nvprof wrote this database, whose tables are not read.",
+        "Open its GPU operations as CSV: nvprof --import-profile FILE --print-gpu-trace --csv --log-file trace.csv",
+    ),
+    (
+        "CANN_API",
+        "Ascend's profiler wrote this database, whose tables are not read.",
+        "Open trace_view.json or kernel_details.csv, which it writes as well.",
+    ),
+)
 _BYTES_AN_EVENT = 170
 _LEAST_ROW_BYTES = 16
 _HOW_TO_SHORTEN = (
@@ -51,6 +63,9 @@ def read_export(
     builder = TraceBuilder()
     database = Database.open(path, builder.quality, most_rows, progress)
     with contextlib.closing(database):
+        for table, problem, hint in _OF_OTHERS:
+            if table in database.tables and "StringIds" not in database.tables:
+                raise UnknownFormat(path, problem, hint)
         if not any(_OF_NSYS.match(name) for name in database.tables):
             raise UnknownFormat(
                 path,

@@ -99,6 +99,8 @@ When it is wrong
             if waited.starts_up
             else f"The CPU is in calls that take long, {call} above all"
             if call
+            else "The CPU runs code of its own, hardly any GPU work comes before it, and nearly all after it"
+            if waited.in_code
             else "The first operation had been launched long before: the GPU was busy with older work"
         )
         return Finding(
@@ -123,7 +125,14 @@ When it is wrong
             window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.CALL, call) if call else NOBODY,
             device=device,
-            evidence=(Evidence(any_stream(trace, device), waited.start, waited.end, call or "older work"),),
+            evidence=(
+                Evidence(
+                    any_stream(trace, device),
+                    waited.start,
+                    waited.end,
+                    call or ("the CPU's own code" if waited.in_code else "older work"),
+                ),
+            ),
             example="" if is_serving_engine(trace) else for_pytorch(_CODE),
             of_recording=True,
         )

@@ -252,7 +252,7 @@ class Reads:
 
         Pages of details leave most counters out, and say nothing of a section in which nothing stands out.
         """
-        concluded = {each.section for each in kernel.rule_results}
+        concluded = {each.section for each in kernel.rule_results if each.kind != "error"}
         return (
             self.section in concluded
             or len(concluded & _OF_LARGE_SETS) >= 2

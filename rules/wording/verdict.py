@@ -195,6 +195,8 @@ def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     limits = [each for each in diagnosis.findings if each.rule == "kernel-speed-of-light"]
     if limits and (most := _of_the_longest(trace, limits)):
         return most.title
+    if not any(each.metrics for each in trace.kernels):
+        return f"{kernels}, and no verdict: the profiler measured nothing"
     if "kernel-speed-of-light" in diagnosis.skipped and is_amd(trace):
         return f"{kernels}, and no verdict: what is judged of kernels is what Nsight Compute counts"
     if "kernel-speed-of-light" in diagnosis.skipped:

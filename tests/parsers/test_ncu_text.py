@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from parsers import open_trace
 from parsers.model import KernelProfile, RuleResult, Trace
+from viewer.cli import main
 
 OLD = """==PROF== Connected to process 14142 (/tmp/a.out)
 ==PROF== Profiling "add" - 1: 0%....50%....100% - 8 passes
@@ -183,3 +184,27 @@ def test_lines_in_any_order_lose_no_kernel(tmp_path: Path, lines: list[str], at:
     trace = opened(tmp_path, "\n".join([*LINES, *mixed[:at], *mixed[at:]]))
     assert trace.kernels[0].name.startswith("add(int")
     assert trace.kernels[0].metrics[DURATION] > 0
+
+
+FAILED = """==PROF== Profiling "add" - 1: 0%....50%....100% - 8 passes
+==ERROR== LaunchFailed
+[14142] a.out@127.0.0.1
+  add(int, float*, float*), 2020-Oct-28 10:36:31, Context 1, Stream 7
+    Section: GPU Speed Of Light
+    ---------------------- --------------- ------------------------------
+    SOL DRAM                             %                        (!) nan
+    ---------------------- --------------- ------------------------------
+    ERR   Rule Bottleneck returned an error: Metric launch__waves_per_multiprocessor not found
+
+"""
+
+
+def test_a_launch_that_failed_has_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All its metrics are nan, and a rule that could not run has concluded nothing."""
+    path = tmp_path / "failed.log"
+    path.write_text(FAILED)
+    assert main(["diagnose", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("1 profiled kernel, and no verdict: the profiler measured nothing")
+    assert "the report lacks counters of throughput" in " ".join(told.split())
+    assert "Checked and quiet" not in told

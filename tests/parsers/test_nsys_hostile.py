@@ -143,6 +143,27 @@ def test_a_database_of_something_else_is_refused_by_name(folder: Path) -> None:
         open_trace([path])
 
 
+@pytest.mark.parametrize(
+    ("table", "whose", "instead"),
+    [
+        ("StringTable", "nvprof wrote", "--print-gpu-trace --csv"),
+        ("CANN_API", "Ascend's profiler wrote", "trace_view.json"),
+    ],
+)
+def test_databases_of_other_profilers_are_refused_with_what_to_open(
+    folder: Path, table: str, whose: str, instead: str
+) -> None:
+    path = folder / "run.sqlite"
+    connection = sqlite3.connect(path)
+    write_table(connection, table, [{"id": 1}])
+    write_table(connection, "CUPTI_ACTIVITY_KIND_KERNEL", [{"start": 1, "end": 2, "name": 1}])
+    connection.commit()
+    connection.close()
+    with pytest.raises(UnknownFormat, match=whose) as refused:
+        open_trace([path])
+    assert instead in refused.value.hint
+
+
 def test_text_that_only_begins_like_a_database_is_refused(folder: Path) -> None:
     path = folder / "run.sqlite"
     path.write_bytes(b"SQLite format 3\0" + b"not really " * 1000)

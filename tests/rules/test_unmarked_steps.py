@@ -161,6 +161,17 @@ def test_requests_that_threads_serve_side_by_side_are_no_steps(threads: int, fou
     assert program.counted() == [found]
 
 
+@pytest.mark.parametrize(("streams", "found"), [(1, 4), (2, 4), (4, 0)])
+def test_the_same_work_on_streams_of_their_own_is_no_step(streams: int, found: int) -> None:
+    program = Program()
+    for turn in range(4):
+        for name in ("gemm_a", "gelu", "gemm_b", "head"):
+            now = program.now
+            program.trace.operation(now + 2, now + 10, name, now, launch_us=1, stream=20 + turn % streams)
+            program.now += 12
+    assert program.counted() == [found]
+
+
 @pytest.mark.parametrize(("kernels", "found"), [(1, 0), (2, 12)])
 def test_one_kernel_that_is_run_often_is_no_step(kernels: int, found: int) -> None:
     program = Program()

@@ -16,6 +16,9 @@ from rules.analysis.steps.steps import Step
 LONG_WAIT = 0.2  # of the time
 LITTLE_WORK = 0.05  # of the GPU's, before such a wait
 BLOCKED = 0.8  # of such a wait, in calls
+NEARLY_ALL = (
+    0.95  # of the time: one wait of that length is no part of what runs after it, whatever the CPU did
+)
 LONG_CALL_NS = 1_000_000  # a call that takes longer creates, loads, copies or waits
 ENOUGH_OPERATIONS = 20  # after a start-up: fewer are chance
 MUCH_FIRST_USE = 0.15  # of the time, in the calls themselves
@@ -32,6 +35,7 @@ class SetAside:
     end: int
     call: int
     starts_up: bool = False  # calls are made for the first time in it, and the GPU worked between them
+    in_code: bool = False  # the CPU made no call that took so long: it was in code of its own
 
     @property
     def took(self) -> int:
@@ -105,6 +109,7 @@ def _long_waits(trace: Trace, operations: I64, start: int, end: int) -> SetAside
             found.start if found is not None else waited.start,
             waited.end,
             found.call if found is not None and longer else waited.call,
+            in_code=found.in_code if found is not None and longer else waited.in_code,
         )
         operations = operations[trace.events.start[operations] >= waited.end]
         start = waited.end
@@ -153,6 +158,7 @@ def _long_wait(trace: Trace, operations: I64, start: int, end: int) -> SetAside 
     if length(spent) < BLOCKED * (finish - begin) and not _starts_up(
         trace, operations[at + 1 :], begin, finish
     ):
-        return None
+        alone = finish - begin >= NEARLY_ALL * (end - start) and len(operations) - at > ENOUGH_OPERATIONS
+        return SetAside(begin, finish, -1, in_code=True) if alone else None
     shared = np.minimum(trace.events.end[calls], finish) - np.maximum(trace.events.start[calls], begin)
     return SetAside(begin, finish, int(calls[shared.argmax()]))

@@ -152,7 +152,7 @@ def repetitions(trace: Trace, operations: I64) -> list[tuple[int, int]]:
         if cycles.length < LEAST_OPERATIONS or not _is_step(trace, order, cycles):
             continue
         begins = _cut_at_longest_wait(trace, order, kinds, cycles)
-        if not _are_layers(trace, len(begins)):
+        if not _are_layers(trace, len(begins)) and not _on_streams_of_their_own(trace, order, begins):
             return _times(trace, order, *_rounds(trace, order, begins, cycles.length))
     return []
 
@@ -203,6 +203,13 @@ def _served_side_by_side(trace: Trace, order: I64) -> bool:
     first = np.array([np.flatnonzero(mine == each)[[0, -1]] for each in some])
     together = (first[:, None, 0] < first[None, :, 1]) & (first[None, :, 0] < first[:, None, 1])
     return bool((alike & together).any())
+
+
+def _on_streams_of_their_own(trace: Trace, order: I64, begins: I64) -> bool:
+    """Whether no two cycles share a stream: the same work is handed to several streams, which is one step at most."""
+    cycle = np.searchsorted(begins, np.arange(begins[0], len(order)), side="right")
+    used = np.unique(cycle.astype(np.int64) << 32 | trace.events.lane[order[begins[0] :]])
+    return len(begins) > 1 and len(np.unique(used & 0xFFFFFFFF)) == len(used)
 
 
 def _is_step(trace: Trace, order: I64, cycles: Cycles) -> bool:
