@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by_system
 from rules.thresholds import DEFAULTS, Thresholds
@@ -90,7 +90,6 @@ class Document(QObject):
     request_chosen = Signal(int)  # on the timeline
     recording_wanted = Signal(object)  # CaptureRequest: the recorder is to open with it
     evidence_wanted = Signal(object, int)  # list of Evidence, which of them to fly to
-    _first_read = Signal(object, object, object)  # which load, its paths, Trace of the first events
 
     def __init__(self, jobs: Jobs, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -115,7 +114,6 @@ class Document(QObject):
         self._before = Content()
         self._load: object = None
         self._read: Opened | None = None  # what was read last, for another analysis
-        self._first_read.connect(self._show_first, Qt.ConnectionType.QueuedConnection)
 
     def open(self, paths: Sequence[Path]) -> None:
         """Read these files as one run; what is shown now stays until they are read, or the reading fails."""
@@ -126,9 +124,7 @@ class Document(QObject):
         thresholds = self.thresholds
         self._enter(Stage.LOADING)
 
-        def show_first(trace: Trace) -> None:
-            self._first_read.emit(load, wanted, trace)
-
+        show_first = self.jobs.on_gui_thread(lambda trace: self._show_first(load, wanted, trace))
         self.jobs.ask(
             LOADING,
             lambda progress: opened(wanted, progress, show_first, thresholds),

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, ParamSpec, TypeVar
 
-from PySide6.QtCore import QCoreApplication, QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, Signal
+from shiboken6 import isValid
 
 from parsers.model import Cancelled, Progress
 
-_LOG = logging.getLogger(__name__)
 _REPORT_EVERY_S = 0.04
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Failed = Callable[[Exception], None]
 
@@ -32,6 +33,25 @@ class _Job:
     last_report: float = field(default=0.0)
 
 
+class _Post(QObject):
+    """Carries calls to the GUI thread. It is never deleted, whereas a window may be while its threads still report."""
+
+    call = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.call.connect(self._do, Qt.ConnectionType.QueuedConnection)
+
+    def _do(self, call: Callable[[], None]) -> None:
+        call()
+
+
+@cache
+def _post() -> _Post:
+    """The one of the program, made on the GUI thread."""
+    return _Post()
+
+
 class Jobs(QObject):
     """Runs pure functions that take a ``Progress`` off the GUI thread and hands their results back on it.
 
@@ -41,16 +61,13 @@ class Jobs(QObject):
     progressed = Signal(str, float, str)  # slot, 0 to 1, what is being done
     started = Signal(str)
     ended = Signal(str)
-    _reported = Signal(object, float, str)
-    _settled = Signal(object, object, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._current: dict[str, _Job] = {}
         self._threads: set[threading.Thread] = set()
         self._turn = threading.Lock()
-        self._reported.connect(self._on_report, Qt.ConnectionType.QueuedConnection)
-        self._settled.connect(self._on_settled, Qt.ConnectionType.QueuedConnection)
+        self._post = _post()
 
     def ask(
         self,
@@ -108,16 +125,12 @@ class Jobs(QObject):
         for thread in self._threads:
             thread.join(max(deadline - time.monotonic(), 0.0))
         self._threads = {thread for thread in self._threads if thread.is_alive()}
-        if (
-            self._threads
-        ):  # they will still signal through this object, which must outlive its window for that
-            self.setParent(QCoreApplication.instance())
 
     def _report(self, job: _Job, fraction: float, doing: str) -> None:
         now = time.monotonic()
         if now - job.last_report >= _REPORT_EVERY_S:
             job.last_report = now
-            self._emit(self._reported, job, fraction, doing)
+            self.on_gui_thread(self._on_report)(job, fraction, doing)
 
     def _run(self, job: _Job, work: Callable[[Progress], Any], turn: AbstractContextManager[Any]) -> None:
         try:
@@ -126,14 +139,15 @@ class Jobs(QObject):
                 result, error = work(job.progress), None
         except Exception as raised:
             result, error = None, raised
-        self._emit(self._settled, job, result, error)
+        self.on_gui_thread(self._on_settled)(job, result, error)
 
-    @staticmethod
-    def _emit(signal: Any, *values: Any) -> None:
-        try:
-            signal.emit(*values)
-        except RuntimeError:  # the window was closed and its objects are gone
-            _LOG.debug("a job ended after its window")
+    def on_gui_thread(self, take: Callable[P, None]) -> Callable[P, None]:
+        """``take`` as any thread may call it: it runs on the GUI thread later, unless the window is gone by then."""
+
+        def call(*values: P.args, **named: P.kwargs) -> None:
+            self._post.call.emit(lambda: take(*values, **named) if isValid(self) else None)
+
+        return call
 
     def _on_report(self, job: _Job, fraction: float, doing: str) -> None:
         if self._current.get(job.slot) is job:

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
+from shiboken6 import delete
 
 from parsers.model import Cancelled, Progress
 from viewer.jobs import Jobs
@@ -132,6 +134,24 @@ def test_progress_is_reported_with_the_slot_and_what_is_done(jobs: Jobs, qtbot: 
     with qtbot.waitSignal(jobs.progressed) as reported:
         jobs.ask("a", lambda progress: progress.step(0.25, "reading"), lambda _: None)
     assert reported.args == ["a", 0.25, "reading"]
+
+
+def test_what_a_thread_reports_after_its_window_was_deleted_reaches_nobody(qtbot: QtBot) -> None:
+    window = QObject()
+    jobs = Jobs(window)
+    may_end, answers = threading.Event(), []
+
+    def work(progress: Progress) -> None:
+        may_end.wait(10)
+        progress.step(0.5, "working")
+
+    jobs.ask("a", work, answers.append)
+    (thread,) = jobs._threads
+    delete(window)
+    may_end.set()
+    thread.join(10)
+    qtbot.wait(1)
+    assert not answers
 
 
 def test_closing_ends_every_thread(jobs: Jobs) -> None:

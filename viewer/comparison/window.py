@@ -76,7 +76,6 @@ class ComparisonWindow(QWidget):
 
     failed = Signal(str, str)
     shown = Signal()  # the result is there
-    _read = Signal(object, object)  # the job's own object, the second recording
 
     def __init__(self, before: Trace, thresholds: Thresholds, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Window)
@@ -159,7 +158,6 @@ class ComparisonWindow(QWidget):
         self.bridge.chosen.connect(self._show_part)
         self.details.row_chosen.connect(self._show_row)
         self.details.finding_chosen.connect(self._show_finding)
-        self._read.connect(self._on_read, Qt.ConnectionType.QueuedConnection)
         self.jobs.progressed.connect(self._on_progress)
         self.buttons.told.connect(self.foot.setText)
         self.buttons.swap.clicked.connect(self.swap_sides)
@@ -184,6 +182,7 @@ class ComparisonWindow(QWidget):
         self.traces = self.traces[0], None
         self._reading = reading = object()
         before, thresholds = self.traces[0], self._thresholds
+        show = self.jobs.on_gui_thread(self._on_read)
 
         def work(progress: Progress) -> Compared:
             from viewer.loading.loader import opened
@@ -193,7 +192,7 @@ class ComparisonWindow(QWidget):
             if read.process is not None:
                 read.process.close()
             after = read.trace
-            self._read.emit(reading, after)
+            show(reading, after)
             progress.step(0.7, "comparing")
             return compared(before, after, thresholds)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QFontDatabase, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
@@ -22,13 +22,6 @@ SHOWN_LINES = 5000
 GPU_EVERY_MS = 2000
 FLUSH_MS = 60
 LONGEST_SHOWN = 1 << 18
-
-
-class _FromThread(QObject):
-    """Carries output and events of the recording's thread into the window's."""
-
-    text = Signal(str)
-    happened = Signal(object)
 
 
 class RunView(QWidget):
@@ -88,9 +81,6 @@ class RunView(QWidget):
         """Begin; a recording that already runs is left alone."""
         if self._recording is not None:
             return
-        carrier = _FromThread(self)
-        carrier.text.connect(self._take_text, Qt.ConnectionType.QueuedConnection)
-        carrier.happened.connect(self._take_event, Qt.ConnectionType.QueuedConnection)
         self.output.clear()
         self.advice.clear()
         self.gpu.clear()
@@ -99,7 +89,10 @@ class RunView(QWidget):
         self.progress.setRange(0, 0)
         self._began = time.monotonic()
         try:
-            recording = Recording(request, on_text=carrier.text.emit, on_event=carrier.happened.emit)
+            from_thread = self._jobs.on_gui_thread
+            recording = Recording(
+                request, on_text=from_thread(self._take_text), on_event=from_thread(self._take_event)
+            )
         except CaptureProblem as problem:
             self._failed(problem)
             return
