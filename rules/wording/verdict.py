@@ -8,7 +8,7 @@ from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.budget import Budget
-from rules.analysis.facts.completeness import ends_early, is_cut
+from rules.analysis.facts.completeness import ends_early, is_cut, lacks_a_part
 from rules.analysis.facts.device_log import log_summary
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.subject import subject_of
@@ -76,7 +76,7 @@ COPY_AGAIN = "Copy the file again, or record again and let the profiler finish w
 def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     """What the verdict leaves out: a small problem, a larger one, or one of the recording; empty without any."""
     first, larger = first_problem(diagnosis), larger_problem(diagnosis)
-    if ends_early(analysis.trace):
+    if lacks_a_part(analysis.trace):
         told = (
             f" Of what is there: {first.headline.inside_a_sentence(first.reader)}."
             if first is not None
@@ -112,8 +112,9 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     if analysis.thresholds != diagnosis.thresholds:
         raise ValueError("the analysis and the diagnosis were made by other thresholds")
     trace = analysis.trace
-    if ends_early(trace):
-        return "The recording stops in the middle: a part of what ran is missing"
+    if lacks_a_part(trace):
+        where = "stops" if ends_early(trace) else "cannot be read"
+        return f"The recording {where} in the middle: a part of what ran is missing"
     problem = first_problem(diagnosis)
     unexplained = next(
         (each for each in diagnosis.findings if each.category is Category.UNEXPLAINED_IDLE), None

@@ -76,6 +76,19 @@ def test_launches_without_any_kernel_are_said_to_have_lost_them(tmp_path: Path) 
     assert "1,890 launches, no kernel" in as_text(of, diagnosis_of(analysis), analysis).replace("\n", " ")
 
 
+def test_copies_do_not_hide_that_every_kernel_is_missing(tmp_path: Path) -> None:
+    copies = [
+        kernel("Memcpy HtoD", at, 10**6 + number) | {"cat": "gpu_memcpy"}
+        for number, at in enumerate((1.0, 2e4))
+    ]
+    path = tmp_path / "run.json"
+    path.write_bytes(
+        trace([*copies, *(launch(number * 50.0, number + 1) for number in range(400))], schemaVersion=1)
+    )
+    diagnosis = diagnosis_of(Analysis(open_trace([path])))
+    assert [finding.rule for finding in diagnosis.findings] == ["what-was-recorded"]
+
+
 def test_a_file_that_ends_before_the_gpu_is_said_to_be_cut(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     whole = trace([launch(number * 10.0, number + 1) for number in range(200)], schemaVersion=1)
@@ -83,6 +96,21 @@ def test_a_file_that_ends_before_the_gpu_is_said_to_be_cut(tmp_path: Path) -> No
     of = open_trace([path])
     analysis = Analysis(of)
     assert "stops in the middle" in as_text(of, diagnosis_of(analysis), analysis).replace("\n", " ")
+
+
+@pytest.mark.parametrize(("zeroed", "told"), [(60_000, False), (70_000, True)])
+def test_a_stretch_of_a_file_that_is_damaged_is_what_is_told_first(
+    tmp_path: Path, zeroed: int, told: bool
+) -> None:
+    path = tmp_path / "run.json"
+    recorded(tmp_path, 1.0, 1_000)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:50_000] + b"\0" * zeroed + whole[50_000 + zeroed :])
+    analysis = Analysis(open_trace([path]))
+    report = as_text(analysis.trace, diagnosis_of(analysis), analysis).replace("\n", " ")
+    assert (
+        report.startswith("The recording cannot be read in the middle: a part of what ran is missing") is told
+    )
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.7])

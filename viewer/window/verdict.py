@@ -112,12 +112,12 @@ class VerdictStrip(QWidget):
         )
 
     def _details(self, trace: Trace) -> str:
-        from rules.analysis.facts.completeness import ends_early, is_cut
+        from rules.analysis.facts.completeness import is_cut, lacks_a_part
         from rules.wording.promises import first_step, gain
         from rules.wording.verdict import COPY_AGAIN, beside_the_verdict, first_problem, of_the_cpu_alone
 
         analysis, diagnosis = self._document.analysis, self._document.diagnosis
-        if analysis is not None and diagnosis is not None and ends_early(trace):
+        if analysis is not None and diagnosis is not None and lacks_a_part(trace):
             return beside_the_verdict(analysis, diagnosis)
         if is_cut(trace) and not len(trace.gpu_operations):
             return COPY_AGAIN

@@ -14,6 +14,7 @@ import msgspec
 from parsers.chrome.decode.records import EVENT, Event
 from parsers.chrome.decode.stream import Chunk, is_event
 from parsers.model import Effect, QualityRecorder
+from parsers.model.units import size
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|[{}\[\]]', re.DOTALL)
 _CONTROL = {code: f"\\u{code:04x}" for code in range(0x20)}
@@ -33,6 +34,7 @@ REPAIRED_TEXT = ("repaired-text", Effect.REPAIRED, "an event held text that is n
 MOST_JOINED = 8
 MOST_FAILED_JOINS = 4  # in a row; then the text is damaged, and its events are not such
 MOST_PIECE_BYTES = 1 << 20
+A_STRETCH = 64 << 10  # bytes without the end of an event: more than an event has
 MOST_VALUE_BYTES = 4 << 20
 
 
@@ -134,6 +136,9 @@ def _lost(data: bytes, at: int, last: bool, quality: QualityRecorder) -> None:
     quality.read(1)
     if last:
         quality.note("cut", Effect.QUARANTINED, "the file ends in the middle of an event", example)
+    elif len(data) >= A_STRETCH:
+        words = "a stretch of the file, where many events may have been, could not be read"
+        quality.note("damaged stretch", Effect.QUARANTINED, words, f"{size(len(data))} from {example}")
     else:
         quality.note("unreadable", Effect.QUARANTINED, "an event could not be read as JSON", example)
 

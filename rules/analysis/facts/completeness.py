@@ -13,7 +13,8 @@ from parsers.model.names.per_name import named
 # The first runs on a processor once the GPU gets there, the second only hands over what a launch after it is made with.
 _NO_KERNEL = ("LaunchHostFunc", "CallConfiguration")
 _ENDED = ("cut", "cut-off database")
-_CUT = (*_ENDED, "damaged table")
+_DAMAGED = "damaged stretch"
+_CUT = (*_ENDED, _DAMAGED, "damaged table")
 LEAST_LAUNCHES = 100  # fewer may all belong to work that the recording began or ended in
 LEAST_SHARE = 0.7  # recordings that lost nothing have an operation for more than nine of ten such launches
 MOST_ORPHANS = (
@@ -70,7 +71,7 @@ def completeness_of(trace: Trace) -> Completeness:
     ran = np.count_nonzero(has_operation[launches])
     kernels = trace.events.of_kind(EventKind.KERNEL)
     orphans = len(kernels) - np.count_nonzero(has_launch[kernels])
-    if not ran or linked > ONE_TO_ONE * ran or orphans > MOST_ORPHANS * len(kernels):
+    if (len(kernels) and not ran) or linked > ONE_TO_ONE * ran or orphans > MOST_ORPHANS * len(kernels):
         return Completeness(0, np.empty(0, np.int64))
     outermost, has_operation = _by_outermost(trace, launches, has_operation[launches])
     return Completeness(len(outermost), outermost[~has_operation])
@@ -82,9 +83,15 @@ def is_cut(trace: Trace) -> bool:
 
 
 def ends_early(trace: Trace) -> bool:
-    """Whether a file of GPU work ended in the middle: files are written by kinds of events, not by time, so what is
-    missing may have happened anywhere."""
-    return len(trace.gpu_operations) > 0 and any(note.kind in _ENDED for note in trace.quality.notes)
+    """Whether a file ended in the middle."""
+    return any(note.kind in _ENDED for note in trace.quality.notes)
+
+
+def lacks_a_part(trace: Trace) -> bool:
+    """Whether a file of GPU work ended in the middle or has a stretch there that cannot be read: files are written by
+    kinds of events, not by time, so what is missing may have happened anywhere."""
+    cut = ends_early(trace) or any(note.kind == _DAMAGED for note in trace.quality.notes)
+    return cut and len(trace.gpu_operations) > 0
 
 
 def is_sample(trace: Trace) -> bool:
