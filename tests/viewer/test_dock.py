@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QFontMetricsF
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -19,6 +20,7 @@ from parsers.model import EventKind, Trace
 from viewer.document import Document
 from viewer.jobs import Jobs
 from viewer.kept.preferences import Preferences
+from viewer.look import theme
 from viewer.panels import panel
 from viewer.panels.panel import Panel, tabs
 from viewer.panels.tables.table_view import EASY_NAME_WIDTH
@@ -173,12 +175,14 @@ def test_columns_that_matter_less_leave_room_for_names(
     panel = kernels_of(window, trace, qtbot)
     table = panel.by_name
     shown = [column.key for index, column in enumerate(table.rows.columns) if not table.isColumnHidden(index)]
-    assert table.columnWidth(0) >= EASY_NAME_WIDTH
+    metrics = QFontMetricsF(theme.font())
+    longest = max(map(metrics.horizontalAdvance, table.rows.widest_texts(0)))
+    assert table.columnWidth(0) >= min(longest, EASY_NAME_WIDTH)
     assert {"calls", "total", "mean", "share"} <= set(shown)
     window.resize(1800, 900)
     wait_until_ready(qtbot, window)
     assert not any(table.isColumnHidden(index) for index in range(len(table.rows.columns)))
-    assert table.columnWidth(0) >= EASY_NAME_WIDTH
+    assert table.columnWidth(0) >= longest
 
 
 def test_two_kernels_stand_side_by_side_while_both_are_selected(

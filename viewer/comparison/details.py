@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QTabWidget, QVBoxLayout, QWidget
 
 from viewer.comparison import tables
@@ -15,38 +15,9 @@ from viewer.comparison.step_dots import StepDots
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.tables.table_view import ROW_HEIGHT, TableView
 
-LEAST_NAME = 84  # pixels
-
 if TYPE_CHECKING:
-    import pandas as pd
-
     from rules.comparison.compare import Comparison
     from rules.comparison.kernel_rows import KernelChange
-
-
-class PairTable(TableView):
-    """A table whose two columns of names share the room that figures leave."""
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._share()
-
-    def set_frame(self, frame: pd.DataFrame) -> None:
-        super().set_frame(frame)
-        self._share()
-
-    def _share(self) -> None:
-        header = self.horizontalHeader()
-        keys = [column.key for column in self.rows.columns]
-        names = [keys.index(key) for key in ("short_before", "short_after")]
-        others = sum(
-            header.sectionSize(place)
-            for place in range(len(keys))
-            if place not in names and not header.isSectionHidden(place)
-        )
-        room = max((self.viewport().width() - others) // 2, LEAST_NAME)
-        for place in names:
-            header.resizeSection(place, room)
 
 
 class Details(QTabWidget):
@@ -61,7 +32,7 @@ class Details(QTabWidget):
         self.tabBar().setAccessibleName("What changed")
         self.measures = TableView(tables.MEASURES, "Steps")
         self.dots = StepDots()
-        self.kernels = PairTable(tables.KERNELS, "Kernels")
+        self.kernels = TableView(tables.KERNELS, "Kernels")
         self.findings = FindingList()
         self.kernels.chosen.connect(self.row_chosen)
         self.findings.chosen.connect(self.finding_chosen)

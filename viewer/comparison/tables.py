@@ -25,44 +25,43 @@ SAME = 0.005  # a smaller relative change is none
 NONE = float("nan")
 NEUTRAL = frozenset({"kernels", "kernels a step", "GPU busy"})  # neither more nor less is better by itself
 
-_CHANGE = Column("told", "Change", Show.FIGURE, width=96, tone="tone", order="change")
+_CHANGE = Column("told", "Change", Show.FIGURE, tone="tone", order="change")
 MEASURES = (
-    Column("name", "What", width=96),
-    Column("before", "Before", Show.FIGURE, width=64),
-    Column("after", "After", Show.FIGURE, width=64),
-    Column("told", "Change", Show.FIGURE, width=78, tone="tone"),
+    Column("name", "What"),
+    Column("before", "Before", Show.FIGURE),
+    Column("after", "After", Show.FIGURE),
+    Column("told", "Change", Show.FIGURE, tone="tone"),
 )
 KERNELS = (
-    Column("family", "Kind", Show.FAMILY, minor=True, width=120),
-    Column("short_before", "Before", whole="names_before", stretch=True, width=110),
+    Column("family", "Kind", Show.FAMILY, minor=True),
+    Column("short_before", "Before", whole="names_before", stretch=True),
     Column(
         "sign",
         "",
-        width=34,
         hint="= the same kernel, ≈ another one for the same operator or place, ⇒ some became fewer or more, "
         "+ on one side only",
     ),
-    Column("short_after", "After", whole="names_after", width=150, minor=False),
-    Column("calls", "Calls", Show.FIGURE, "A step, before and after", width=64),
+    Column("short_after", "After", whole="names_after", stretch=True),
+    Column("calls", "Calls", Show.FIGURE, "A step, before and after"),
     Column("ns_before", "Before", Show.TIME, "A step"),
     Column("ns_after", "After", Show.TIME, "A step"),
     _CHANGE,
 )
 FAMILIES = (
     Column("family", "Kind of kernel", Show.FAMILY, stretch=True),
-    Column("calls", "Calls", Show.FIGURE, "A step, before and after", width=110),
+    Column("calls", "Calls", Show.FIGURE, "A step, before and after"),
     Column("ns_before", "Before", Show.TIME, "A step"),
     Column("ns_after", "After", Show.TIME, "A step"),
     _CHANGE,
 )
 OPERATORS = (
     Column("name", "Operator"),
-    Column("calls", "Calls", Show.FIGURE, "A step, before and after", width=120),
+    Column("calls", "Calls", Show.FIGURE, "A step, before and after"),
     Column("cpu_before", "CPU before", Show.TIME, "Its own time on the CPU, a step"),
     Column("cpu_after", "CPU after", Show.TIME, "Its own time on the CPU, a step"),
     Column("gpu_before", "GPU before", Show.TIME, "Of what it launched itself, a step"),
     Column("gpu_after", "GPU after", Show.TIME, "Of what it launched itself, a step"),
-    Column("told", "Change on the CPU", Show.FIGURE, width=130, tone="tone", order="change"),
+    Column("told", "Change on the CPU", Show.FIGURE, tone="tone", order="change"),
 )
 PARTS = (
     Column("name", "Region"),
@@ -73,7 +72,7 @@ PARTS = (
 COLLECTIVES = (
     Column("collective", "Collective"),
     Column("bytes", "Size", Show.SIZE, "Bytes that one rank contributes"),
-    Column("calls", "Count", Show.FIGURE, width=110),
+    Column("calls", "Count", Show.FIGURE),
     Column("transfer_before", "Transfer before", Show.TIME, "Median of the shortest participants"),
     Column("transfer_after", "After", Show.TIME, "Median of the shortest participants"),
     Column("bandwidth_before", "Bandwidth before", Show.RATE, "What each link carries"),
@@ -81,16 +80,16 @@ COLLECTIVES = (
     _CHANGE,
 )
 FACTS = (
-    Column("name", "What", width=170),
+    Column("name", "What"),
     Column("before", "Before", stretch=True),
-    Column("after", "After", width=420),
+    Column("after", "After", stretch=True),
 )
 COUNTERS = (
     Column("kernel", "Profiled kernel"),
-    Column("label", "What", width=260),
-    Column("before", "Before", Show.FIGURE, width=130),
-    Column("after", "After", Show.FIGURE, width=130),
-    Column("told", "Change", Show.FIGURE, width=110, tone="tone", order="change"),
+    Column("label", "What"),
+    Column("before", "Before", Show.FIGURE),
+    Column("after", "After", Show.FIGURE),
+    Column("told", "Change", Show.FIGURE, tone="tone", order="change"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
@@ -12,8 +13,8 @@ from viewer.document import Document, Stage
 from viewer.panels.panel import Panel, tabs
 
 FILTER_WIDTH, NARROW_FILTER = 180, 108
-NARROW = 860
-PADDING = 24  # px of a tab beside its title, where there is room
+SPACING = 6
+PADDING, TIGHT = 24, 12  # px of a tab beside its title, where there is room and where there is not
 
 
 class BottomPanels(QWidget):
@@ -31,6 +32,11 @@ class BottomPanels(QWidget):
         self.tabs.tabBar().setAccessibleName("Panels")
         self.tabs.setUsesScrollButtons(False)
         self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
+        self.further = QToolButton()
+        self.further.setAutoRaise(True)
+        self.further.setToolTip("The tabs that there is no room for; Ctrl+Page Down walks them all")
+        self.further.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.further.setMenu(QMenu(self.further))
         self.filter = QLineEdit()
         self.filter.setPlaceholderText("Filter")
         self.filter.setClearButtonEnabled(True)
@@ -53,10 +59,11 @@ class BottomPanels(QWidget):
         self.more.setToolTip("What there is no room for")
         self.more.setAccessibleName("More")
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.more.setStyleSheet(
-            "QToolButton { padding: 4px 8px; } QToolButton::menu-indicator { image: none; } "
-            "QToolButton:!hover:!pressed { background: transparent; }"
-        )
+        for button in (self.further, self.more):
+            button.setStyleSheet(
+                "QToolButton { padding: 4px 8px; } QToolButton::menu-indicator { image: none; } "
+                "QToolButton:!hover:!pressed { background: transparent; }"
+            )
         menu = QMenu(self.more)
         self.more_families = menu.addAction("By kind")
         self.more_families.setCheckable(True)
@@ -67,8 +74,8 @@ class BottomPanels(QWidget):
         corner = QWidget()
         row = QHBoxLayout(corner)
         row.setContentsMargins(0, 2, 8, 2)
-        row.setSpacing(6)
-        for widget in (self.by_family, self.export, self.more, self.filter):
+        row.setSpacing(SPACING)
+        for widget in (self.further, self.by_family, self.export, self.more, self.filter):
             row.addWidget(widget)
         for button in (self.by_family, self.export):
             button.setStyleSheet("QToolButton:!hover:!checked { background: transparent; }")
@@ -160,11 +167,12 @@ class BottomPanels(QWidget):
         """Bring one tab to the front, if it is there."""
         self._by_user = True
         for panel in self.panels:
-            if panel.title == title and self.tabs.indexOf(panel) >= 0:
+            if panel.title == title and (index := self.tabs.indexOf(panel)) >= 0:
+                self.tabs.setTabVisible(index, True)
                 self.tabs.setCurrentWidget(panel)
 
     def titles(self) -> list[str]:
-        """The titles of the tabs that are shown."""
+        """The titles of the tabs, whether they have room or stand in the menu."""
         return [self.tabs.tabText(index) for index in range(self.tabs.count())]
 
     def _current(self) -> Panel | None:
@@ -175,36 +183,58 @@ class BottomPanels(QWidget):
         panel = self._current()
         has_table = panel is not None and any(table.isVisibleTo(panel) for table in panel.tables)
         families = panel is not None and panel.has_families
-        self.filter.setFixedWidth(FILTER_WIDTH)
-        if self.width() < NARROW or not self._fits():
-            self.filter.setFixedWidth(NARROW_FILTER)
+        spare = self._arrange_tabs()
+        wanted = [(self.by_family, families), (self.export, has_table)]
+        beside = sum(button.sizeHint().width() + SPACING for button, shown in wanted if shown)
+        wide = beside + FILTER_WIDTH - NARROW_FILTER <= spare
+        self.filter.setFixedWidth(FILTER_WIDTH if wide else NARROW_FILTER)
         self.filter.setVisible(has_table)
-        self.export.setVisible(has_table and self._fits(self.export))
-        beside = (self.by_family,) if self.export.isHidden() else (self.by_family, self.export)
-        self.by_family.setVisible(families and self._fits(*beside))
-        self.more_families.setVisible(families and self.by_family.isHidden())
-        self.more_export.setVisible(has_table and self.export.isHidden())
-        self.more.setVisible(self.more_families.isVisible() or self.more_export.isVisible())
-        self._crowd()
+        for button, shown in wanted:
+            button.setVisible(shown and wide)
+        self.more_families.setVisible(families and not wide)
+        self.more_export.setVisible(has_table and not wide)
+        self.more.setVisible((families or has_table) and not wide)
         QCoreApplication.postEvent(
             self.tabs, QEvent(QEvent.Type.LayoutRequest)
         )  # the titles take what got free
         self._filter_current()
 
-    def _crowd(self) -> None:
-        """Titles close to each other rather than cut off."""
-        bar, corner = self.tabs.tabBar(), self.tabs.cornerWidget(Qt.Corner.TopRightCorner)
-        titles = sum(bar.fontMetrics().horizontalAdvance(title) + PADDING for title in self.titles())
-        crowded = titles + corner.sizeHint().width() > self.width()
+    def _arrange_tabs(self) -> int:
+        """Titles close to each other, and the last ones in a menu, rather than cut off; returns the room left over.
+
+        What stands beside them counts as if there was a table, so that no title moves when another tab is shown.
+        """
+        bar, titles, current = self.tabs.tabBar(), self.titles(), self.tabs.currentIndex()
+        words = [bar.fontMetrics().horizontalAdvance(title) for title in titles]
+        room = self.width() - NARROW_FILTER - self.more.sizeHint().width() - 3 * SPACING
+        crowded = sum(words) + PADDING * len(words) > room
+        widths = [each + (TIGHT if crowded else PADDING) for each in words]
+        if sum(widths) > room:
+            self.further.setText(f"{len(titles)} more ▾")
+            room -= self.further.sizeHint().width() + SPACING
+        shown, taken = {current}, widths[current] if widths else 0
+        for index, width in enumerate(widths):
+            if index != current and len(shown) >= index and taken + width <= room:
+                shown.add(index)
+                taken += width
+        hidden = [title for index, title in enumerate(titles) if index not in shown]
+        for index in range(len(titles)):
+            self.tabs.setTabVisible(index, index in shown)
+        self.further.setText(f"{len(hidden)} more ▾")
+        self.further.setVisible(bool(hidden))
+        self.further.menu().clear()
+        for title in hidden:
+            self.further.menu().addAction(title, partial(self.show_panel, title))
         if crowded is not bool(bar.property("crowded")):
             bar.setProperty("crowded", crowded)
             bar.style().unpolish(bar)
             bar.style().polish(bar)
+        return room - taken
 
-    def _fits(self, *widgets: QWidget) -> bool:
-        """Whether these have room beside the titles of all tabs and the filter."""
-        taken = self.tabs.tabBar().sizeHint().width() + self.filter.width() + self.more.sizeHint().width()
-        return taken + sum(each.sizeHint().width() for each in widgets) + 20 <= self.width()
+    def walk(self, by: int) -> None:
+        """To the tab that comes so many after the shown one, from the last one to the first."""
+        if titles := self.titles():
+            self.show_panel(titles[(self.tabs.currentIndex() + by) % len(titles)])
 
     def _filter_current(self, _: str = "") -> None:
         panel = self._current()

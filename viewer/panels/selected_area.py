@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("group", "Name"),
-    Column("where", "On", width=120, minor=True),
+    Column("where", "On", minor=True),
     Column("count", "Count", Show.COUNT),
     Column("own", "Own time", Show.TIME, "Inside the area, without what is nested inside it: this adds up"),
     Column("total", "Total", Show.TIME, "Inside the area, with what is nested inside it"),

@@ -149,6 +149,15 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
             separated=True,
         ),
         Command("toggle-panels", "View", "Panels", lambda: acts.toggle(w.panels_dock), ("F7",)),
+        Command("next-tab", "View", "Next tab", lambda: w.panels.walk(1), ("Ctrl+PgDown",), needs_trace=True),
+        Command(
+            "previous-tab",
+            "View",
+            "Previous tab",
+            lambda: w.panels.walk(-1),
+            ("Ctrl+PgUp",),
+            needs_trace=True,
+        ),
         Command("reset-layout", "View", "Reset the layout", acts.layout_wanted.emit),
         Command("next-event", "Go", "Next event on the lane", t.next_event, (".",), needs_trace=True),
         Command(

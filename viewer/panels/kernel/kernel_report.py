@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column("short", "Kernel", whole="name"),
     Column("duration", "Duration", Show.TIME, "Under the profiler, which changes clocks and caches"),
-    Column("limit", "Limited by", width=92),
+    Column("limit", "Limited by"),
     Column("compute", "Compute", Show.SHARE, "Of the GPU's peak", width=112),
     Column("memory", "Memory", Show.SHARE, "Of the GPU's peak", width=112),
     Column("launches", "Launches", Show.COUNT, minor=True),
     Column("occupancy", "Occupancy", Show.NUMBER, "Achieved, percent", minor=True),
-    Column("stall", "Waits for", width=140, minor=True),
+    Column("stall", "Waits for", minor=True),
     Column("registers", "Registers", Show.COUNT, "Of a thread", minor=True),
-    Column("grid", "Grid", width=100, minor=True),
-    Column("block", "Block", width=80, minor=True),
+    Column("grid", "Grid", minor=True),
+    Column("block", "Block", minor=True),
 )
 
 

@@ -12,11 +12,11 @@ from viewer.panels.tables.table_model import Column
 from viewer.panels.tables.table_view import TableView
 
 COLUMNS = (
-    Column("section", "Section", width=190),
-    Column("label", "What it is", width=230),
+    Column("section", "Section"),
+    Column("label", "What it is"),
     Column("metric", "Metric", stretch=True),
-    Column("value", "Value", width=150),
-    Column("unit", "Unit", width=100),
+    Column("value", "Value"),
+    Column("unit", "Unit"),
 )
 LAST = "~"  # sorts behind every letter: metrics of no section come last
 

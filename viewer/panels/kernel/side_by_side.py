@@ -19,9 +19,9 @@ from viewer.panels.tables.table_view import TableView
 HEAD_WIDTH = 250  # beside the table
 COLUMNS = (
     Column("label", "Counter"),
-    Column("before", "First", Show.FIGURE, width=80),
-    Column("after", "Second", Show.FIGURE, width=80),
-    Column("told", "Change", Show.FIGURE, width=110, tone="tone", order="change"),
+    Column("before", "First", Show.FIGURE),
+    Column("after", "Second", Show.FIGURE),
+    Column("told", "Change", Show.FIGURE, tone="tone", order="change"),
 )
 
 

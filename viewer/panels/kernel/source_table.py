@@ -14,19 +14,19 @@ from viewer.panels.tables.table_view import TableView
 
 _NUMBERS = (
     Column("share", "Samples", Show.SHARE, "Of the samples that are counted"),
-    Column("stall", "Waits for", width=150),
+    Column("stall", "Waits for"),
     Column("stalled", "of these", Show.PERCENT, "Share of the samples of this row"),
     Column("executed", "Executed", Show.COUNT, "By warps"),
 )
 INSTRUCTIONS = (
     Column("line", "No.", Show.COUNT),
-    Column("address", "Address", width=80),
+    Column("address", "Address"),
     Column("text", "Instruction", stretch=True),
-    Column("place", "Program", width=110, hint="The line of the program behind it", sparse=True),
+    Column("place", "Program", hint="The line of the program behind it", sparse=True),
     *_NUMBERS,
 )
 LINES = (
-    Column("place", "Line", width=120),
+    Column("place", "Line"),
     Column("text", "Program", stretch=True),
     Column("instructions", "Instructions", Show.COUNT, "Its own, and those of functions inlined there"),
     *_NUMBERS,

@@ -55,8 +55,8 @@ class Column:
     title: str
     show: Show = Show.TEXT
     hint: str = ""
-    width: int = 0  # px; 0: by kind
-    stretch: bool = False  # takes the room that is left; else the first column with text does
+    width: int = 0  # px of a bar, where there is room; 0: by kind
+    stretch: bool = False  # takes its part of the room that is left; else the first column with text does
     minor: bool = False  # hidden where there is not room for all columns
     whole: str = ""  # key of the column with the whole text, for the tooltip, the filter and exports
     short: str = ""  # the title where there is not room for all of it

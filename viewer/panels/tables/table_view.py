@@ -36,25 +36,26 @@ from viewer.kept.storage import write_text
 from viewer.look import theme
 from viewer.look.labels import elided_inside
 from viewer.look.row_delegate import RowDelegate
-from viewer.panels.tables.table_model import LEFT, RAW_ROLE, TEXTS, Column, Index, Show, TableModel
+from viewer.panels.tables.table_model import BARS, LEFT, RAW_ROLE, TEXTS, Column, Index, Show, TableModel
+from viewer.panels.tables.widths import NOTHING, Wish, shared_width
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ROW_HEIGHT = 24
 CELL_PADDING = 13  # pixels left and right of a text: what the style leaves, and a little more
+TITLE_PADDING, ARROW_PADDING = 18, 30  # pixels beside a title, and with the arrow that tells the order
 LEAST_NAME_WIDTH, EASY_NAME_WIDTH = 140, 250  # pixels: a name can be guessed, or read
-BAR_WIDTH = 104
-SHORT_SHARE = 104
-MOST_FITTED = 260  # pixels of a text that is not the name
+LEAST_WORDS, FAIR_WORDS, MOST_WORDS = 72, 180, 420  # pixels of a text that is not the name
+SWATCH_WIDTH = 8
+BAR_WIDTH, LEAST_BAR, LEAST_PARTS = 104, 20, 150
+LEAST_SECTION = 24
+_BAR_WIDTHS = {Show.SHARE: 178, Show.PARTS: 240}
 _WIDTH = {
-    Show.FAMILY: 148,
     Show.COUNT: 70,
     Show.TIME: 84,
     Show.SIZE: 92,
     Show.RATE: 96,
-    Show.SHARE: 178,
-    Show.PARTS: 240,
     Show.PERCENT: 76,
     Show.NUMBER: 84,
 }
@@ -179,13 +180,17 @@ class TableView(QTableView):
         header.setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
         header.setSortIndicatorClearable(True)
         header.setHighlightSections(False)
-        header.setMinimumSectionSize(40)
+        header.setMinimumSectionSize(LEAST_SECTION)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         self._chosen_columns: dict[int, bool] = {}  # shown or not, as somebody decided
         header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         header.customContextMenuRequested.connect(self._choose_columns)
-        self._widths = [header.defaultSectionSize()] * len(self.rows.columns)
-        self._fit_columns()
+        self._given = [header.defaultSectionSize()] * len(self.rows.columns)
+        self._taken = [0] * len(self.rows.columns)
+        self._by_hand: dict[int, int] = {}
+        self._silent: set[int] = set()
+        self._growing = self._growing_columns()
+        self._share_width()
         self.selectionModel().currentRowChanged.connect(self._on_current)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._menu)
@@ -203,8 +208,8 @@ class TableView(QTableView):
         """Show another frame."""
         first = self.rows.frame is None
         self.rows.set_frame(frame)
-        self._fit_columns()
-        self._fill_width()
+        self._measure()
+        self._share_width()
         if first:
             self.scrollToTop()
             self.horizontalScrollBar().setValue(0)
@@ -283,72 +288,62 @@ class TableView(QTableView):
         else:
             super().keyPressEvent(event)
 
-    def _fit_columns(self) -> None:
-        """As wide as the title and the values, unless the user has chosen; names take what is left."""
-        stretched, header = self._stretched(), self.horizontalHeader()
+    def _growing_columns(self) -> frozenset[int]:
+        """Those that take what is left: the ones that say so, else the first one with words."""
+        columns = self.rows.columns
+        stretched = frozenset(index for index, column in enumerate(columns) if column.stretch)
+        texts = [index for index, column in enumerate(columns) if column.show is Show.TEXT]
+        return stretched or frozenset((texts or [0])[:1])
+
+    def _measure(self) -> None:
+        """What the values take; done anew for each frame."""
         figures, words = QFontMetricsF(theme.font(tabular=True)), QFontMetricsF(theme.font())
+        self._silent = self.rows.silent_columns()
         for index, column in enumerate(self.rows.columns):
-            if index == stretched:
-                continue
             metrics = words if column.show in LEFT else figures
             texts = [metrics.horizontalAdvance(text) for text in self.rows.widest_texts(index)]
-            beside = {Show.SHARE: BAR_WIDTH, Show.FAMILY: 8}.get(column.show, 0)
-            value = ceil(min(max(texts, default=0.0), MOST_FITTED)) + 2 * CELL_PADDING + beside + 1
-            width = max(
-                column.width or _WIDTH.get(column.show, 140),
-                ceil(words.horizontalAdvance(column.title)) + 30,
-                value,
-            )
-            if header.sectionSize(index) in (self._widths[index], SHORT_SHARE, 0):
-                self.setColumnWidth(index, width)
-            self._widths[index] = width
+            beside = SWATCH_WIDTH if column.show is Show.FAMILY else 0
+            self._taken[index] = ceil(max(texts, default=0.0)) + 2 * CELL_PADDING + beside + 1
 
-    def _stretched(self) -> int:
-        columns = list(enumerate(self.rows.columns))
-        texts = [index for index, column in columns if column.show is Show.TEXT]
-        return next((index for index, column in columns if column.stretch), texts[0] if texts else 0)
+    def _wish(self, index: int, short: bool) -> Wish:
+        column, grows = self.rows.columns[index], index in self._growing
+        if not self._chosen_columns.get(index, index not in self._silent):
+            return NOTHING
+        if index in self._by_hand and not grows:
+            return Wish(*[self._by_hand[index]] * 3)
+        words = column.short if short and column.short else column.title
+        title = ceil(QFontMetricsF(theme.font()).horizontalAdvance(words))
+        least = fair = easy = self._taken[index]
+        if column.show in BARS:
+            easy = column.width or _BAR_WIDTHS[column.show]
+            least = fair = min(least + LEAST_BAR, easy) if column.show is Show.SHARE else LEAST_PARTS
+        elif column.show is Show.TEXT:
+            easy = min(easy, EASY_NAME_WIDTH if grows else MOST_WORDS)
+            fair = easy if grows else min(easy, FAIR_WORDS)
+            least = min(LEAST_NAME_WIDTH if grows else LEAST_WORDS, easy)
+        least, fair = max(title + TITLE_PADDING, least), max(title + ARROW_PADDING, fair)
+        minor = column.minor and index not in self._chosen_columns
+        return Wish(least, fair, max(easy, fair, _WIDTH.get(column.show, 0)), minor, grows)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fill_width()
+        self._share_width()
 
-    def _fill_width(self) -> None:
-        header, name = self.horizontalHeader(), self._stretched()
-        self._leave_out()
-        others = sum(
-            header.sectionSize(i)
-            for i in range(header.count())
-            if i != name and not header.isSectionHidden(i)
-        )
-        self.setColumnWidth(name, max(self.viewport().width() - others, self._least()))
-
-    def _least(self) -> int:
-        """How narrow the column of names may become."""
-        return self.rows.columns[self._stretched()].width or LEAST_NAME_WIDTH
-
-    def _leave_out(self) -> None:
-        """Hide columns without a word in them; where there is not room for all, the minor ones; then shorten bars."""
-        columns, header = self.rows.columns, self.horizontalHeader()
-        bars = [index for index, column in enumerate(columns) if column.show is Show.SHARE]
-        silent = self.rows.silent_columns()
-        name = self.rows.columns[self._stretched()].width or EASY_NAME_WIDTH
-        needed = name + sum(
-            self._widths[index] if index in bars else header.sectionSize(index) or self._widths[index]
-            for index in range(len(columns))
-            if index != self._stretched() and index not in silent
-        )
-        for index, column in enumerate(columns):
-            hide = not self._chosen_columns.get(index, index not in silent)
-            if column.minor and not hide and index not in self._chosen_columns:
-                hide = needed > self.viewport().width()
-                needed -= self._widths[index] if hide else 0
-            if header.isSectionHidden(index) is not hide:
-                header.setSectionHidden(index, hide)
-        short = needed > self.viewport().width()
+    def _share_width(self) -> None:
+        """All columns side by side; one that the user made wider or narrower stays so."""
+        header, room, every = self.horizontalHeader(), self.viewport().width(), range(len(self._given))
+        for index, given in enumerate(self._given):
+            if header.sectionSize(index) not in (given, 0):
+                self._by_hand[index] = header.sectionSize(index)
+        wishes = [self._wish(index, short=False) for index in every]
+        if short := sum(wish.easy for wish in wishes) > room:
+            wishes = [self._wish(index, short=True) for index in every]
         self.rows.use_short_titles(short)
-        for index in bars:
-            if header.sectionSize(index) in (self._widths[index], SHORT_SHARE):  # else the user has chosen
-                self.setColumnWidth(index, SHORT_SHARE if short else self._widths[index])
+        for index, width in enumerate(shared_width(wishes, room)):
+            header.setSectionHidden(index, not width)
+            if width:
+                header.resizeSection(index, width)
+                self._given[index] = header.sectionSize(index)
 
     def _on_current(self, current: Index, _: Index) -> None:
         if current.isValid() and not self._arriving:
@@ -361,14 +356,13 @@ class TableView(QTableView):
             action = menu.addAction(column.title)
             action.setCheckable(True)
             action.setChecked(not self.horizontalHeader().isSectionHidden(index))
-            action.setEnabled(index != self._stretched())
+            action.setEnabled(index not in self._growing)
             action.toggled.connect(partial(self._show_column, index))
         menu.popup(self.horizontalHeader().mapToGlobal(where))
 
     def _show_column(self, index: int, shown: bool) -> None:
         self._chosen_columns[index] = shown
-        self._fit_columns()
-        self._fill_width()
+        self._share_width()
 
     def _menu(self, where: QPoint) -> None:
         menu = QMenu(self)

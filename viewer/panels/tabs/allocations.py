@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("what", "What"),
-    Column("where", "Where it was made", width=150, sparse=True),
-    Column("kind", "Kind", width=130, sparse=True, hint="What most of it is used for"),
+    Column("where", "Where it was made", sparse=True),
+    Column("kind", "Kind", sparse=True, hint="What most of it is used for"),
     Column("blocks", "Blocks", Show.COUNT),
     Column("size", "Size", Show.SIZE),
     Column("share", "Share", Show.SHARE, "Of what was held at this moment", width=150),

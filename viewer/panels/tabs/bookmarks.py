@@ -50,10 +50,10 @@ class BookmarksPanel(Panel):
         from viewer.panels.tables.table_view import TableView
 
         columns = (
-            Column("title", "Place", editable=True),
-            Column("at", "Start (ms)", Show.FIGURE, width=120, order="start"),
+            Column("title", "Place", stretch=True, editable=True),
+            Column("at", "Start (ms)", Show.FIGURE, order="start"),
             Column("length", "Length", Show.TIME),
-            Column("note", "Note", width=360, editable=True),
+            Column("note", "Note", stretch=True, editable=True),
         )
         table = TableView(columns, "Bookmarks")
         self.tables = (table,)

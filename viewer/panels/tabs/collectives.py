@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COLLECTIVES = (
     Column("collective", "Collective"),
-    Column("group", "Group", width=84),
+    Column("group", "Group"),
     Column("bytes", "Size", Show.SIZE, "Bytes that one rank contributes"),
     Column("count", "Count", Show.COUNT),
     Column("ranks", "Ranks", Show.COUNT, minor=True),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("name", "Piece of the chain"),
-    Column("pieces", "Pieces a step", Show.NUMBER, "How often it is on the path in one step", width=120),
+    Column("pieces", "Pieces a step", Show.NUMBER, "How often it is on the path in one step"),
     Column("time", "Time a step", Show.TIME, "In one step, as recorded"),
     Column(
         "share", "Share of the step", Show.SHARE, "Of the path, which is as long as the step", short="Share"

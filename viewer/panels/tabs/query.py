@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 SLOT, COUNTING = "query", "count questions"
 MOST_COUNTED = 1_000_000  # events: of larger recordings a question's rows are counted when it is asked
 DESCRIBED = (
-    Column("table", "Table", width=130),
-    Column("column", "Column", width=150),
-    Column("unit", "Unit", width=60),
+    Column("table", "Table"),
+    Column("column", "Column"),
+    Column("unit", "Unit"),
     Column("about", "Meaning", stretch=True),
 )
 _INVITATION = "Choose a question at the left, or write one. The answer is shown on the timeline as well."

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from viewer.statistics.ranks import RankTables
 
 RANKS = (
-    Column("name", "Rank", width=84),
+    Column("name", "Rank"),
     Column("busy", "GPU busy", Show.SHARE, width=130),
-    Column("compute", "Compute", Show.TIME),
-    Column("exposed", "Exposed", Show.TIME, "Communication that no compute covers"),
+    Column("compute", "Compute", Show.TIME, minor=True),
+    Column("exposed", "Exposed", Show.TIME, "Communication that no compute covers", minor=True),
     Column("waiting", "Waits", Show.TIME, "Exposed time inside collectives before the transfer could start"),
     Column("caused", "Makes wait", Show.TIME, "How long the others waited for it, on average"),
     Column("late", "Late by", Show.TIME, "How long after the first rank it comes to a collective, median"),

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("short", "Operator", stretch=True, whole="name"),
-    Column("shapes", "Shapes", hint="Of its first two inputs", width=180),
-    Column("type", "Type", width=72),
+    Column("shapes", "Shapes", hint="Of its first two inputs"),
+    Column("type", "Type"),
     Column("calls", "Calls", Show.COUNT),
     Column("total", "GPU time", Show.TIME, "Of the kernels that it launched itself"),
     Column("mean", "Each", Show.TIME, minor=True),
@@ -38,7 +38,7 @@ COLUMNS = (
         "Of its roof: what the GPU's memory or arithmetic units would do at most. What seems to be more comes from a "
         "cache, or from an algorithm with fewer operations",
     ),
-    Column("roof", "Roof", hint="What limits it first", width=104),
+    Column("roof", "Roof", hint="What limits it first"),
 )
 
 

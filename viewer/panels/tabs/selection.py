@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from viewer.statistics.area import DeviceArea
 
 ARGUMENT_COLUMNS = (
-    Column("name", "Argument", width=90),
-    Column("value", "Value", width=90, stretch=True, whole="whole"),
+    Column("name", "Argument"),
+    Column("value", "Value", stretch=True, whole="whole"),
 )
 LONGEST_VALUE = 4000
 NARROW = 760  # pixels: less has no room for facts, arguments and histogram side by side

@@ -50,29 +50,30 @@ def _phase_colors(theme: Theme) -> list[QColor]:
 
 
 STEPS = (
-    Column("name", "Engine steps", width=124),
-    Column("count", "Count", Show.COUNT, width=60),
-    Column("p50", "p50", Show.TIME, width=72),
-    Column("p90", "p90", Show.TIME, width=72),
-    Column("p99", "p99", Show.TIME, width=72),
+    Column("name", "Engine steps"),
+    Column("count", "Count", Show.COUNT),
+    Column("p50", "p50", Show.TIME),
+    Column("p90", "p90", Show.TIME, minor=True),
+    Column("p99", "p99", Show.TIME),
     Column(
         "rate",
         "Tokens/s",
         Show.NUMBER,
         "Of prompts for prefill; batch size over the median time for decode steps",
     ),
-    Column("share", "Share", Show.SHARE, "Of the time of all engine steps", width=150),
+    Column("share", "Share", Show.SHARE, "Of the time of all engine steps", width=150, minor=True),
     Column(
         "between",
         "Before it",
         Show.TIME,
         "Median time since the end of the step before: the engine's work on the CPU between steps, "
         "or its waiting for requests",
+        minor=True,
     ),
-    Column("remark", "Remark", width=110, sparse=True),
+    Column("remark", "Remark", sparse=True, minor=True),
 )
 REQUESTS = (
-    Column("name", "Request", width=120),
+    Column("name", "Request"),
     Column("arrival", "Arrived", Show.TIME, "Since the first request"),
     Column("waits", "Waited", Show.TIME, "Until a step computed anything of it", sparse=True, minor=True),
     Column("ttft", "TTFT", Show.TIME, "Time to first token", tone="late_ttft"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("name", "Step"),
-    Column("rank", "Rank", width=80, sparse=True),
+    Column("rank", "Rank", sparse=True),
     Column("duration", "Duration", Show.TIME),
     Column(
         "ratio",
@@ -28,7 +28,7 @@ COLUMNS = (
     Column("busy", "GPU busy", Show.SHARE, "Share of the step in which the GPU ran something", width=180),
     Column("idle", "GPU idle", Show.TIME),
     Column("operations", "GPU operations", Show.COUNT),
-    Column("remark", "Remark", width=110, sparse=True),
+    Column("remark", "Remark", sparse=True),
 )
 
 

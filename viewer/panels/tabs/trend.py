@@ -32,11 +32,10 @@ COLUMNS = (
         "Of the first",
         Show.FIGURE,
         "Its step time as a share of that of the first run",
-        width=150,
         order="step",
     ),
-    Column("before", "Against the one before", width=200),
-    Column("note", "Why it was accepted", width=220, sparse=True),
+    Column("before", "Against the one before"),
+    Column("note", "Why it was accepted", sparse=True),
 )
 
 

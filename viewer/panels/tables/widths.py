@@ -1,0 +1,38 @@
+"""How the columns of a table share its width: figures keep what they need, bars and words give way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a column asks for, in pixels: ``easy`` where there is room, then ``fair``, never less than ``least``."""
+
+    least: int
+    fair: int
+    easy: int
+    minor: bool = False  # goes where the others would get less than is fair
+    grows: bool = False  # takes its part of what is left
+
+
+NOTHING = Wish(0, 0, 0)
+
+
+def shared_width(wishes: Sequence[Wish], room: int) -> list[int]:
+    """The width of each column, 0 for those that go; more than ``room`` pixels only where each has its least."""
+    kept = list(wishes)
+    for index in reversed(range(len(kept))):
+        if kept[index].minor and sum(wish.fair for wish in kept) > room:
+            kept[index] = NOTHING
+    widths = [wish.easy for wish in kept]
+    for less in ([wish.fair for wish in kept], [wish.least for wish in kept]):
+        over, give = sum(widths) - room, sum(widths) - sum(less)
+        share = min(over / give, 1.0) if over > 0 and give else 0.0
+        widths = [width - ceil((width - least) * share) for width, least in zip(widths, less, strict=True)]
+    growing = [index for index, wish in enumerate(kept) if wish.grows]
+    for place, index in enumerate(growing):
+        widths[index] += max(room - sum(widths), 0) // (len(growing) - place)
+    return widths
