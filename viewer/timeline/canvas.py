@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QImage, QPainter, QPaintEvent, QRegion, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from viewer.look import theme
@@ -174,6 +174,13 @@ class LaneCanvas(QWidget):
         top = min(0, following - self.offset - heading.height)
         return Shown(heading, top + self.state.layout.pinned_height)
 
+    def _under_heading(self) -> QRect:
+        """Where lanes lie under the heading that is kept."""
+        kept, top = self.kept_heading(), self.state.layout.pinned_height
+        return (
+            QRect(0, top, self.width(), kept.top + kept.placed.height - top) if kept is not None else QRect()
+        )
+
     def pinned(self) -> list[Shown]:
         """The pinned tracks."""
         return [Shown(placed, placed.top) for placed in self.state.layout.pinned]
@@ -202,7 +209,15 @@ class LaneCanvas(QWidget):
         if self._picture is None:
             options = Options(self.state.origin, self.state.gaps_visible)
             self._picture = self._painter.paint(
-                scene, self.state.scale, shown, pinned, self.height(), ratio, options, self._is_zooming()
+                scene,
+                self.state.scale,
+                shown,
+                pinned,
+                self.height(),
+                ratio,
+                options,
+                self._is_zooming(),
+                self.kept_heading(),
             )
             self._ahead.start()
             if self._painter.is_rough:
@@ -212,7 +227,7 @@ class LaneCanvas(QWidget):
         painter.fillRect(QRectF(0, self.height() - 2, self.width(), 4), colors.window)
         painter.drawImage(QPointF(NAMES_WIDTH, 0), self._picture)
         painter.save()
-        painter.setClipRect(QRectF(NAMES_WIDTH, 0, self.width() - NAMES_WIDTH, self.height()))
+        painter.setClipRegion(QRegion(NAMES_WIDTH, 0, self.width(), self.height()) - self._under_heading())
         painter.translate(NAMES_WIDTH, 0)
         self._overlays.draw(painter, [*shown, *pinned], self.height(), self._painter.label_boxes)
         if self.legend_visible:
@@ -261,7 +276,8 @@ class LaneCanvas(QWidget):
             )
             image.setDevicePixelRatio(ratio)
             with painting(image) as painter:
-                self._names.draw(painter, scene, shown, self.height(), cursor, self.hovered)
+                covered = self._under_heading().bottom() + 1 or self.state.layout.pinned_height
+                self._names.draw(painter, scene, shown, self.height(), cursor, self.hovered, covered)
                 if (heading := self.kept_heading()) is not None:
                     self._names.draw_heading(painter, scene, heading, self.hovered)
                 if pinned:
@@ -273,21 +289,17 @@ class LaneCanvas(QWidget):
 
     def track_at(self, y: float) -> Placed | None:
         """The track at a height of this widget."""
+        if (heading := self.heading_at(QPointF(0, y))) is not None:
+            return heading
         pinned = self.state.layout.pinned_height
         if y < pinned:
             return next((each for each in self.state.layout.pinned if each.top <= y < each.bottom), None)
         return self.state.layout.at(int(y) - pinned + self.offset)
 
     def heading_at(self, at: QPointF) -> Placed | None:
-        """The heading that is kept over the names, where the point lies on it."""
-        if not self.state.layout.pinned_height <= at.y() or at.x() >= NAMES_WIDTH:
-            return None
+        """The heading that is kept over the lanes, where the point lies on it."""
         kept = self.kept_heading()
-        return kept.placed if kept is not None and at.y() < kept.top + kept.placed.height else None
-
-    def name_at(self, at: QPointF) -> Placed | None:
-        """The track whose name, or whose lane, is at a point."""
-        return self.heading_at(at) or self.track_at(at.y())
+        return kept.placed if kept is not None and self._under_heading().contains(at.toPoint()) else None
 
     def top_of(self, placed: Placed) -> int:
         """Where a track begins in this widget."""
@@ -298,7 +310,7 @@ class LaneCanvas(QWidget):
     def hit(self, at: QPointF) -> Hit | None:
         """What lies under a point of this widget."""
         x = at.x() - NAMES_WIDTH
-        placed = self.name_at(at) if x < 0 else self.track_at(at.y())
+        placed = self.track_at(at.y())
         if placed is None or self.state.scene is None:
             return None
         when = self.state.scale.time(x)

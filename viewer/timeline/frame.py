@@ -79,11 +79,12 @@ class FramePainter:
         ratio: float,
         options: Options,
         hurried: bool = False,
+        heading: Shown | None = None,
     ) -> QImage:
         """The picture of the tracks for ``scale`` (in logical pixels), ``height`` logical pixels high.
 
-        ``pinned`` tracks lie at the top, over those that scroll. The picture is valid until the next call. A
-        ``hurried`` one, while the zoom changes, may be rough.
+        ``pinned`` tracks lie at the top, then the ``heading`` that is kept, both over those that scroll. The picture
+        is valid until the next call. A ``hurried`` one, while the zoom changes, may be rough.
         """
         view = grid(scale.resized(max(round(scale.width * ratio), 1)))
         pixels = self._canvas(view.width, max(round(height * ratio), 1))
@@ -98,6 +99,11 @@ class FramePainter:
             options,
             QRectF(0, covered, scale.width, height),
         )
+        if heading is not None:
+            whole = Picture(pixels, view, ratio, self._strips)
+            band = whole.block(heading.top, heading.placed.height)
+            band[:] = rgb(theme.current().strip)
+            band[-whole.line :] = rgb(theme.current().line)
         if pinned:
             top = Picture(pixels[: round(covered * ratio)], view, ratio, self._strips)
             self._layer(top, scene, pinned, options, QRectF(0, 0, scale.width, covered))

@@ -112,7 +112,7 @@ class Gestures(QObject):
         if not (middle or left):
             return False
         self._pressed, self._last_x = at, at.x()
-        self._track = self._canvas.name_at(at)
+        self._track = self._canvas.track_at(at.y())
         if at.x() < NAMES_WIDTH and left:
             self._doing = "resize" if self._edge_at(at) is not None else "name"
             if self._doing == "resize":
@@ -261,7 +261,7 @@ class Gestures(QObject):
     # Hovering
 
     def _hover(self, at: QPointF) -> None:
-        placed = self._canvas.name_at(at)
+        placed = self._canvas.track_at(at.y())
         key = placed.track.key if placed is not None else ""
         if key != self._canvas.hovered:
             self._canvas.hovered = key
@@ -321,5 +321,5 @@ class Gestures(QObject):
     def _context_menu(self, event: QContextMenuEvent) -> bool:
         self._hide_card()
         position = QPointF(event.pos())
-        self._commands.menu(self._canvas.name_at(position), self._canvas).exec(QPoint(event.globalPos()))
+        self._commands.menu(self._canvas.track_at(position.y()), self._canvas).exec(QPoint(event.globalPos()))
         return True

@@ -23,6 +23,7 @@ TRIANGLE = 7
 TEXT_LEFT = 26
 LEAST_BESIDE = 76  # pixels: in less a second line that does not fit says nothing beside the first
 LEGEND_LINE = 15  # pixels
+LEAST_NAMED = 14  # pixels that a name takes
 TWO_LINES = 33  # pixels: a lane at least this high has its second line below the first
 
 
@@ -43,8 +44,12 @@ class NamesColumn:
         height: int,
         cursor: float | None,
         hovered: str,
+        covered: int = 0,
     ) -> None:
-        """Draw into the rectangle from (0, 0) to (``NAMES_WIDTH``, ``height``)."""
+        """Draw into the rectangle from (0, 0) to (``NAMES_WIDTH``, ``height``).
+
+        A name stays below the first ``covered`` pixels as long as a part of its lane does.
+        """
         colors = theme.current()
         painter.fillRect(QRectF(0, 0, NAMES_WIDTH, height), colors.window)
         for each in shown:
@@ -54,6 +59,7 @@ class NamesColumn:
             elif each.placed.track.key == hovered:
                 painter.fillRect(box, theme.mixed(colors.hover, colors.window, 0.6))
             painter.fillRect(QRectF(0, box.bottom() - 1, NAMES_WIDTH, 1), colors.line)
+            box.setTop(max(box.top(), min(covered, box.bottom() - LEAST_NAMED)))
             self._draw_one(painter, scene, each, box, cursor, hovered)
         painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, height), colors.line)
 
@@ -72,21 +78,21 @@ class NamesColumn:
         quiet = placed.collapsed
         title_font = self._regular if quiet else self._bold
         room = NAMES_WIDTH - TEXT_LEFT - 10
-        if placed.height < 17:
+        if box.height() < 17:
             cache = self._small
             painter.setFont(cache.font)
             painter.setPen(colors.text)
             cache.draw(
-                painter, track.title, TEXT_LEFT, round(box.top() + (placed.height - cache.height) / 2), room
+                painter, track.title, TEXT_LEFT, round(box.top() + (box.height() - cache.height) / 2), room
             )
             return
         foldable = not track.is_made and (
             track.is_heading or track.levels > 1 or placed.collapsed or track.small or track.key == hovered
         )
         first_line = box.top() + (
-            (3 if placed.height < 38 else 5)
-            if placed.height >= TWO_LINES
-            else (placed.height - 1 - self._bold.height) / 2
+            (3 if box.height() < 38 else 5)
+            if box.height() >= TWO_LINES
+            else (box.height() - 1 - self._bold.height) / 2
         )
         if foldable:
             is_open = not placed.collapsed and placed.state is not GroupState.STRIP
@@ -106,7 +112,7 @@ class NamesColumn:
         painter.setPen(colors.text_secondary)
         cache = self._small if scene.counter_of(track) is None else self._figures
         painter.setFont(cache.font)
-        if placed.height >= TWO_LINES:
+        if box.height() >= TWO_LINES:
             cache.draw(painter, subtitle, TEXT_LEFT, round(first_line + self._bold.height + 1), room)
         else:
             used = title_font.width(track.title) + 8

@@ -83,7 +83,7 @@ class TimelineState(QObject):
         self.arrangement = Arrangement()
         self.filter = ""
         self.layout = Layout((), ())
-        self._height = 0  # px
+        self._height = self._ample = 0  # px
         self.gaps_visible = True
         self.selected = -1
         self.gap = -1
@@ -140,10 +140,19 @@ class TimelineState(QObject):
 
     def relayout(self) -> None:
         """Place the tracks anew, after a change of the arrangement or the filter."""
+        self.layout = self._laid_out(self._height)
+        self.content_changed.emit()
+
+    def _laid_out(self, height: int) -> Layout:
         groups = self.scene.index.groups if self.scene is not None else ()
         derived = self.scene.derived.values() if self.scene is not None else ()
-        self.layout = lay_out(groups, self.arrangement, self.filter, derived, self._height)
-        self.content_changed.emit()
+        return lay_out(groups, self.arrangement, self.filter, derived, height, self._ample)
+
+    def grow_for(self, ample: int) -> int:
+        """Let rows be as high as in ``ample`` pixels, also in fewer; returns how many of these they leave empty."""
+        self._ample = ample
+        layout = self._laid_out(ample)
+        return max(ample - layout.pinned_height - layout.scrolled_height, 0) if self.scene is not None else 0
 
     @property
     def drawn_tracks(self) -> list[Track]:

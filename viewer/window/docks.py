@@ -4,26 +4,36 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtCore import QByteArray, QEvent, QObject, Qt
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QSizePolicy, QWidget
 
 from viewer.kept.preferences import Preferences
+from viewer.timeline.view import TimelineView
 
 LAYOUT_VERSION: Final = 1
 DIAGNOSIS_WIDTH: Final = 370
 BOTTOM_HEIGHT, BOTTOM_SHARE = 206, 0.22  # pixels at least, where the window is high enough; of a high window
-MOST_FOR_PANELS: Final = 0.5  # of the window: more was meant for a larger screen
-HIGH: Final = 1080  # px
+MOST_FOR_PANELS: Final = 0.5  # of the window, however little the lanes need
 NARROW: Final = 900  # px: less has no room for both beside the timeline
 
 
-class Docks:
-    """The diagnosis at the right and the tabs at the bottom of one window."""
+class Docks(QObject):
+    """The diagnosis at the right and the tabs at the bottom of one window.
+
+    The tabs have the share of the window's height that the user gave them, else what is theirs by design and what
+    the lanes leave over.
+    """
 
     def __init__(
-        self, window: QMainWindow, preferences: Preferences, diagnosis: QWidget, panels: QWidget
+        self,
+        window: QMainWindow,
+        preferences: Preferences,
+        diagnosis: QWidget,
+        panels: QWidget,
+        timeline: TimelineView,
     ) -> None:
-        self._window, self._preferences = window, preferences
+        super().__init__(window)
+        self._window, self._preferences, self._timeline = window, preferences, timeline
         window.setDockOptions(
             QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AllowNestedDocks
         )
@@ -31,6 +41,18 @@ class Docks:
         self.diagnosis = self._dock("Diagnosis", diagnosis, Qt.DockWidgetArea.RightDockWidgetArea)
         self.panels = self._dock("Panels", panels, Qt.DockWidgetArea.BottomDockWidgetArea)
         self._arranged = self._whole = False
+        self._share: float | None = None  # of the window's height, as the user chose it
+        self._pressed = 0  # px: how high the tabs were when a mouse button went down
+        window.installEventFilter(self)
+        timeline.ready.connect(self.fit_height)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Mouse events of the window itself are those on the lines between its parts."""
+        if event.type() is QEvent.Type.MouseButtonPress:
+            self._pressed = self.panels.height()
+        elif event.type() is QEvent.Type.MouseButtonRelease and self.panels.height() != self._pressed:
+            self._share = self.panels.height() / self._window.height()
+        return super().eventFilter(watched, event)
 
     def _dock(self, name: str, widget: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
         dock = QDockWidget(name, self._window)
@@ -45,28 +67,39 @@ class Docks:
         """As the user left them, and the window where it was."""
         geometry = self._preferences.bytes_of("geometry")
         state = self._preferences.bytes_of("state")
+        share = self._preferences.bytes_of("panels")
         if geometry is not None:
             self._window.restoreGeometry(geometry)
         self._arranged = state is not None and self._window.restoreState(state, LAYOUT_VERSION)
+        self._share = float(share.data()) or None if share is not None else None
 
     def keep(self) -> None:
         """Remember how they are now."""
         self._preferences.keep_bytes("geometry", QByteArray(self._window.saveGeometry()))
         self._preferences.keep_bytes("state", QByteArray(self._window.saveState(LAYOUT_VERSION)))
+        self._preferences.keep_bytes("panels", QByteArray.number(self._share or 0.0))
         self._preferences.flush()
 
     def fit_first_screen(self) -> None:
-        """When the window appears: the sizes they were designed with, unless what was kept fits this screen."""
-        if not self._arranged or self.panels.height() > self._window.height() * MOST_FOR_PANELS:
+        """When the window appears: the width by design, unless one was kept."""
+        if not self._arranged:
             self._arranged = True
             self.reset_sizes()
 
-    def fit_height(self, before: int) -> None:
-        """What has the height by design of a window ``before`` pixels high gets that of the present one."""
-        if self._arranged and abs(self.panels.height() - _height_in(before)) <= 1:
-            self._window.resizeDocks(
-                [self.panels], [_height_in(self._window.height())], Qt.Orientation.Vertical
-            )
+    def fit_height(self) -> None:
+        """The tabs have their share of the window as it is now."""
+        whole = self._window.height()
+        layout = self._window.layout()
+        if layout is None or not self.panels.isVisible() or self._whole:
+            return
+        layout.activate()
+        height = min(max(BOTTOM_HEIGHT, round(whole * BOTTOM_SHARE)), whole // 4)
+        if self._share is not None:
+            height = round(whole * min(self._share, MOST_FOR_PANELS))
+        elif self._timeline.isVisible():
+            room = self._timeline.canvas.height() + self.panels.height() - height
+            height = min(height + self._timeline.state.grow_for(room), round(whole * MOST_FOR_PANELS))
+        self._window.resizeDocks([self.panels], [height], Qt.Orientation.Vertical)
 
     def fit_width(self) -> None:
         """Behind each other where the window is narrow."""
@@ -81,28 +114,22 @@ class Docks:
 
     def reset_sizes(self) -> None:
         """As wide and as high as they were designed."""
-        window = self._window
-        width = min(DIAGNOSIS_WIDTH, max(window.width() * 3 // 10, 326))
-        window.resizeDocks([self.diagnosis], [width], Qt.Orientation.Horizontal)
-        window.resizeDocks([self.panels], [_height_in(window.height())], Qt.Orientation.Vertical)
+        width = min(DIAGNOSIS_WIDTH, max(self._window.width() * 3 // 10, 326))
+        self._window.resizeDocks([self.diagnosis], [width], Qt.Orientation.Horizontal)
+        self.fit_height()
 
     def give_room(self, whole: bool) -> None:
         """All room to the tabs, while there is no timeline; then what they had by design."""
         if (middle := self._window.centralWidget()) is not None:
             height = QSizePolicy.Policy.Maximum if whole else QSizePolicy.Policy.Preferred
             middle.setSizePolicy(QSizePolicy.Policy.Preferred, height)
-        if self._whole and not whole:
+        before, self._whole = self._whole, whole
+        if before and not whole:
             self.reset_sizes()
-        self._whole = whole
 
     def forget(self) -> None:
         """Forget how the user arranged them."""
         self._preferences.forget_layout()
+        self._share = None
         self._window.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.diagnosis)
         self._window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, self.panels)
-
-
-def _height_in(window: int) -> int:
-    """The height by design of the tabs in a window of this height."""
-    height = min(max(BOTTOM_HEIGHT, round(window * BOTTOM_SHARE)), window // 4)
-    return height + max(window - HIGH, 0) // 3  # of a very high window the lanes leave some over

@@ -121,7 +121,7 @@ class MainWindow(QMainWindow):
         self.side.tabBar().hide()
         self.bookmarks = BookmarksPanel(self.document)
         self.panels = BottomPanels(self.document, (self.bookmarks,))
-        self.docks = Docks(self, self.preferences, self.side, self.panels)
+        self.docks = Docks(self, self.preferences, self.side, self.panels, self.timeline)
         self.diagnosis_dock, self.panels_dock = self.docks.diagnosis, self.docks.panels
         self.status = StatusBar(self.document)
         self.setStatusBar(self.status)
@@ -215,6 +215,7 @@ class MainWindow(QMainWindow):
         document.finding_changed.connect(lambda _: self.side.setCurrentWidget(self.diagnosis))
         document.failed.connect(self._on_failure)
         document.stage_changed.connect(lambda _: self._show_pages())
+        document.request_lanes_changed.connect(self.docks.fit_height)
         document.trace_changed.connect(lambda _: self._on_trace())
         document.diagnosis_changed.connect(self._on_diagnosis)
         document.recording_wanted.connect(self.acts.recording.record)
@@ -320,6 +321,7 @@ class MainWindow(QMainWindow):
         elif self.document.many.facts is not self._with_map:
             self.panels_dock.hide()  # the map needs the room; F7 shows them
         self.docks.give_room(of_results)
+        self.docks.fit_height()
         self._with_map = self.document.many.facts if self.document.many is not None else None
         self.commands.set_trace_open(has_trace)
         for compare in (self.toolbar.compare, self.commands["compare"]):
@@ -391,8 +393,8 @@ class MainWindow(QMainWindow):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.docks.fit_height(event.oldSize().height())
         self.docks.fit_width()
+        self.docks.fit_height()
 
     def reset_layout(self) -> None:
         """Forget how the user arranged the window."""

@@ -1,16 +1,17 @@
-"""The heading of a rank stays at the top of the names while its lanes scroll below it."""
+"""The heading of a rank stays at the top while its lanes scroll below it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF
+from PySide6.QtCore import QPoint, QPointF, QRect
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from tests.viewer.timeline.mouse import LEFT, NONE
 from tests.viewer.timeline.test_layout import several_ranks
+from viewer.look import theme
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.names_column import NAMES_WIDTH
@@ -86,11 +87,26 @@ def test_a_click_on_the_kept_heading_folds_its_rank(ranks: TimelineView) -> None
     assert headings(ranks)[0].state is not GroupState.FULL
 
 
-def test_the_lanes_beside_the_kept_heading_can_be_clicked(ranks: TimelineView) -> None:
-    ranks.canvas.scroll_to(headings(ranks)[0].bottom + 10)
+def test_no_lane_is_seen_nor_clicked_under_the_kept_heading(ranks: TimelineView) -> None:
+    first = headings(ranks)[0]
+    ranks.canvas.scroll_to(first.bottom + 10)
     hit = ranks.canvas.hit(QPointF(NAMES_WIDTH + 40, 5))
     assert hit is not None
-    assert not hit.placed.track.is_heading
+    assert hit.placed.track.is_heading
+    seen = ranks.canvas.grab().toImage()
+    band = {seen.pixelColor(x, 5).name() for x in range(NAMES_WIDTH, seen.width(), 3)}
+    assert band == {theme.current().strip.name()}
+
+
+def test_the_name_of_a_lane_that_is_half_under_it_stays_below_it(ranks: TimelineView) -> None:
+    lane = max(
+        (each for each in ranks.state.layout.scrolled if each.track.lane >= 0), key=lambda each: each.height
+    )
+    pictures = []
+    for hidden in (0, 10):
+        ranks.canvas.scroll_to(lane.top - headings(ranks)[0].height + hidden)
+        pictures.append(ranks.canvas.grab(QRect(24, headings(ranks)[0].height, 120, 22)).toImage())
+    assert pictures[0] == pictures[1]
 
 
 def test_a_lane_that_is_revealed_is_not_covered_by_it(ranks: TimelineView) -> None:

@@ -310,7 +310,7 @@ class TableView(QTableView):
         if not self._chosen_columns.get(index, index not in self._silent):
             return NOTHING
         if index in self._by_hand and not grows:
-            return Wish(*[self._by_hand[index]] * 3)
+            return Wish(chosen := self._by_hand[index], chosen, chosen)
         words = column.short if short and column.short else column.title
         title = ceil(QFontMetricsF(theme.font()).horizontalAdvance(words))
         least = fair = easy = self._taken[index]

@@ -128,10 +128,11 @@ def lay_out(
     text: str = "",
     derived: Iterable[Derived] = (),
     room: int = 0,
+    ample: int = 0,
 ) -> Layout:
     """Place the tracks of all groups; ``text`` keeps those that a ``LaneFilter`` of it keeps.
 
-    Lanes that nobody resized grow where they would fill less than ``room`` pixels.
+    Lanes that nobody resized grow where they would fill less than ``room`` pixels, their rows as in ``ample`` ones.
     """
     states = starting_states(groups) | arrangement.groups
     wanted = LaneFilter.of(text)
@@ -175,7 +176,7 @@ def lay_out(
     placed = [*_busy_rows(busy, arrangement), *_with_derived(placed, tuple(derived), 0 < room < LOW)]
     spare = room - sum(each.height for each in (*pinned, *placed))
     fitted = (
-        _grown(placed, spare, room, arrangement)
+        _grown(placed, spare, max(room, ample), arrangement)
         if spare > 0
         else _with_gpu_in_view(placed, room, arrangement)
     )
@@ -224,7 +225,10 @@ def _may_shrink(each: Placed, arrangement: Arrangement) -> bool:
 
 
 def _grown(placed: Sequence[Placed], spare: int, room: int, arrangement: Arrangement) -> list[Placed]:
-    """With up to ``spare`` more of ``room`` pixels: half for the GPUs' own lanes, then hidden levels, then height."""
+    """With up to ``spare`` more pixels: half for the GPUs' own lanes, then hidden levels, then height.
+
+    In more ``room`` rows may be higher.
+    """
     grown = list(placed)
     large = min(max(room / LARGE, 1.0), LARGEST)
     free = [
@@ -247,10 +251,15 @@ def _grown(placed: Sequence[Placed], spare: int, room: int, arrangement: Arrange
         grown[index] = _enlarged(each, more, arrangement, large)
         spare -= grown[index].height - each.height
     rest = [] if arrangement.compact else [index for index in free if not grown[index].hidden_levels]
-    for place, index in enumerate(rest):
+    most = {
+        index: len(grown[index].rows) * round(_style(grown[index].track).highest_row * large)
+        + 2 * PADDING
+        - grown[index].height
+        for index in rest
+    }
+    for place, index in enumerate(sorted(rest, key=most.__getitem__)):
         each = grown[index]
-        highest = len(each.rows) * round(_style(each.track).highest_row * large) + 2 * PADDING
-        more = min(highest - each.height, spare // (len(rest) - place))
+        more = min(most[index], spare // (len(rest) - place))
         grown[index] = _enlarged(each, more, arrangement, large)
         spare -= grown[index].height - each.height
     return grown
