@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from parsers.base import Source, parser
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.model.results import MOST_ROWS, REQUEST_LOG, Cell
+from parsers.model.results import MOST_ROWS, REQUEST_LOG, REQUEST_LOG_TITLE, Cell
 from parsers.source import open_bytes
 from parsers.unpacking_limit import LimitedStream
 
@@ -103,7 +104,7 @@ class RequestLog:
     files: ClassVar[str] = "request logs (JSON lines)"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     priority: ClassVar[int] = 44
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def recognises(self, source: Source) -> bool:
         first = _FIRST_LINE.match(source.head)
@@ -120,7 +121,7 @@ class RequestLog:
             raise Malformed(source.path, "No line of this request log can be read.", "Write it again.")
         kept = sorted(requests, key=lambda each: each.arrival)[:_MOST_REQUESTS]
         builder = TraceBuilder()
-        builder.tables.append(_table(kept))
+        builder.tables.append(_table(Path(source.shown or source.path).name, kept))
         builder.quality.read(len(lines))
         builder.quality.keep(len(kept))
         for kind, reason, count in (
@@ -152,7 +153,7 @@ def _requests(lines: list[bytes], progress: Progress) -> list[_Request]:
     return found
 
 
-def _table(requests: list[_Request]) -> ResultTable:
+def _table(name: str, requests: list[_Request]) -> ResultTable:
     """Times in ms since the first arrival."""
     begin = requests[0].arrival
     rows: list[tuple[Cell, ...]] = [
@@ -166,4 +167,4 @@ def _table(requests: list[_Request]) -> ResultTable:
         )
         for each in requests
     ]
-    return ResultTable("Request log", REQUEST_LOG, tuple(rows), begin)
+    return ResultTable(REQUEST_LOG_TITLE + name, REQUEST_LOG, tuple(rows), begin)

@@ -39,6 +39,7 @@ class ResultTable:
         return () if place is None else tuple(row[place] for row in self.rows)
 
 
+REQUEST_LOG_TITLE = "Request log "  # before the name of its file
 REQUEST_LOG = (  # of a table with one row a request; times since the first arrival
     ResultColumn("id"),
     ResultColumn("arrival", "ms"),

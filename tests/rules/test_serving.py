@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Counter, Malformed, Trace
+from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, ResultTable
 from rules.analysis.inference.capacity import capacity_of
 from rules.analysis.inference.course import course_of
 from rules.analysis.inference.engine_steps import (
@@ -241,6 +243,26 @@ def test_beyond_the_batches_that_were_tried_a_band_begins_at_no_gain(
     assert capacity.rate(16) == pytest.approx(at_16)
     assert capacity.band(16) == pytest.approx((capacity.rate(8), at_16))
     assert capacity_of(steps.where(steps.decoded != 4)) is None
+
+
+def test_of_several_request_logs_the_one_that_fits_the_steps_is_told_by_its_name() -> None:
+    trace = engine([PREFILL.format(5), DECODE.format(1), PREFILL.format(5), DECODE.format(1)]).build()
+    steps = engine_steps(trace).of_kind(StepKind.PREFILL)
+
+    def log(name: str, firsts: Sequence[float]) -> ResultTable:
+        rows = tuple((None, first / 1e6, first / 1e6, first / 1e6, 5.0, 1.0) for first in firsts)
+        return ResultTable(REQUEST_LOG_TITLE + name, REQUEST_LOG, rows)
+
+    right, other = log("right.jsonl", steps.end.tolist()), log("other.jsonl", [0.0, 9e9, 9e9])
+    both = replace(trace, tables=(other, right))
+    assert (served(both).log, served(both).other_logs) == ("right.jsonl", ("other.jsonl",))
+    assert "right.jsonl fits the engine's steps, other.jsonl does not" in " ".join(
+        " ".join(serving_text(both)).split()
+    )
+    neither = replace(trace, tables=(other, log("third.jsonl", [1.0])))
+    assert served(neither).requests is None
+    said = "it is not known which of other.jsonl and third.jsonl belongs to these steps"
+    assert said in " ".join(" ".join(serving_text(neither)).split())
 
 
 def test_a_recording_of_anything_else_says_nothing_of_inference() -> None:

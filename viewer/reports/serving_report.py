@@ -58,6 +58,8 @@ def serving_text(trace: Trace) -> list[str]:
     said = [_counted(counts)] if counts else []
     if serving.requests is not None and serving.source is not None:
         said.append(f"{serving.requests} requests {_BY[serving.source]}")
+    if serving.other_logs:
+        said.append(said_of_logs(serving))
     if serving.tokens_per_s is not None:
         said.append(f"{three_digits(serving.tokens_per_s)} tokens/s out")
     if serving.prompt_tokens_per_s is not None:
@@ -75,6 +77,14 @@ def serving_text(trace: Trace) -> list[str]:
             for name, each in shown.items()
         ]
     return [*lines, *_batches(serving), *_wrapped(cost_lines(serving.costs)), ""]
+
+
+def said_of_logs(serving: Serving) -> str:
+    """Which of several request logs is spoken of, or why none is."""
+    others = " and ".join(serving.other_logs)
+    if serving.log:
+        return f"{serving.log} fits the engine's steps, {others} does not"
+    return f"it is not known which of {others} belongs to these steps: open the one that does"
 
 
 def _wrapped(sentences: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind, Trace
 from parsers.model.names.per_name import named
-from parsers.model.results import REQUEST_LOG, Cell
+from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultTable
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 
 _NS_PER_MS = 1e6
@@ -76,6 +76,7 @@ class Requests:
     event: I64
     offset_ns: float | None
     name_of: Callable[[int], str]
+    log: str = ""  # its file's name
 
     @property
     def ttft_ns(self) -> F64:
@@ -115,26 +116,32 @@ class Requests:
         return len(self.arrival)
 
 
+def request_logs(trace: Trace) -> list[ResultTable]:
+    """The logs that were opened and hold requests."""
+    return [table for table in trace.tables if table.columns == REQUEST_LOG and table.rows]
+
+
 def requests_of(trace: Trace, steps: EngineSteps) -> Requests | None:
     """What a log says, else what ranges and engine steps say together; None where nothing marks requests."""
     return _logged(trace, steps) or _marked(trace, steps)
 
 
 def _logged(trace: Trace, steps: EngineSteps) -> Requests | None:
-    """The requests of the log; None where there is none, or several, which have no common clock."""
-    logs = [table for table in trace.tables if table.columns == REQUEST_LOG and table.rows]
-    if len(logs) != 1:
-        return None
+    """The requests of the log, of several the one that alone fits the engine's steps; else None."""
+    logs = [_of_log(trace, log, steps) for log in request_logs(trace)]
+    fitting = logs if len(logs) == 1 else [log for log in logs if log.offset_ns is not None]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _of_log(trace: Trace, log: ResultTable, steps: EngineSteps) -> Requests:
     arrival, first, end, prompt, out = (
-        np.array(
-            [np.nan if not isinstance(cell, float) else cell for cell in logs[0].column(name)], np.float64
-        )
+        np.array([np.nan if not isinstance(cell, float) else cell for cell in log.column(name)], np.float64)
         for name in ("arrival", "first token", "end", "prompt", "out")
     )
-    ids = logs[0].column("id")
+    ids = log.column("id")
     event, offset = _steps_of_first_tokens(first * _NS_PER_MS, steps)
     if offset is None:
-        offset = _by_wall_clock(trace, logs[0].zero_ns, arrival * _NS_PER_MS, steps)
+        offset = _by_wall_clock(trace, log.zero_ns, arrival * _NS_PER_MS, steps)
     return Requests(
         RequestSource.LOG,
         arrival * _NS_PER_MS,
@@ -145,6 +152,7 @@ def _logged(trace: Trace, steps: EngineSteps) -> Requests | None:
         event,
         offset,
         lambda row: _shown_id(ids[row], row),
+        log.title.removeprefix(REQUEST_LOG_TITLE),
     )
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import F64, I64, Trace
+from parsers.model.results import REQUEST_LOG_TITLE
 from rules.analysis.inference.engine_costs import EngineCosts, engine_costs
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
-from rules.analysis.inference.requests import Requests, RequestSource, requests_of
+from rules.analysis.inference.requests import Requests, RequestSource, request_logs, requests_of
 
 _GAIN_OF_A_PLATEAU = 1.1  # throughput of twice the batch or more over that of the batch: less is no gain
 _TWICE = 2
@@ -45,12 +46,17 @@ class Serving:
     decode_ns_by_batch: dict[int, float]
     plateau: int | None
     costs: EngineCosts
+    log: str  # the name of the file that tells of the requests, empty where none does
+    other_logs: tuple[str, ...]  # the names of those that were opened, too
 
 
 def serving_of(trace: Trace) -> Serving | None:
     """The figures of a recording of an engine, a request log, or both; None where neither is there."""
     steps = engine_steps(trace)
     requests = requests_of(trace, steps)
+    logs = [table.title.removeprefix(REQUEST_LOG_TITLE) for table in request_logs(trace)]
+    if requests is not None and requests.log:
+        logs.remove(requests.log)
     if not len(steps) and requests is None:
         return None
     return Serving(
@@ -69,6 +75,8 @@ def serving_of(trace: Trace) -> Serving | None:
         decode_ns_by_batch=_by_batch(steps.of_kind(StepKind.DECODE)),
         plateau=_plateau(steps.of_kind(StepKind.DECODE)),
         costs=engine_costs(trace, steps, requests),
+        log="" if requests is None else requests.log,
+        other_logs=tuple(logs),
     )
 
 

@@ -392,6 +392,7 @@ def _verdict(lateness: Lateness) -> str:
 
 def _about(found: ServingTables) -> str:
     """What the figures rest on, in a few short sentences."""
+    from viewer.reports.serving_report import said_of_logs
     from viewer.statistics.serving import MOST_REQUESTS
 
     serving = found.serving
@@ -399,8 +400,11 @@ def _about(found: ServingTables) -> str:
     if serving.requests is not None:
         source = "their log" if serving.source is RequestSource.LOG else "their ranges"
         said.append(f"{serving.requests:,} requests by {source}")
-    else:
+    elif not serving.other_logs:
         said.append("No requests are marked: open a request log with the recording for their latencies")
+    if serving.other_logs:
+        told = said_of_logs(serving)
+        said.append(told if said else told[:1].upper() + told[1:])
     if found.requests is not None and len(found.steps) and not (found.requests.event >= 0).any():
         said.append("the log does not fit the engine's steps, so that its rows have no place")
     if (serving.requests or 0) > MOST_REQUESTS:
