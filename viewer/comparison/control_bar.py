@@ -6,12 +6,9 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QComboBox, QHBoxLayout, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QButtonGroup, QComboBox, QHBoxLayout, QMenu, QSizePolicy, QToolButton, QWidget
 
 from viewer.look.labels import Label, tooltip
-
-WORDS = ("same scale", "same length", "all lanes", "linked")
-SHORT_WORDS = ("scale", "length", "lanes", "linked")
 
 
 class ControlBar(QWidget):
@@ -37,18 +34,30 @@ class ControlBar(QWidget):
             box.setAccessibleName(name)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
             box.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self.scale, self.length = _toggle(WORDS[0]), _toggle(WORDS[1])
+        self.scale, self.length = _toggle("same scale"), _toggle("same length")
         self.length.setToolTip(tooltip("Draw both steps equally long, which stretches one of them (T)"))
         self.scale.setToolTip(tooltip("One pixel is as much time on both sides (T)"))
         group = QButtonGroup(self)
         for button in (self.scale, self.length):
             group.addButton(button)
         self.scale.setChecked(True)
-        self.lanes = _toggle(WORDS[2])
+        self.lanes = _toggle("all lanes")
         self.lanes.setToolTip(tooltip("Lanes of the CPU and counters, too"))
-        self.link = _toggle(WORDS[3])
+        self.link = _toggle("linked")
         self.link.setChecked(True)
         self.link.setToolTip(tooltip("Zoom, position and cursor of one go to the other (Shift+L)"))
+        self.menu = QToolButton()
+        self.menu.setText("View ▾")
+        self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.menu.setStyleSheet("QToolButton::menu-indicator { image: none; }")
+        self.menu.setMenu(QMenu(self.menu))
+        self._toggles = self.scale, self.length, self.lanes, self.link
+        for button in self._toggles:
+            action = self.menu.menu().addAction(button.text())
+            action.setCheckable(True)
+            action.setChecked(button.isChecked())
+            button.toggled.connect(action.setChecked)
+            action.triggered.connect(button.click)
         self._rank_label = Label("Rank", "secondary", pixels=12)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 5, 12, 5)
@@ -69,6 +78,7 @@ class ControlBar(QWidget):
         layout.addWidget(self.lanes)
         layout.addStretch(1)
         layout.addWidget(self.link)
+        layout.addWidget(self.menu)
         self.anchor.activated.connect(lambda _: self.anchor_chosen.emit(self.anchor.currentText()))
         self.rank.activated.connect(self.rank_chosen)
         for box in self.steps:
@@ -100,15 +110,15 @@ class ControlBar(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """Leave out what the boxes and tips say by themselves, as far as there is not room for all words."""
+        """Leave out what the boxes say by themselves, then put the buttons into a menu, where there is not room."""
         several = not self.rank.isHidden()
-        for labelled, words in ((True, WORDS), (False, WORDS), (False, SHORT_WORDS)):
+        for labelled, apart in ((True, True), (False, True), (False, False)):
             self._rank_label.setVisible(labelled and several)
             self._anchor_label.setVisible(labelled)
             self._step_label.setVisible(labelled)
-            for button, word in zip((self.scale, self.length, self.lanes, self.link), words, strict=True):
-                button.setText(word)
-                button.setMinimumWidth(button.sizeHint().width())
+            for button in self._toggles:
+                button.setVisible(apart)
+            self.menu.setVisible(not apart)
             if self.sizeHint().width() <= self.width():
                 return
 

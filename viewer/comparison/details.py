@@ -52,9 +52,9 @@ class Details(QTabWidget):
         )
         self._matched = self._titled(middle, said, self.kernels)
         findings = self._titled(third, self._about_findings, self.findings)
-        for place, (widget, width) in enumerate(((steps, 430), (self._matched, 640), (findings, 310))):
+        for place, (widget, least) in enumerate(((steps, 350), (self._matched, 405), (findings, 195))):
             split.addWidget(widget)
-            widget.setMinimumWidth(width * 2 // 3)
+            widget.setMinimumWidth(least)
             split.setStretchFactor(place, 3 if widget is self._matched else 1)
         split.setSizes([430, 640, 310])
         split.setChildrenCollapsible(False)

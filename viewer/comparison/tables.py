@@ -38,11 +38,12 @@ KERNELS = (
     Column(
         "sign",
         "",
+        minor=True,
         hint="= the same kernel, ≈ another one for the same operator or place, ⇒ some became fewer or more, "
         "+ on one side only",
     ),
     Column("short_after", "After", whole="names_after", stretch=True),
-    Column("calls", "Calls", Show.FIGURE, "A step, before and after"),
+    Column("calls", "Calls", Show.FIGURE, "A step, before and after", minor=True),
     Column("ns_before", "Before", Show.TIME, "A step"),
     Column("ns_after", "After", Show.TIME, "A step"),
     _CHANGE,

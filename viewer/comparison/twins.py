@@ -52,6 +52,7 @@ class Alignment:
 
 
 LEAST_LANE, HIGHEST_LANE = 40, 66  # pixels
+RIBBONS = 0.22  # of the height, at least
 AIR = 0.015
 START, FIRST_KERNEL = "start of step", "first common kernel"
 
@@ -322,7 +323,8 @@ class TwinTimelines(QWidget):
     def _fit_lanes(self) -> None:
         """Equal heights of lanes on both sides, and each side no higher than its lanes."""
         ruler = sum(view.ruler.sizeHint().height() for view in self.views if view.ruler.isVisible())
-        beside = sum(header.height() for header in self.headers) + LEAST_HEIGHT
+        ribbons = max(LEAST_HEIGHT, round(self.height() * RIBBONS))
+        beside = sum(header.height() for header in self.headers) + ribbons
         room = max((self.height() - beside - ruler) // 2, LEAST_LANE)
         wanted = []
         for view in self.views:
@@ -331,24 +333,33 @@ class TwinTimelines(QWidget):
             others = sum(each.height for each in placed) - sum(each.height for each in lanes)
             if lanes:
                 wanted.append((room - others) // len(lanes))
-        height = min(max(min(wanted, default=LEAST_LANE), LEAST_LANE), HIGHEST_LANE)
+        height = min(max(min(wanted, default=LEAST_LANE), LEAST_LANE), max(HIGHEST_LANE, room // 2))
         for view in self.views:
             keys = [each.track.key for each in view.state.layout.scrolled if each.track.is_gpu_lane]
             if any(view.state.arrangement.heights.get(key) != height for key in keys):
                 view.state.arrangement.heights.update(dict.fromkeys(keys, height))
                 view.state.relayout()
             above = view.ruler.sizeHint().height() if view.ruler.isVisible() else 0
-            lanes_height = view.state.layout.pinned_height + view.state.layout.scrolled_height
-            view.setFixedHeight(above + min(max(lanes_height, LEAST_LANE), room))
+            layout = view.state.layout
+            needed = layout.pinned_height + layout.scrolled_height
+            if needed > room:
+                needed -= self._matched_rank(view)
+            view.setFixedHeight(above + min(max(needed, LEAST_LANE), room))
         QTimer.singleShot(0, self, self._reveal_rank)
+
+    @staticmethod
+    def _matched_rank(view: TimelineView) -> int:
+        """Where the lanes of the matched rank begin, in pixels."""
+        groups = view.state.arrangement.groups
+        full = (
+            each for each in view.state.layout.headings if groups.get(each.track.group) is GroupState.FULL
+        )
+        return next((heading.top for heading in full), 0)
 
     def _reveal_rank(self) -> None:
         """Begin with the lanes of the matched rank where not all ranks fit."""
         for view in self.views:
-            full = [key for key, state in view.state.arrangement.groups.items() if state is GroupState.FULL]
-            for heading in view.state.layout.headings:
-                if heading.track.group in full:
-                    view.canvas.scroll_to(heading.top)
+            view.canvas.scroll_to(self._matched_rank(view))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

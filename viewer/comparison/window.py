@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 SHARE_OF_SCREEN = 0.94
 FIRST_SIZE = (1600, 960)
 BRIDGE_WIDTH = 400
-UPPER, MOST_UPPER = 0.58, 500  # of the height, pixels
+UPPER = 0.58  # of the height
 LEAST_STRETCH = 0.005
 COMPARING, MATCHING = "compare", "match"
 
@@ -128,8 +128,8 @@ class ComparisonWindow(QWidget):
         self._split = QSplitter(Qt.Orientation.Vertical)
         self._split.addWidget(self._upper)
         self._split.addWidget(self.details)
-        self._split.setStretchFactor(0, 0)
-        self._split.setStretchFactor(1, 1)
+        for place, share in enumerate((UPPER, 1 - UPPER)):
+            self._split.setStretchFactor(place, round(100 * share))
         self._split.setChildrenCollapsible(False)
         self.details.setCornerWidget(self.buttons, Qt.Corner.TopRightCorner)
         layout = QVBoxLayout(self)
@@ -144,7 +144,7 @@ class ComparisonWindow(QWidget):
         line.setContentsMargins(14, 3, 14, 4)
         line.addWidget(self.foot)
         layout.addLayout(line)
-        upper = min(round(self.height() * UPPER), MOST_UPPER)
+        upper = round(self.height() * UPPER)
         self._split.setSizes([upper, self.height() - upper])
 
     def _connect(self) -> None:

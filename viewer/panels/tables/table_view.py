@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 ROW_HEIGHT = 24
 CELL_PADDING = 13  # pixels left and right of a text: what the style leaves, and a little more
 TITLE_PADDING, ARROW_PADDING = 18, 30  # pixels beside a title, and with the arrow that tells the order
-LEAST_NAME_WIDTH, EASY_NAME_WIDTH = 140, 250  # pixels: a name can be guessed, or read
-LEAST_WORDS, FAIR_WORDS, MOST_WORDS = 72, 180, 420  # pixels of a text that is not the name
+TIGHT_NAME_WIDTH, EASY_NAME_WIDTH = 140, 250  # pixels: a name can be guessed, or read
+LEAST_WORDS, FAIR_WORDS, MOST_WORDS = 64, 180, 420  # pixels of a text that is not the name
 SWATCH_WIDTH = 8
 BAR_WIDTH, LEAST_BAR, LEAST_PARTS = 104, 20, 150
 LEAST_SECTION = 24
@@ -310,20 +310,22 @@ class TableView(QTableView):
         if not self._chosen_columns.get(index, index not in self._silent):
             return NOTHING
         if index in self._by_hand and not grows:
-            return Wish(chosen := self._by_hand[index], chosen, chosen)
+            return Wish(chosen := self._by_hand[index], chosen, chosen, chosen)
         words = column.short if short and column.short else column.title
         title = ceil(QFontMetricsF(theme.font()).horizontalAdvance(words))
-        least = fair = easy = self._taken[index]
+        least = tight = fair = easy = self._taken[index]
         if column.show in BARS:
             easy = column.width or _BAR_WIDTHS[column.show]
-            least = fair = min(least + LEAST_BAR, easy) if column.show is Show.SHARE else LEAST_PARTS
+            least = tight = fair = min(least + LEAST_BAR, easy) if column.show is Show.SHARE else LEAST_PARTS
         elif column.show is Show.TEXT:
             easy = min(easy, EASY_NAME_WIDTH if grows else MOST_WORDS)
             fair = easy if grows else min(easy, FAIR_WORDS)
-            least = min(LEAST_NAME_WIDTH if grows else LEAST_WORDS, easy)
-        least, fair = max(title + TITLE_PADDING, least), max(title + ARROW_PADDING, fair)
+            least = min(LEAST_WORDS, easy)
+            tight = min(TIGHT_NAME_WIDTH, easy) if grows else least
+        least, tight = (max(title + TITLE_PADDING, each) for each in (least, tight))
+        fair = max(title + ARROW_PADDING, fair)
         minor = column.minor and index not in self._chosen_columns
-        return Wish(least, fair, max(easy, fair, _WIDTH.get(column.show, 0)), minor, grows)
+        return Wish(least, tight, fair, max(easy, fair, _WIDTH.get(column.show, 0)), minor, grows)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from operator import attrgetter
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a column asks for, in pixels: ``easy`` where there is room, then ``fair``, never less than ``least``."""
+    """What a column asks for, in pixels: ``easy`` where there is room, else ``fair``, ``tight``, or the ``least``."""
 
     least: int
+    tight: int
     fair: int
     easy: int
     minor: bool = False  # goes where the others would get less than is fair
     grows: bool = False  # takes its part of what is left
 
 
-NOTHING = Wish(0, 0, 0)
+NOTHING = Wish(0, 0, 0, 0)
 
 
 def shared_width(wishes: Sequence[Wish], room: int) -> list[int]:
@@ -28,7 +30,8 @@ def shared_width(wishes: Sequence[Wish], room: int) -> list[int]:
         if kept[index].minor and sum(wish.fair for wish in kept) > room:
             kept[index] = NOTHING
     widths = [wish.easy for wish in kept]
-    for less in ([wish.fair for wish in kept], [wish.least for wish in kept]):
+    for level in (attrgetter("fair"), attrgetter("tight"), attrgetter("least")):
+        less: list[int] = [level(wish) for wish in kept]
         over, give = sum(widths) - room, sum(widths) - sum(less)
         share = min(over / give, 1.0) if over > 0 and give else 0.0
         widths = [width - ceil((width - least) * share) for width, least in zip(widths, less, strict=True)]
