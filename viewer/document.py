@@ -251,6 +251,12 @@ class Document(QObject):
                 self.selected_gap = -1
             self.event_changed.emit(event)
 
+    def show_event(self, event: int) -> None:
+        """Select an event where it is asked for by name; one that is selected already comes into view again."""
+        if event == self.selected_event:
+            self.select_event(-1)
+        self.select_event(event)
+
     def select_gap(self, row: int) -> None:
         """Select one row of the idle table; -1 for none."""
         if row != self.selected_gap:

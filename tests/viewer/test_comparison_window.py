@@ -18,7 +18,9 @@ from rules.base import Evidence
 from rules.thresholds import DEFAULTS
 from tests.viewer.conftest import training_run
 from tests.viewer.every_window import WAIT_MS, until
+from tests.viewer.test_home import click, press
 from viewer.comparison.bridge_chart import rows_of
+from viewer.comparison.finding_list import FindingRow
 from viewer.comparison.step_dots import DotAxis
 from viewer.comparison.twins import Alignment
 from viewer.comparison.window import ComparisonWindow
@@ -141,6 +143,39 @@ def test_the_wheel_and_the_cursor_of_one_go_to_the_other_until_the_link_is_cut(
     assert are_aligned(window)
 
 
+def test_the_keys_of_the_timelines_never_go_dead_and_escape_leads_back(
+    window: ComparisonWindow, qtbot: QtBot
+) -> None:
+    above, details = window.twins.views[0], window.details
+    table, tabs = details.kernels, details.tabBar()
+    places = {
+        "a kernel": lambda: click(table.viewport(), QPoint(40, 8)),
+        "a heading": lambda: click(table.horizontalHeader().viewport()),
+        "a finding": lambda: click(details.findings.findChildren(FindingRow)[0]),
+        "a bar": lambda: click(window.bridge.chart, window.bridge.chart.box(1).center().toPoint()),
+        "a tab": lambda: click(tabs, tabs.tabRect(1).center()),
+        "the verdict": lambda: click(window.head),
+        "the tabulator": lambda: [press(window, "Tab") for _ in range(9)],
+    }
+    for what, go_there in places.items():
+        details.setCurrentIndex(0)
+        window.twins.fit()
+        go_there()
+        qtbot.wait(20)
+        for key in "wd":
+            seen = views(window)
+            press(window, key)
+            assert views(window) != seen, f"{key} after {what}, focus at {QApplication.focusWidget()}"
+    details.setCurrentIndex(0)
+    places["a kernel"]()
+    assert any(above.state.evidence)
+    press(window, "Esc")
+    assert above.hasFocus()
+    assert any(above.state.evidence)
+    press(window, "Esc")
+    assert not any(above.state.evidence)
+
+
 def test_steps_drawn_equally_long_are_said_to_be_stretched(window: ComparisonWindow, qtbot: QtBot) -> None:
     qtbot.keyClick(window.twins.views[0], Qt.Key.Key_T)
     (b0, b1), (a0, a1) = window.twins.spans()
@@ -174,14 +209,14 @@ def test_a_bar_of_the_bridge_and_a_row_of_kernels_mark_their_kernels_on_both_sid
     assert all(marked)
     names = {each.name for side in marked for each in side}
     assert all(any(word in name.lower() for word in ("gemm", "nvjet", "cutlass", "splitk")) for name in names)
-    window.details.kernels.selectRow(0)
-    frame = window.details.kernels.rows.frame
-    assert frame is not None
-    first = set(frame["names_before"].iloc[0].split("\n"))
+    click(window.details.kernels.viewport(), QPoint(40, 8))
+    rows = window.details.kernels.rows
+    assert rows.frame is not None
+    first = set(rows.frame["names_before"].iloc[rows.frame_row(0)].split("\n"))
     evidence = window.twins.views[0].state.evidence
     assert {each.name for each in evidence} <= first
     window.twins.views[0].show_interval(0, 1000, animate=False)
-    window.details.kernels.chosen.emit(0)
+    click(window.details.kernels.viewport(), QPoint(40, 8))
     t0, t1 = window.twins.views[0].visible_interval
     assert any(each.end > t0 and each.start < t1 for each in evidence)
     assert are_aligned(window)

@@ -139,6 +139,20 @@ def test_a_table_keeps_its_arrows_after_a_click(window: MainWindow, qtbot: QtBot
     assert table.currentIndex().row() == row + 1
 
 
+def test_a_click_on_the_row_that_was_clicked_last_leads_back_to_its_event(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    show_tab(window, qtbot, "Kernels")
+    click_row(window)
+    event = window.document.selected_event
+    start = int(window.document.trace.events.start[event])
+    window.timeline.show_interval(start - 2_000, start - 1_000, animate=False)
+    click_row(window)
+    assert window.document.selected_event == event
+    t0, t1 = window.timeline.visible_interval
+    assert t0 <= start < t1
+
+
 def test_choosing_what_was_found_gives_the_timeline_its_keys(window: MainWindow, qtbot: QtBot) -> None:
     press(window, "Ctrl+F")
     for letter in "tokenize":

@@ -125,6 +125,10 @@ class TwinTimelines(QWidget):
         layout.addWidget(self.headers[1])
         self.setAccessibleName("Both timelines")
 
+    def home(self) -> TimelineView:
+        """The timeline whose keys are pressed: the one that has the focus, else the one above."""
+        return self.views[1] if self.views[1].hasFocus() else self.views[0]
+
     # What is shown
 
     def show_trace(self, side: int, trace: Trace | None, message: str = "") -> None:

@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QDropEvent,
     QGuiApplication,
     QKeySequence,
+    QMouseEvent,
     QShortcut,
 )
 from PySide6.QtWidgets import (
@@ -35,6 +36,7 @@ from viewer.comparison.twins import TwinTimelines
 from viewer.comparison.verdict_head import VerdictHead
 from viewer.document import Document
 from viewer.jobs import Jobs
+from viewer.look.home_focus import HomeFocus
 from viewer.look.labels import ElidedLabel
 from viewer.look.separator import HorizontalLine
 from viewer.look.tab_order import TabOrder
@@ -102,6 +104,7 @@ class ComparisonWindow(QWidget):
         self.buttons = PageButtons()
         self._put_together()
         self.tab_order = TabOrder(self)
+        self.home = HomeFocus(self, self.twins.home)
         self._connect()
         self.twins.show_trace(0, before)
         self._say_sides()
@@ -166,7 +169,7 @@ class ComparisonWindow(QWidget):
             ("Shift+L", bar.link.toggle),
             ("T", bar.toggle_length),
             ("X", self.swap_sides),
-            ("Escape", twins.clear),
+            ("Escape", self.leave),
         ):
             shortcut = QShortcut(QKeySequence(keys), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
@@ -374,7 +377,16 @@ class ComparisonWindow(QWidget):
             view.state.select_event(-1)
         self.twins.highlight(places)
         said = [f"{len(each)} place{'s' * (len(each) != 1)}" for each in places]
-        self.foot.setText(f"marked: {said[0]} before, {said[1]} after (Esc takes the marks away)")
+        self.foot.setText(
+            f"marked: {said[0]} before, {said[1]} after (Esc at the timelines takes the marks away)"
+        )
+
+    def leave(self) -> None:
+        """Back to the timelines; who is there already clears the marks."""
+        if self.home.is_elsewhere:
+            self.home.go()
+        else:
+            self.twins.clear()
 
     def _on_event(self, side: int, event: int) -> None:
         trace = self.traces[side]
@@ -409,6 +421,10 @@ class ComparisonWindow(QWidget):
             f"{len(events)} recording{'s' * (len(events) != 1)} · {', '.join(producers)} · "
             f"{' + '.join(events)} events"
         )
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.home.go()
+        super().mousePressEvent(event)
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         return self.tab_order.step((self.bar, self.twins, self.bridge, self.details), forward)

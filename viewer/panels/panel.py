@@ -115,7 +115,7 @@ class Panel(QWidget):
         """Select the event that a row stands for: its column ``event``."""
         frame = table.rows.frame
         if frame is not None:
-            self.document.select_event(int(frame["event"].iloc[row]))
+            self.document.show_event(int(frame["event"].iloc[row]))
 
     def group_by_family(self, grouped: bool) -> None:
         """Show kernel families instead of single kernels; only asked of a panel that ``has_families``."""

@@ -33,6 +33,7 @@ from viewer.jobs import Jobs
 from viewer.kept.preferences import Preferences
 from viewer.kept.recent import OpenNote, Summary, remember
 from viewer.kept.storage import SessionError
+from viewer.look.home_focus import HomeFocus
 from viewer.look.separator import HorizontalLine
 from viewer.look.tab_order import TabOrder
 from viewer.panels.dock import BottomPanels
@@ -49,7 +50,6 @@ from viewer.window.command_list import window_commands
 from viewer.window.commands import Commands
 from viewer.window.docks import Docks
 from viewer.window.drop_targets import DropTargets, local_files
-from viewer.window.focus import HomeFocus
 from viewer.window.panel_lanes import PanelLanes
 from viewer.window.parts import Parts
 from viewer.window.predicted_lanes import PredictedLanes

@@ -8,13 +8,13 @@ from PySide6.QtWidgets import QDockWidget, QMainWindow
 
 from viewer.document import Document
 from viewer.kept.preferences import Preferences
+from viewer.look.home_focus import HomeFocus
 from viewer.panels.dock import BottomPanels
 from viewer.panels.findings.diagnosis import DiagnosisPanel
 from viewer.panels.tabs.bookmarks import BookmarksPanel
 from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
 from viewer.window.banner import Banner
-from viewer.window.focus import HomeFocus
 from viewer.window.predicted_lanes import PredictedLanes
 from viewer.window.searching import Searching
 from viewer.window.timeline_link import TimelineLink

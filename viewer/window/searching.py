@@ -184,13 +184,13 @@ class Searching(QObject):
         events = events_named(trace, names)
         if len(events):
             self.walk = Walk(trace, events, title)
-            self._document.select_event(self.walk.start_at(self._now()))
+            self._document.show_event(self.walk.start_at(self._now()))
             self._field.say(self.walk.text)
 
     def move(self, by: int) -> None:
         """The next or the previous event of the walk."""
         if self.walk is not None:
-            self._document.select_event(self.walk.move(by))
+            self._document.show_event(self.walk.move(by))
             self._field.say(self.walk.text)
 
 

@@ -17,6 +17,7 @@ from PySide6.QtGui import (
     QGuiApplication,
     QKeyEvent,
     QKeySequence,
+    QMouseEvent,
     QPainter,
     QResizeEvent,
 )
@@ -279,6 +280,14 @@ class TableView(QTableView):
         if by_tab and current.isValid() and not self.selectionModel().hasSelection():
             self.selectRow(current.row())
         self._arriving = False
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """A click on the current row chooses it again: meanwhile something else may be shown."""
+        before = self.currentIndex().row()
+        super().mousePressEvent(event)
+        again = self.indexAt(event.position().toPoint()).row() == before >= 0
+        if again and event.button() is Qt.MouseButton.LeftButton and not event.modifiers():
+            self.chosen.emit(self.rows.frame_row(before))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):

@@ -237,6 +237,6 @@ class BookmarksPanel(Panel):
         if trace is None:
             return
         if 0 <= mark.event < len(trace.events) and int(trace.events.start[mark.event]) == mark.start:
-            self.document.select_event(mark.event)
+            self.document.show_event(mark.event)
         else:
             self.document.show_evidence([Evidence(-1, mark.start, mark.end, mark.title)])

@@ -30,7 +30,7 @@ class FlamePanel(Panel):
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
         self.view = IcicleView()
-        self.view.chosen.connect(document.select_event)
+        self.view.chosen.connect(document.show_event)
         self.view.focused.connect(self._say)
         self.kind = QComboBox()
         self.kind.setAccessibleName("What to add up")

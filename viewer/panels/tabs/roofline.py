@@ -78,8 +78,8 @@ class RooflinePanel(Panel):
             return
         self.plot.mark(index)
         if self._estimated is not None:
-            self.document.select_event(self._estimated.points[index].event)
+            self.document.show_event(self._estimated.points[index].event)
         else:
             events = kernel_join(trace).events_of([trace.kernels[index]])
             if len(events):
-                self.document.select_event(int(events[0]))
+                self.document.show_event(int(events[0]))
