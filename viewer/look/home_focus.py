@@ -26,7 +26,7 @@ class HomeFocus(QObject):
     """Keeps the keys of one widget, the home, alive while another part of the window has the focus.
 
     A click elsewhere gives the focus back, unless what was clicked is typed into or walked through with keys; letters
-    that nobody types reach the home in any case, and so does the focus of what disappears.
+    that nobody types or claims reach the home in any case, and so does the focus of what disappears.
     """
 
     def __init__(self, window: QWidget, home: Callable[[], QWidget | None]) -> None:
@@ -68,17 +68,33 @@ class HomeFocus(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if isinstance(event, QKeyEvent) and event.type() is QEvent.Type.KeyPress:
             home = self._home()
-            if home is not None and home.isVisible() and _is_letter(event):
+            if home is None or not home.isVisible() or not _is_letter(event):
+                return False
+            if not isinstance(watched, QWidget) or not _claims(watched, event):
                 QApplication.sendEvent(home, event)
                 return event.isAccepted()
-        elif event.type() is QEvent.Type.MouseButtonRelease and not isinstance(watched, _WALKED_THROUGH):
+        elif event.type() is QEvent.Type.MouseButtonRelease:
             QTimer.singleShot(0, self, self._go_unless_typing)  # the click itself comes first
         return False
 
     def _go_unless_typing(self) -> None:
         focus = QApplication.focusWidget()
-        if self.is_elsewhere and not isinstance(focus, (*_TYPED_INTO, *_WALKED_THROUGH)):
+        down = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Down, Qt.KeyboardModifier.NoModifier)
+        if (
+            focus is not None
+            and self.is_elsewhere
+            and not isinstance(focus, (*_TYPED_INTO, *_WALKED_THROUGH))
+            and not _claims(focus, down)
+        ):
             self.go()
+
+
+def _claims(widget: QWidget, event: QKeyEvent) -> bool:
+    """Whether a widget acts on a key itself, as it says when it is asked to override shortcuts."""
+    asked = QKeyEvent(QEvent.Type.ShortcutOverride, event.key(), event.modifiers(), event.text())
+    asked.ignore()
+    QApplication.sendEvent(widget, asked)
+    return asked.isAccepted()
 
 
 def _is_letter(event: QKeyEvent) -> bool:

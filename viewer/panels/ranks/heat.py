@@ -386,17 +386,15 @@ class RankHeat(QWidget):
 
     def event(self, event: QEvent) -> bool:
         # The window's own shortcuts must not take what acts here while the map has the focus.
-        if (
-            event.type() == QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and self._acts(event)
-        ):
+        asked = event.type() == QEvent.Type.ShortcutOverride
+        if asked and isinstance(event, QKeyEvent) and self._acts(event):
             event.accept()
             return True
         return super().event(event)
 
-    @staticmethod
-    def _acts(event: QKeyEvent) -> bool:
+    def _acts(self, event: QKeyEvent) -> bool:
+        if event.key() == Qt.Key.Key_Escape and self._map is not None and self.cell is None is self._filter:
+            return (self._rows, self._steps) != ((0, len(self._sorted)), (0, self._map.steps))
         return event.key() in _KEYS and not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
