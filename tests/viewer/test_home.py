@@ -105,6 +105,8 @@ def test_the_keys_of_the_timeline_never_go_dead(window: MainWindow, qtbot: QtBot
         show_tab(window, qtbot, "Kernels")
         before(window)
         qtbot.wait(30)
+        walked = happened in ("a click on a row", "the tabulator")
+        assert window.timeline.hasFocus() is not walked, happened
         for key in "dw":
             view = window.timeline.state.target
             press(window, key)
