@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -24,6 +25,11 @@ _OLD_RANGES = (70, 71)
 _RANGES = (PUSH_POP, START_END, *_OLD_RANGES)
 # What torch.autograd.profiler.emit_nvtx appends to an operator's name.
 OPERATOR_SUFFIX = r", (seq|op_id|sizes|input_op_ids) = .*$"
+# What PyProf writes around calls: a function with its arguments, or the lines that led to it, as Python spells them.
+_OF_PYPROF = (
+    (r"(?s)^\{'mod': '([\w.]+)', 'op': '(\w+)'.*$", r"\1.\2"),
+    (r"(?s)^\{'traceMarker': \['([^']{1,300})'.*$", r"\1"),
+)
 _OPERATOR_NAMES = ("aten::", "autograd::")
 _COLLECTIVE_NAMES = ("nccl:", "c10d::", "gloo:")
 _SEQUENCE = r", seq = (?P<seq>\d{1,18})"
@@ -91,6 +97,14 @@ class _Regions:
         return _Regions(
             *(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(_Regions))
         )
+
+
+def _without_arguments(text: str) -> str:
+    """A range of PyProf by the function or the line it is about; others as they are."""
+    if text.startswith("{'"):
+        for pattern, name in _OF_PYPROF:
+            text = re.sub(pattern, name, text)
+    return text
 
 
 def _sequence_numbers(text: Any) -> I64 | None:
@@ -207,7 +221,7 @@ class _Ranges:
         ids = self._ids.of(batch["nameid"])
         if len(self._ids.values) > len(self._name_of_id):
             new = self._ids.values[len(self._name_of_id) :]
-            self._name_of_id = np.append(self._name_of_id, self._reading.names(new))
+            self._name_of_id = np.append(self._name_of_id, self._reading.names(new, _without_arguments))
         name = self._name_of_id[ids]
         is_operator = np.zeros(length, bool)
         text: Any = pc.cast(batch.text("text"), pa.binary())
@@ -217,7 +231,8 @@ class _Ranges:
         marked = np.asarray(pc.match_substring_regex(text, OPERATOR_SUFFIX))
         short = pc.replace_substring_regex(text, OPERATOR_SUFFIX, "") if marked.any() else text
         unique = short.dictionary_encode()
-        interned = [builder.string(each.decode("utf-8", "replace")) for each in unique.dictionary.to_pylist()]
+        texts = [each.decode("utf-8", "replace") for each in unique.dictionary.to_pylist()]
+        interned = [builder.string(_without_arguments(each)) for each in texts]
         spelled = np.array(interned, np.int32)[unique.indices.to_numpy()]
         name = np.where(filled, spelled, name)
         is_operator = marked

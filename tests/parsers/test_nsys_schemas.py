@@ -203,6 +203,16 @@ def test_names_come_from_the_text_or_else_from_the_string_table(tmp_path: Path) 
     assert of_kind(trace, EventKind.REGION) == ["spelled", "gemm", "(string 404)", "(no name)"]
 
 
+def test_ranges_of_pyprof_are_named_after_the_function_or_the_line_they_are_about(tmp_path: Path) -> None:
+    calls = [
+        "{'mod': 'torch.nn.functional', 'op': 'conv2d', 'args': [{'name': '', 'shape': (1, 3)}]}",
+        "{'traceMarker': ['train.py:34', '/opt/torch/module.py:7'], 'funcStack': '/main'}",
+        "{'mod': 'odd",
+    ]
+    trace = opened(tmp_path, NVTX_EVENTS=[nvtx(at, at + 9, text) for at, text in enumerate(calls)])
+    assert of_kind(trace, EventKind.REGION) == ["torch.nn.functional.conv2d", "train.py:34", "{'mod': 'odd"]
+
+
 def test_operators_of_emit_nvtx_become_operators_with_shapes(tmp_path: Path) -> None:
     rows = [
         nvtx(0, 100, "forward"),
