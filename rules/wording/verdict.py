@@ -92,6 +92,7 @@ def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     besides = next((each for each in _problems(diagnosis) if each.of_recording), None)
     if (
         besides is None
+        and subject_of(analysis) is None
         and (away := analysis.analysed.set_aside) is not None
         and away.took > analysis.window_ns
     ):

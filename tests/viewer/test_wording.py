@@ -140,6 +140,19 @@ def test_where_the_gpu_computes_nearly_all_the_time_that_is_said_before_a_small_
     assert bool(besides) is bool(beside_the_verdict(analysis, diagnosis))
 
 
+def test_what_is_no_run_is_said_once() -> None:
+    """Also where time was set aside before it, which is told beside verdicts about runs."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(5_000, 5_010, "gemm", 10)
+
+    analysis = Analysis(steps(1, 5_020, body).build())
+    diagnosis = diagnosis_of(analysis)
+    assert analysis.analysed.set_aside is not None
+    assert verdict(analysis, diagnosis) == "Too little was recorded to judge: 1 GPU operation"
+    assert beside_the_verdict(analysis, diagnosis) == ""
+
+
 def test_what_costs_more_but_has_no_single_cause_is_not_kept_back() -> None:
     diagnosis = told(launch_bound=40, allocator=22, input_bound=30)
     first, larger = first_problem(diagnosis), larger_problem(diagnosis)
