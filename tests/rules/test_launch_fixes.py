@@ -167,3 +167,15 @@ def test_graphs_of_cuda_are_advised_to_those_who_have_them(gpu: str, call: str, 
     assert (" graph" in said or "CUDAGraph" in said) is graphs
     plan = make_plan(Analysis(built))
     assert any(each.id.startswith("replay-cuda-graph") for each in plan.promises) is graphs
+
+
+@pytest.mark.parametrize(("waits", "found"), [((2_900,), False), ((1_000, 2_900), True)])
+def test_a_wait_after_the_last_launch_is_the_recorder_s(waits: tuple[float, ...], found: bool) -> None:
+    """Without steps, what is launched next after such a wait is not known: nothing follows it."""
+    trace = TinyTrace()
+    trace.kernels(10, 30, 30, 20, "void some_kernel")
+    trace.kernels(1_400, 30, 30, 20, "void another_kernel")
+    trace.operation(2_400, 3_000, "void last_kernel", 2_350)
+    for start in waits:
+        trace.call(start, start + 300, "cudaDeviceSynchronize")
+    assert ("remove-read-backs" in promised(make_plan(Analysis(trace.build())))) is found

@@ -82,7 +82,10 @@ What makes it more or less
         reads[device.launch[small]] = True
         synchronises = waiting & (replay.host.call == Call.SYNCHRONIZE)
         counting = _counting_runs(replay, reads, synchronises)
+        last = int(trace.events.start[trace.links.launch].max(initial=0))
         for name, nodes in sorted(_by_place(around, reads | synchronises, counting).items()):
+            if (replay.host.start[nodes] > last).all():  # as the recorder itself waits when it stops
+                continue
             counts = name in (*_COUNTING, COUNTED)
             values = 2 * int((nodes & reads).sum()) >= max(int((nodes & waiting).sum()), 1)
             inside = (counting if name == COUNTED else around.inside(name.__eq__)) if counts else nodes
