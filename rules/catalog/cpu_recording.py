@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -60,10 +60,9 @@ When it is wrong
         if len(trace.gpu_operations) or (trace.events.kind == EventKind.API).any() or is_cut(trace):
             return
         threads, window = analysis.threads, analysis.window
-        busy = [_busy_ns(threads.activity(index), window) for index in range(len(threads.keys))]
-        if not busy or not max(busy):
+        activity, busy_ns = _busiest([threads.activity(index) for index in range(len(threads.keys))], window)
+        if activity is None:
             return
-        activity = threads.activity(int(np.argmax(busy)))
         kind, shares = _innermost(activity, window)
         named = [each for each in shares if each[1] >= LEAST_NAMED * analysis.window_ns][:MOST_NAMED]
         yield Finding(
@@ -71,7 +70,7 @@ When it is wrong
             category=self.category,
             severity=Severity.INFO,
             headline=Headline("No GPU activity was recorded, only the CPU's"),
-            account=_account(trace, named, max(busy), analysis.window_ns),
+            account=_account(trace, named, busy_ns, analysis.window_ns),
             remedies=(
                 "See Flame and Operators for what the CPU runs. Where it was meant to be a GPU, see whether model "
                 "and tensors are on it.",
@@ -83,6 +82,21 @@ When it is wrong
             example=_CODE,
             unknown=("Whether a GPU worked meanwhile.",),
         )
+
+
+def _busiest(
+    activities: Sequence[ThreadActivity], window: tuple[int, int]
+) -> tuple[ThreadActivity | None, int]:
+    """The thread that works longest, and how long; those whose events are shorter in all are not looked at."""
+    found, longest = None, 0
+    length = activities[0].trace.events.duration if activities else np.empty(0, np.int64)
+    at_most = np.array([length[activity.events].sum() for activity in activities])
+    for index in np.argsort(-at_most, kind="stable"):
+        if at_most[index] <= longest:
+            break
+        if (busy_ns := _busy_ns(activities[index], window)) > longest:
+            found, longest = activities[index], busy_ns
+    return found, longest
 
 
 def _busy_ns(activity: ThreadActivity, window: tuple[int, int]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from parsers.model import Trace
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.completeness import LEAST_LAUNCHES, completeness_of
+from rules.wording.verdict import verdict
 from tests.growing_recordings import complete, kernel, launch, trace
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
@@ -96,6 +98,17 @@ def test_a_file_that_ends_before_the_gpu_is_said_to_be_cut(tmp_path: Path) -> No
     of = open_trace([path])
     analysis = Analysis(of)
     assert "stops in the middle" in as_text(of, diagnosis_of(analysis), analysis).replace("\n", " ")
+
+
+def test_a_file_with_memory_that_ends_before_the_gpu_s_work_is_said_to_be_cut(
+    fixtures: Path, tmp_path: Path
+) -> None:
+    whole = gzip.decompress((fixtures / "torch/memory_stack.pt.trace.json.gz").read_bytes())
+    path = tmp_path / "run.json"
+    path.write_bytes(whole[: len(whole) // 2])
+    analysis = Analysis(open_trace([path]))
+    assert analysis.trace.memory
+    assert verdict(analysis, diagnosis_of(analysis)).startswith("The recording stops in the middle")
 
 
 @pytest.mark.parametrize(("zeroed", "told"), [(60_000, False), (70_000, True)])

@@ -88,10 +88,10 @@ def ends_early(trace: Trace) -> bool:
 
 
 def lacks_a_part(trace: Trace) -> bool:
-    """Whether a file of GPU work ended in the middle or has a stretch there that cannot be read: files are written by
-    kinds of events, not by time, so what is missing may have happened anywhere."""
+    """Whether a file of GPU work or memory ended in the middle or has a stretch there that cannot be read: files are
+    written by kinds of events, not by time, so what is missing may have happened anywhere."""
     cut = ends_early(trace) or any(note.kind == _DAMAGED for note in trace.quality.notes)
-    return cut and len(trace.gpu_operations) > 0
+    return cut and (len(trace.gpu_operations) > 0 or bool(trace.memory))
 
 
 def is_sample(trace: Trace) -> bool:
