@@ -24,6 +24,7 @@ from parsers.unpacking_limit import ALWAYS_ALLOWED, HIGHEST_RATIO
 
 _JSON_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")
 
+LEAST_BYTES_OF_EVENT, FREE_EVENTS = 2, 2_000_000
 _BYTES_OF_EVENT = 1000  # more than usual: where a preview stops looking for events
 
 
@@ -54,15 +55,20 @@ class ChromeTrace:
 
     def read(self, source: Source, progress: Progress) -> Trace:
         packed = max(source.path.stat().st_size, 1)
-        most_bytes = _most_bytes(source, packed)
+        most_bytes, allowed = _most_bytes(source, packed), _allowed_events(source, packed)
         arguments = ChromeArguments(source.path, source.compression)
         second = second_process.start(source, most_bytes)
         try:
-            reading, stream = _read(source, most_bytes, second, progress.part(0.0, 0.7))
+            reading, stream = _read(source, most_bytes, allowed, second, progress.part(0.0, 0.7))
         except TooManyEvents as error:
+            known = (
+                "which no recording of its size does"
+                if error.for_its_size
+                else "more than fit into this machine"
+            )
             raise TraceError(
                 source.path,
-                f"This trace holds more than {error.most:,} events, more than this machine's memory can hold.",
+                f"This trace holds more than {error.most:,} events, {known}.",
                 "Record fewer steps, or without Python stacks.",
             ) from error
         finally:
@@ -113,7 +119,7 @@ class ChromeTrace:
 
 
 def _read(
-    source: Source, most_bytes: int, second: SecondProcess | None, progress: Progress
+    source: Source, most_bytes: int, allowed: int, second: SecondProcess | None, progress: Progress
 ) -> tuple[Reading, EventStream]:
     """Read the file, with the help of the second process; without it, should that fail."""
     expected = max(source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1), 1)
@@ -121,7 +127,7 @@ def _read(
     def step(stream: EventStream) -> None:
         progress.step(min(stream.consumed / expected, 1.0), "reading events")
 
-    reading = Reading()
+    reading = Reading(allowed=allowed)
     with open_bytes(source) as file:
         if second is None:
             stream = EventStream(file, most_bytes=most_bytes)
@@ -134,9 +140,14 @@ def _read(
         return reading, stream
     answer = None if reading.ended_early else second.result(progress, 1.0)
     if answer is None:
-        return _read(source, most_bytes, None, progress)
+        return _read(source, most_bytes, allowed, None, progress)
     unpack_into(answer, reading.columns, reading.series)
     return reading, stream
+
+
+def _allowed_events(source: Source, packed: int) -> int:
+    """Events beyond which a packed file is no recording: the fewest bytes that one has are ten."""
+    return max(packed // LEAST_BYTES_OF_EVENT, FREE_EVENTS) if source.compression else 1 << 62
 
 
 def _most_bytes(source: Source, packed: int) -> int:

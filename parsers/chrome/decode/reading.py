@@ -25,11 +25,11 @@ Share = Callable[[Chunk], bool]  # whether we take a chunk
 
 
 class TooManyEvents(Exception):
-    """The file holds more events than the memory of this machine can."""
+    """The file holds more events than a file of its size does, or than the memory of this machine can."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, for_its_size: bool) -> None:
         super().__init__(most)
-        self.most = most
+        self.most, self.for_its_size = most, for_its_size
 
 
 def most_events() -> int:
@@ -48,18 +48,19 @@ class Reading:
     columns: Columns = field(default_factory=lambda: Columns(QualityRecorder()))
     series: Series = field(default_factory=Series)
     usual: UsualEvents = field(default_factory=UsualEvents)
+    allowed: int = 1 << 62  # events that a file of its size may hold
     trailer: bytes = b""
     ended_early: bool = False  # the list ended before the last chunk
 
     def read(self, stream: EventStream, is_ours: Share, step: Callable[[EventStream], None]) -> None:
         """Take over our share of the stream; ``step`` is called before each chunk."""
-        most = most_events()
+        most = min(most_events(), self.allowed)
         with without_garbage_collection():  # millions of short-lived objects and no cycle: half the time
             chunks = iter(stream)
             for chunk in chunks:
                 step(stream)
                 if self.columns.count > most:
-                    raise TooManyEvents(most)
+                    raise TooManyEvents(most, most == self.allowed)
                 if not is_ours(chunk):
                     continue
                 rest = self._take(chunk)

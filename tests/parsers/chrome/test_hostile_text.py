@@ -302,6 +302,17 @@ def test_more_events_than_memory_holds_are_refused_with_the_number(
         opened(tmp_path, TEXT)
 
 
+def test_more_events_than_a_packed_file_of_its_size_has_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "CHUNK_BYTES", 200)
+    packed_text = packed(text_of([complete("op", 1, 1)] * 400))
+    assert len(opened(tmp_path, packed_text).events) == 400
+    monkeypatch.setattr(chrome_trace, "FREE_EVENTS", 100)
+    with pytest.raises(TraceError, match=r"more than 1\d\d events, which no recording of its size does"):
+        opened(tmp_path, packed_text)
+
+
 def test_the_list_may_end_long_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "CHUNK_BYTES", 300)
     files = [{"name": f"file{number}", "text": "x" * 50} for number in range(40)]
