@@ -91,6 +91,13 @@ class InParts(Protocol):
         """One trace of all parts; raises ``TraceError`` when none can be used."""
 
 
+@runtime_checkable
+class Excerpt(Parser, Protocol):
+    """A parser of tables that hold a part of what a recording beside them holds."""
+
+    excerpt_of: ClassVar[frozenset[str]]  # the formats of such recordings
+
+
 P = TypeVar("P", bound=Parser)
 _PARSERS: dict[str, Parser] = {}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from parsers.base import InParts, Parser, Reopenable, Source, parser_of
+from parsers.base import Excerpt, InParts, Parser, Reopenable, Source, parser_of
 from parsers.containers import Contents, contents, holding
 from parsers.known_formats import what_is_read
 from parsers.model import (
@@ -67,7 +67,28 @@ def recordings_of(found: Sequence[Contents]) -> list[tuple[Contents, Parser | No
                 recordings.append((content, parser, begun[key]))
             else:
                 recordings.append((content, parser, [source]))
-    return recordings
+    return _without_excerpts(recordings)
+
+
+def _without_excerpts(
+    recordings: list[tuple[Contents, Parser | None, list[Source]]],
+) -> list[tuple[Contents, Parser | None, list[Source]]]:
+    """Leave out, and name as skipped, tables whose operations a recording in the same folder holds as well."""
+    formats: dict[str, set[str]] = {}
+    for _, parser, sources in recordings:
+        formats.setdefault(_folder_of(sources[0]), set()).add(parser.format if parser is not None else "")
+    kept = []
+    for content, parser, sources in recordings:
+        beside = formats[_folder_of(sources[0])]
+        if isinstance(parser, Excerpt) and parser.excerpt_of & beside:
+            content.skipped.append((sources[0].name, "a recording beside it holds its operations as well"))
+        else:
+            kept.append((content, parser, sources))
+    return kept
+
+
+def _folder_of(source: Source) -> str:
+    return str(PurePath(source.shown or source.path).parent)
 
 
 def read_one(sources: Sequence[Source], progress: Progress) -> Trace:

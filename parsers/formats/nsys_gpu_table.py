@@ -23,6 +23,7 @@ class NsysGpuTable:
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     priority: ClassVar[int] = 57
     version: ClassVar[int] = 1
+    excerpt_of: ClassVar[frozenset[str]] = frozenset({"nsys-sqlite", "nsys-report"})
 
     def recognises(self, source: Source) -> bool:
         return has_columns(source.head, *_COLUMNS)

@@ -48,6 +48,7 @@ class OtherGpuTables:
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     priority: ClassVar[int] = 57
     version: ClassVar[int] = 1
+    excerpt_of: ClassVar[frozenset[str]] = frozenset({"chrome"})
 
     def recognises(self, source: Source) -> bool:
         return has_columns(source.head, *_ASCEND) or has_columns(_below_remarks(source.head), *_NVPROF)

@@ -302,6 +302,25 @@ def test_tables_of_ascend_and_nvprof_are_timelines_in_their_own_units(tmp_path: 
         opened(tmp_path / "empty.csv", NVPROF_TRACE.split("1.500000")[0])
 
 
+def test_a_table_beside_the_recording_that_it_is_of_is_no_rank(tmp_path: Path) -> None:
+    trace = (
+        '[{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 2, "args": {"device": 0, "stream": 7}}]'
+    )
+    for folder, beside in (("both", True), ("alone", False)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "kernel_details.csv").write_bytes(
+            (FIXTURES / "results" / "kernel_details.csv").read_bytes()
+        )
+        if beside:
+            (tmp_path / folder / "trace_view.json").write_text(trace)
+        opened_folder = open_trace([tmp_path / folder])
+        assert (len(opened_folder.inputs), len(opened_folder.gpu_operations)) == (
+            (1, 1) if beside else (1, 2)
+        )
+        left_out = [note.example for note in opened_folder.quality.notes if note.kind == "file-not-read"]
+        assert any("kernel_details.csv" in each for each in left_out) is beside
+
+
 def test_rows_of_gpu_operations_that_cannot_be_are_left_out(tmp_path: Path) -> None:
     header, row, *_ = (FIXTURES / "results" / "nsys_gpu_trace.csv").read_text().splitlines()
     start, _, rest = row.split(",", 2)
