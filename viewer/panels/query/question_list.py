@@ -12,7 +12,7 @@ from viewer.look.labels import tooltip
 from viewer.look.row_delegate import RowDelegate
 from viewer.query.questions import OWN, Question
 
-WIDTH = 314  # the titles of ready-made questions fit
+WIDTH = 332  # the titles of ready-made questions fit
 _ID = Qt.ItemDataRole.UserRole
 _UNANSWERED = Qt.ItemDataRole.UserRole + 1
 
