@@ -243,6 +243,7 @@ def test_another_step_and_another_moment_can_be_laid_above_each_other(window: Co
     window.twins.align("first common kernel")
     assert are_aligned(window)
     window.twins.align("start of step")
+    assert all(box.minimumSizeHint().width() <= box.sizeHint().width() for box in window.bar.steps)
 
 
 def test_the_page_is_written_and_the_text_is_copied(window: ComparisonWindow, tmp_path: Path) -> None:

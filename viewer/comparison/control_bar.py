@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QCoreApplication, QEvent, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QComboBox, QHBoxLayout, QMenu, QSizePolicy, QToolButton, QWidget
 
@@ -140,5 +140,6 @@ def _fill(box: QComboBox, names: Sequence[str], chosen: str) -> None:
     box.blockSignals(True)
     box.clear()
     box.addItems(list(names))
+    QCoreApplication.sendEvent(box, QEvent(QEvent.Type.StyleChange))  # else its least width stays what it was
     box.setCurrentIndex(max(list(names).index(chosen), 0) if chosen in names else 0)
     box.blockSignals(False)

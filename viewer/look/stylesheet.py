@@ -42,6 +42,7 @@ QPushButton:disabled, QToolButton:disabled { color: $text_faint; border-color: $
 QPushButton:default { background: $accent_fill; border-color: $accent_fill; color: #ffffff; }
 QPushButton:default:focus { border: 2px solid $text; padding: 3px 11px; }
 QPushButton[flat="true"], QToolButton[flat="true"], QToolButton[autoRaise="true"] { border-color: transparent; }
+QToolButton[autoRaise="true"]:!hover:!pressed:!checked { background: transparent; }
 QPushButton[flat="true"]:focus, QToolButton[flat="true"]:focus, QToolButton[autoRaise="true"]:focus {
     border-color: $accent;
 }

@@ -61,8 +61,7 @@ class BottomPanels(QWidget):
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         for button in (self.further, self.more):
             button.setStyleSheet(
-                "QToolButton { padding: 4px 8px; } QToolButton::menu-indicator { image: none; } "
-                "QToolButton:!hover:!pressed { background: transparent; }"
+                "QToolButton { padding: 4px 8px; } QToolButton::menu-indicator { image: none; }"
             )
         menu = QMenu(self.more)
         self.more_families = menu.addAction("By kind")
@@ -77,8 +76,6 @@ class BottomPanels(QWidget):
         row.setSpacing(SPACING)
         for widget in (self.further, self.by_family, self.export, self.more, self.filter):
             row.addWidget(widget)
-        for button in (self.by_family, self.export):
-            button.setStyleSheet("QToolButton:!hover:!checked { background: transparent; }")
         self.tabs.setCornerWidget(corner, Qt.Corner.TopRightCorner)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

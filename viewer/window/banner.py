@@ -22,7 +22,6 @@ class Banner(QWidget):
         self.close_button = QToolButton()
         self.close_button.setText("✕")
         self.close_button.setAutoRaise(True)
-        self.close_button.setStyleSheet("QToolButton:!hover { background: transparent; }")
         self.close_button.setAccessibleName("Close this message")
         self.close_button.setToolTip("Close (Esc)")
         self.close_button.clicked.connect(self.hide)

@@ -43,8 +43,7 @@ class DiagnosisPanel(QWidget):
         self.filter_button = QToolButton()
         self.filter_button.setText("Filter ▾")
         self.filter_button.setStyleSheet(
-            "QToolButton { padding: 3px 8px; } QToolButton::menu-indicator { image: none; } "
-            "QToolButton:!hover:!pressed { background: transparent; }"
+            "QToolButton { padding: 3px 8px; } QToolButton::menu-indicator { image: none; }"
         )
         self.filter_button.setAutoRaise(True)
         self.filter_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
