@@ -17,7 +17,7 @@ from viewer.start.tile import RecentTile, Tile
 
 PAGE_WIDTH = 980
 NATURAL = 1366, 768  # px: on larger screens the page grows
-LARGEST = 1.9  # times
+LARGEST = 2.0  # times
 MOST_RECENT = 6
 
 Thing = TypeVar("Thing")
@@ -49,7 +49,7 @@ class StartPage(QScrollArea):
         """Build the page anew: recent files may have changed."""
         body = QWidget()
         outer = QHBoxLayout(body)
-        outer.setContentsMargins(24, round(28 * self._scale**3), 24, 24)
+        outer.setContentsMargins(24, 28, 24, 24)
         page = QWidget()
         page.setMaximumWidth(round(PAGE_WIDTH * self._scale))
         outer.addStretch(1)
@@ -57,7 +57,8 @@ class StartPage(QScrollArea):
         outer.addStretch(1)
         column = QVBoxLayout(page)
         column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
+        column.setSpacing(self._scaled(8))
+        column.addStretch(1)
         column.addWidget(Label("What is your GPU waiting for?", pixels=24, weight=QFont.Weight.DemiBold))
         column.addWidget(
             Label(
@@ -67,10 +68,10 @@ class StartPage(QScrollArea):
                 wrap=True,
             )
         )
-        column.addSpacing(6)
+        column.addSpacing(self._scaled(6))
         column.addLayout(self._buttons())
         if self.left_open:
-            column.addSpacing(12)
+            column.addSpacing(self._scaled(12))
             column.addWidget(
                 Label("Still open when the program last ended", pixels=14, weight=QFont.Weight.DemiBold)
             )
@@ -78,17 +79,17 @@ class StartPage(QScrollArea):
         recent = recent_files()[:MOST_RECENT]
         self.recent_tiles = []
         if recent:
-            column.addSpacing(12)
+            column.addSpacing(self._scaled(12))
             column.addWidget(Label("Recent", pixels=14, weight=QFont.Weight.DemiBold))
             self.recent_tiles = self._tiles(column, recent, self._recent_tile, columns=2)
-        column.addSpacing(12)
+        column.addSpacing(self._scaled(12))
         column.addWidget(Label("Try a sample", pixels=14, weight=QFont.Weight.DemiBold))
         self.sample_tiles = self._tiles(column, samples(), self._sample_tile, columns=3)
-        column.addSpacing(12)
+        column.addSpacing(self._scaled(12))
         column.addWidget(Label("It reads", pixels=14, weight=QFont.Weight.DemiBold))
         table = QGridLayout()
-        table.setHorizontalSpacing(18)
-        table.setVerticalSpacing(4)
+        table.setHorizontalSpacing(self._scaled(18))
+        table.setVerticalSpacing(self._scaled(4))
         for row, (name, text) in enumerate(formats()):
             table.addWidget(Label(name), row, 0, Qt.AlignmentFlag.AlignTop)
             which = Label(text, "secondary", wrap=True)
@@ -96,7 +97,7 @@ class StartPage(QScrollArea):
             table.addWidget(which, row, 1)
         table.setColumnStretch(1, 1)
         column.addLayout(table)
-        column.addStretch(1)
+        column.addStretch(2)
         if self._scale > 1:
             _enlarge(body, self._scale)
         self.setWidget(body)
@@ -104,10 +105,13 @@ class StartPage(QScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         room = min(self.width() / NATURAL[0], self.height() / NATURAL[1])
-        scale = round(min(max(room**0.6, 1.0), LARGEST), 1)
+        scale = round(min(max(room**0.65, 1.0), LARGEST), 1)
         if scale != self._scale:
             self._scale = scale
             self.refresh()
+
+    def _scaled(self, pixels: int) -> int:
+        return round(pixels * self._scale)
 
     def _buttons(self) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -130,7 +134,7 @@ class StartPage(QScrollArea):
         self, column: QVBoxLayout, things: Sequence[Thing], make: Callable[[Thing], Made], columns: int
     ) -> list[Made]:
         grid = QGridLayout()
-        grid.setSpacing(8)
+        grid.setSpacing(self._scaled(8))
         tiles = [make(thing) for thing in things]
         for index, tile in enumerate(tiles):
             grid.addWidget(tile, index // columns, index % columns)
