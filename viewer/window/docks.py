@@ -11,7 +11,7 @@ from viewer.kept.preferences import Preferences
 from viewer.timeline.view import TimelineView
 
 LAYOUT_VERSION: Final = 1
-DIAGNOSIS_WIDTH: Final = 370
+DIAGNOSIS_WIDTH, LEAST_DIAGNOSIS = 370, 290  # px
 BOTTOM_HEIGHT, BOTTOM_SHARE = 206, 0.22  # pixels at least, where the window is high enough; of a high window
 MOST_FOR_PANELS: Final = 0.5  # of the window, however little the lanes need
 NARROW: Final = 900  # px: less has no room for both beside the timeline
@@ -38,6 +38,7 @@ class Docks(QObject):
             QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AllowNestedDocks
         )
         window.setCorner(Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea)
+        diagnosis.setMinimumWidth(LEAST_DIAGNOSIS)
         self.diagnosis = self._dock("Diagnosis", diagnosis, Qt.DockWidgetArea.RightDockWidgetArea)
         self.panels = self._dock("Panels", panels, Qt.DockWidgetArea.BottomDockWidgetArea)
         self._arranged = self._whole = False

@@ -16,7 +16,7 @@ from viewer.look import theme
 from viewer.look.labels import tooltip
 
 LABEL_WIDTH, TOP, FOOT = 64, 22, 18
-MOST_CELL_HEIGHT, LEAST_CELL_WIDTH_FOR_TEXT = 26, 54
+MOST_CELL_HEIGHT, LEAST_CELL_WIDTH_FOR_TEXT = 48, 54
 LETTERS = 0.8  # of a line's height; the rest of it is air
 LEAST_HEIGHT_FOR_GAPS = 6  # pixels: lower cells touch, or the lines between them are all one sees
 

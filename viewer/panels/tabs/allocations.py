@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
@@ -39,6 +39,7 @@ COLUMNS = (
 )
 GROUPS = ("kind", "module", "operator", "line", "stack", "size", "age")
 GPUS = "GPU"
+LEAST_ABOUT = 90  # pixels for the words between the groupings and what stands at the right
 
 
 @tab
@@ -68,13 +69,23 @@ class AllocationsPanel(Panel):
         head = QHBoxLayout()
         head.setContentsMargins(14, 5, 10, 2)
         head.setSpacing(6)
+        self._apart = QWidget()
+        buttons = QHBoxLayout(self._apart)
+        buttons.setContentsMargins(0, 0, 0, 0)
+        buttons.setSpacing(6)
         for name in (*GROUPS, GPUS):
             button = QPushButton(name)
             button.setCheckable(True)
             button.setAccessibleName(f"By {name}")
             self.groupings.addButton(button)
-            head.addWidget(button)
+            buttons.addWidget(button)
         self._button(GROUPS[0]).setChecked(True)
+        self.grouped = QComboBox()
+        self.grouped.setAccessibleName("By what allocations are grouped")
+        self.grouped.activated.connect(lambda _: self._button(self.grouped.currentText()).click())
+        self.groupings.buttonToggled.connect(lambda *_: self.grouped.setCurrentText(self.grouping))
+        head.addWidget(self._apart)
+        head.addWidget(self.grouped)
         head.addWidget(self._about, 1)
         head.addWidget(self.to_peak)
         head.addWidget(self.gpu)
@@ -108,6 +119,16 @@ class AllocationsPanel(Panel):
             and any(each.tells_use or each.is_snapshot for each in trace.memory)
             and self.document.analysis is not None
         )
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_groupings()
+
+    def _fit_groupings(self) -> None:
+        """The groupings as buttons beside each other, or where there is not room as a list."""
+        beside = sum(each.sizeHint().width() for each in (self.to_peak, self.gpu) if not each.isHidden())
+        self._apart.setVisible(self._apart.sizeHint().width() + beside + LEAST_ABOUT <= self.width())
+        self.grouped.setHidden(not self._apart.isHidden())
 
     def _button(self, name: str) -> QPushButton:
         return next(each for each in self.groupings.buttons() if each.text() == name)  # type: ignore[return-value]
@@ -190,6 +211,10 @@ class AllocationsPanel(Panel):
             self._button(name).setVisible(name in told)
         if self.grouping in GROUPS and self.grouping not in told:
             self._button(GROUPS[0]).setChecked(True)
+        self.grouped.clear()
+        self.grouped.addItems([each.text() for each in self.groupings.buttons() if not each.isHidden()])
+        self.grouped.setCurrentText(self.grouping)
+        self._fit_groupings()
         account = summary.account
         self._segments = segments_of(account)
         self._right.setVisible(self._segments is not None)

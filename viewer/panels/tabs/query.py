@@ -46,6 +46,7 @@ DESCRIBED = (
     Column("unit", "Unit"),
     Column("about", "Meaning", stretch=True),
 )
+LEAST_LIST, LEAST_ANSWER = 100, 160  # pixels
 _INVITATION = "Choose a question at the left, or write one. The answer is shown on the timeline as well."
 
 
@@ -80,6 +81,8 @@ class QueryPanel(Panel):
         for widget, stretch in ((self.list, 0), (self._middle(), 5), (self.answer, 6)):
             split.addWidget(widget)
             split.setStretchFactor(split.count() - 1, stretch)
+        self.list.setMinimumWidth(LEAST_LIST)
+        self.answer.setMinimumWidth(LEAST_ANSWER)
         split.setSizes([WIDTH, 480, 560])
         split.setChildrenCollapsible(False)
         self.column.addWidget(split)
@@ -90,26 +93,25 @@ class QueryPanel(Panel):
         self.run_button = QPushButton("Run   Ctrl+↵")
         self.run_button.setProperty("primary", True)
         self.run_button.clicked.connect(self._run_or_stop)
-        history = QToolButton()
-        history.setText("History")
-        history.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.history = QMenu(history)
+        history, self.history = _with_menu("History")
         self.history.aboutToShow.connect(self._fill_history)
-        history.setMenu(self.history)
-        described = QPushButton("Tables")
-        described.setToolTip("Describes every table and column (F1)")
-        described.clicked.connect(self.describe)
-        save = QPushButton("Save ...")
-        save.setToolTip("Saves the question under a title; it is a text file that can be shared")
-        save.clicked.connect(self._ask_title)
-        export = QPushButton("Export ...")
-        export.setToolTip("Writes all rows of the answer as CSV, JSON or Parquet")
-        export.clicked.connect(self._export)
+        more, menu = _with_menu("More")
+        for text, explained, slot in (
+            ("Tables", "Describes every table and column (F1)", self.describe),
+            (
+                "Save ...",
+                "Saves the question under a title; it is a text file that can be shared",
+                self._ask_title,
+            ),
+            ("Export ...", "Writes all rows of the answer as CSV, JSON or Parquet", self._export),
+        ):
+            menu.addAction(text, slot).setToolTip(explained)
+        menu.setToolTipsVisible(True)
         self.said = ElidedLabel("", "secondary", pixels=12)
         row = QHBoxLayout()
         row.setContentsMargins(8, 4, 8, 5)
         row.setSpacing(6)
-        for widget in (self.run_button, history, described, save, export):
+        for widget in (self.run_button, history, more):
             row.addWidget(widget)
         row.addWidget(self.said, 1)
         middle = QWidget()
@@ -399,3 +401,13 @@ def _title_of(sql: str) -> str:
     """The remark in the first line, otherwise the first words."""
     first = sql.strip().splitlines()[0] if sql.strip() else ""
     return first.removeprefix("--").strip()[:60] if first.startswith("--") else " ".join(sql.split())[:40]
+
+
+def _with_menu(text: str) -> tuple[QToolButton, QMenu]:
+    button = QToolButton()
+    button.setText(f"{text} ▾")
+    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+    button.setStyleSheet("QToolButton::menu-indicator { image: none; }")
+    menu = QMenu(button)
+    button.setMenu(menu)
+    return button, menu

@@ -110,6 +110,7 @@ class SelectionPanel(Panel):
         for index, (widget, stretch) in enumerate(((self.facts, 4), (self.arguments, 4), (side, 3))):
             self._single.addWidget(widget)
             self._single.setStretchFactor(index, stretch)
+        self._single.setSizes([400, 400, 300])
         self._single.setChildrenCollapsible(False)
         self._side = side
         return self._single

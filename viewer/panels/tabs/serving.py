@@ -96,7 +96,7 @@ REQUESTS = (
 PAGES = ("Engine steps", "Requests", "Latencies", "Capacity")
 LONGEST_ALLOWED_MS = 1e6
 NS_PER_MS = 1e6
-SIDE_WIDTH = 330
+SIDE_WIDTH = 326
 FIGURES = ("p50", "p90", "p99")
 
 
@@ -123,7 +123,7 @@ class _Latency:
         numbers.setLocale(QLocale(QLocale.Language.C))
         self.allowed.setValidator(numbers)
         self.allowed.setPlaceholderText("any")
-        self.allowed.setFixedWidth(84)
+        self.allowed.setFixedWidth(72)
         self.allowed.setAccessibleName(f"Allowed {meaning.lower()} in ms")
         self.allowed.setToolTip("Type the longest time that is allowed, in ms")
         for column, widget in enumerate((self.title, *self.figures, self.allowed)):
