@@ -102,6 +102,11 @@ class Trace:
         return np.array([-1 if lane.device is None else lane.device for lane in self.lanes], np.int64)
 
     @derived
+    def lane_rank(self) -> I64:
+        """The rank of each lane; -1 where it has none."""
+        return np.array([-1 if lane.rank is None else lane.rank for lane in self.lanes], np.int64)
+
+    @derived
     def collective_kernels(self) -> I64:
         """Kernels of a communication library, by name, in table order."""
         kernels = self.events.of_kind(EventKind.KERNEL)

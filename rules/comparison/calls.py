@@ -165,14 +165,13 @@ def _regions(analysis: Analysis, operations: I64, outermost_operator: I64, codes
     trace = analysis.trace
     launch = trace.links.launch_of(operations)
     at = trace.events.start[np.where(launch < 0, operations, launch)]
-    lane_rank = np.array([NONE if lane.rank is None else lane.rank for lane in trace.lanes], np.int64)
-    rank = lane_rank[trace.events.lane[operations]]
+    rank = trace.lane_rank[trace.events.lane[operations]]
     regions = trace.events.of_kind(EventKind.REGION)
     regions = regions[_tells_a_phase(trace, trace.events.name[regions])]
     names = np.full(len(operations), NONE)
     for each in np.unique(rank).tolist():
         mine = rank == each
-        top = _busiest(trace, regions[lane_rank[trace.events.lane[regions]] == each])
+        top = _busiest(trace, regions[trace.lane_rank[trace.events.lane[regions]] == each])
         found = _open_at(trace, top, at[mine])
         names[mine] = np.where(found < 0, NONE, trace.events.name[found])
     coded = codes.mapped(trace, names)

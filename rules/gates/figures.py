@@ -204,9 +204,8 @@ class _Steps:
     def position(self, events: I64) -> I64:
         """The step of its rank in which each event starts; -1 for none."""
         trace = self.analysis.trace
-        lane_rank = np.array([-1 if lane.rank is None else lane.rank for lane in trace.lanes], np.int64)
         found = np.full(len(events), -1, np.int64)
-        start, rank_of = trace.events.start[events], lane_rank[trace.events.lane[events]]
+        start, rank_of = trace.events.start[events], trace.lane_rank[trace.events.lane[events]]
         for rank, part in self.ranks.items():
             mine = np.ones(len(events), bool) if rank is None else rank_of == rank
             at = np.searchsorted(self.start[part], start, "right") - 1

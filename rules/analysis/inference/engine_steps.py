@@ -180,10 +180,9 @@ def _steps_named(trace: Trace, naming: Callable[[str], StepName | None]) -> Engi
 
 
 def _of_busiest_rank(trace: Trace, regions: I64) -> I64:
-    rank_of_lane = np.array([-1 if lane.rank is None else lane.rank for lane in trace.lanes], np.int64)
     if not len(regions):
         return regions
-    rank = rank_of_lane[trace.events.lane[regions]]
+    rank = trace.lane_rank[trace.events.lane[regions]]
     found, counts = np.unique(rank, return_counts=True)
     of_busiest: I64 = regions[rank == found[np.argmax(counts)]]
     return of_busiest

@@ -64,24 +64,14 @@ class Step:
 
 def find_steps(trace: Trace, thresholds: Thresholds = DEFAULTS) -> tuple[Step, ...]:
     """The steps of every rank, by rank and time; none where nothing repeats."""
-    ranks = sorted({_rank_of(trace, lane) for lane in range(len(trace.lanes))})
     found: list[Step] = []
-    for rank in ranks:
+    for rank in np.unique(trace.lane_rank).tolist():
         found += _steps_of_rank(trace, rank, thresholds[WARM_UP_RATIO])
     return tuple(found)
 
 
-def _rank_of(trace: Trace, lane: int) -> int:
-    rank = trace.lanes[lane].rank
-    return -1 if rank is None else rank
-
-
-def _lanes_of(trace: Trace, rank: int) -> BOOL:
-    return np.array([_rank_of(trace, lane) == rank for lane in range(len(trace.lanes))], bool)
-
-
 def _steps_of_rank(trace: Trace, rank: int, warm_up_ratio: float) -> list[Step]:
-    lanes = _lanes_of(trace, rank)
+    lanes = trace.lane_rank == rank
     operations, launched = launched_operations(trace, rank)
     label = None if rank < 0 else rank
     annotations, found_by = _annotations(trace, lanes, operations, launched)
@@ -146,7 +136,7 @@ def launched_operations(trace: Trace, rank: int) -> tuple[I64, I64]:
     Operations without a launch row that precede every launched one of their stream were launched before the
     recording began.
     """
-    operations = trace.gpu_operations[_lanes_of(trace, rank)[trace.events.lane[trace.gpu_operations]]]
+    operations = trace.gpu_operations[trace.lane_rank[trace.events.lane[trace.gpu_operations]] == rank]
     launch = trace.links.launch_of(operations)
     start = trace.events.start[operations]
     linked = launch >= 0

@@ -174,8 +174,7 @@ def _idle_during(analysis: Analysis, calls: I64) -> pd.arrays.IntegerArray:
     """Time inside each call in which no GPU of its rank ran anything, between the first and the last operation."""
     trace = analysis.trace
     start, end = trace.events.start[calls], trace.events.end[calls]
-    rank_of_lane = np.array([-1 if lane.rank is None else lane.rank for lane in trace.lanes], np.int64)
-    rank = rank_of_lane[trace.events.lane[calls]]
+    rank = trace.lane_rank[trace.events.lane[calls]]
     idle = np.full(len(calls), -1, np.int64)
     for each in np.unique(rank).tolist():
         devices = [
