@@ -28,6 +28,8 @@ with torch.profiler.profile(schedule=schedule, on_trace_ready=write) as prof:
         run(batch)
         prof.step()"""
 
+_CODE_OR_UNKNOWN = ("What the CPU did was not recorded", "The CPU runs code of its own")
+
 
 @rule
 class WhatWasRecorded:
@@ -52,7 +54,8 @@ How it decides
     First use: at least half of the time the GPU idles in calls that are made for the first time and take more than
     1 ms, or that load code. Where such calls take 15 % of the time and most of the work follows, it begins with first
     use, and what follows is judged. Too little: fewer than 20 operations on the GPU, and nothing repeats. A long wait:
-    where nothing repeats, the CPU waits in calls for at least a fifth of the time, and hardly any work lies before it.
+    where nothing repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 % of it,
+    and hardly any work lies before it.
 
 What to try
     Record several steps or requests after start-up.
@@ -99,7 +102,8 @@ When it is wrong
             if waited.starts_up
             else f"The CPU is in calls that take long, {call} above all"
             if call
-            else "The CPU runs code of its own, hardly any GPU work comes before it, and nearly all after it"
+            else f"{_CODE_OR_UNKNOWN[analysis.trace.capture.has_api_calls]}, hardly any GPU work comes before it, and "
+            "nearly all after it"
             if waited.in_code
             else "The first operation had been launched long before: the GPU was busy with older work"
         )
@@ -130,7 +134,7 @@ When it is wrong
                     any_stream(trace, device),
                     waited.start,
                     waited.end,
-                    call or ("the CPU's own code" if waited.in_code else "older work"),
+                    call or ("one long wait" if waited.in_code else "older work"),
                 ),
             ),
             example="" if is_serving_engine(trace) else for_pytorch(_CODE),
