@@ -142,6 +142,7 @@ class PreferencesDialog(QDialog):
         self.price.setDecimals(2)
         self.price.setSpecialValueText("not set")
         self.price.setFixedWidth(120)
+        self.price.lineEdit().setTextMargins(8, 0, 8, 0)
         self.price.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.price.setValue(preferences.cost_per_hour or 0.0)
         forget = QPushButton("Forget recent files")
