@@ -108,7 +108,11 @@ def first_step(plan: Plan, diagnosis: Diagnosis) -> str:
     first = (
         "Do this first" if _is_of_the_largest(promise, diagnosis, loud) else "First of what can be predicted"
     )
-    text = f"{first}, {worded(promise)}: {promise.proposal.title}."
+    unknown = depends_on(promise)
+    faster = f"{worded_shortly(promise)} faster" if unknown else worded(promise)
+    text = f"{first}, {faster}: {promise.proposal.title}."
+    if unknown:
+        text += f" What that gives depends on {unknown}."
     gone = [each for each in removed(promise, diagnosis) if each in loud and each is not loud[0]]
     if gone:
         text += f" It also mends: {listed([each.headline.matter(each.reader) for each in gone[:2]])}."

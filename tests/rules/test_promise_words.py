@@ -111,6 +111,10 @@ def test_the_first_step_says_what_else_it_mends(empty: Plan) -> None:
         told == "Do this first, about 2.0x faster (1.7 to 2.3x): Move it. It also mends: copies stand alone."
     )
     assert first_step(plan, Diagnosis((finding(),))).endswith("(1.7 to 2.3x): Move it.")
+    wide = replace(empty, promises=(promise(1.2, 2.0, 9.0),))
+    assert first_step(wide, Diagnosis((finding(),))) == (
+        "Do this first, 1.2x to 9.0x faster: Move it. What that gives depends on how many workers there are."
+    )
     assert first_step(empty, Diagnosis((finding(),))) == ""
 
 
