@@ -311,6 +311,12 @@ class Document(QObject):
         if finding is not None and finding.evidence:
             self.show_evidence(finding.evidence, which)
 
+    def return_to_finding(self, finding: Finding) -> None:
+        """Make a finding the current one whose places are marked already."""
+        if finding is not self.finding:
+            self.finding = finding
+            self.finding_changed.emit(finding)
+
     def show_evidence(self, evidence: Sequence[Evidence], which: int | None = None) -> None:
         """Ask the timeline to mark these places and to fly to one: number ``which``, else the longest."""
         places = list(evidence)

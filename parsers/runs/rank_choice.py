@@ -47,7 +47,8 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The traces of one run, each with a rank of its own, and the files that do not fit, with the reason."""
+    """The traces of one run, each with a rank of its own and in the order of these, and the files that do not fit,
+    with the reason."""
 
     traces: tuple[Trace, ...]
     left_out: tuple[tuple[str, str], ...]
@@ -59,12 +60,13 @@ def choose(traces: Sequence[Trace]) -> Choice:
     found = members_of_one_run([Member.of(traces[index]) for index in timelines])
     gone = {timelines[index] for index, _ in found.left_out}
     given = {timelines[index]: rank for index, rank in zip(found.kept, found.rank, strict=True)}
+    kept = [
+        trace if (rank := given.get(index)) is None else _renumbered(trace, rank)
+        for index, trace in enumerate(traces)
+        if index not in gone
+    ]
     return Choice(
-        tuple(
-            trace if (rank := given.get(index)) is None else _renumbered(trace, rank)
-            for index, trace in enumerate(traces)
-            if index not in gone
-        ),
+        tuple(sorted(kept, key=_place)),
         tuple(
             (traces[timelines[index]].inputs[0].path if traces[timelines[index]].inputs else "", reason)
             for index, reason in found.left_out
@@ -147,6 +149,12 @@ def _numbers(members: Sequence[Member]) -> list[int | None]:
         None if member.of_several else next(free) if rank is None else rank
         for member, rank in zip(members, stated, strict=True)
     ]
+
+
+def _place(trace: Trace) -> tuple[bool, int]:
+    """Files come in the order of a listing, where rank 10 precedes rank 2; those without a rank are last."""
+    rank = trace.inputs[0].rank if trace.inputs else None
+    return rank is None, rank or 0
 
 
 def _renumbered(trace: Trace, rank: int) -> Trace:

@@ -46,7 +46,7 @@ def measured_sentence(trace: Trace, events: I64) -> str:
 
 def profile_sentence(kernel: KernelProfile) -> str:
     """The main verdict on one profiled launch, with its numbers."""
-    from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
+    from rules.kernels.checks.speed_of_light import VERDICTS, dram_percent, speed_of_light
     from rules.kernels.roofline import nearest_roof
 
     sol = speed_of_light(kernel)
@@ -59,7 +59,7 @@ def profile_sentence(kernel: KernelProfile) -> str:
         parts.append(f"{dram:.0f} % of the DRAM bandwidth")
     if roof is not None:
         parts.append(roof.text)
-    return f"Nsight Compute measured {base_name(kernel.name)} at {', '.join(parts)}: {sol.bound.value}."
+    return f"Nsight Compute measured {base_name(kernel.name)} at {', '.join(parts)}: {VERDICTS[sol.bound]}."
 
 
 LOOKED_AT = 20  # of the longest kernels

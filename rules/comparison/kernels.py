@@ -9,7 +9,7 @@ from parsers.model import KernelProfile
 from parsers.model.names.kernels import base_name, similarity
 from parsers.model.units import duration, quantity
 from rules.kernels.checks.occupancy import ACHIEVED
-from rules.kernels.checks.speed_of_light import COMPUTE, DRAM, L1, L2, MEMORY, speed_of_light
+from rules.kernels.checks.speed_of_light import COMPUTE, DRAM, L1, L2, MEMORY, VERDICTS, speed_of_light
 from rules.kernels.checks.stalls import label_of, stalls
 from rules.kernels.launch_groups import KernelGroup, kernel_groups
 
@@ -158,7 +158,9 @@ def why(before: KernelProfile, after: KernelProfile, rows: Sequence[Row]) -> str
     if abs(1 - 1 / factor) < NOTICEABLE_CHANGE:
         return f"About as fast as before ({times}): the differences are within what two runs differ by."
     faster = factor > 1
-    how_much = f"{factor:.2g} times faster" if faster else f"{1 / factor:.2g} times slower"
+    ratio = factor if faster else 1 / factor
+    told = f"{ratio:.2g}" if ratio < 100 else f"{ratio:,.0f}"
+    how_much = f"{told} times {'faster' if faster else 'slower'}"
     reasons = _reasons({row.label: row for row in rows}, faster)
     because = f" because {_listed(reasons[:3])}" if reasons else ""
     text = f"{how_much[0].upper()}{how_much[1:]} ({times}){because}."
@@ -209,7 +211,7 @@ def _new_limit(before: KernelProfile, after: KernelProfile) -> str:
     first, second = speed_of_light(before), speed_of_light(after)
     if first is None or second is None or first.bound is second.bound:
         return ""
-    return f" It was {first.bound.value} before and is {second.bound.value} now."
+    return f" Before: {VERDICTS[first.bound]}; now: {VERDICTS[second.bound]}."
 
 
 def _other_conditions(before: KernelProfile, after: KernelProfile) -> str:

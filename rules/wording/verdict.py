@@ -173,6 +173,18 @@ def of_the_cpu_alone(diagnosis: Diagnosis) -> Finding | None:
     return next((finding for finding in diagnosis.findings if finding.rule == "cpu-recording"), None)
 
 
+def lacks_a_gpu(trace: Trace, diagnosis: Diagnosis) -> bool:
+    """Whether all that the checks lack is a GPU: what was recorded is a CPU's, or hardly anything."""
+    judged = diagnosis.findings or diagnosis.quiet or trace.kernels or trace.memory or trace.is_of_results
+    other = judged or trace.quality.kernels_without_times or is_cut(trace)
+    return of_the_cpu_alone(diagnosis) is not None or not other
+
+
+def what_lacks_a_gpu(diagnosis: Diagnosis) -> str:
+    """In place of the reason of every single check."""
+    return f"{len(diagnosis.skipped)} checks judge what a GPU does, and none was recorded"
+
+
 def gpus_that_ran(trace: Trace) -> list[int]:
     """The GPUs that ran something: one that only a log or a memory counter mentions is no idle one."""
     return [index for index in range(len(trace.devices)) if len(trace.operations_of_device(index))]

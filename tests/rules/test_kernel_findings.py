@@ -334,6 +334,12 @@ def test_equal_launches_make_one_finding_and_different_shapes_make_two() -> None
     assert loud[0].kernel != "0"
 
 
+def test_a_share_is_rounded_alike_wherever_it_is_told() -> None:
+    told = " ".join(f"{each.title} {each.explanation}" for each in found(trace_of(kernel(scattered(125)))))
+    assert told.count("88 % of the traffic") > 1
+    assert "87" not in told
+
+
 def test_the_launch_that_speaks_for_its_group_is_typical_and_not_the_first() -> None:
     times = [900_000, 100_000, 120_000, 110_000]
     (group,) = kernel_groups(

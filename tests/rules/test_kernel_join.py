@@ -197,6 +197,8 @@ def test_why_it_got_faster() -> None:
     assert rows["Memory throughput"] == ("89.0 %", "76.0 %")
     assert rows["Stall: long scoreboard"] == ("62.0 %", "28.0 %")
     assert compare_kernels(after, before).why.startswith("4.4 times slower")
+    hardly = replace(before, metrics={**before.metrics, "gpu__time_duration.sum": 1_000})
+    assert compare_kernels(before, hardly).why.startswith("4,800 times faster (4.80 ms -> 1.00 us)")
     assert "About as fast" in compare_kernels(before, before).why
 
 

@@ -30,7 +30,7 @@ from viewer.panels.tabs.selection import SelectionPanel
 from viewer.timeline.geometry.picking import AreaSelection
 from viewer.window.main_window import MainWindow
 
-from .conftest import show_tab, wait_until_ready
+from .conftest import MS, show_tab, training_run, wait_until_ready
 
 TABS = sum(1 for each in pkgutil.iter_modules(viewer.panels.tabs.__path__))  # one tab a file
 
@@ -116,6 +116,27 @@ def test_selecting_an_event_leaves_the_timeline_as_high_as_it_was(
     wait_until_ready(qtbot, window)
     assert window.panels.tabs.tabText(window.panels.tabs.currentIndex()) == "Selection"
     assert window.timeline.height() == before
+
+
+def test_another_recording_begins_with_its_first_rows_and_all_of_them(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    show_tab(window, qtbot, "Kernels")
+    panel = window.panels.tabs.currentWidget()
+    assert isinstance(panel, KernelsPanel)
+    table = panel.by_name
+    table.verticalHeader().setDefaultSectionSize(400)
+    table.scrollToBottom()
+    window.document.show(training_run(MS))
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Kernels")
+    assert table.verticalScrollBar().value() == 0 < table.verticalScrollBar().maximum()
+    qtbot.keyClicks(window.panels.filter, "softmax")
+    assert table.model().rowCount() == 1
+    window.document.show(training_run())
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Kernels")
+    assert table.model().rowCount() == 2
 
 
 def test_the_filter_is_there_only_while_there_is_a_table_to_filter(

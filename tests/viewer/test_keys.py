@@ -10,10 +10,13 @@ import pytest
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit, QMenu, QPushButton
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QLineEdit, QMenu, QPushButton
 from pytestqt.qtbot import QtBot
 
 from parsers.model import EventKind, Trace
+from viewer.comparison.twins import TwinTimelines
+from viewer.dialogs.page_dialog import ShortcutSheet
+from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.look import theme
 from viewer.window.commands import Command
 from viewer.window.main_window import MainWindow
@@ -75,9 +78,12 @@ def test_a_switch_is_turned_by_its_key_and_turned_back(window: MainWindow) -> No
         "G": lambda: window.timeline.state.gaps_visible,
         "C": lambda: window.timeline.state.arrangement.compact,
         "L": lambda: window.timeline.canvas.legend_visible,
+        "U": lambda: window.timeline.state.arrangement.calls_apart,
+        "Z": lambda: window.timeline.overview.shown == (0, window.timeline.state.end),
         "F6": window.diagnosis_dock.isVisible,
         "F7": window.panels_dock.isVisible,
     }
+    window.timeline.show_interval(10 * MS, 14 * MS, animate=False)
     for key, is_on in switches.items():
         before = is_on()
         press(window, key)
@@ -166,86 +172,7 @@ def test_the_steps_are_walked_with_brackets(window: MainWindow, qtbot: QtBot) ->
     assert window.document.step == first
 
 
-# The view and its history
-
-
-def test_zooming_and_moving_without_a_pause_is_one_view_to_go_back_from(window: MainWindow) -> None:
-    timeline = window.timeline
-    timeline.fit_all()
-    before = timeline.visible_interval
-    for notches in (1, 1, 1):
-        wheel(timeline.canvas, at(timeline, 30), notches)
-    QTest.keyClicks(timeline, "wwd")
-    there = timeline.visible_interval
-    press(window, "Alt+Left")
-    assert timeline.visible_interval == before
-    press(window, "Alt+Right")
-    assert timeline.visible_interval == there
-
-
-def test_a_selection_belongs_to_the_place_one_goes_back_to(window: MainWindow) -> None:
-    timeline, trace = window.timeline, window.document.trace
-    assert trace is not None
-    timeline.fit_all()
-    QApplication.processEvents()
-    first, second = kernel(trace, 0), kernel(trace, 5)
-    timeline.select_event(first)
-    QApplication.processEvents()
-    seen = timeline.visible_interval
-    timeline.select_event(second)  # selects and flies: one step back
-    QApplication.processEvents()
-    press(window, "Alt+Left")
-    assert (timeline.state.selected, timeline.visible_interval) == (first, seen)
-    assert window.document.selected_event == first
-    press(window, "Alt+Left")
-    assert timeline.state.selected == -1
-    press(window, "Alt+Right")
-    press(window, "Alt+Right")
-    assert timeline.state.selected == second
-
-
-def test_what_was_done_to_the_lanes_is_undone(window: MainWindow) -> None:
-    timeline = window.timeline
-    lanes, names = timeline.lane_commands, [each.track.key for each in timeline.state.layout.scrolled]
-    lane = next(each for each in timeline.state.layout.scrolled if not each.track.is_heading)
-    lanes.hide(lane)
-    lanes.resize(lane, 80)
-    lanes.resize(lane, 90)
-    timeline.filter_bar.set_text("stream")
-    timeline.filter_bar.set_text("stream:7")
-    filtered = timeline.state.layout
-    for key, found in (("Ctrl+Z", ""), ("Ctrl+Shift+Z", "stream:7"), ("Ctrl+Z", "")):
-        press(window, key)
-        assert timeline.state.filter == timeline.filter_bar.field.text() == found
-    assert timeline.state.layout != filtered
-    press(window, "Ctrl+Z")
-    assert lane.track.key not in timeline.state.arrangement.heights
-    press(window, "Ctrl+Z")
-    assert [each.track.key for each in timeline.state.layout.scrolled] == names
-
-
-def test_after_a_pause_zooming_is_another_view(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewer.timeline.state.PAUSE_MS", -1)
-    timeline = window.timeline
-    timeline.fit_all()
-    views = []
-    for _ in range(3):
-        views.append(timeline.visible_interval)
-        wheel(timeline.canvas, at(timeline, 30), 1)
-    for view in reversed(views):
-        press(window, "Alt+Left")
-        assert timeline.visible_interval == view
-
-
-def test_a_drag_is_one_view_to_go_back_from(window: MainWindow) -> None:
-    timeline = window.timeline
-    timeline.show_interval(10 * MS, 14 * MS, animate=False)
-    start = at(timeline, 12)
-    drag(timeline.canvas, start, start + QPoint(-90, 0), LEFT, SHIFT)
-    drag(timeline.canvas, start, start + QPoint(-90, 0), LEFT, SHIFT)
-    press(window, "Alt+Left")
-    press(window, "Alt+Left")
-    assert timeline.visible_interval == (10 * MS, 14 * MS)
+# The view
 
 
 def test_the_wheel_zooms_on_the_rulers_too(window: MainWindow) -> None:
@@ -254,6 +181,28 @@ def test_the_wheel_zooms_on_the_rulers_too(window: MainWindow) -> None:
         timeline.show_interval(10 * MS, 30 * MS, animate=False)
         wheel(strip, QPoint(strip.width() // 2, 10), 1)
         assert span(timeline) == pytest.approx(16 * MS, rel=0.01)
+
+
+def test_the_wheel_follows_the_habit_chosen_in_the_preferences_everywhere(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    press(window, "Ctrl+,")
+    dialog = QApplication.activeModalWidget()
+    assert isinstance(dialog, PreferencesDialog)
+    dialog.wheel.setFocus()
+    QTest.keyClick(dialog.wheel, Qt.Key.Key_End)
+    QTest.keyClick(dialog, Qt.Key.Key_Return)
+    twins, sheet = TwinTimelines(), ShortcutSheet(())
+    for widget in (twins, sheet):
+        qtbot.addWidget(widget)
+    for timeline in (window.timeline, *twins.views):
+        timeline.state.set_end(60 * MS)
+        timeline.show_interval(10 * MS, 14 * MS, animate=False)
+        for held, zooms in ((NONE, False), (CONTROL, False), (Qt.KeyboardModifier.AltModifier, True)):
+            before = span(timeline)
+            wheel(timeline.canvas, QPoint(500, 60), -1, held)
+            assert (span(timeline) > before) == zooms, held
+    assert any("scrolls; Alt zooms" in label.text() for label in sheet.findChildren(QLabel))
 
 
 def test_a_double_click_on_the_overview_shows_everything(window: MainWindow, trace: Trace) -> None:

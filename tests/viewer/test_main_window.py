@@ -18,6 +18,7 @@ from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.dialogs.problem import ProblemDialog, report_of
 from viewer.document import Stage
 from viewer.kept.preferences import Preferences
+from viewer.kept.recent import recent_files
 from viewer.kept.storage import data_folder
 from viewer.look import theme
 from viewer.panels.tabs.selection import SelectionPanel
@@ -211,6 +212,7 @@ def test_a_sample_on_the_start_page_opens_with_a_click(empty_window: MainWindow,
     qtbot.mouseClick(small, Qt.MouseButton.LeftButton)
     wait_until_ready(qtbot, empty_window)
     assert empty_window.document.paths == (SAMPLE,)
+    assert [recent.paths for recent in recent_files()] == [(str(SAMPLE),)]
 
 
 def test_the_first_view_is_a_step_with_the_longest_evidence(window: MainWindow) -> None:
@@ -371,11 +373,9 @@ def test_preferences_take_effect_when_accepted(window: MainWindow, qtbot: QtBot)
     qtbot.addWidget(dialog)
     dialog.theme.setCurrentIndex(dialog.theme.findData("light"))
     dialog.first_view.setCurrentIndex(dialog.first_view.findData("all"))
-    dialog.wheel.setCurrentIndex(dialog.wheel.findData("perfetto"))
     dialog.reject()
     assert Preferences().first_view == "worst"
     dialog.accept()
-    assert Preferences().wheel == "perfetto"
     assert Preferences().theme == "light"
     assert Preferences().first_view == "all"
 

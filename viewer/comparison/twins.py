@@ -15,6 +15,7 @@ from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
 from viewer.comparison.phases import StepOnGpu
 from viewer.comparison.ribbons import LEAST_HEIGHT, Ribbons
+from viewer.kept.preferences import Preferences
 from viewer.look import theme
 from viewer.look.labels import ElidedLabel
 from viewer.timeline.geometry.arrangement import GroupState
@@ -102,8 +103,11 @@ class TwinTimelines(QWidget):
         self._fitting.setSingleShot(True)
         self._fitting.setInterval(0)
         self._fitting.timeout.connect(self._fit_lanes)
+        preferences = Preferences()
         for number, (view, name) in enumerate(zip(self.views, ("before", "after"), strict=True)):
             view.setAccessibleName(f"Timeline {name}")
+            view.set_animated(preferences.animate)
+            view.gestures.use_wheel(preferences.wheel)
             view.overview.hide()
             policy = view.bar.sizePolicy()
             policy.setRetainSizeWhenHidden(

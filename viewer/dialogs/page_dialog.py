@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import Effect, Trace
+from viewer.kept.preferences import WHEELS, Preferences
 from viewer.look.labels import Label
 from viewer.look.tab_order import TabOrder
 
@@ -83,10 +84,8 @@ class QualityDialog(PageDialog):
 TIMELINE_KEYS = (
     ("W  S", "zoom in, out at the cursor"),
     ("A  D", "move left, right"),
-    (
-        "Wheel",
-        "zoom at the cursor; with Shift move; over the names scroll the lanes; other habits: preferences",
-    ),
+    ("Shift+wheel", "move; the wheel over the names scrolls the lanes, Ctrl+wheel on the overview zooms it"),
+    ("Touchpad", "two fingers move and scroll, a pinch zooms"),
     ("Drag", "select an area; on the ruler: measure"),
     ("Shift+drag", "move; also with the middle button"),
     (
@@ -117,7 +116,9 @@ class ShortcutSheet(PageDialog):
     """All keys at a glance; ``commands`` are the menus with the (keys, text) of their commands."""
 
     def __init__(self, commands: Sequence[Keys], parent: QWidget | None = None) -> None:
-        groups = [("Timeline", TIMELINE_KEYS), ("Panels", PANEL_KEYS), *commands]
+        habit = WHEELS[Preferences().wheel]
+        wheel = ("Wheel", f"{habit[0].lower()}{habit[1:]}; other habits: preferences")
+        groups = [("Timeline", (wheel, *TIMELINE_KEYS)), ("Panels", PANEL_KEYS), *commands]
         groups[1:] = sorted(groups[1:], key=lambda group: -len(group[1]))  # so that both halves get as long
         body = QWidget()
         columns = QHBoxLayout(body)

@@ -19,9 +19,9 @@ COLOR_MODES: Final = {
 }
 HIGHEST_PRICE: Final = 1e6  # of a GPU-hour; more is a slip
 WHEELS: Final = {
-    "maps": "It zooms, as on a map",
-    "perfetto": "It scrolls; Ctrl zooms, as in Perfetto and Nsight Systems",
-    "chrome": "It scrolls; Alt zooms, as in Chrome's tracing",
+    "maps": "Zooms, as on a map",
+    "perfetto": "Scrolls; Ctrl zooms, as in Perfetto and Nsight Systems",
+    "chrome": "Scrolls; Alt zooms, as in Chrome's tracing",
 }
 FIRST_VIEWS: Final = {"worst": "The worst place", "step": "One step", "all": "The whole run"}
 

@@ -85,6 +85,7 @@ class BottomPanels(QWidget):
         self.tabs.currentChanged.connect(self._on_current)
         self.tabs.tabBarClicked.connect(lambda _: self._choose())
         document.trace_changed.connect(lambda _: self._complete())
+        document.trace_changed.connect(lambda _: self.filter.clear())
         document.analysis_changed.connect(lambda _: self.update_tabs(prefer="Kernels"))
         document.stage_changed.connect(lambda stage: self.update_tabs() if stage is Stage.READY else None)
         self._on_current()

@@ -45,6 +45,7 @@ class Panel(QWidget):
         self.column = QVBoxLayout(self)
         self.column.setContentsMargins(0, 0, 0, 0)
         self.column.setSpacing(0)
+        document.trace_changed.connect(lambda _: self._to_top())
         document.trace_changed.connect(self.invalidate)
         document.analysis_changed.connect(self._on_document)
         if self.follows_step:
@@ -82,6 +83,12 @@ class Panel(QWidget):
         self._stale = True
         if self.isVisible():
             self._refresh_now()
+
+    def _to_top(self) -> None:
+        """Another recording begins with its first rows."""
+        for table in self.tables:
+            table.scrollToTop()
+            table.horizontalScrollBar().setValue(0)
 
     def _on_document(self, _: object) -> None:
         """Another analysis or step, of which this panel may have heard already by becoming visible."""

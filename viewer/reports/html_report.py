@@ -17,7 +17,7 @@ from rules.gates.judging import Answer
 from rules.memory.summary import memory_of
 from rules.wording.memory import memory_lines
 from rules.wording.promises import about_replay, first_step, gain, worded
-from rules.wording.verdict import gpus_that_ran, shows_no_run, verdict
+from rules.wording.verdict import gpus_that_ran, lacks_a_gpu, shows_no_run, verdict, what_lacks_a_gpu
 from rules.wording.words import Reader, told
 from viewer.reports.comparison_report import (
     SIGNS,
@@ -66,7 +66,9 @@ def diagnosis_page(
         if all_tables
         else tables_html(rows_that_matter(analysis), FEW),
         memory=[line for each in memory_of(analysis) for line in memory_lines(each, trace)],
-        skipped=[f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())],
+        skipped=[what_lacks_a_gpu(diagnosis)]
+        if lacks_a_gpu(trace, diagnosis)
+        else [f"{rule}: {reason}" for rule, reason in sorted(diagnosis.skipped.items())],
         changed_thresholds=diagnosis.thresholds.changed(),
     )
 

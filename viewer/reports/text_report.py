@@ -23,10 +23,11 @@ from rules.wording.verdict import (
     beside_the_verdict,
     budget_parts,
     gpus_that_ran,
-    of_the_cpu_alone,
+    lacks_a_gpu,
     share_of,
     shows_no_run,
     verdict,
+    what_lacks_a_gpu,
 )
 from viewer.reports.fixes_report import fixes_text
 from viewer.reports.plain_text import safe
@@ -77,7 +78,7 @@ def as_text(
         if all_tables
         else tables_text(rows_that_matter(analysis))
     )
-    lines += [] if trace.is_of_results else _rest(diagnosis)
+    lines += [] if trace.is_of_results else _rest(trace, diagnosis)
     return "\n".join(safe(line) for line in lines).rstrip() + "\n"
 
 
@@ -255,15 +256,15 @@ def _named(checks: list[str]) -> str:
     return f"{len(checks)} checks of {what} (--json names them)"
 
 
-def _rest(diagnosis: Diagnosis) -> list[str]:
+def _rest(trace: Trace, diagnosis: Diagnosis) -> list[str]:
     lines = [f"Threshold changed, {phrase}" for phrase in diagnosis.thresholds.changed()]
     if diagnosis.quiet:
         lines.append("Checked and quiet: " + ", ".join(diagnosis.quiet))
     reasons: dict[str, list[str]] = {}
     for rule, reason in sorted(diagnosis.skipped.items()):
         reasons.setdefault(reason, []).append(rule)
-    if of_the_cpu_alone(diagnosis):
-        lines.append(f"{len(diagnosis.skipped)} checks judge what a GPU does, and none was recorded")
+    if lacks_a_gpu(trace, diagnosis):
+        lines.append(what_lacks_a_gpu(diagnosis))
     else:
         lines += [f"Not checked, because {reason}: {_named(names)}" for reason, names in reasons.items()]
     lines += [f"This check failed: {name}" for name in sorted(diagnosis.crashed)]

@@ -46,6 +46,13 @@ class CallTree:
         return found[::-1]
 
 
+def ran(trace: Trace, lanes: Sequence[int], t0: int, t1: int) -> bool:
+    """Whether anything of these lanes lies in [t0, t1], ns."""
+    events = trace.events
+    parts = [events.lane_slice(lane) for lane in lanes]
+    return any(bool(((events.start[part] < t1) & (events.end[part] > t0)).any()) for part in parts)
+
+
 def call_tree(trace: Trace, lanes: Sequence[int], t0: int, t1: int) -> CallTree:
     """The calls on these lanes in [t0, t1); equal outermost names of several lanes become one node."""
     events = trace.events

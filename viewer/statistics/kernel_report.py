@@ -20,13 +20,6 @@ LIMITS = {
     "small-grid": "small grid",
     "balanced": "both",
 }
-VERDICTS = {
-    "memory-bound": "limited by memory",
-    "compute-bound": "limited by compute",
-    "latency-bound": "mostly waits",
-    "small-grid": "too few blocks",
-    "balanced": "balanced",
-}
 
 
 def launch_table(trace: Trace) -> pd.DataFrame:

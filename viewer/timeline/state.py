@@ -49,12 +49,14 @@ class Mark(Protocol):
 
 
 class _Place(NamedTuple):
-    """What one can go back to: a view (ns) and what was selected in it, -1 for nothing."""
+    """What one can go back to: a view (ns), what was selected in it, -1 for nothing, and what was marked."""
 
     t0: float
     t1: float
     event: int
     gap: int
+    area: AreaSelection | None
+    evidence: tuple[Evidence, ...]
 
 
 class TimelineState(QObject):
@@ -62,10 +64,12 @@ class TimelineState(QObject):
 
     view_changed = Signal()  # other times are shown
     content_changed = Signal()  # lanes, colours, layout or gaps changed
+    room_changed = Signal()  # all lanes take more or less room than before
     overlay_changed = Signal()  # selection, highlight or cursor changed
     event_selected = Signal(int)
     gap_selected = Signal(int)
     area_selected = Signal(object)
+    evidence_returned = Signal(object)  # the places that are marked again, as one went back to them
     moment_chosen = Signal(int, object, str)  # device, time (ns), kind of memory
     entry_chosen = Signal(str, int)  # key of a derived track, what its entry stands for
     cursor_moved = Signal(object)
@@ -97,6 +101,7 @@ class TimelineState(QObject):
         self._followed: int | None = None
         self._history: History[_Place] = History()
         self._left_view = self._left_selection = False  # in this turn of the event loop
+        self._measuring = False  # an area is being dragged
         self._moving = QElapsedTimer()  # valid while one zooms and moves without a pause
         self._flight = QVariantAnimation(self)
         self._flight.setDuration(FLIGHT_MS)
@@ -159,6 +164,12 @@ class TimelineState(QObject):
         """The tracks of all lanes, whether they can be seen or not."""
         groups = self.scene.index.groups if self.scene is not None else ()
         return [track for group in groups for track in drawn(group, self.arrangement, self.filter)]
+
+    def set_compact(self, compact: bool) -> None:
+        """Thin lanes, and one busy strip for each rank."""
+        self.arrangement.compact = compact
+        self.relayout()
+        self.room_changed.emit()
 
     # The view
 
@@ -269,7 +280,7 @@ class TimelineState(QObject):
     @property
     def _place(self) -> _Place:
         gap = self.gap if self.selected < 0 else -1  # it stays marked while one walks from it to events
-        return _Place(self.target.t0, self.target.t1, self.selected, gap)
+        return _Place(self.target.t0, self.target.t1, self.selected, gap, self.area, self.evidence)
 
     def _travel(self, place: _Place | None) -> None:
         self._moving.invalidate()
@@ -278,6 +289,10 @@ class TimelineState(QObject):
         self.look_at(Scale(place.t0, place.t1, self.scale.width), remember=False)
         self._set_selected(place.event)
         self._set_gap(place.gap)
+        self._set_area(place.area)
+        if place.evidence != self.evidence:
+            self._set_evidence(place.evidence)
+            self.evidence_returned.emit(place.evidence)
 
     def _may_animate(self) -> bool:
         if not self.animated:
@@ -318,25 +333,34 @@ class TimelineState(QObject):
         self._set_gap(row)
 
     def _set_gap(self, row: int) -> None:
-        self.gap = row
+        changed, self.gap = row != self.gap, row
         if row >= 0 and self.scene is not None and self.scene.idle is not None:
             self.follow(self.scene.trace.devices[int(self.scene.idle.device[row])].rank)
         self.overlay_changed.emit()
-        if row >= 0:
+        if changed or row >= 0:
             self.gap_selected.emit(row)
 
     def select_area(self, area: AreaSelection | None, *, done: bool = True) -> None:
         """Select a span of time on some lanes; while dragging ``done`` is False and nobody is told."""
-        changed = area != self.area
-        self.area = area
+        if area != self.area and not self._measuring:
+            self._remember_selection()
+        self._measuring = not done
+        self._set_area(area, done=done)
+
+    def _set_area(self, area: AreaSelection | None, *, done: bool = True) -> None:
+        changed, self.area = area != self.area, area
         self.overlay_changed.emit()
         if done and (changed or area is not None):
             self.area_selected.emit(area)
 
     def highlight(self, evidence: Sequence[Evidence]) -> None:
         """Mark these places."""
-        self.evidence = tuple(evidence)
-        self._spans = _spans(self.evidence)
+        if tuple(evidence) != self.evidence:
+            self._remember_selection()
+        self._set_evidence(tuple(evidence))
+
+    def _set_evidence(self, evidence: tuple[Evidence, ...]) -> None:
+        self.evidence, self._spans = evidence, _spans(evidence)
         self.overlay_changed.emit()
 
     def evidence_in_view(self, most: int) -> list[Evidence]:

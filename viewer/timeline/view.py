@@ -333,8 +333,7 @@ class TimelineView(QWidget):
 
     def set_compact(self, compact: bool) -> None:
         """Thin lanes, and one busy strip for each rank."""
-        self.state.arrangement.compact = compact
-        self.state.relayout()
+        self.state.set_compact(compact)
 
     def set_calls_inside(self, inside: bool) -> None:
         """Whether GPU API calls are drawn inside of the operators that make them, or on lanes of their own."""

@@ -46,6 +46,7 @@ class Docks(QObject):
         self._pressed = 0  # px: how high the tabs were when a mouse button went down
         window.installEventFilter(self)
         timeline.ready.connect(self.fit_height)
+        timeline.state.room_changed.connect(self.fit_height)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Mouse events of the window itself are those on the lines between its parts."""

@@ -45,6 +45,7 @@ class TimelineLink(QObject):
         timeline.event_selected.connect(self._take_event)
         timeline.gap_selected.connect(self._take_gap)
         timeline.area_selected.connect(self._take_area)
+        timeline.state.evidence_returned.connect(self._return_to_finding)
         timeline.moment_chosen.connect(
             lambda device, when, kind: document.choose_moment(Moment(device, when, kind))
         )
@@ -280,6 +281,14 @@ class TimelineLink(QObject):
             self._document.select_area(
                 Area(int(selection.t0), int(selection.t1), tuple(selection.lanes))  # type: ignore[attr-defined]
             )
+
+    def _return_to_finding(self, evidence: Sequence[Evidence]) -> None:
+        """The places of a finding are marked again: it is the current one again."""
+        diagnosis = self._document.diagnosis
+        for finding in diagnosis.findings if diagnosis is not None and evidence else ():
+            if evidence[0] in finding.evidence:
+                self._document.return_to_finding(finding)
+                return
 
     def _say_selection(self) -> None:
         trace, document = self._document.trace, self._document

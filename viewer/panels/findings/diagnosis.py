@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from viewer.panels.findings.finding_card import FindingCard
 
 WIDE = 350  # pixels: from here the number of quiet checks fits beside the number of findings
+NO_GPU = "There is nothing to judge: neither work of a GPU nor what the CPU runs was recorded."
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)
 
 
@@ -158,10 +159,12 @@ class DiagnosisPanel(QWidget):
     def _fill_rest(
         self, diagnosis: Diagnosis, layout: QVBoxLayout, explanations: dict[str, dict[str, str]]
     ) -> None:
-        from rules.wording.verdict import of_the_cpu_alone
+        from rules.wording.verdict import lacks_a_gpu
 
+        trace = self._document.trace
+        without_gpu = trace is not None and lacks_a_gpu(trace, diagnosis)
         if not diagnosis.findings:
-            layout.addWidget(Label(_nothing_found(diagnosis), wrap=True))
+            layout.addWidget(Label(NO_GPU if without_gpu else _nothing_found(diagnosis), wrap=True))
         changed = diagnosis.thresholds.changed()
         if changed:
             self._note(layout, "With changed thresholds", "\n".join(changed))
@@ -173,7 +176,7 @@ class DiagnosisPanel(QWidget):
         by_reason: dict[str, list[str]] = {}
         for name, reason in diagnosis.skipped.items():
             by_reason.setdefault(reason, []).append(name)
-        if of_the_cpu_alone(diagnosis):
+        if without_gpu:
             skipped = counted_checks(len(diagnosis.skipped))
             layout.addWidget(
                 CheckList(f"{skipped} judge what a GPU does", {"": list(diagnosis.skipped)}, explanations)

@@ -23,7 +23,7 @@ from rules.analysis.idle.causes import Cause
 from rules.kernels.checks.compute import instruction_pipes, pipes
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.occupancy import ACHIEVED, LIMITERS, THEORETICAL, limiters, occupancy_verdict
-from rules.kernels.checks.speed_of_light import speed_of_light
+from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
 from rules.kernels.checks.stalls import LARGE_STALL_SHARE, Stall, label_of, stalls
 from rules.kernels.explanations import SECTIONS, STALLS
 from viewer.look import theme
@@ -33,7 +33,7 @@ from viewer.panels.charts.memory_flow import MemoryDiagram
 from viewer.panels.kernel.metric_table import MetricTable
 from viewer.panels.kernel.occupancy_curves import OccupancyCurves
 from viewer.panels.kernel.source_table import SourceTable
-from viewer.statistics.kernel_report import VERDICTS, memory_flow
+from viewer.statistics.kernel_report import memory_flow
 
 LEAST_STALL_SHARE = 0.0005
 HARMLESS = frozenset({"selected", "not_selected"})
@@ -129,7 +129,7 @@ class KernelDetails(QWidget):
         """Show one launch."""
         self.kernel = kernel
         sol = speed_of_light(kernel)
-        verdict = VERDICTS.get(sol.bound.value, "") if sol is not None else ""
+        verdict = VERDICTS[sol.bound] if sol is not None else ""
         self.title.setText(f"{kernel_name(kernel.name)}{': ' if verdict else ''}{verdict}")
         self.title.setToolTip("")
         time = kernel.duration_ns

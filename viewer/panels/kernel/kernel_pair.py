@@ -8,9 +8,11 @@ from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 from parsers.model import KernelProfile
 from parsers.model.names.kernels import kernel_name
 from rules.comparison.kernels import KernelComparison, compare_kernels
-from rules.kernels.checks.speed_of_light import speed_of_light
+from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
 from viewer.panels.charts.roofline import RooflinePlot
 from viewer.panels.kernel.side_by_side import SideBySide
+
+LEAST_SIDES = 420  # px: every column of the table can be seen
 
 
 class KernelPair(QWidget):
@@ -20,6 +22,7 @@ class KernelPair(QWidget):
         super().__init__(parent)
         self.comparison: KernelComparison | None = None
         self.sides = SideBySide()
+        self.sides.setMinimumWidth(LEAST_SIDES)
         self.roofline = RooflinePlot()
         split = QSplitter(Qt.Orientation.Horizontal)
         split.addWidget(self.sides)
@@ -37,7 +40,7 @@ class KernelPair(QWidget):
         limits = [speed_of_light(kernel) for kernel in (before, after)]
         self.sides.show_rows(
             [kernel_name(kernel.name) for kernel in (before, after)],
-            [limit.bound.value if limit is not None else "" for limit in limits],
+            [VERDICTS[limit.bound] if limit is not None else "" for limit in limits],
             self.comparison.why,
             self.comparison.rows,
         )

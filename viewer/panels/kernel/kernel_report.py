@@ -49,7 +49,7 @@ class KernelReport(QWidget):
             "Launches of one kernel, grid and block together; their details are those of the longest"
         )
         self.grouped.toggled.connect(lambda _: self._show_rows())
-        self.baseline = QCheckBox("Beside this one")
+        self.baseline = QCheckBox("Compare with this one")
         self.baseline.setToolTip(
             "Keep the launch that is shown as a baseline: every other one is set beside it"
         )

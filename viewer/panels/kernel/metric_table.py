@@ -8,14 +8,14 @@ from parsers.model import KernelProfile
 from parsers.ncu.labels import sections_of_metrics
 from rules.kernels.explanations import SECTIONS, explain_metric
 from viewer.look.labels import Label
-from viewer.panels.tables.table_model import Column
+from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 
 COLUMNS = (
     Column("section", "Section"),
     Column("label", "What it is"),
     Column("metric", "Metric", stretch=True),
-    Column("value", "Value"),
+    Column("value", "Value", Show.FIGURE),
     Column("unit", "Unit"),
 )
 LAST = "~"  # sorts behind every letter: metrics of no section come last

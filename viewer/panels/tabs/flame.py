@@ -13,7 +13,7 @@ from viewer.document import Document
 from viewer.look.labels import ElidedLabel
 from viewer.panels.charts.icicle import IcicleView
 from viewer.panels.panel import Panel, tab
-from viewer.statistics.call_tree import ROOT, CallTree, call_tree
+from viewer.statistics.call_tree import ROOT, CallTree, call_tree, ran
 from viewer.timeline.kinds.base import nested_styles
 
 
@@ -77,13 +77,14 @@ class FlamePanel(Panel):
             return
         choices = self._choices()
         names = list(choices)
+        t0, t1 = (area.start, area.end) if area is not None else self.document.window
         if [self.kind.itemText(index) for index in range(self.kind.count())] != names:
             blocked = self.kind.blockSignals(True)
             self.kind.clear()
             self.kind.addItems(names)
+            self.kind.setCurrentText(next((name for name in names if ran(trace, choices[name], t0, t1)), ""))
             self.kind.blockSignals(blocked)
         lanes = choices.get(self.kind.currentText(), [])
-        t0, t1 = (area.start, area.end) if area is not None else self.document.window
         self.compute(lambda: (trace, call_tree(trace, lanes, t0, t1)), self._show)
 
     def _show(self, result: tuple[Trace, CallTree]) -> None:

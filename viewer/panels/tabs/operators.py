@@ -20,9 +20,11 @@ COLUMNS = (
     Column("calls", "Calls", Show.COUNT),
     Column("cpu_self", "CPU self", Show.TIME, "Time in the operator itself, without the operators it calls"),
     Column("cpu_total", "CPU total", Show.TIME, "With the operators it calls; its own recursion counts once"),
-    Column("gpu_self", "GPU self", Show.TIME, "Time of the GPU work that it launched itself"),
-    Column("gpu_total", "GPU total", Show.TIME, "Time of all GPU work launched while it ran"),
-    Column("launches", "Launches", Show.COUNT, "GPU operations launched while it ran", minor=True),
+    Column("gpu_self", "GPU self", Show.TIME, "Time of the GPU work that it launched itself", sparse=True),
+    Column("gpu_total", "GPU total", Show.TIME, "Time of all GPU work launched while it ran", sparse=True),
+    Column(
+        "launches", "Launches", Show.COUNT, "GPU operations launched while it ran", minor=True, sparse=True
+    ),
     Column("memory_self", "Memory self", Show.SIZE, "GPU memory that it asked for itself", sparse=True),
     Column(
         "memory_total", "Memory total", Show.SIZE, "GPU memory that was asked for while it ran", sparse=True

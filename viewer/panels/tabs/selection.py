@@ -253,9 +253,10 @@ class SelectionPanel(Panel):
             self.document.select_event(self._walk.start_at(int(now)))
 
     def show_gap(self, row: int) -> None:
-        """Show one row of the idle table; -1 does nothing."""
+        """Show one row of the idle table; -1 shows the hint."""
         trace, analysis = self.document.trace, self.document.analysis
         if trace is None or analysis is None or row < 0:
+            self.refresh()
             return
         facts = facts_of_gap(trace, analysis, row)
         self.facts.show_facts("The GPU is idle", facts)
@@ -269,7 +270,8 @@ class SelectionPanel(Panel):
         self._area = area
         if area is None:
             if self._stack.currentIndex() == 2:
-                self._stack.setCurrentIndex(1 if self.document.selected_event >= 0 else 0)
+                self._stack.setCurrentIndex(1)
+            self.refresh()
             return
         self.area.begin(area)
         self._stack.setCurrentIndex(2)

@@ -30,7 +30,10 @@ SCREEN = 560  # pixels of lanes that are surely visible at once
 LOW = 400  # pixels of lanes: in so few a curve gives up its second line
 MOST_BRIEF = 4  # ranks
 LEAST_LEVELS = 2  # of a lane that gives up some for the GPU's
-MOST_GROWTH = 2  # times what the lane of a GPU wishes for, where there is room
+MOST_GROWTH, MOST_ALONE = (
+    2,
+    3,
+)  # times what the lane of a GPU wishes for, where there is room; if it alone grows
 LARGE, LARGEST = 700, 2.0  # pixels of room beyond which rows grow, too, and so many times at most
 
 
@@ -237,11 +240,11 @@ def _grown(placed: Sequence[Placed], spare: int, room: int, arrangement: Arrange
         if each.track.lane >= 0 and not each.collapsed and each.track.key not in arrangement.heights
     ]
     streams = [index for index in free if placed[index].track.first_of_device]
-    times = 1 if arrangement.compact else MOST_GROWTH * large
+    times, share = (MOST_ALONE, 1) if arrangement.compact else (MOST_GROWTH, 2)
     for index in streams:
         each = placed[index]
-        wished = _wish(each.track, GroupState.FULL).height * times
-        more = min(spare // (2 * len(streams)), round(wished) - each.height)
+        wished = _wish(each.track, GroupState.FULL).height * times * large
+        more = min(spare // (share * len(streams)), round(wished) - each.height)
         grown[index] = _enlarged(each, more, arrangement, large)
     spare -= sum(each.height for each in grown) - sum(each.height for each in placed)
     for index in () if arrangement.compact else free:
