@@ -20,11 +20,12 @@ class UnpackingLimit:
     Bytes alone do not tell: an object that takes no byte in a packed file takes a kilobyte of memory here.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, holds_packed: bool = False) -> None:
+        """``holds_packed`` says that parts of a plain file are packed."""
         self._source = source
         self._packed = max(source.path.stat().st_size, 1)
         self._largest = LARGEST_UNPACKED
-        if source.compression:
+        if source.compression or holds_packed:
             self._largest = min(LARGEST_UNPACKED, max(ALWAYS_ALLOWED, HIGHEST_RATIO * self._packed))
         self._made: dict[str, int] = {}
         self.unpacked = 0

@@ -8,7 +8,7 @@ from parsers.base import Source, parser
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.source import open_bytes
-from parsers.unpacking_limit import LimitedStream
+from parsers.unpacking_limit import LimitedStream, UnpackingLimit
 
 _PACKET, _MOST_VARINT, _FEWEST_PACKETS = 0x0A, 5, 3
 _BYTES_A_BYTE = 20  # memory for each byte of the file: fields of packets and of events as columns
@@ -23,22 +23,24 @@ class PerfettoTrace:
     files: ClassVar[str] = "binary traces (.pftrace), of ROCm too: slices, counters and tracks"
     suffixes: ClassVar[tuple[str, ...]] = (".pftrace", ".perfetto-trace")
     priority: ClassVar[int] = 90
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         return _is_packets(source.head)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.memory_limit import require_memory
-        from parsers.perfetto.packets import read_packets
+        from parsers.perfetto.packets import inflated, read_packets
         from parsers.perfetto.timeline import ANNOTATIONS, TrackTimeline
 
         builder = TraceBuilder()
         with open_bytes(source) as file:
             limited = LimitedStream(file, source, progress.part(0.0, 0.1), "reading the trace")
             content = b"".join(iter(limited.read, b""))
+        unpacking = UnpackingLimit(source, holds_packed=True)
+        content, damaged = inflated(content, unpacking, progress.part(0.1, 0.2))
         require_memory(source.path, len(content), _BYTES_A_BYTE, "Record a shorter time.")
-        packets = read_packets(content, ANNOTATIONS, progress.part(0.1, 0.7))
+        packets = read_packets(content, ANNOTATIONS, progress.part(0.2, 0.7))
         TrackTimeline(builder, packets).add()
         if limited.damage or not packets.whole:
             builder.quality.note(
@@ -47,6 +49,9 @@ class PerfettoTrace:
                 "the trace is cut off or damaged; what comes before is shown",
                 limited.damage,
             )
+        if damaged:
+            words = "packed packets, each of many events, could not be unpacked whole"
+            builder.quality.note("damaged stretch", Effect.NOTED, words, count=damaged)
         if not builder.lanes and not builder.counters:
             raise Malformed(
                 source.path,

@@ -14,6 +14,7 @@ import numpy as np
 from parsers.model import F64, I64, U8, Progress
 from parsers.protobuf.columns import Fields, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import FIXED64, VARINT
+from parsers.unpacking_limit import PART_BYTES, UnpackingLimit
 
 _PACKET = 1
 _CLOCKS, _TIME, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _CLEARED = 6, 8, 10, 11, 12, 13, 41
@@ -32,7 +33,6 @@ _A_NAME_ID, _A_NAME, _A_UNSIGNED, _A_SIGNED, _A_POINTER = 1, 10, 3, 4, 7
 _UNITS = {1: "ns", 2: "", 3: "B"}
 _REALTIME, _BOOTTIME = 1, 6
 _FIRST_OWN_CLOCK = 64  # numbers from here on are clocks of one sequence
-_MOST_UNPACKED = 4 << 30
 NONE = np.empty(0, np.int64)
 
 
@@ -83,10 +83,9 @@ class Packets:
 
 
 def read_packets(content: bytes, numbers: frozenset[str], progress: Progress) -> Packets:
-    """Decode a trace; ``numbers`` names the debug annotations whose whole numbers are wanted."""
-    content = _inflated(content, progress.part(0.0, 0.1))
+    """Decode a trace without packed packets; ``numbers`` names the debug annotations whose numbers are wanted."""
     data = buffer_of(content)
-    trace = parts_of(memoryview(content), 0, progress.part(0.1, 0.2))
+    trace = parts_of(memoryview(content), 0, progress.part(0.0, 0.2))
     packets = trace.of(_PACKET, data)
     fields = decode(packets, progress.part(0.2, 0.5), _WANTED)
     reading = _Reading(packets, fields, progress.part(0.5, 1.0))
@@ -103,33 +102,35 @@ def read_packets(content: bytes, numbers: frozenset[str], progress: Progress) ->
     )
 
 
-def _inflated(content: bytes, progress: Progress) -> bytes:
-    """The trace with its compressed packets in place of what they hold."""
+def inflated(content: bytes, limit: UnpackingLimit, progress: Progress) -> tuple[bytes, int]:
+    """The trace with what its compressed packets hold in their place, and how many of them are damaged."""
     outer = parts_of(memoryview(content), 0, progress)
     data = buffer_of(content)
     packed = decode(outer.of(_PACKET, data), progress, (_COMPRESSED,))
     owners, spans = packed.spans(_COMPRESSED)
     if not len(spans):
-        return content
+        return content, 0
     packets = outer.of(_PACKET, data)
     inside = {owner: place for place, owner in enumerate(owners.tolist())}
     parts: list[bytes] = []
-    room = _MOST_UNPACKED
+    damaged = 0
     for number in range(len(packets)):
         progress.step(number / len(packets), "unpacking packets")
         if number in inside:
-            packer = zlib.decompressobj()
+            packer, data_left = zlib.decompressobj(), spans.raw(inside[number])
             try:
-                parts.append(packer.decompress(spans.raw(inside[number]), room))
+                while part := packer.decompress(data_left, PART_BYTES):
+                    limit.add(len(part))
+                    progress.step(number / len(packets), "unpacking packets")
+                    parts.append(part)
+                    data_left = packer.unconsumed_tail
+                damaged += not packer.eof
             except zlib.error:
-                continue
-            room -= len(parts[-1])
+                damaged += 1
         else:
             begin, end = int(packets.begin[number]), int(packets.end[number])
             parts.append(b"\x0a" + _varint(end - begin) + content[begin:end])
-        if room <= 0:
-            break
-    return b"".join(parts)
+    return b"".join(parts), damaged
 
 
 def _varint(number: int) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, Trace, TraceError
+from parsers.unpacking_limit import ALWAYS_ALLOWED
 from tests.parsers.protobuf_messages import message, varint
 
 Field = tuple[int, int | float | str | bytes]
@@ -223,6 +224,18 @@ def test_packed_packets_and_packed_files_are_the_same_trace(tmp_path: Path) -> N
     for other in (packed, outside):
         assert other.events.start.tolist() == plain.events.start.tolist()
         assert [other.name(each) for each in range(5)] == [plain.name(each) for each in range(5)]
+
+
+def test_packed_packets_that_are_damaged_are_said_and_those_that_hold_too_much_are_refused(
+    tmp_path: Path,
+) -> None:
+    whole = zlib.compress(b"".join(ROCM[3:]))
+    for damaged in (whole[:-9], whole[:4] + b"\xff" * 40):
+        trace = opened(tmp_path / "damaged", *ROCM, packet((50, damaged)))
+        assert "damaged stretch" in [note.kind for note in trace.quality.notes]
+    bomb = packet((50, zlib.compress(b"\0" * (ALWAYS_ALLOWED + 1))))
+    with pytest.raises(TraceError, match="unpacks to more than 64 MB"):
+        opened(tmp_path / "bomb", *ROCM, bomb)
 
 
 @pytest.mark.parametrize("cut", [1, 9, 60, 200])
