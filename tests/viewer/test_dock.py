@@ -102,6 +102,24 @@ def test_what_has_no_room_beside_the_tabs_is_in_a_menu(window: MainWindow) -> No
     assert panels.more_families.isVisible() is panels.by_family.isHidden()
     panels.more_families.trigger()
     assert panels.by_family.isChecked()
+    window.resize(940, 600)
+    bar = panels.tabs.tabBar()
+    shown = [index for index in range(bar.count()) if bar.isTabVisible(index)]
+    assert 2 < len(shown) < bar.count()
+    for index in shown:
+        assert bar.tabRect(index).width() >= bar.fontMetrics().horizontalAdvance(bar.tabText(index))
+    further = panels.further.menu()
+    further.aboutToShow.emit()
+    last = further.actions()[-1]
+    assert panels.further.text() == f"{len(further.actions())} more ▾"
+    last.trigger()
+    assert bar.tabText(bar.currentIndex()) == last.text() == panels.titles()[-1]
+    reached = []
+    for _ in panels.titles():
+        QTest.keyClick(window, Qt.Key.Key_PageDown, Qt.KeyboardModifier.ControlModifier)
+        reached.append(bar.tabText(bar.currentIndex()))
+        assert bar.isTabVisible(bar.currentIndex())
+    assert reached == panels.titles()
 
 
 def test_selecting_an_event_leaves_the_timeline_as_high_as_it_was(

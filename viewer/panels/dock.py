@@ -39,6 +39,7 @@ class BottomPanels(QWidget):
         self.further.setToolTip("The tabs that there is no room for; Ctrl+Page Down walks them all")
         self.further.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.further.setMenu(QMenu(self.further))
+        self.further.menu().aboutToShow.connect(self._list_further)
         self.filter = QLineEdit()
         self.filter.setPlaceholderText("Filter")
         self.filter.setClearButtonEnabled(True)
@@ -214,22 +215,28 @@ class BottomPanels(QWidget):
             room -= self.further.sizeHint().width() + SPACING
         shown, taken = {current}, widths[current] if widths else 0
         for index, width in enumerate(widths):
-            if index != current and len(shown) >= index and taken + width <= room:
+            if index != current:
+                if taken + width > room:
+                    break
                 shown.add(index)
                 taken += width
-        hidden = [title for index, title in enumerate(titles) if index not in shown]
         for index in range(len(titles)):
             self.tabs.setTabVisible(index, index in shown)
-        self.further.setText(f"{len(hidden)} more ▾")
-        self.further.setVisible(bool(hidden))
-        self.further.menu().clear()
-        for title in hidden:
-            self.further.menu().addAction(title, partial(self.show_panel, title))
+        self.further.setText(f"{len(titles) - len(shown)} more ▾")
+        self.further.setVisible(len(shown) < len(titles))
         if crowded is not bool(bar.property("crowded")):
             bar.setProperty("crowded", crowded)
             bar.style().unpolish(bar)
             bar.style().polish(bar)
         return room - taken
+
+    def _list_further(self) -> None:
+        """When the menu opens: an action must not be deleted by what it does."""
+        menu = self.further.menu()
+        menu.clear()
+        for index, title in enumerate(self.titles()):
+            if not self.tabs.isTabVisible(index):
+                menu.addAction(title, partial(self.show_panel, title))
 
     def walk(self, by: int) -> None:
         """To the tab that comes so many after the shown one, from the last one to the first."""

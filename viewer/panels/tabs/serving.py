@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QPushButton,
+    QSizePolicy,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
@@ -108,7 +109,6 @@ class _Latency:
     ) -> None:
         self.title = Label(name)
         self.title.setToolTip(meaning)
-        self._told: tuple[float | None, ...] = ()
         self.figures = [QPushButton() for _ in FIGURES]
         for place, (figure, figured) in enumerate(zip(self.figures, FIGURES, strict=True)):
             figure.setFlat(True)
@@ -128,6 +128,7 @@ class _Latency:
         self.allowed.setToolTip("Type the longest time that is allowed, in ms")
         for column, widget in enumerate((self.title, *self.figures, self.allowed)):
             grid.addWidget(widget, row, column)
+        self.show_figures(None)
 
     def _bound(self, place: int) -> float:
         return self._told[place] or 0.0
@@ -181,7 +182,8 @@ class ServingPanel(Panel):
         self.with_lanes.setChecked(True)
         self.with_lanes.setToolTip("R sorts requests by arrival, by end, or by time per token")
         side = QWidget(self)
-        side.setFixedWidth(SIDE_WIDTH)
+        side.setMinimumWidth(SIDE_WIDTH)
+        side.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         stack = QVBoxLayout(side)
         stack.setContentsMargins(12, 6, 10, 6)
         stack.setSpacing(4)
