@@ -15,7 +15,7 @@ from parsers import open_trace
 from parsers.model import Trace
 from rules.base import Evidence
 from viewer.document import Area
-from viewer.look.labels import breakable, unbroken
+from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.charts.roofline import NOT_MEASURED
 from viewer.panels.kernel.kernel_details import launch_facts
 from viewer.window.commands import keys_text
@@ -49,7 +49,7 @@ def test_an_area_shows_its_totals(window: MainWindow, qtbot: QtBot) -> None:
     assert set(panel.area.table.rows.frame["group"]) >= {"softmax_warp", "ampere_sgemm_128x64"}
     (gpu,) = panel.area.devices
     assert sum(ns for _, _, ns in gpu.parts) == 2 * MS
-    assert panel.area.busy.text() == "GPU 0 busy 100 %"
+    assert [each.text() for each in panel.area.findChildren(Label)] == ["GPU 0 busy 100 %"]
     panel.area.copy.click()
     copied = QGuiApplication.clipboard().text()
     assert gpu.text in copied

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from parsers.model.units import duration, percent
 from viewer.document import Area, Document
-from viewer.look.labels import Label
+from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.budget_bar import BudgetBar, Part
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
@@ -48,8 +48,7 @@ class SelectedArea(QWidget):
         self.devices: tuple[DeviceArea, ...] = ()
         self.table = TableView(COLUMNS, "Selected area")
         self.table.chosen.connect(self._select_row)
-        self.text = Label("", "secondary")
-        self.busy = Label("", "secondary")
+        self.text = ElidedLabel("", "secondary")
         self.grouping = QComboBox()
         self.grouping.addItems(list(GROUPINGS))
         self.grouping.setAccessibleName("Group")
@@ -60,13 +59,14 @@ class SelectedArea(QWidget):
         top = QHBoxLayout()
         top.setContentsMargins(14, 6, 10, 4)
         top.setSpacing(8)
-        top.addWidget(self.text)
-        top.addWidget(self.busy, 1)
+        top.addWidget(self.text, 1)
         top.addWidget(self.copy)
         top.addWidget(self.grouping)
-        self._bars = QVBoxLayout()
+        self._bars = QGridLayout()
         self._bars.setContentsMargins(14, 0, 10, 4)
-        self._bars.setSpacing(2)
+        self._bars.setHorizontalSpacing(10)
+        self._bars.setVerticalSpacing(2)
+        self._bars.setColumnStretch(1, 1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -83,7 +83,6 @@ class SelectedArea(QWidget):
         """An area whose contents are not known yet."""
         self.area = area
         self.text.setText(f"{duration(area.end - area.start)} selected")
-        self.busy.setText("")
 
     def show_contents(
         self, area: Area, count: int, devices: tuple[DeviceArea, ...], frame: pd.DataFrame
@@ -91,17 +90,17 @@ class SelectedArea(QWidget):
         """What lies in it."""
         lanes = f" on {len(area.lanes)} lane{'s' * (len(area.lanes) != 1)}" if area.lanes else ""
         self.text.setText(f"{duration(area.end - area.start)} selected{lanes}, {count:,} events")
-        self.busy.setText("   ".join(_busy(each) for each in devices[:MOST_BARS]))
         self.devices = devices
         while (item := self._bars.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
                 widget.deleteLater()
-        for each in devices[:MOST_BARS]:
+        for row, each in enumerate(devices[:MOST_BARS]):
             parts = [Part(key, label, ns) for key, label, ns in each.parts]
             bar = BudgetBar(each.device, parts, each.window_ns, thin=True)
             bar.setAccessibleName(each.text)
             bar.chosen.connect(self._show_places)
-            self._bars.addWidget(bar)
+            self._bars.addWidget(Label(_busy(each), "secondary", pixels=12), row, 0)
+            self._bars.addWidget(bar, row, 1)
         self.table.set_frame(frame)
 
     def copy_all(self) -> None:
