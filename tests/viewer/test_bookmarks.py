@@ -49,6 +49,22 @@ def test_a_bookmark_asks_for_its_note_at_once_and_letters_are_text(kept: MainWin
     assert kept.timeline.state.target != view
 
 
+def test_a_note_belongs_to_the_new_bookmark_where_the_tabs_are_hidden_or_filtered(kept: MainWindow) -> None:
+    for letter in ("o", "n", "e"):
+        press(kept, letter)
+    press(kept, "Return")
+    assert kept.timeline.hasFocus()
+    press(kept, "F7")
+    assert not kept.panels_dock.isVisible()
+    kept.panels.filter.setText("nothing is called so")
+    press(kept, "Ctrl+B")
+    assert kept.bookmarks.table.isVisible()
+    for letter in ("t", "w", "o"):
+        press(kept, letter)
+    press(kept, "Return")
+    assert [mark.note for mark in kept.bookmarks.bookmarks] == ["one", "two"]
+
+
 def test_escape_leaves_the_note_as_it_was(kept: MainWindow) -> None:
     press(kept, "x")
     press(kept, "Esc")

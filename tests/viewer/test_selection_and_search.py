@@ -98,6 +98,8 @@ def test_what_is_only_similar_comes_last_and_is_said_to_be_no_match(window: Main
     assert hits[-1] == ("similar", "cudaLaunchKernel")
     assert not any(kind in ("event", "events") for kind, _ in hits)
     assert "No event is called so" in window.toolbar.search.popup.note.text()
+    hits = ask(window, qtbot, "all")
+    assert (hits[0], hits[-1]) == (("action", "All steps"), ("similar", "cudaLaunchKernel"))
 
 
 def test_a_lane_that_was_found_is_marked(window: MainWindow, qtbot: QtBot, trace: Trace) -> None:

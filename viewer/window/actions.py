@@ -257,6 +257,9 @@ class WindowActions(QObject):
     def bookmark(self) -> None:
         """Keep what is selected, or what is visible."""
         self._parts.bookmarks.add(self._parts.timeline.visible_interval)
+        self._parts.panels_dock.show()
+        self._parts.panels_dock.raise_()  # in a narrow window the diagnosis lies before it
+        self._parts.panels.filter.clear()
         self._parts.panels.show_panel("Bookmarks")
         self._parts.bookmarks.note_the_new_one()
 

@@ -127,10 +127,18 @@ def test_filtering_keeps_lanes_that_contain_every_word(small_run: Trace) -> None
 
 @pytest.mark.parametrize(
     ("text", "ranks"),
-    [("rank 2", {2}), ("rank:2", {2}), ("RANK: 0,2", {0, 2}), ("rank 1 rank 3", {1, 3}), ("rank:9", set())],
+    [
+        ("rank 2", {2}),
+        ("rank:2", {2}),
+        ("RANK: 0,2", {0, 2}),
+        ("rank 1 rank 3", {1, 3}),
+        ("rank:1", {1}),
+        ("1 kind:gpu", {1}),
+        ("rank:99", set()),
+    ],
 )
 def test_a_rank_is_found_by_its_number_alone(text: str, ranks: set[int]) -> None:
-    layout = lay_out(groups(several_ranks(4)), Arrangement(), text)
+    layout = lay_out(groups(several_ranks(12)), Arrangement(), text)
     lanes = [each.track for each in layout.scrolled if not each.track.is_heading]
     assert {track.rank for track in lanes} == ranks
     assert {each.track.title for each in layout.scrolled if each.track.is_heading} == {

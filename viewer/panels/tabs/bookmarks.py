@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QLabel, QPushButton, QWidget
 
@@ -34,6 +34,7 @@ class BookmarksPanel(Panel):
     follows_step: ClassVar[bool] = False
     changed = Signal()
     failed = Signal(str)
+    typed = Signal()  # a note or a title, to its end or given up
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
@@ -71,6 +72,7 @@ class BookmarksPanel(Panel):
             row.addWidget(button)
         row.addStretch(1)
         table.rows.edited.connect(self._take_text)
+        table.itemDelegate().closeEditor.connect(lambda _: QTimer.singleShot(0, self.typed.emit))
         table.doubleClicked.connect(lambda index: self._edit(index.column()))
         delete = QAction("Remove", table)
         delete.setShortcut(Qt.Key.Key_Delete)
