@@ -73,6 +73,13 @@ class OwnSuffixes(Protocol):
 
 
 @runtime_checkable
+class Accompanying(Protocol):
+    """A parser of what is shown beside a timeline: counters of kernels and devices, snapshots, logs of requests."""
+
+    accompanies: ClassVar[bool]
+
+
+@runtime_checkable
 class Previewing(Protocol):
     """A parser that can show the beginning of a large recording long before it has read all of it."""
 

@@ -6,7 +6,7 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from viewer.look import theme
 from viewer.look.roles import tell_roles
 
 if TYPE_CHECKING:
+    from parsers.model import Trace
     from viewer.desktop.single_instance import Request
     from viewer.window.main_window import MainWindow
 
@@ -92,7 +93,7 @@ def answer(request: Request) -> MainWindow:
 
 def _offer_both(window: MainWindow, earlier: MainWindow) -> None:
     """Let ``window`` offer to join what it opens with the recording of another window, or to compare the two."""
-    from parsers.runs.joining import may_join
+    from parsers.runs.joining import complete_each_other, may_join
     from viewer.comparison.window import compare_with
     from viewer.dialogs.second_recording import SecondRecordingOffer
 
@@ -117,11 +118,11 @@ def _offer_both(window: MainWindow, earlier: MainWindow) -> None:
             come_forward()
             compare_with(earlier.document, window.document.paths, earlier)
 
-    def is_a_rank() -> bool:
-        both = earlier.document.trace, window.document.trace
-        return is_open() and both[0] is not None and both[1] is not None and may_join(both[0], both[1])
+    def both(holds: Callable[[Trace, Trace], bool]) -> bool:
+        one, other = earlier.document.trace, window.document.trace
+        return is_open() and one is not None and other is not None and holds(one, other)
 
-    offer.join_only_if(is_a_rank)
+    offer.join_only_if(lambda: both(may_join), lambda: both(complete_each_other))
     offer.join_wanted.connect(join)
     offer.compare_wanted.connect(compare)
     earlier.destroyed.connect(offer.leave)

@@ -26,6 +26,7 @@ class AmdSmiLog:
     """Recognised by a column for the GPU and at least two columns of these tools."""
 
     format: ClassVar[str] = "amd-smi-log"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "amd-smi and rocm-smi"
     files: ClassVar[str] = "logs as CSV, as counters"
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)

@@ -43,6 +43,7 @@ class BenchmarkText:
     """Recognised by the header line of nccl-tests, or by what torch prints of a measurement or a comparison."""
 
     format: ClassVar[str] = "benchmark-text"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "benchmarks"
     files: ClassVar[str] = "what nccl-tests and torch.utils.benchmark print"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")

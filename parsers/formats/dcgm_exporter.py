@@ -26,6 +26,7 @@ class DcgmExporter:
     """Recognised by the names of its fields at the start of a line."""
 
     format: ClassVar[str] = "dcgm-exporter"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "dcgm-exporter"
     files: ClassVar[str] = "its pages of metrics, as counters"
     suffixes: ClassVar[tuple[str, ...]] = (".prom", ".txt")

@@ -35,6 +35,7 @@ class GenaiPerf:
     """Results of genai-perf (profile_export_genai_perf.json), recognised by their metrics."""
 
     format: ClassVar[str] = "genai-perf"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "benchmarks"
     files: ClassVar[str] = "JSON of genai-perf"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
@@ -100,6 +101,7 @@ class RequestLog:
     """A log with one line a request, recognised by the keys of its first line."""
 
     format: ClassVar[str] = "request-log"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "benchmarks"
     files: ClassVar[str] = "request logs (JSON lines)"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)

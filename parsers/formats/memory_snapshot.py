@@ -32,6 +32,7 @@ class MemorySnapshot:
     """Recognised by the first bytes of a pickle of protocol 2 or later, or by a snapshot's keys in JSON."""
 
     format: ClassVar[str] = "memory-snapshot"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "PyTorch memory"
     files: ClassVar[str] = "snapshots of the caching allocator (_dump_snapshot)"
     suffixes: ClassVar[tuple[str, ...]] = (".pickle", ".pkl")

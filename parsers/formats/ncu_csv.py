@@ -34,6 +34,7 @@ class NsightComputeCsv:
     """Recognised by its header row or by the tool's own ==PROF== lines."""
 
     format: ClassVar[str] = "ncu-csv"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "Nsight Compute"
     files: ClassVar[str] = "pages as CSV or as printed text"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")

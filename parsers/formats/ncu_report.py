@@ -49,6 +49,7 @@ class NsightComputeReport:
     """Recognised by its first four bytes."""
 
     format: ClassVar[str] = "ncu-report"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "Nsight Compute"
     files: ClassVar[str] = "reports (.ncu-rep)"
     suffixes: ClassVar[tuple[str, ...]] = (".ncu-rep",)

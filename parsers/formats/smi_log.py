@@ -37,6 +37,7 @@ class DeviceLog:
     """Recognised by the header line of one of the three."""
 
     format: ClassVar[str] = "smi-log"
+    accompanies: ClassVar[bool] = True
     title: ClassVar[str] = "nvidia-smi and dcgmi"
     files: ClassVar[str] = "dmon and query logs, as counters"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")

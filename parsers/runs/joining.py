@@ -1,8 +1,12 @@
-"""Whether a recording can be another rank of a run that is open."""
+"""Whether a recording can be another rank of a run that is open, or be shown beside its timeline."""
 
 from __future__ import annotations
 
-from parsers.model import Trace
+from pathlib import Path
+
+from parsers.base import Accompanying, parser_of
+from parsers.model import Trace, TraceError
+from parsers.source import identify
 
 
 def may_grow(run: Trace) -> bool:
@@ -21,3 +25,17 @@ def may_join(run: Trace, other: Trace) -> bool:
         and bool(same_format)
         and there.isdisjoint(r.rank for r in other.ranks)
     )
+
+
+def goes_beside(run: Trace, path: Path) -> bool:
+    """Whether of this run and a file, by its first bytes, one has a timeline and the other what is shown beside it."""
+    try:
+        parser = parser_of(identify(path))
+    except TraceError:
+        return False
+    return bool(parser and parser.title) and bool(len(run.events)) is isinstance(parser, Accompanying)
+
+
+def complete_each_other(run: Trace, other: Trace) -> bool:
+    """Whether one of both has a timeline, and the other what is shown beside it."""
+    return bool(len(run.events)) is not bool(len(other.events))

@@ -240,6 +240,21 @@ def test_the_empty_window_takes_the_file_and_the_next_file_gets_a_window_with_an
     assert offered.isVisible()
 
 
+def test_what_is_no_rank_of_the_run_is_not_offered_as_one(
+    windows: list[MainWindow], qtbot: QtBot, fixtures: Path
+) -> None:
+    viewer.app.answer(Request((ONE,)))
+    read(windows[0], qtbot)
+    offered = []
+    for path in (ONE.parent / "healthy.pt.trace.json.gz", fixtures / "smi" / "dmon.txt"):
+        window = viewer.app.answer(Request((path,)))
+        read(window, qtbot)
+        offer = window.findChild(SecondRecordingOffer)
+        shown = [each for each in (offer.join_button, offer.compare_button) if each.isVisible()]
+        offered.append([each.text() for each in shown])
+    assert offered == [["Compare the two"], ["Show both together"]]
+
+
 def test_what_is_no_recording_makes_no_offer(windows: list[MainWindow], qtbot: QtBot, tmp_path: Path) -> None:
     viewer.app.answer(Request((ONE,)))
     read(windows[0], qtbot)

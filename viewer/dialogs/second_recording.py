@@ -29,7 +29,7 @@ class SecondRecordingOffer(QWidget):
         layout.setSpacing(8)
         layout.addWidget(ElidedLabel(f"{earlier} is open in another window.", "secondary"), 1)
         self.join_button = QPushButton("Add this as another rank of it")
-        self.join_button.setToolTip("Reads both as ranks of one run, on one clock")
+        self.join_button.setToolTip("Reads both as one run, on one clock")
         self.join_button.clicked.connect(self.join_wanted)
         self.compare_button = QPushButton("Compare the two")
         self.compare_button.setToolTip("Says what changed from that recording to this one")
@@ -43,6 +43,7 @@ class SecondRecordingOffer(QWidget):
             layout.addWidget(button)
         self._read = False
         self._joins: Callable[[], bool] = lambda: True
+        self._adds: Callable[[], bool] = lambda: False
         self.hide()
         document.trace_changed.connect(self._on_trace)
         document.failed.connect(self.leave)
@@ -54,12 +55,16 @@ class SecondRecordingOffer(QWidget):
             self.leave()
         else:
             self._read = True
-            self.join_button.setVisible(self._joins())
+            adds = self._adds()
+            if adds:
+                self.join_button.setText("Show both together")
+            self.join_button.setVisible(adds or self._joins())
+            self.compare_button.setVisible(not adds)
             self.show()
 
-    def join_only_if(self, joins: Callable[[], bool]) -> None:
-        """Offer to join only where this says, once both are read, that it can be."""
-        self._joins = joins
+    def join_only_if(self, joins: Callable[[], bool], adds: Callable[[], bool]) -> None:
+        """What is asked once both are read: whether they can be ranks of one run, or complete each other."""
+        self._joins, self._adds = joins, adds
 
     def leave(self, *_: object) -> None:
         """Withdraw the offer."""

@@ -11,7 +11,7 @@ from PySide6.QtCore import QMimeData, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from parsers.runs.joining import may_grow
+from parsers.runs.joining import goes_beside, may_grow
 from viewer.document import Document, Stage
 from viewer.look import theme
 
@@ -25,6 +25,7 @@ class Target(Enum):
 
     OPEN = "Open in a new window", "This one stays as it is"
     JOIN = "Add as another rank", "Both are read as one run, on one clock"
+    ADD = "Add to this one", "Timelines, counters and logs of a run are shown together"
     COMPARE = "Compare with this one", "Says what changed from this one to it"
 
     def __init__(self, title: str, told: str) -> None:
@@ -37,13 +38,15 @@ def local_files(data: QMimeData) -> list[Path]:
 
 
 def likely(opened: Sequence[Path], dragged: Sequence[Path], targets: Sequence[Target]) -> Target:
-    """What somebody who drags these files over those probably wants: to compare, or, by their names, to add ranks."""
+    """What somebody who drags these files over those probably wants: to compare, or to add what belongs to them."""
 
     def pattern(path: Path) -> str:
         return _DIGITS.sub("#", path.name)
 
     differ = {path.name for path in opened}.isdisjoint(path.name for path in dragged)
     alike = {pattern(path) for path in opened} == {pattern(path) for path in dragged}
+    if Target.ADD in targets:
+        return Target.ADD
     if Target.JOIN in targets and alike and differ:
         return Target.JOIN
     return Target.COMPARE if Target.COMPARE in targets else Target.OPEN
@@ -73,8 +76,14 @@ class DropTargets(QWidget):
         self.targets = ()
         if self._document.stage is Stage.EMPTY or trace is None or any(map(is_session, paths)):
             return
-        joins = may_grow(trace) and not self._document.preview
-        can = {Target.OPEN: True, Target.JOIN: joins, Target.COMPARE: not self._document.preview}
+        whole = not self._document.preview
+        adds = whole and all(goes_beside(trace, path) for path in paths)
+        can = {
+            Target.OPEN: True,
+            Target.JOIN: whole and not adds and may_grow(trace),
+            Target.ADD: adds,
+            Target.COMPARE: whole and not adds,
+        }
         self.targets = tuple(target for target in Target if can[target])
         self.lit = likely(self._document.paths, paths, self.targets)
         self.setGeometry(self._window.rect())
@@ -99,6 +108,7 @@ class DropTargets(QWidget):
         wanted = {
             Target.OPEN: self.open_wanted,
             Target.JOIN: self.join_wanted,
+            Target.ADD: self.join_wanted,
             Target.COMPARE: self.compare_wanted,
         }
         (wanted[self.lit] if self.targets else self.open_here_wanted).emit(tuple(paths))
