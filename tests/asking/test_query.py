@@ -303,6 +303,22 @@ def test_a_question_without_end_is_stopped(database: Database) -> None:
     assert database.run("SELECT 1 AS one").frame["one"].tolist() == [1]
 
 
+class Interrupted(Progress):
+    """Ctrl+C arrives while the answer is waited for."""
+
+    def step(self, fraction: float, doing: str) -> None:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_ends_a_question_before_the_program(database: Database) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        database.run(
+            "SELECT sum(a.range * b.range) FROM range(100000000) a, range(100000000) b",
+            progress=Interrupted(),
+        )
+    assert database.run("SELECT 1 AS one").frame["one"].tolist() == [1]
+
+
 def test_a_recording_that_was_asked_is_gone_when_nobody_holds_it(memory_stack: Analysis) -> None:
     asked = Analysis(memory_stack.trace)
     assert database_of(asked).run("SELECT count(*) AS n FROM kernels").rows == 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from parsers.model import Cancelled, Progress, derived
+from parsers.model import Progress, derived
 from rules.analysis.analysis import Analysis
 from viewer.query.errors import NoDatabase, QueryError, explained
 from viewer.query.views import FUNCTIONS, VIEWS
@@ -278,24 +278,23 @@ class Database:
         """Do it in a thread, and interrupt it once the progress is cancelled."""
         result: list[T] = []
         failed: list[BaseException] = []
+        done = threading.Event()  # a thread whose join was interrupted is taken for one that has ended
 
         def run() -> None:
             try:
                 result.append(work())
             except BaseException as error:
                 failed.append(error)
+            finally:
+                done.set()
 
-        thread = threading.Thread(target=run, name="query", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(_POLL_S)
-            try:
+        threading.Thread(target=run, name="query", daemon=True).start()
+        try:
+            while not done.wait(_POLL_S):
                 progress.step(0.5, "asking")
-            except Cancelled:
-                while thread.is_alive():
-                    self._connection.interrupt()
-                    thread.join(_POLL_S)
-                raise
+        finally:  # cancelled, or interrupted by Ctrl+C
+            while not done.wait(_POLL_S):
+                self._connection.interrupt()
         if failed:
             if isinstance(failed[0], self._duckdb.Error):
                 raise explained(str(failed[0]), sql, self.names()) from None
