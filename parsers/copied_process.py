@@ -53,13 +53,11 @@ class CopiedProcess:
         return self._ended(os.WNOHANG)
 
     def wait(self) -> int:
-        """Wait for its end; the exit code."""
         code = self._ended(0)
         assert code is not None
         return code
 
     def kill(self) -> None:
-        """End it, whatever it is doing."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 

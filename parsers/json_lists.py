@@ -60,7 +60,6 @@ class JsonLists:
     _list: _List | None = None
 
     def pieces(self) -> Iterator[Piece]:
-        """Every piece, in the order of the file."""
         held, base = b"", 0  # text that is still needed, and its place in the file
         while block := self.file.read(PART_BYTES):
             first = base + len(held)

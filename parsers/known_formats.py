@@ -19,7 +19,6 @@ class Recorder:
 
     @property
     def text(self) -> str:
-        """What is read, as one phrase."""
         return "; ".join(self.files)
 
 

@@ -107,7 +107,6 @@ class Finding:
 
     @property
     def title(self) -> str:
-        """What it is called, in a line."""
         return self.headline.said(self.reader)
 
     @property

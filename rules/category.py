@@ -49,7 +49,6 @@ class Category(StrEnum):
 
     @property
     def label(self) -> str:
-        """What menus say."""
         return self.value.replace("-", " ")
 
     INPUT_BOUND = "input-bound", _Traits(Cause.INPUT, own_cause=True, next_recording=NextRecording.STACKS)

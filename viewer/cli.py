@@ -100,7 +100,6 @@ class _Version(argparse.Action):
         )
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Say it and end."""
         print(f"stallscope {program_version()}")
         parser.exit()
 

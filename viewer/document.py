@@ -208,12 +208,10 @@ class Document(QObject):
             self._analyse(read if read is not None and read.trace is self.trace else Opened(self.trace))
 
     def cancel(self) -> None:
-        """Stop reading or analysing."""
         self.jobs.cancel(LOADING)
         self.jobs.cancel(ANALYSING)
 
     def clear(self) -> None:
-        """Back to nothing open."""
         self.jobs.forget(LOADING)
         self.jobs.forget(ANALYSING)
         self.preview = False

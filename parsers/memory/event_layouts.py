@@ -75,7 +75,6 @@ class Objects:
     _texts: dict[bytes, int] = field(default_factory=dict)
 
     def number(self, written: bytes, is_text: bool) -> int:
-        """The number of an object."""
         known = self._texts if is_text else self.lists
         found = known.get(written)
         if found is None:
@@ -103,7 +102,6 @@ class Events:
     memo: I64
 
     def chosen(self, which: Array | slice) -> Events:
-        """Some of them, in another order."""
         return Events(
             self.start[which],
             self.end[which],

@@ -78,7 +78,6 @@ class DeviceHistory:
         )
 
     def failures(self) -> list[Failure]:
-        """Every allocation that failed."""
         return [
             Failure(
                 int(self.time[row]),

@@ -118,7 +118,6 @@ class Trace:
 
     @derived
     def operations_by_device(self) -> tuple[I64, ...]:
-        """``operations_of_device`` for each device."""
         operations = self.gpu_operations
         owner = self.lane_device[self.events.lane[operations]]
         order = np.lexsort((self.events.start[operations], owner))

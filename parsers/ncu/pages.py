@@ -186,7 +186,6 @@ class Page:
             self._read_waiting()
 
     def launches(self) -> list[Launch]:
-        """Every launch of the rows so far."""
         self._read_waiting()
         return list(self._launches.values())
 

@@ -55,7 +55,6 @@ class _Lanes:
         self._lane = np.empty(0, np.int32)
 
     def of(self, batch: Batch, rows: BOOL | slice) -> I32:
-        """The lane of each chosen row of a batch."""
         codes = self._codes.of(*(batch[column][rows] for column in ("process", "device", "stream")))
         new = [
             self._reading.lane(LaneKey(self._kind, process, UNKNOWN, device, stream))

@@ -43,7 +43,6 @@ class Codes:
         self._code_of_known: I32 = np.empty(0, np.int32)
 
     def of(self, values: I64) -> I32:
-        """The number of each value."""
         if not len(values):
             return np.empty(0, np.int32)
         if values.min() == values.max():
@@ -83,7 +82,6 @@ class RowCodes:
         self.keys: list[tuple[int, ...]] = []
 
     def of(self, *columns: I64) -> I32:
-        """The number of each row of equally long columns."""
         packed = np.zeros(len(columns[0]), np.int64)
         for codes, column in zip(self._columns, columns, strict=True):
             packed = packed << 20 | np.minimum(codes.of(column), _MOST)

@@ -29,7 +29,6 @@ class _Changes:
 
     @staticmethod
     def joined(parts: list[_Changes]) -> _Changes:
-        """All of them in the order of their times."""
         order = np.argsort(np.concatenate([each.time for each in parts]), kind="stable")
         return _Changes(
             *(

@@ -294,7 +294,6 @@ class _Reading:
     # --- events
 
     def events(self, numbers: frozenset[str]) -> Events:
-        """The track events, with the annotations called ``numbers``."""
         epoch = self._epochs()
         default_clock, default_track = self._defaults(epoch)
         names = self._interned(_NAMES, epoch)

@@ -49,7 +49,6 @@ class TrackTimeline:
     packets: Packets
 
     def add(self) -> None:
-        """Everything: slices, counters, links and what was lost."""
         events = self.packets.events
         slices = self._slices(events)
         added = self._add(events, slices)

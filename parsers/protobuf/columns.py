@@ -30,7 +30,6 @@ class Spans:
         return len(self.begin)
 
     def take(self, which: I64 | BOOL) -> Spans:
-        """Some of them."""
         return Spans(self.data, self.begin[which], self.end[which])
 
     def text(self, place: int) -> str:
@@ -38,7 +37,6 @@ class Spans:
         return self.raw(place).decode("utf-8", "replace")
 
     def raw(self, place: int) -> bytes:
-        """The bytes of one."""
         return self.data[int(self.begin[place]) : int(self.end[place])].tobytes()
 
 

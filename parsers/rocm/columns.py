@@ -28,7 +28,6 @@ class DatabaseColumns:
     _strings: dict[int, str] = field(default_factory=dict)
 
     def table(self, name: str) -> Table | None:
-        """The table of that name; None when there is none."""
         return self.database.table(name + self.suffix)
 
     def read(self, name: str, *columns: str) -> Mapping[str, I64]:

@@ -51,7 +51,6 @@ class ProcessTables:
     _tids: dict[int, int] = field(default_factory=dict)
 
     def read(self) -> None:
-        """Add every event of this process to the timeline."""
         self._pids = {key: pid for key, pid in self._pairs("rocpd_info_process", "pid") if pid >= 0}
         self._tids = {key: tid for key, tid in self._pairs("rocpd_info_thread", "tid") if tid >= 0}
         self._read_agents()

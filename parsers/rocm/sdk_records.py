@@ -177,7 +177,6 @@ class ProcessRecords:
     _messages: dict[int, str] = field(default_factory=dict)
 
     def add(self, piece: Piece) -> None:
-        """Take over the elements of one list."""
         quality = self.timeline.builder.quality
         if piece.key == "agents":
             self._add_agents(_decoded(_OF_AGENTS, piece.text, None))
@@ -220,7 +219,6 @@ class ProcessRecords:
                 )
 
     def finish(self) -> None:
-        """Put everything on the timeline."""
         threads = [int(columns[:, _THREAD].min()) for parts in self._columns.values() for columns in parts]
         self.process = min(threads, default=0)
         self._finish_kernels()

@@ -86,7 +86,6 @@ class TableRecords:
         return np.array(made, np.int64)[which] if made else which
 
     def kernels(self, rows: Rows, where: str, name: tuple[str, ...] = KERNEL) -> None:
-        """Dispatches."""
         texts, which = rows.texts(*name)
         device = self.devices(rows)
         grid, block = (
@@ -111,7 +110,6 @@ class TableRecords:
         )
 
     def copies(self, rows: Rows, where: str, name: tuple[str, ...] = DIRECTION) -> None:
-        """Copies and fills."""
         texts, which = rows.texts(*name)
         described = [direction_of(text.strip('"')) for text in texts]
         directions = np.array([direction.value for _, direction in described], np.int64)

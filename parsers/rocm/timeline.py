@@ -101,7 +101,6 @@ class Timeline:
         return good
 
     def names(self, texts: Iterable[str]) -> I64:
-        """The numbers of these texts in the builder."""
         return np.array([self.builder.string(text or "(no name)") for text in texts], np.int64)
 
     def operations(self, each: Operations, rows: str) -> None:
@@ -158,7 +157,6 @@ class Timeline:
             self.builder.attribute(text, numbers, written[which.reshape(-1)])
 
     def calls(self, each: Calls, rows: str, suffix: str = "HIP calls") -> None:
-        """Add calls and ranges of threads."""
         good = self.usable(each.start, each.end, rows)
         for chosen, lane_kind, kind, words in (
             (good & ~each.is_range, LaneKind.CUDA_API, EventKind.API, suffix),

@@ -26,7 +26,6 @@ class Member:
 
     @staticmethod
     def of(trace: Trace) -> Member:
-        """That of a trace with events."""
         return Member(
             path=trace.inputs[0].path if trace.inputs else "",
             rank=trace.inputs[0].rank if trace.inputs else None,

@@ -258,7 +258,6 @@ class _Query:
         self._connections: list[Any] = []
 
     def stop(self) -> None:
-        """Let readers end before their next batch."""
         self._stopped = True
 
     def close(self) -> None:
@@ -388,7 +387,6 @@ class Batch:
         return column
 
     def text(self, name: str) -> Any:
-        """An Arrow string array."""
         return self.columns[name]
 
 

@@ -31,7 +31,6 @@ class FileArguments:
     asked: ArgumentSource | None = field(default=None, repr=False)
 
     def arguments(self, source_row: int) -> Mapping[str, Any]:
-        """The event's own arguments as the file states them."""
         if state_of(Path(self.origin.path)) != self.origin.state:
             return {}
         if self.asked is None:

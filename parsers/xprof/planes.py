@@ -65,7 +65,6 @@ class Plane:
     damaged: int = 0
 
     def named(self, name: str) -> list[int]:
-        """The ids of statistics of this name."""
         return [key for key, text in self.stat_names.items() if text == name]
 
     def numbers(self, name: str) -> tuple[I64, I64]:

@@ -33,7 +33,6 @@ class Analysis:
 
     @derived
     def threads(self) -> Threads:
-        """The CPU threads."""
         return Threads.of(self.trace)
 
     @derived

@@ -40,7 +40,6 @@ class Codes:
         return found[names]
 
     def texts(self) -> list[str]:
-        """The texts by their code."""
         return list(self.of)
 
 

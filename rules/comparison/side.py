@@ -30,7 +30,6 @@ class Side:
 
     @property
     def window_ns(self) -> int:
-        """Length of what was analysed."""
         return self.analysis.window[1] - self.analysis.window[0]
 
     @property
@@ -56,7 +55,6 @@ class Side:
 
     @property
     def gpus(self) -> int:
-        """Devices that did something."""
         return len(self.analysis.active_devices)
 
     def share(self, part: str) -> float:

@@ -78,7 +78,6 @@ class RunFigures:
         )
 
     def to_data(self) -> dict[str, Any]:
-        """Plain values."""
         data: dict[str, Any] = {
             "files": list(self.files),
             "gpus": list(self.gpus),

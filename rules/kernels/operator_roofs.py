@@ -63,7 +63,6 @@ class OperatorRoof:
 
     @property
     def calls(self) -> int:
-        """How often it was called."""
         return len(self.events)
 
     @property

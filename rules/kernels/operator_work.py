@@ -64,7 +64,6 @@ class Inputs:
         return place < len(values) and values[place] not in ("False", "0", "")
 
     def element(self, place: int) -> int:
-        """Bytes of an element of the first tensor at a place."""
         return self.tensors(place)[0][1]
 
 

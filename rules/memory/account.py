@@ -62,7 +62,6 @@ class DeviceMemory:
 
     @property
     def peak(self) -> int:
-        """The most that was allocated."""
         return int(self.held.max()) if len(self.held) else 0
 
     def peaks(self) -> I64:

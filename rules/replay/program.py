@@ -125,7 +125,6 @@ class Program:
         )
 
     def recorded(self) -> Overlay:
-        """Nothing is different."""
         device = self.device
         duration = device.duration.copy()
         meeting = np.unique(device.meeting[device.meeting >= 0])

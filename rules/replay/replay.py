@@ -79,7 +79,6 @@ class Replay:
 
     @cached_property
     def recorded(self) -> Overlay:
-        """As recorded."""
         return self.ready.recorded()
 
     @cached_property

@@ -40,7 +40,6 @@ class ManyRanksDiagnosis:
 
     @cached_property
     def lateness(self) -> Lateness:
-        """Who is late, by rank and step."""
         return Lateness(self.run)
 
     @cached_property
@@ -137,7 +136,6 @@ class ManyRanksDiagnosis:
 
     @cached_property
     def imbalance(self) -> Imbalance | None:
-        """Unequal work."""
         return imbalance_of(self.lateness)
 
     @cached_property

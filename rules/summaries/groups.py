@@ -38,7 +38,6 @@ class Dimension:
     group: I64
 
     def members(self, label: int) -> I64:
-        """The rows of one label."""
         return np.flatnonzero(self.label == label)
 
 

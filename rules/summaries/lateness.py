@@ -33,7 +33,6 @@ class Lateness:
 
     @cached_property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """The ways in which the rows are put together."""
         return dimensions_of(self.run)
 
     @cached_property

@@ -154,7 +154,6 @@ class ManyRanks:
         return int(parts[[COMPUTE, COMMUNICATION, COPIES, OTHER]].sum())
 
     def budget(self, row: int) -> Budget:
-        """One row's budget."""
         parts = self.parts[row].tolist()
         return Budget(
             row,
@@ -214,7 +213,6 @@ class ManyRanks:
 
     @cached_property
     def meetings(self) -> Meetings:
-        """The collectives of all rows, matched."""
         return self.matched(Progress())
 
     def matched(self, progress: Progress) -> Meetings:

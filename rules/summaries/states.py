@@ -79,7 +79,6 @@ class DeviceStates:
         )
 
     def intervals(self, part: int) -> Intervals:
-        """Where the device was in one part."""
         here = np.flatnonzero(self.part == part)
         return self.edge[here], self.edge[here + 1]
 

@@ -40,7 +40,6 @@ class Headline:
     names_culprit: bool = False
 
     def said(self, reader: Reader) -> str:
-        """The whole title."""
         return self._put_together(said(self.what, reader), str(self.amount))
 
     def beside_its_cost(self, reader: Reader) -> str:

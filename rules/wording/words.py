@@ -38,7 +38,6 @@ class Term:
     key: str
 
     def said(self, vendor: Vendor) -> str:
-        """What this vendor calls it."""
         nvidia, amd = _TERMS.get(self.key) or (self.key, _AS_HIP.sub("hip", self.key))
         if vendor is Vendor.OTHER:
             return _OF_OTHERS.get(self.key, nvidia)

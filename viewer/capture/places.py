@@ -68,40 +68,31 @@ class ThisMachine:
     """Records here."""
 
     def prepare(self, request: CaptureRequest) -> Plan:
-        """See ``Place``."""
         return prepare(request)
 
     def start_words(self, words: Sequence[str], plan: Plan, mark: str) -> list[str]:
-        """See ``Place``."""
         return list(words)
 
     def start_folder_and_environment(self, plan: Plan, mark: str) -> tuple[str | None, Mapping[str, str]]:
-        """See ``Place``."""
         target = plan.request.target
         return target.folder or None, environment_for(target, {process_tree.MARK: mark})
 
     def importer(self, plan: Plan) -> str:
-        """See ``Place``."""
         return tools.find_importer(plan.tool_path)
 
     def finish(self, plan: Plan) -> None:
-        """See ``Place``."""
         Path(plan.control).touch()
 
     def kill(self, mark: str, root: int) -> list[int]:
-        """See ``Place``."""
         return process_tree.kill(mark, root)
 
     def files(self, plan: Plan) -> list[str]:
-        """See ``Place``."""
         return sorted(os.listdir(plan.out))
 
     def collect(self, plan: Plan, names: Sequence[str]) -> list[Path]:
-        """See ``Place``."""
         return [Path(plan.out) / name for name in names]
 
     def clean_up(self, plan: Plan) -> None:
-        """See ``Place``."""
         Path(plan.control).unlink(missing_ok=True)
         for left in Path(plan.out).glob(f".{plan.name}.*"):
             left.unlink(missing_ok=True)
@@ -120,7 +111,6 @@ class OtherMachine:
         self._work = ""
 
     def prepare(self, request: CaptureRequest) -> Plan:
-        """See ``Place``."""
         if program_search.program("ssh") is None or program_search.program("scp") is None:
             raise CaptureProblem(
                 "ssh and scp are not on this machine.", "Install OpenSSH, or copy the command instead."
@@ -153,25 +143,20 @@ class OtherMachine:
         return Plan(request, tuple(words), out, name, control, request.tool.value)
 
     def start_words(self, words: Sequence[str], plan: Plan, mark: str) -> list[str]:
-        """See ``Place``."""
         target = plan.request.target
         settings = {"PYTHONUNBUFFERED": "1", **target.environment, process_tree.MARK: mark}
         return self._ssh_words(remote_start(words, target.folder, settings))
 
     def start_folder_and_environment(self, plan: Plan, mark: str) -> tuple[str | None, Mapping[str, str]]:
-        """See ``Place``."""
         return None, {**os.environ, process_tree.MARK: mark}
 
     def importer(self, plan: Plan) -> str:
-        """See ``Place``."""
         return ""
 
     def finish(self, plan: Plan) -> None:
-        """See ``Place``."""
         self._ssh(["touch", plan.control])
 
     def kill(self, mark: str, root: int) -> list[int]:
-        """See ``Place``."""
         with (
             open(process_tree.__file__, "rb") as source,
             contextlib.suppress(OSError, subprocess.TimeoutExpired),
@@ -186,11 +171,9 @@ class OtherMachine:
         return process_tree.kill(mark, root)
 
     def files(self, plan: Plan) -> list[str]:
-        """See ``Place``."""
         return sorted(filter(is_plain_name, self._ssh(["ls", "-1A", plan.out]).stdout.splitlines()))
 
     def collect(self, plan: Plan, names: Sequence[str]) -> list[Path]:
-        """See ``Place``."""
         fetched = []
         for name in filter(is_plain_name, names):
             here = _free_path(self._into / name)
@@ -203,7 +186,6 @@ class OtherMachine:
         return fetched
 
     def clean_up(self, plan: Plan) -> None:
-        """See ``Place``."""
         if self._work.startswith("/") and "stallscope." in self._work:
             self._ssh(["rm", "-rf", "--", self._work])
 

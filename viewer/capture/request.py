@@ -133,7 +133,6 @@ class CaptureRequest:
     host: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for a preset or the history."""
         values: dict[str, Any] = _plain(self)
         return values
 

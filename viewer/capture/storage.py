@@ -70,7 +70,6 @@ class Presets:
         _write_whole(self._path, {**self._read(), name: request.to_json()})
 
     def remove(self, name: str) -> None:
-        """Forget a preset."""
         _write_whole(self._path, {key: value for key, value in self._read().items() if key != name})
 
     def _read(self) -> dict[str, Any]:
@@ -122,7 +121,6 @@ class History:
         return run
 
     def save(self, run: Run) -> None:
-        """Write what is known about a run."""
         _write_whole(
             run.folder / "run.json",
             {

@@ -102,7 +102,6 @@ class Waterfall(QWidget):
         self.setAccessibleName("Where the time went")
 
     def show_bridge(self, bridge: Bridge) -> None:
-        """Show another one."""
         self._bridge, self.rows, self._selected = bridge, rows_of(bridge), -1
         self.setAccessibleDescription("; ".join(f"{row.label} {row.value}" for row in self.rows))
         self.setFixedHeight(self.sizeHint().height())
@@ -133,7 +132,6 @@ class Waterfall(QWidget):
         return whole, (max(low - air, 0.0), high + air)
 
     def box(self, index: int) -> QRectF:
-        """Where a row is."""
         below = ZONE_GAP if index >= self._zone else 0
         return QRectF(0, 4 + index * ROW + below, self.width(), ROW)
 

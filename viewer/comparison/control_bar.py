@@ -95,7 +95,6 @@ class ControlBar(QWidget):
         _fill(self.anchor, anchors, chosen)
 
     def offer_steps(self, side: int, names: Sequence[str], chosen: str) -> None:
-        """The steps of one side."""
         _fill(self.steps[side], names, chosen)
         self.steps[side].setEnabled(len(names) > 1)
 

@@ -50,7 +50,6 @@ class Ribbons(QWidget):
         return QSize(600, LEAST_HEIGHT)
 
     def show_steps(self, steps: tuple[StepOnGpu, StepOnGpu] | None) -> None:
-        """Join these two steps."""
         self._steps = steps
         self._phases = (steps[0].phases(), steps[1].phases()) if steps is not None else ((), ())
         told = [f"{phase.label}: {_changed(phase, other)[0]}" for phase, other in paired(*self._phases)]

@@ -45,7 +45,6 @@ class VerdictHead(QWidget):
         self._say(text)
 
     def show_result(self, result: Comparison) -> None:
-        """The verdict of a comparison."""
         work = result.work
         if work is None:
             self._say(result.headline or result.verdict)

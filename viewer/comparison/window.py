@@ -202,7 +202,6 @@ class ComparisonWindow(QWidget):
         self._ask(work)
 
     def swap_sides(self) -> None:
-        """What came after came before."""
         before, after = self.traces
         if after is None or self.result is None or self.jobs.is_running(COMPARING):
             return

@@ -55,7 +55,6 @@ class ThresholdField(QLineEdit):
         return self.value != self.threshold.default
 
     def set_value(self, value: float) -> None:
-        """Show another value."""
         self.value = value
         self.setText(self.threshold.written(value))
 
@@ -106,7 +105,6 @@ class ThresholdForm(QScrollArea):
         self.setWidget(body)
 
     def reset(self) -> None:
-        """Show the defaults."""
         for each in self.fields.values():
             each.set_value(each.threshold.default)
 

@@ -67,7 +67,6 @@ class SecondRecordingOffer(QWidget):
         self._joins, self._adds = joins, adds
 
     def leave(self, *_: object) -> None:
-        """Withdraw the offer."""
         self.hide()
         self.deleteLater()
 

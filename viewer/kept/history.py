@@ -81,7 +81,6 @@ class History:
         return sorted(found, key=lambda each: each.id)
 
     def latest(self, series: Series, name: str) -> Entry:
-        """The newest one of a name."""
         found = self.entries(series, name)
         if not found:
             known = sorted({each.name for each in self.entries(series)})

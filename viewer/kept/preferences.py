@@ -127,11 +127,9 @@ class Preferences:
         return value if isinstance(value, QByteArray) and not value.isEmpty() else None
 
     def keep_bytes(self, key: str, value: QByteArray) -> None:
-        """Store a layout."""
         self._settings.setValue(f"layout/{key}", value)
 
     def forget_layout(self) -> None:
-        """Drop stored layouts."""
         self._settings.remove("layout")
 
     def flush(self) -> None:

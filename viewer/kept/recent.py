@@ -32,7 +32,6 @@ class Summary:
     rows: tuple[Row, ...] = ()
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data for a JSON file."""
         rows = [{key: list(values) for key, values in row.items()} for row in self.rows]
         return {"opened": self.opened, "duration_ns": self.duration_ns, "device": self.device, "rows": rows}
 

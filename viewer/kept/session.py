@@ -190,12 +190,10 @@ class Session:
         return Bookmark(int(number), start, end, title, note, event)
 
     def change(self, bookmark: int, *, title: str | None = None, note: str | None = None) -> None:
-        """Change the title or the note of a bookmark."""
         changes = {key: value for key, value in (("title", title), ("note", note)) if value is not None}
         self._write(lambda database: database[_BOOKMARKS].update(bookmark, changes))
 
     def remove(self, bookmark: int) -> None:
-        """Forget a bookmark."""
         self._write(lambda database: database[_BOOKMARKS].delete(bookmark))
 
     def keep(self, key: str, value: Mapping[str, Any]) -> None:
@@ -223,7 +221,6 @@ class Session:
         return Session(path, recordings)
 
     def close(self) -> None:
-        """Close the file."""
         if self._database is not None:
             self._database.conn.close()
             self._database = None

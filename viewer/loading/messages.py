@@ -65,7 +65,6 @@ class Refused(msgspec.Struct, tag=True, frozen=True):
         return Refused(type(error).__name__, str(error.path), error.problem, error.hint)
 
     def error(self) -> TraceError:
-        """The error as it was."""
         kinds = {each.__name__: each for each in (TraceError, Malformed, UnknownFormat)}
         return kinds.get(self.kind, TraceError)(Path(self.path), self.problem, self.hint)
 

@@ -36,7 +36,6 @@ class HomeFocus(QObject):
         QApplication.instance().focusChanged.connect(self._on_focus)  # type: ignore[union-attr]
 
     def go(self) -> None:
-        """Give the home the focus."""
         home = self._home()
         if home is not None and home.isVisible():
             home.setFocus(Qt.FocusReason.OtherFocusReason)

@@ -56,7 +56,6 @@ class Theme:
         return self.families.get(name.lower(), self.families["other"])
 
     def cause(self, cause: Cause | int) -> QColor:
-        """The colour of a cause of idle time."""
         return self.causes[Cause(cause)]
 
     def named(self, index: int) -> QColor:

@@ -128,7 +128,6 @@ class Panel(QWidget):
         """Show kernel families instead of single kernels; only asked of a panel that ``has_families``."""
 
     def set_filter(self, text: str) -> None:
-        """Filter every table of this panel."""
         for table in self.tables:
             table.set_filter(text)
 

@@ -87,7 +87,6 @@ class SelectedArea(QWidget):
     def show_contents(
         self, area: Area, count: int, devices: tuple[DeviceArea, ...], frame: pd.DataFrame
     ) -> None:
-        """What lies in it."""
         lanes = f" on {len(area.lanes)} lane{'s' * (len(area.lanes) != 1)}" if area.lanes else ""
         self.text.setText(f"{duration(area.end - area.start)} selected{lanes}, {count:,} events")
         self.devices = devices

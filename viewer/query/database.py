@@ -262,11 +262,9 @@ class Database:
         self._connection.execute(statement).fetchall()
 
     def names(self) -> tuple[str, ...]:
-        """Every table and view that can be asked for."""
         return (*row_tables(), *summaries(), *VIEWS)
 
     def columns(self, name: str) -> tuple[str, ...]:
-        """The columns of a table or view."""
         if name not in VIEWS:
             return tuple(column.name for column in described(name))
         with self._turn:

@@ -48,7 +48,6 @@ class Page:
         )
 
     def fill(self, template: str, title: str, **values: object) -> Page:
-        """Write the page."""
         text = (
             _templates()
             .get_template(template)

@@ -100,7 +100,6 @@ class RankMap:
         return tuple(each for each in Measure if each in self._values)
 
     def values(self, measure: Measure) -> F64:
-        """The cells."""
         return self._values[measure]
 
     def scale(self, measure: Measure) -> tuple[float, float]:

@@ -144,7 +144,6 @@ class LaneCanvas(QWidget):
         return least
 
     def invalidate(self) -> None:
-        """Paint the lanes anew."""
         self._picture = None
         self.update()
 
@@ -182,7 +181,6 @@ class LaneCanvas(QWidget):
         )
 
     def pinned(self) -> list[Shown]:
-        """The pinned tracks."""
         return [Shown(placed, placed.top) for placed in self.state.layout.pinned]
 
     def resizeEvent(self, event: QResizeEvent) -> None:

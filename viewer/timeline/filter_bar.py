@@ -54,7 +54,6 @@ class FilterBar(QWidget):
         self.setVisible(bool(text.strip()))
 
     def clear(self) -> None:
-        """Show all lanes."""
         self.field.clear()
         self.hide()
 

@@ -31,7 +31,6 @@ class LaneCommands:
         return self._state.arrangement
 
     def toggle(self, placed: Placed) -> None:
-        """Fold or unfold a lane, or a group."""
         track = placed.track
         if track.is_made:
             return
@@ -87,12 +86,10 @@ class LaneCommands:
                 pinned.append(key)
 
     def hide(self, placed: Placed) -> None:
-        """Take a lane off the screen."""
         with self._history.change("hide a lane"):
             self._arrangement.hidden.add(placed.track.key)
 
     def show_all(self) -> None:
-        """Show the hidden lanes again."""
         with self._history.change("show hidden lanes"):
             self._arrangement.hidden.clear()
 

@@ -354,7 +354,6 @@ class TimelineState(QObject):
             self.area_selected.emit(area)
 
     def highlight(self, evidence: Sequence[Evidence]) -> None:
-        """Mark these places."""
         if tuple(evidence) != self.evidence:
             self._remember_selection()
         self._set_evidence(tuple(evidence))

@@ -167,15 +167,12 @@ class TimelineView(QWidget):
 
     @property
     def visible_interval(self) -> tuple[int, int]:
-        """The visible times."""
         return round(self.state.scale.t0), round(self.state.scale.t1)
 
     def show_interval(self, t0: float, t1: float, animate: bool = True) -> None:
-        """Show exactly [t0, t1]."""
         self.state.show_interval(t0, t1, animate=animate, air=0.0)
 
     def fit_all(self) -> None:
-        """Show the whole recording."""
         self.state.show_interval(0, self.state.end, air=0.01)
 
     def fit_selection(self) -> None:
@@ -201,11 +198,9 @@ class TimelineView(QWidget):
         return None
 
     def back(self) -> None:
-        """To the view before this one."""
         self.state.back()
 
     def forward(self) -> None:
-        """To the view one had gone back from."""
         self.state.forward()
 
     def set_animated(self, animated: bool) -> None:
@@ -235,11 +230,9 @@ class TimelineView(QWidget):
             self.canvas.reveal_lane(lane)
 
     def next_event(self) -> None:
-        """Select the next event of the same row."""
         self._walk(along(self.state, 1))
 
     def previous_event(self) -> None:
-        """Select the previous event of the same row."""
         self._walk(along(self.state, -1))
 
     def _walk(self, event: int) -> None:
@@ -269,7 +262,6 @@ class TimelineView(QWidget):
         self.state.set_bookmarks(marks)
 
     def clear_highlight(self) -> None:
-        """Take all marks away."""
         self.state.highlight(())
 
     def clear_selection(self) -> None:
@@ -280,7 +272,6 @@ class TimelineView(QWidget):
         self.clear_highlight()
 
     def select_area(self, area: AreaSelection | None) -> None:
-        """Select a span of time on some lanes."""
         self.state.select_area(area)
 
     def measure_selection(self) -> None:
@@ -310,7 +301,6 @@ class TimelineView(QWidget):
             self.step_selected.emit(index)
 
     def follow(self, rank: int | None) -> None:
-        """Show the steps of this rank in the ruler."""
         self.state.follow(rank)
 
     # Lanes and colours
@@ -350,7 +340,6 @@ class TimelineView(QWidget):
         self.state.relayout()
 
     def picture(self) -> QImage:
-        """The timeline as it looks now."""
         self.state.finish_flight()
         return self.grab().toImage()
 

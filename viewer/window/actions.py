@@ -76,7 +76,6 @@ class WindowActions(QObject):
         group.triggered.connect(lambda action: choose(str(action.data())))  # type: ignore[operator]
 
     def fill_recent(self) -> None:
-        """List the recent files anew."""
         self._recent.clear()
         known = recent_files()
         for recent in known:
@@ -149,7 +148,6 @@ class WindowActions(QObject):
         compare_with(self._parts.document, list(paths), self._parts.window)
 
     def search(self, mode: Mode) -> None:
-        """Put the cursor into the search field."""
         self._parts.toolbar.search.start(mode)
 
     def go_to_time(self) -> None:
@@ -175,18 +173,15 @@ class WindowActions(QObject):
         self._parts.document.select_event(-1)
 
     def toggle(self, dock: object) -> None:
-        """Show or hide a dock."""
         dock.setVisible(not dock.isVisible())  # type: ignore[attr-defined]
 
     def set_theme(self, name: str) -> None:
-        """Switch between dark, light and the system's choice."""
         self._parts.preferences.theme = name
         application = QApplication.instance()
         if isinstance(application, QApplication):
             theme.apply(application, name)
 
     def set_color_mode(self, mode: str) -> None:
-        """What the colours of events tell."""
         self._parts.preferences.color_mode = mode
         self._parts.timeline.set_colour_mode(mode)
 
@@ -289,7 +284,6 @@ class WindowActions(QObject):
         QGuiApplication.clipboard().setText(f"stallscope {names} --at {moment}")
 
     def copy_diagnosis(self) -> None:
-        """Put the diagnosis on the clipboard as text."""
         from viewer.reports.text_report import as_text
 
         document = self._parts.document
@@ -299,7 +293,6 @@ class WindowActions(QObject):
             )
 
     def copy_picture(self) -> None:
-        """Put the window on the clipboard as a picture."""
         QGuiApplication.clipboard().setPixmap(self._parts.window.grab())
 
     def show_preferences(self) -> None:
@@ -321,14 +314,12 @@ class WindowActions(QObject):
         self.fill_recent()
 
     def show_shortcuts(self) -> None:
-        """Open the sheet of keys."""
         from viewer.dialogs.page_dialog import ShortcutSheet
 
         if self._commands is not None:
             self._show(ShortcutSheet(self._commands.with_keys(), self._parts.window))
 
     def show_quality(self) -> None:
-        """Open the account of what was read."""
         from viewer.dialogs.page_dialog import QualityDialog
 
         trace = self._parts.document.trace
@@ -336,7 +327,6 @@ class WindowActions(QObject):
             self._show(QualityDialog(trace, self._parts.window))
 
     def show_about(self) -> None:
-        """Say which version this is."""
         from viewer.dialogs.about import AboutDialog
 
         self._show(AboutDialog(self._parts.window))

@@ -76,7 +76,6 @@ class Docks(QObject):
         self._share = float(share.data()) or None if share is not None else None
 
     def keep(self) -> None:
-        """Remember how they are now."""
         self._preferences.keep_bytes("geometry", QByteArray(self._window.saveGeometry()))
         self._preferences.keep_bytes("state", QByteArray(self._window.saveState(LAYOUT_VERSION)))
         self._preferences.keep_bytes("panels", QByteArray.number(self._share or 0.0))
@@ -130,7 +129,6 @@ class Docks(QObject):
             self.reset_sizes()
 
     def forget(self) -> None:
-        """Forget how the user arranged them."""
         self._preferences.forget_layout()
         self._share = None
         self._window.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.diagnosis)

@@ -144,7 +144,6 @@ class ResultsPopup(QFrame):
         self.raise_()
 
     def move_by(self, by: int) -> None:
-        """Mark another row."""
         if self.hits:
             row = (self.list.currentIndex().row() + by) % len(self.hits)
             self.list.setCurrentIndex(self._names.index(row, 0))

@@ -29,7 +29,6 @@ class StepBars(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def show_prediction(self, prediction: Prediction | None) -> None:
-        """Show another step."""
         self._prediction = prediction
         if prediction is not None:
             outcome = prediction.outcome

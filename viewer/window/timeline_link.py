@@ -150,7 +150,6 @@ class TimelineLink(QObject):
             self._timeline.show_interval(when - half, when + half, animate=False)
 
     def middle_of_view(self) -> int:
-        """The time in the middle of the timeline, ns."""
         t0, t1 = self._timeline.visible_interval
         return int(t0 + t1) // 2
 

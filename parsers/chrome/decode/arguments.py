@@ -34,7 +34,6 @@ class ChromeArguments:
         self.state = self._state()
 
     def arguments(self, source_row: int) -> Mapping[str, Any]:
-        """Everything the file says about the event: its ``args``, and its category."""
         number, index = source_row >> ROW_BITS, source_row & ((1 << ROW_BITS) - 1)
         try:
             if self._state() != self.state:

@@ -124,7 +124,6 @@ class Columns:
 
     @property
     def names(self) -> Numbered[str]:
-        """Every name and text so far."""
         return self.stated.names
 
     def add(self, events: Sequence[Event], first_row: int) -> None:

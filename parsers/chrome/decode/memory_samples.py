@@ -68,11 +68,9 @@ class MemorySamples:
         return self._rows.tobytes()
 
     def unpack(self, data: bytes) -> None:
-        """Add the rows of another process."""
         self._rows.frombytes(data)
 
     def columns(self) -> MemoryColumns:
-        """Everything gathered so far."""
         table = np.array(self._rows, np.int64).reshape(-1, len(_FIELDS))
         return MemoryColumns(*(np.ascontiguousarray(column) for column in table.T))
 

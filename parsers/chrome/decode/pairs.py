@@ -84,7 +84,6 @@ class _OpenRanges:
         return found
 
     def left(self) -> list[Instant]:
-        """Those that never ended."""
         return [each for each in self._stack if each is not None]
 
 

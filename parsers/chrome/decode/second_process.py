@@ -68,7 +68,6 @@ class SecondProcess:
             return answer if answer and self.helper.process.wait() == 0 else None
 
     def stop(self) -> None:
-        """End the process, whatever it is doing."""
         self.helper.end()
 
 

@@ -57,7 +57,6 @@ class Stated:
         return found
 
     def of_operators(self, numbers: I64, arguments: list[OperatorArguments]) -> None:
-        """Of operators and annotations."""
         self._integers(Attribute.SEQUENCE, numbers, [each.sequence for each in arguments])
         self._integers(Attribute.FORWARD_THREAD, numbers, [each.forward_thread for each in arguments])
         self._raw_texts(Attribute.INPUT_DIMS, numbers, [each.input_dims for each in arguments])
@@ -66,7 +65,6 @@ class Stated:
         self._collectives(numbers, arguments)
 
     def of_calls(self, numbers: I64, arguments: list[CallArguments | Arguments]) -> None:
-        """Of calls of the runtime or the driver."""
         self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
         self._in_words_of_nsys(numbers, arguments)
         sizes, stated = _integers_of([each.size for each in arguments])
@@ -76,7 +74,6 @@ class Stated:
     def of_operations(
         self, family: Family, numbers: I64, arguments: list[OperationArguments | Arguments]
     ) -> None:
-        """Of operations of the GPU."""
         self._integers(Attribute.CORRELATION, numbers, [each.correlation for each in arguments])
         self._in_words_of_nsys(numbers, arguments)
         if family is KERNEL:

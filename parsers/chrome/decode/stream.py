@@ -52,7 +52,6 @@ class Chunk:
 
     @property
     def as_list(self) -> bytes:
-        """The events as a JSON list."""
         return b"".join((b"[", memoryview(self.buffer)[: self.end], b"]"))
 
 

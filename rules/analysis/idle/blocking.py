@@ -28,7 +28,6 @@ class Blockers:
     until: I64
 
     def part(self, which: slice) -> Blockers:
-        """Those of some gaps."""
         return Blockers(self.call[which], self.until[which])
 
 

@@ -53,7 +53,6 @@ class Culprits:
         return tuple(found[index] for index in order), place
 
     def index_of(self, culprit: Culprit) -> int:
-        """The index that stands for a culprit."""
         return self._index.setdefault(culprit, len(self._index))
 
     def of(

@@ -37,7 +37,6 @@ class Gaps:
         return len(self.start)
 
     def part(self, which: slice) -> Gaps:
-        """Some of them."""
         return Gaps(
             self.start[which],
             self.end[which],

@@ -47,7 +47,6 @@ class ThreadActivity:
 
     @cached_property
     def calls(self) -> Innermost:
-        """API calls."""
         return self._of(self._kind == EventKind.API)
 
     @cached_property
@@ -185,11 +184,9 @@ class Threads:
         return self.of_lane[self.trace.events.lane[events]]
 
     def events(self, thread: int) -> I64:
-        """All events of one thread."""
         return self._events[thread]
 
     def activity(self, thread: int) -> ThreadActivity:
-        """What one thread did."""
         if thread not in self._made:
             self._made[thread] = ThreadActivity(self.trace, self.roles, self._events[thread])
         return self._made[thread]

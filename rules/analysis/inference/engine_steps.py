@@ -52,11 +52,9 @@ class EngineSteps:
     event: I64
 
     def of_kind(self, kind: StepKind) -> EngineSteps:
-        """Only the steps of one kind."""
         return self.where(self.kind == kind)
 
     def where(self, wanted: BOOL) -> EngineSteps:
-        """Only some of the steps."""
         return EngineSteps(
             self.start[wanted],
             self.end[wanted],

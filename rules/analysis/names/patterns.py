@@ -41,7 +41,6 @@ class NamePatterns:
         self._numbers = {each[:length] for each in spoken_of for length in range(len(each) + 1)}
 
     def read(self, name: str) -> Found:
-        """What is found in a name."""
         if not name.isascii():  # there a letter may be more than two that differ by their case
             found = (bool(_compiled(*each).search(name)) << n for n, each in enumerate(self._complete))
             return Found(name, sum(found), [])

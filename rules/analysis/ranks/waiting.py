@@ -192,7 +192,6 @@ class Ranks:
 
     @property
     def late_names(self) -> tuple[str, ...]:
-        """The late ranks' names, the costliest first."""
         return tuple(self.table[column].name for column in self.late_together)
 
     @cached_property
@@ -280,7 +279,6 @@ class Ranks:
 
     @cached_property
     def table(self) -> tuple[RankRow, ...]:
-        """One row for each device."""
         rows = []
         for column, device in enumerate(self.devices):
             budget = self.analysis.budgets(device)

@@ -50,7 +50,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         trace, device = analysis.trace, replay.device
         awkward = unaligned_products(analysis, replay)
         share = float(device.duration[awkward].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))

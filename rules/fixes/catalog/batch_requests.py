@@ -40,7 +40,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         threads = _alike(analysis, replay)
         if threads < 2 or len(replay.spans) > 1 or is_training(analysis):
             return

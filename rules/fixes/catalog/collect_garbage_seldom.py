@@ -49,7 +49,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for all collections."""
         garbage = surroundings_of(analysis).garbage_ns
         nodes = garbage > 0
         each = per_step(replay, float(garbage.sum()))

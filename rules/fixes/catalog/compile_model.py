@@ -62,7 +62,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         trace, device = analysis.trace, replay.device
         family = analysis.family_of_string[trace.events.name[device.event]]
         if (family == Family.TRITON).any() or program_of(trace) is Audience.JAX:

@@ -52,7 +52,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         count = _dispatches_per_step(analysis)
         if count < LEAST_DISPATCHES:
             return

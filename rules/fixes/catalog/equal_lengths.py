@@ -38,7 +38,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole run."""
         device, host = replay.device, replay.host
         spans, steps = len(replay.spans), replay.steps
         if spans < 2 or steps < 2 or not (device.meeting >= 0).any():

@@ -47,7 +47,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole run."""
         transfers = replay.recorded.transfer
         if (
             len(replay.spans) < 2

@@ -34,7 +34,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole run."""
         device = replay.device
         if len(replay.spans) < 2 or not (device.meeting >= 0).any():
             return

@@ -45,7 +45,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         events = [memory_bound(analysis, device).attention for device in analysis.active_devices]
         scores = np.isin(replay.device.event, np.concatenate(events)) if events else np.zeros(0, bool)
         share = float(replay.device.duration[scores].sum() / max(replay.device.duration.sum(), 1.0))

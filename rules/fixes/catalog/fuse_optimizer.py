@@ -40,7 +40,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         around = surroundings_of(analysis)
         nodes = around.inside(lambda name: name.startswith("Optimizer.step")) & (replay.waits.target < 0)
         if not nodes.any():

@@ -35,7 +35,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole run."""
         transfers = float(replay.recorded.transfer.sum()) / max(replay.steps, 1)
         if len(replay.spans) < 2 or not transfers:
             return

@@ -35,7 +35,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         nodes = replay.host.call == Call.ALLOCATE
         if not nodes.any():
             return

@@ -46,7 +46,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording, where any time is spent loading."""
         around = surroundings_of(analysis)
         loading = around.input_ns
         nodes = loading > FETCH_NS

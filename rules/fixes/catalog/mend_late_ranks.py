@@ -58,7 +58,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for all late ranks together."""
         if len(replay.spans) < 2 or not (replay.device.meeting >= 0).any():
             return
         late = [each for each in _excesses(analysis, replay) if each.late]

@@ -43,7 +43,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole run."""
         around, device = surroundings_of(analysis), replay.device
         inside = around.around(lambda name: name.startswith("SyncBatchNorm"))
         often = (len(np.unique(inside)) - 1) / max(replay.steps, 1) / max(len(replay.spans), 1) / 2

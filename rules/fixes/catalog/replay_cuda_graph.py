@@ -73,7 +73,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         training = is_training(analysis)
         if len(replay.spans) > 1 or replay.host.threads > 1 or (training and not _alike(analysis, replay)):
             return

@@ -48,7 +48,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for all threads."""
         waited = surroundings_of(analysis).lock_ns
         each = per_step(replay, float(waited.sum()))
         if each < LEAST_SHARE * replay.usual_ns or not is_python(analysis.trace):

@@ -42,7 +42,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for all slow steps."""
         slow = _slow_steps(analysis, replay)
         count = int(np.count_nonzero(slow))
         if not count or len(engine_steps(analysis.trace).start):

@@ -45,7 +45,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         trace, device = analysis.trace, replay.device
         family = analysis.family_of_string[trace.events.name[device.event]]
         layout = family == Family.LAYOUT

@@ -46,7 +46,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         trace, device = analysis.trace, replay.device
         names, classes = trace.events.name[device.members], analysis.classes
         double = np.array([each.dtype == "fp64" for each in classes], bool)[names]

@@ -54,7 +54,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         trace, device = analysis.trace, replay.device
         capability = trace.devices[int(device.device[0])].compute_capability
         if capability is not None and capability[0] < _CAPABLE:

@@ -42,7 +42,6 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        """One for the whole recording."""
         device = replay.device
         joining = named(analysis.trace, device.event, lambda name: "CatArrayBatchedCopy" in name)
         share = float(device.duration[joining].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))

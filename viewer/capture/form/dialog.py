@@ -103,7 +103,6 @@ class CaptureDialog(QDialog):
         return replace(preset, target=last.target, host=last.host, out=last.out)
 
     def show_request(self, request: CaptureRequest) -> None:
-        """Fill the form in."""
         self._out = request.out
         self.target.show_target(request.target, request.host)
         self.options.show_request(request)
@@ -111,7 +110,6 @@ class CaptureDialog(QDialog):
         self._refresh()
 
     def start(self) -> None:
-        """Record what is filled in."""
         try:
             request = self.request()
         except CaptureProblem as problem:
@@ -231,7 +229,6 @@ class CaptureDialog(QDialog):
             self.save_preset(name.strip())
 
     def save_preset(self, name: str) -> None:
-        """Keep what is filled in under a name."""
         try:
             self._presets.save(name, self.request())
         except (CaptureProblem, OSError) as problem:

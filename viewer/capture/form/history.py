@@ -66,7 +66,6 @@ class HistoryView(QWidget):
         self._selected()
 
     def refresh(self) -> None:
-        """Read the history again."""
         self._runs = self._history.runs()
         self.table.setRowCount(len(self._runs))
         for row, run in enumerate(self._runs):

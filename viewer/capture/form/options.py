@@ -71,7 +71,6 @@ class OptionsForm(QWidget):
 
     @property
     def tool(self) -> Tool:
-        """The tool picked."""
         return list(Tool)[max(self.tools.checkedId(), 0)]
 
     def apply_to(self, request: CaptureRequest) -> CaptureRequest:
@@ -117,7 +116,6 @@ class OptionsForm(QWidget):
         )
 
     def show_request(self, request: CaptureRequest) -> None:
-        """Fill the fields in."""
         self._base = request
         window, nsys, ncu, torch = request.window, request.nsys, request.ncu, request.torch
         self.tools.button(list(Tool).index(request.tool)).setChecked(True)
@@ -153,7 +151,6 @@ class OptionsForm(QWidget):
         self._follow()
 
     def show_tools(self, found: dict[Tool, ToolFound]) -> None:
-        """Say which tools this machine has."""
         self._found = found
         self._follow()
 

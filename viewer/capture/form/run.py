@@ -74,7 +74,6 @@ class RunView(QWidget):
 
     @property
     def running(self) -> bool:
-        """Whether a recording is under way."""
         return self._recording is not None
 
     def start(self, request: CaptureRequest) -> None:

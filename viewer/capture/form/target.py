@@ -87,7 +87,6 @@ class TargetForm(QWidget):
         )
 
     def show_target(self, target: Target, host: str = "") -> None:
-        """Fill the fields in."""
         self.kind.setCurrentIndex(list(KINDS.values()).index(target.kind))
         self.program.setText(target.program)
         self.arguments.setText(shlex.join(target.arguments))

@@ -49,7 +49,6 @@ class BarChart(QWidget):
             self.setCursor(Qt.CursorShape.PointingHandCursor)
 
     def show_bars(self, bars: Sequence[Bar], chosen: str = "") -> None:
-        """Replace all bars."""
         self.bars, self._chosen = tuple(bars), chosen
         self.setAccessibleDescription("; ".join(f"{bar.label} {bar.text}" for bar in bars))
         self.updateGeometry()

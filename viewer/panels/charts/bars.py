@@ -52,7 +52,6 @@ class Bars(QWidget):
         return QRectF(SIDE + index * width, TOP + room - high, max(width - gap, 1.0), high)
 
     def _set_bars(self, things: I64, bar_of: I64, bars: int) -> None:
-        """Replace what is shown."""
         self.things, self._bar_of, self._under = things, bar_of, -1
         self.counts = np.bincount(bar_of, minlength=bars).astype(np.int64)
         self._set_late(np.zeros(len(things), bool))

@@ -45,7 +45,6 @@ class HeatMap(QWidget):
         return QSize(360, 150)
 
     def cell(self, column: int, row: int) -> QRectF:
-        """Where one cell is."""
         width = (self.width() - LABEL_WIDTH - 12) / max(len(self._columns), 1)
         height = min((self.height() - TOP - FOOT - 8) / max(len(self._rows), 1), MOST_CELL_HEIGHT)
         return QRectF(LABEL_WIDTH + column * width, TOP + 4 + row * height, width, height)

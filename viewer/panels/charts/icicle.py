@@ -37,7 +37,6 @@ class IcicleView(QWidget):
         self.setAccessibleName("Icicle graph")
 
     def show_tree(self, trace: Trace, tree: CallTree) -> None:
-        """Show another tree, all of it."""
         self._trace, self.tree = trace, tree
         self.focus_on(ROOT)
 

@@ -25,7 +25,6 @@ class MemoryDiagram(QWidget):
         self.setAccessibleName("Memory traffic")
 
     def show_flow(self, flow: MemoryFlow | None) -> None:
-        """Show the traffic of one kernel."""
         self._flow = flow
         if flow is not None:
             parts = [

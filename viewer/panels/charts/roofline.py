@@ -151,7 +151,6 @@ class RooflinePlot(QWidget):
         return found
 
     def show_kernels(self, kernels: Sequence[KernelProfile]) -> None:
-        """Show the launches of one report."""
         shown = kernels[:MOST_KERNELS]
         self._show([kernel_name(kernel.name) for kernel in shown], [roofline(kernel) for kernel in shown])
 

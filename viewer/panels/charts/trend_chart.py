@@ -40,7 +40,6 @@ class TrendChart(QWidget):
         self.setMouseTracking(True)
 
     def show_points(self, points: Sequence[TrendPoint]) -> None:
-        """Replace all points."""
         self.points = tuple(points)
         said = "; ".join(f"{each.label} {duration(each.step_ns)}" for each in points)
         self.setAccessibleName("Step time of each run")

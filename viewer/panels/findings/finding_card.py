@@ -119,7 +119,6 @@ class LineClampedLabel(QLabel):
             self.setProperty("role", role)
 
     def set_lines(self, lines: int) -> None:
-        """Show at most so many lines."""
         self._lines = lines
         self.setText(self._fit(self.width())[0])
         self.updateGeometry()
@@ -240,14 +239,12 @@ class FindingCard(QFrame):
 
     @cached_property
     def show_button(self) -> QPushButton:
-        """Goes to the evidence."""
         button = self._button("Show", "Fly to the longest evidence on the timeline")
         button.clicked.connect(lambda: self.chosen.emit(self.finding))
         return button
 
     @cached_property
     def fix_button(self) -> QPushButton:
-        """Opens what to change."""
         tip = "Code, limits, and the next recording to make"
         button = self._button("How to fix", tip, checkable=True)
         button.toggled.connect(lambda on: self._open(button if on else None))
@@ -255,7 +252,6 @@ class FindingCard(QFrame):
 
     @cached_property
     def why_button(self) -> QPushButton:
-        """Opens the reasons."""
         tip = "How this is decided, and when it is wrong"
         button = self._button("Why we think so", tip, checkable=True)
         button.toggled.connect(lambda on: self._open(button if on else None))
@@ -287,7 +283,6 @@ class FindingCard(QFrame):
         return button
 
     def set_current(self, current: bool) -> None:
-        """Open or close the card."""
         if current == self._current:
             return
         self._current = current

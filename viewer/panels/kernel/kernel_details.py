@@ -126,7 +126,6 @@ class KernelDetails(QWidget):
         return _beside(left, 1, right, 1)
 
     def show_kernel(self, kernel: KernelProfile) -> None:
-        """Show one launch."""
         self.kernel = kernel
         sol = speed_of_light(kernel)
         verdict = VERDICTS[sol.bound] if sol is not None else ""

@@ -35,7 +35,6 @@ class KernelPair(QWidget):
         layout.addWidget(split)
 
     def show_pair(self, before: KernelProfile, after: KernelProfile) -> None:
-        """Set these two beside each other."""
         self.comparison = compare_kernels(before, after)
         limits = [speed_of_light(kernel) for kernel in (before, after)]
         self.sides.show_rows(

@@ -109,7 +109,6 @@ class Editor(QPlainTextEdit):
 
     @property
     def sql(self) -> str:
-        """What is typed."""
         return self.toPlainText()
 
     def put(self, sql: str) -> None:
@@ -122,7 +121,6 @@ class Editor(QPlainTextEdit):
         self.moveCursor(QTextCursor.MoveOperation.Start)
 
     def mark_mistake(self, place: int, length: int) -> None:
-        """Underline a word."""
         cursor = QTextCursor(self.document())
         cursor.setPosition(place)
         cursor.setPosition(min(place + length, len(self.sql)), QTextCursor.MoveMode.KeepAnchor)
@@ -134,7 +132,6 @@ class Editor(QPlainTextEdit):
         self.setExtraSelections([wrong])
 
     def forget_mistake(self) -> None:
-        """Nothing is underlined."""
         if self.extraSelections():
             self.setExtraSelections([])
 

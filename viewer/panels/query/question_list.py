@@ -54,7 +54,6 @@ class QuestionList(QWidget):
         column.addWidget(self.tree, 1)
 
     def show_questions(self, questions: Mapping[str, Question]) -> None:
-        """Another list."""
         self._questions = dict(questions)
         self.tree.clear()
         groups: dict[str, QTreeWidgetItem] = {}

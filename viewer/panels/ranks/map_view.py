@@ -111,12 +111,10 @@ class RankMapView(QWidget):
 
     @property
     def measure(self) -> Measure:
-        """What the cells show."""
         return list(Measure)[max(self.measures.checkedId(), 0)]
 
     @property
     def order(self) -> Order:
-        """How the rows are sorted."""
         return list(Order)[max(self.orders.checkedId(), 0)]
 
     def _on_trace(self) -> None:

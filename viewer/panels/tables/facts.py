@@ -53,7 +53,6 @@ class FactList(QScrollArea):
         self.title = ""
 
     def show_facts(self, title: str, facts: Sequence[Fact]) -> None:
-        """Replace what is shown."""
         self.title, self.facts = title, tuple(facts)
         body = QWidget()
         column = QVBoxLayout(body)

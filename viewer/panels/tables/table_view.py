@@ -206,7 +206,6 @@ class TableView(QTableView):
             self.addAction(action)
 
     def set_frame(self, frame: pd.DataFrame) -> None:
-        """Show another frame."""
         first = self.rows.frame is None
         self.rows.set_frame(frame)
         self._measure()
@@ -216,7 +215,6 @@ class TableView(QTableView):
             self.horizontalScrollBar().setValue(0)
 
     def set_filter(self, text: str) -> None:
-        """Show only rows that contain ``text``."""
         self.rows.set_filter(text)
 
     def selectRow(self, row: int) -> None:
@@ -246,11 +244,9 @@ class TableView(QTableView):
         return found or list(range(self.rows.rowCount()))
 
     def copy_text(self) -> None:
-        """Put the selected rows on the clipboard as text."""
         QGuiApplication.clipboard().setText(self.rows.as_text(self.selected_rows()))
 
     def copy_csv(self) -> None:
-        """Put the selected rows on the clipboard as CSV."""
         QGuiApplication.clipboard().setText(self.rows.as_csv(self.selected_rows()))
 
     def export_csv(self) -> None:

@@ -116,7 +116,6 @@ class BookmarksPanel(Panel):
             return ()
 
     def use(self, session: Session) -> None:
-        """Work on another session."""
         self.session = session
         self._read()
 
@@ -220,7 +219,6 @@ class BookmarksPanel(Panel):
             self._do(lambda session: session.change(mark.id, title=text.strip()))
 
     def remove(self) -> None:
-        """Forget the current bookmark."""
         mark = self._current()
         if mark is not None:
             self._do(lambda session: session.remove(mark.id))

@@ -183,7 +183,6 @@ class QueryPanel(Panel):
         self.run(question.title)
 
     def run(self, title: str = "") -> None:
-        """Answer what is typed."""
         analysis, sql = self.document.analysis, self.editor.sql
         if analysis is None or not sql.strip():
             return
@@ -203,7 +202,6 @@ class QueryPanel(Panel):
         self.document.jobs.ask(SLOT, work, self._show, self._fail, self._stopped)
 
     def stop(self) -> None:
-        """End the question that is being answered."""
         self.document.jobs.cancel(SLOT)
 
     def _run_or_stop(self) -> None:

@@ -79,7 +79,6 @@ class Drawing:
         )
 
     def svg(self) -> str:
-        """The whole picture."""
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:.0f} {self.height:.0f}" '
             f'width="{self.width:.0f}" height="{self.height:.0f}" role="img" aria-label="{_escaped(self.title)}" '

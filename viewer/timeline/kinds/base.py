@@ -97,7 +97,6 @@ class LaneStyle:
         return ""
 
     def color(self, key: str, row: StyledRow, theme: Theme) -> QColor:
-        """The colour of a key."""
         return theme.plain(self.hue)
 
     def explained(self, key: str) -> str:

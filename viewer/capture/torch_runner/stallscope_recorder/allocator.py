@@ -48,7 +48,6 @@ class AllocatorHistory:
         return True
 
     def stop(self) -> None:
-        """Keep nothing any longer."""
         memory, self._memory = self._memory, None
         if memory is not None:
             with contextlib.suppress(Exception):

@@ -98,7 +98,6 @@ class GarbageRanges:
         gc.callbacks.append(self._seen)
 
     def remove(self) -> None:
-        """Follow it no longer."""
         with contextlib.suppress(ValueError):
             gc.callbacks.remove(self._seen)
 
@@ -157,7 +156,6 @@ class ModuleRanges:
         ]
 
     def remove(self) -> None:
-        """Take the hooks away."""
         for handle in self._handles:
             handle.remove()
         self._handles = []

@@ -62,7 +62,6 @@ class TorchRecorder:
         self._follow_schedule()
 
     def step(self) -> None:
-        """The next step begins."""
         self._profiler.step()
         self._follow_schedule()
 
@@ -133,12 +132,10 @@ class CudaRangeRecorder:
             self._at(self._next)
 
     def step(self) -> None:
-        """The next step begins."""
         self._next += 1
         self._at(self._next)
 
     def finish(self) -> None:
-        """End now."""
         self._close()
 
     def _at(self, step: int) -> None:

@@ -56,7 +56,6 @@ class Session:
 
     @property
     def written(self) -> List[str]:
-        """Files written so far."""
         return list(self.recorder.written) if self.recorder is not None else []
 
     def torch_is_there(self) -> None:
