@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from rules.catalog import import_all
 from rules.category import Category as Category
@@ -155,6 +155,18 @@ class Rule(Protocol):
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         """The findings of this rule; none when all is well."""
+
+    def finding(self, analysis: Analysis, *, ceiling_ns: int = 0, **said: Any) -> Finding:
+        """What this rule found in the analysed window; ``said`` are the other fields of a ``Finding``."""
+        window_ns = said.pop("window_ns", analysis.window_ns)
+        return Finding(
+            rule=self.id,
+            category=said.pop("category", self.category),
+            severity=said.pop("severity", None) or severity_of(ceiling_ns, window_ns),
+            ceiling_ns=ceiling_ns,
+            window_ns=window_ns,
+            **said,
+        )
 
 
 class NeedsMore(ABC):

@@ -16,7 +16,7 @@ from rules.analysis.facts.inside_window import api_calls, total
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
-from rules.base import Category, Finding, Need, rule
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.engine_advice import directive_advice
@@ -74,7 +74,7 @@ for batch in loader:
 
 
 @rule
-class AllocationInStep:
+class AllocationInStep(Rule):
     """Idle time inside cudaMalloc, cudaFree and the like."""
 
     id: ClassVar[str] = "allocation-in-step"

@@ -18,7 +18,7 @@ from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import of_family, of_type, operations, operator_of, total
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, Severity, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
@@ -49,7 +49,7 @@ batch = batch.to("cuda", memory_format=torch.channels_last)"""
 
 
 @rule
-class AwkwardMatrixShapes:
+class AwkwardMatrixShapes(Rule):
     """Dimensions that are no multiples of 8, and products smaller than the GPU."""
 
     id: ClassVar[str] = "awkward-matrix-shapes"
@@ -98,10 +98,8 @@ When it is wrong
             return
         longest = int(events[np.argmax(durations(trace, events))])
         shapes, image = _shapes(analysis, longest), _image(analysis, longest)
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 "Matrix shapes are misaligned", of_every_step(analysis, share(analysis, length(busy)))
             ),
@@ -117,7 +115,6 @@ When it is wrong
             ),
             remedies=(_CHANNELS_LAST if image else _PAD,),
             ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
             culprit=_culprit(trace, longest, shapes),
             device=device,
             evidence=event_evidence(trace, events),
@@ -139,10 +136,8 @@ When it is wrong
             return
         longest = int(events[np.argmax(durations(trace, events))])
         used = int(trace.attribute(Attribute.GRID, np.array([longest], np.int64))[0])
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        yield self.finding(
+            analysis,
             headline=Headline(
                 "Matrix products fill less than half of the GPU",
                 percent(share(analysis, total(analysis, events))),
@@ -155,8 +150,6 @@ When it is wrong
             remedies=(
                 "Combine them: a larger batch, batched products, one product for query, key and value.",
             ),
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
             culprit=_culprit(trace, longest, _shapes(analysis, longest)),
             device=device,
             evidence=event_evidence(trace, events),

@@ -21,7 +21,7 @@ from rules.analysis.facts.host_link import (
 )
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.steps.concentration import Extent, extent
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.engine_advice import directive_advice
@@ -54,7 +54,7 @@ done.synchronize()                               # only before host is read"""
 
 
 @rule
-class CopiesFromGpu:
+class CopiesFromGpu(Rule):
     """Device-to-host copies on the critical path."""
 
     id: ClassVar[str] = "copies-from-gpu"
@@ -94,10 +94,8 @@ When it is wrong
             else Culprit(CulpritKind.COPY, trace.name(int(worst.events[0])))
         )
         found_in = extent(analysis, worst.exposed, worst.device)
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(worst.exposed_ns, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 PAGES_FROM_GPU if worst.are_migrations else "Copies from the GPU stand alone",
                 found_in.share(worst.exposed_ns),
@@ -111,7 +109,6 @@ When it is wrong
                 _JAX_ADVICE,
             ),
             ceiling_ns=worst.exposed_ns,
-            window_ns=analysis.window_ns,
             culprit=where,
             device=worst.device,
             evidence=event_evidence(trace, worst.events),

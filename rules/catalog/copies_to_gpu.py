@@ -24,7 +24,7 @@ from rules.analysis.facts.host_link import (
 )
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.steps.concentration import Extent, extent
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.engine_advice import directive_advice
@@ -67,7 +67,7 @@ def prefetched(loader):
 
 
 @rule
-class CopiesToGpu:
+class CopiesToGpu(Rule):
     """Host-to-device copies on the critical path."""
 
     id: ClassVar[str] = "copies-to-gpu"
@@ -105,10 +105,8 @@ When it is wrong
             return
         pageable, use = worst.from_pageable, None if worst.are_migrations else link_use(trace, worst)
         found_in = extent(analysis, worst.exposed, worst.device)
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(worst.exposed_ns, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 PAGES_TO_GPU if worst.are_migrations else "Copies to the GPU stand alone",
                 found_in.share(worst.exposed_ns),
@@ -133,7 +131,6 @@ When it is wrong
                 _JAX_ADVICE,
             ),
             ceiling_ns=worst.exposed_ns,
-            window_ns=analysis.window_ns,
             culprit=_culprit(trace, worst),
             device=worst.device,
             evidence=event_evidence(trace, worst.events),

@@ -14,7 +14,7 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import measure
 from rules.analysis.facts.completeness import is_cut
 from rules.analysis.idle.threads import ThreadActivity
-from rules.base import Category, Evidence, Finding, Need, Severity, rule
+from rules.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.headline import Headline
 
@@ -28,7 +28,7 @@ Shares = list[tuple[int, int]]  # an event of that name, the longest, and ns in 
 
 
 @rule
-class CpuRecording:
+class CpuRecording(Rule):
     """Information: which regions, frames and operators a CPU alone spent its time in."""
 
     id: ClassVar[str] = "cpu-recording"
@@ -65,18 +65,14 @@ When it is wrong
             return
         kind, shares = _innermost(activity, window)
         named = [each for each in shares if each[1] >= LEAST_NAMED * analysis.window_ns][:MOST_NAMED]
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        yield self.finding(
+            analysis,
             headline=Headline("No GPU activity was recorded, only the CPU's"),
             account=_account(trace, named, busy_ns, analysis.window_ns),
             remedies=(
                 "See Flame and Operators for what the CPU runs. Where it was meant to be a GPU, see whether model "
                 "and tensors are on it.",
             ),
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
             culprit=Culprit(kind, _name(trace, named[0][0])) if named else NOBODY,
             evidence=tuple(_place(trace, event) for event, _ in named),
             example=_CODE,

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.device_log import device_logs, log_summary
-from rules.base import Category, Finding, Need, Severity, rule
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.wording.headline import Headline
 from rules.wording.words import ours
 
@@ -17,7 +17,7 @@ with torch.profiler.profile(on_trace_ready=torch.profiler.tensorboard_trace_hand
 
 
 @rule
-class DeviceLogAlone:
+class DeviceLogAlone(Rule):
     """Information: what a device log says where there is no timeline."""
 
     id: ClassVar[str] = "device-log-alone"
@@ -45,10 +45,8 @@ When it is wrong
         logs = device_logs(trace)
         if not logs or len(trace.gpu_operations):
             return
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        yield self.finding(
+            analysis,
             headline=Headline(log_summary(trace).partition(":")[0]),
             account=" ".join(f"{log.text}." for log in logs),
             remedies=(
@@ -56,8 +54,6 @@ When it is wrong
                     "Record what the GPU runs as well (torch.profiler, $RecordATimeline), and open both together."
                 ),
             ),
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
             example=_CODE,
             unknown=("What ran on the GPU, and what it waited for: that takes a timeline.",),
         )

@@ -18,7 +18,7 @@ from rules.analysis.facts.host_language import Audience, is_python, program_of
 from rules.analysis.facts.inside_window import busiest_device, of_family, of_type, operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.gpu_peaks import peaks_of
 from rules.thresholds import LEAST_SHARE
@@ -41,7 +41,7 @@ torch.get_default_dtype()                                  # should say torch.fl
 
 
 @rule
-class DoublePrecision:
+class DoublePrecision(Rule):
     """Matrix products in FP64 in a Python program."""
 
     id: ClassVar[str] = "double-precision"
@@ -84,10 +84,8 @@ When it is wrong
         if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         longest = kernel_name(trace.name(int(events[np.argmax(durations(trace, events))])))
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 "Matrix products in double precision",
                 of_every_step(analysis, share(analysis, length(busy))),
@@ -106,7 +104,6 @@ When it is wrong
                 *_THEN[_has_tf32(trace, worst) and vectors < MOSTLY],
             ),
             ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.KERNEL, shortened(longest, 120)),
             device=worst,
             evidence=event_evidence(trace, events),

@@ -18,7 +18,7 @@ from rules.analysis.facts.measured_links import measured_bus_bandwidth
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.ranks.waiting import MISSING, CollectiveRow, Ranks, ranks_of
 from rules.analysis.steps.concentration import extent
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.communication_advice import BESIDE_COMPUTATION, communication_remedy
@@ -31,7 +31,7 @@ FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before near
 
 
 @rule
-class ExposedCommunication:
+class ExposedCommunication(Rule):
     """Transfers of collectives that stand alone on the GPU."""
 
     id: ClassVar[str] = "exposed-communication"
@@ -80,17 +80,14 @@ When it is wrong
         alone = clip(analysis.time(worst).communication, *analysis.window)
         found_in = extent(analysis, alone, worst)
         remedy = communication_remedy(analysis, ranks.columns, worst)
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline("Communication stands alone", found_in.share(ceiling)),
             account=_explanation(analysis, ranks, worst, found_in.part(ceiling)),
             remedies=with_native(
                 (BESIDE_COMPUTATION,), (*_first_of_all(analysis, ranks, events, worst), *remedy.advice)
             ),
             ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
             culprit=_culprit(trace, ranks, events),
             device=worst,
             evidence=event_evidence(trace, events),

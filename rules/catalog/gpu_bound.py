@@ -17,7 +17,7 @@ from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, Severity, rule
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
@@ -61,7 +61,7 @@ print(prof.key_averages(group_by_input_shape=True).table(sort_by="cuda_time_tota
 
 
 @rule
-class GpuBound:
+class GpuBound(Rule):
     """Information: nothing to gain between kernels; the time is in the kernels."""
 
     id: ClassVar[str] = "gpu-bound"
@@ -100,10 +100,8 @@ When it is wrong
         starting = share(analysis, lowest.idle_ns[Cause.DEPENDENCY])
         kernels = operations(analysis, lowest.device, EventKind.KERNEL)
         families = _families(analysis, kernels)
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        yield self.finding(
+            analysis,
             headline=Headline(
                 "The GPU is the limit",
                 f"{percent(share(analysis, lowest.compute_ns))} of the time it computes",
@@ -119,8 +117,6 @@ When it is wrong
                 *_faster(families[0][0] if families else Family.OTHER),
                 ours("Profile its longest kernel with $NsightCompute."),
             ),
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.WORK, families[0][0].label) if families else NOBODY,
             device=lowest.device,
             evidence=event_evidence(trace, kernels, 5),

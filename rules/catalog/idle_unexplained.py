@@ -11,7 +11,7 @@ from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.idle.attribution import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import IdleTime
-from rules.base import Category, Finding, Need, Severity, rule
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share, shares
@@ -38,7 +38,7 @@ _CODE = """with torch.profiler.profile(
 
 
 @rule
-class IdleUnexplained:
+class IdleUnexplained(Rule):
     """Gaps that end with an operation whose launch, or what it waited for, was not recorded."""
 
     id: ClassVar[str] = "idle-unexplained"
@@ -123,15 +123,11 @@ When it is wrong
         self, waiting: IdleTime, headline: Headline, account: Words, remedy: Words, unknown: Words
     ) -> Finding:
         """A finding without a ceiling: nobody knows what there is to gain."""
-        return Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        return self.finding(
+            waiting.analysis,
             headline=headline,
             account=account,
             remedies=(remedy,),
-            ceiling_ns=0,
-            window_ns=waiting.analysis.window_ns,
             culprit=waiting.culprit,
             device=waiting.device,
             evidence=waiting.evidence(),

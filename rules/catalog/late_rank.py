@@ -17,7 +17,7 @@ from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import evidence_of
 from rules.analysis.ranks.waiting import MISSING, Ranks, ranks_of
-from rules.base import Category, Evidence, Finding, Need, rule, severity_of
+from rules.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.replay.late_ranks import gain_without_late_ranks
 from rules.thresholds import LEAST_SHARE
@@ -81,7 +81,7 @@ print(torch.distributed.get_rank(), start.elapsed_time(end), "ms waited")   # th
 
 
 @rule
-class LateRank:
+class LateRank(Rule):
     """Waiting inside collectives for the rank that arrives last."""
 
     id: ClassVar[str] = "late-rank"
@@ -128,10 +128,8 @@ When it is wrong
         waits[list(ranks.late_together)] = -1
         patient = int(waits.argmax())
         intervals = clip(analysis.time(ranks.devices[patient]).communication, *analysis.window)
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 f"The others wait for {name}",
                 of_every_step(analysis, share(analysis, ceiling)),
@@ -140,7 +138,6 @@ When it is wrong
             account=_explanation(analysis, ranks, ceiling),
             remedies=_advice(analysis, ranks),
             ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.RANK, name),
             because=_because(analysis, ranks),
             rank=rank if rank is not None else trace.devices[device].id,

@@ -19,7 +19,7 @@ from rules.analysis.facts.training import is_training
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
-from rules.base import Category, Finding, Need, rule
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.engine_advice import launch_advice, queueing_advice
@@ -85,7 +85,7 @@ class _Launches:
 
 
 @rule
-class LaunchingTooSlowly:
+class LaunchingTooSlowly(Rule):
     """Idle time between kernels that the CPU launches back to back."""
 
     id: ClassVar[str] = "launching-too-slowly"

@@ -16,7 +16,7 @@ from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, 
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
@@ -28,7 +28,7 @@ for images, labels in loader:
 
 
 @rule
-class LayoutConversion:
+class LayoutConversion(Rule):
     """Conversions between NCHW and NHWC and other transpositions around convolutions."""
 
     id: ClassVar[str] = "layout-conversion"
@@ -69,10 +69,8 @@ When it is wrong
             return
         longest = int(events[np.argmax(durations(trace, events))])
         kernels = total(analysis, operations(analysis, worst, EventKind.KERNEL))
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 "Tensors change layout back and forth", of_every_step(analysis, share(analysis, ceiling))
             ),
@@ -87,7 +85,6 @@ When it is wrong
                 "Avoid .contiguous(), permute and view chains between layers.",
             ),
             ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
             culprit=kernel_culprit(trace, longest),
             device=worst,
             evidence=event_evidence(trace, events),

@@ -12,7 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, subtract, union
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.ranks.waiting import ranks_of
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
@@ -45,7 +45,7 @@ for tensor, reduced in zip(small_tensors, torch._utils._unflatten_dense_tensors(
 
 
 @rule
-class ManySmallCollectives:
+class ManySmallCollectives(Rule):
     """Collectives so small that only their number costs time."""
 
     id: ClassVar[str] = "many-small-collectives"
@@ -95,10 +95,8 @@ When it is wrong
             if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
                 continue
             typical = int(np.median(columns.bytes[small]))
-            yield Finding(
-                rule=self.id,
-                category=self.category,
-                severity=severity_of(ceiling, analysis.window_ns),
+            yield self.finding(
+                analysis,
                 headline=Headline(
                     "Many small messages between GPUs", of_every_step(analysis, share(analysis, ceiling))
                 ),
@@ -112,7 +110,6 @@ When it is wrong
                     "Let them run beside computation: async_op=True and wait() later.",
                 ),
                 ceiling_ns=ceiling,
-                window_ns=analysis.window_ns,
                 culprit=Culprit(CulpritKind.COLLECTIVE, str(np.array(columns.collective)[small][0])),
                 device=device,
                 evidence=event_evidence(trace, columns.event[small]),

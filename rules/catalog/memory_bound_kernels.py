@@ -19,7 +19,7 @@ from rules.analysis.facts.memory_bound import MemoryBound, memory_bound
 from rules.analysis.facts.software import is_compiled
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.gpu_peaks import peaks_of
 from rules.kernels.operator_roofs import stated_work
@@ -138,7 +138,7 @@ def _of_chains(trace: Trace) -> tuple[Words, ...]:
 
 
 @rule
-class MemoryBoundKernels:
+class MemoryBoundKernels(Rule):
     """Chains of elementwise kernels, and attention that writes its scores to memory."""
 
     id: ClassVar[str] = "memory-bound-kernels"
@@ -183,10 +183,8 @@ When it is wrong
         attention = worst.attention_ns > worst.total_ns // 3
         measured = measured_sentence(trace, worst.events)
         evidence = worst.attention if attention else worst.events
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 "Attention scores go through memory" if attention else "Unfused kernels only move memory",
                 of_every_step(analysis, share(analysis, ceiling)),
@@ -199,7 +197,6 @@ When it is wrong
                 _JAX_ADVICE,
             ),
             ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
             culprit=Culprit(
                 CulpritKind.WORK, "attention scores" if attention else f"{worst.families[0][0].label} kernels"
             ),

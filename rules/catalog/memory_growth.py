@@ -9,7 +9,7 @@ from typing import ClassVar
 from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.lost_time import any_stream
-from rules.base import Category, Evidence, Finding, Need, Severity, rule
+from rules.base import Category, Evidence, Finding, Need, Rule, Severity, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.memory.summary import MemorySummary, memory_of
 from rules.wording.headline import Headline
@@ -19,7 +19,7 @@ del outputs                   # before the next step asks for memory"""
 
 
 @rule
-class MemoryGrowth:
+class MemoryGrowth(Rule):
     """Speaks when what is held after each step rises steadily."""
 
     id: ClassVar[str] = "memory-growth"
@@ -48,10 +48,10 @@ When it is wrong
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         for summary in memory_of(analysis):
             if summary.growth.per_step:
-                yield _finding(self.id, self.category, analysis, summary)
+                yield _finding(self, analysis, summary)
 
 
-def _finding(rule_id: str, category: Category, analysis: Analysis, summary: MemorySummary) -> Finding:
+def _finding(growth: Rule, analysis: Analysis, summary: MemorySummary) -> Finding:
     grown, account = summary.growth, summary.account
     text = (
         f"After each step {size(grown.per_step)} more are allocated than after the one before: "
@@ -78,9 +78,8 @@ def _finding(rule_id: str, category: Category, analysis: Analysis, summary: Memo
     left = (memory - summary.peak_allocated) // grown.per_step if memory else None
     if left is not None and left >= 0:
         text += f" At this rate the GPU's memory is full after about {left:,} more steps."
-    return Finding(
-        rule=rule_id,
-        category=category,
+    return growth.finding(
+        analysis,
         severity=Severity.MEDIUM,
         headline=Headline("Memory grows with every step", f"{size(grown.per_step)} more after each"),
         account=text,
@@ -88,8 +87,6 @@ def _finding(rule_id: str, category: Category, analysis: Analysis, summary: Memo
             "Keep numbers instead of tensors that hold their graph: loss.item(), loss.detach().",
             "Look for what collects outputs: lists of losses, caches, attributes of modules, closures of hooks.",
         ),
-        ceiling_ns=0,
-        window_ns=analysis.window_ns,
         culprit=culprit,
         rank=analysis.trace.devices[summary.device].rank,
         device=summary.device,

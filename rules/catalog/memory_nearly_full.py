@@ -12,7 +12,7 @@ from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.idle.lost_time import any_stream
-from rules.base import Category, Evidence, Finding, Need, Severity, rule
+from rules.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.memory.relief import ranks_of, reliefs
 from rules.memory.summary import MemorySummary, memory_of
@@ -41,7 +41,7 @@ torch.cuda.memory._dump_snapshot("memory.pickle")    # open it beside the trace
 
 
 @rule
-class MemoryNearlyFull:
+class MemoryNearlyFull(Rule):
     """Peak and fragmentation of GPU memory."""
 
     id: ClassVar[str] = "memory-nearly-full"
@@ -101,10 +101,8 @@ When it is wrong
         text += f", {percent(peak / memory)} of the GPU's {size(memory)}." if memory else "."
         if used is not None:
             text += f" Tensors never use more than {size(used)} of it."
-        return Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        return self.finding(
+            analysis,
             headline=(
                 Headline("GPU memory is nearly full", percent(peak / (memory or 1)))
                 if full
@@ -116,8 +114,6 @@ When it is wrong
                 "Lower the peak: smaller batches with gradient accumulation, activation checkpointing, 16-bit types.",
                 "Against fragmentation: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and constant shapes.",
             ),
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.COUNTER, reserved.name),
             device=device,
             evidence=(_moment(trace, device, when, reserved.name),),

@@ -8,7 +8,7 @@ from typing import ClassVar
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.lost_time import event_evidence
-from rules.base import Category, Finding, Need, Severity, rule
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.wording.communication_advice import BESIDE_COMPUTATION
 from rules.wording.headline import Headline
 from rules.wording.words import for_python, with_native
@@ -19,7 +19,7 @@ model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank]
 
 
 @rule
-class NoCommunication:
+class NoCommunication(Rule):
     """A distributed run without a single collective."""
 
     id: ClassVar[str] = "no-communication"
@@ -48,10 +48,8 @@ When it is wrong
         ranks = {trace.devices[device].rank for device in analysis.active_devices} - {None}
         if len(ranks) < 2 or len(trace.collective_kernels):
             return
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        yield self.finding(
+            analysis,
             headline=Headline(f"{len(ranks)} ranks and no communication between them"),
             account=(
                 f"{len(ranks)} ranks were recorded and ran GPU work, but none of their kernels is a "
@@ -62,8 +60,6 @@ When it is wrong
                 (BESIDE_COMPUTATION,),
                 (for_python("Check that the model is wrapped in DistributedDataParallel or FSDP."),),
             ),
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
             evidence=event_evidence(trace, operations(analysis, analysis.active_devices[0]), 1),
             example=for_python(_CODE),
             unknown=("Whether communication happens outside the recorded steps: record whole steps.",),

@@ -17,7 +17,7 @@ from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
@@ -53,7 +53,7 @@ scaler.update()"""
 
 
 @rule
-class NoTensorCores:
+class NoTensorCores(Rule):
     """FP32 matrix products and convolutions on a GPU with tensor cores."""
 
     id: ClassVar[str] = "no-tensor-cores"
@@ -97,10 +97,8 @@ When it is wrong
         if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         longest = int(events[np.argmax(durations(trace, events))])
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 ours("Matrix products without $tensor cores"),
                 of_every_step(analysis, share(analysis, length(busy))),
@@ -110,7 +108,6 @@ When it is wrong
                 _NATIVE_ADVICE, map(for_python, _advice(analysis, worst, events)), _JAX_ADVICE
             ),
             ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
             culprit=kernel_culprit(trace, longest),
             device=worst,
             evidence=event_evidence(trace, events),

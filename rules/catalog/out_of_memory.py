@@ -8,7 +8,7 @@ from typing import ClassVar
 from parsers.model.units import size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.lost_time import any_stream
-from rules.base import Category, Evidence, Finding, Need, Severity, rule
+from rules.base import Category, Evidence, Finding, Need, Rule, Severity, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.memory.account import DeviceMemory, Shortage
 from rules.memory.kinds import Kind
@@ -26,7 +26,7 @@ os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"    # before t
 
 
 @rule
-class OutOfMemory:
+class OutOfMemory(Rule):
     """Speaks of every allocation that the snapshot says failed."""
 
     id: ClassVar[str] = "out-of-memory"
@@ -72,15 +72,12 @@ When it is wrong
         kinds = account.by_kind(failure.time)
         stack = account.memory.stack(failure.stack)
         own = account.by_site(account.made_below(failure.stack)) if stack else ()
-        return Finding(
-            rule=self.id,
-            category=self.category,
+        return self.finding(
+            analysis,
             severity=Severity.HIGH,
             headline=Headline("Out of memory", f"{size(failure.requested)} were asked for, {_why(last)}"),
             account=_account(last, kinds, count) + given_back_sentence(given_back),
             remedies=_remedies(analysis, account, last),
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
             culprit=(
                 Culprit(
                     CulpritKind.FRAME, f"{own[0].frame.function}, {own[0].frame.file}:{own[0].frame.line}"

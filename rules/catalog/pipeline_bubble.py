@@ -16,7 +16,7 @@ from rules.analysis.idle.lost_time import any_stream
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
 from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on, stages_of, waiting_in_receives
 from rules.analysis.steps.concentration import extent
-from rules.base import Category, Evidence, Finding, Need, rule, severity_of
+from rules.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, share
@@ -34,7 +34,7 @@ schedule.step(batch)"""
 
 
 @rule
-class PipelineBubble:
+class PipelineBubble(Rule):
     """Time in which stages have nothing to do, because work has not reached them or has left them."""
 
     id: ClassVar[str] = "pipeline-bubble"
@@ -74,15 +74,12 @@ When it is wrong
             f"{device_name(trace, stage)} {percent(share(analysis, length(waits[stage])))}"
             for stage in stages
         ]
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline("Pipeline stages wait for one another", found_in.share(ceiling)),
             account=told_of(found_in.part(ceiling), each, passed_on(analysis)),
             remedies=remedies(len(stages)),
             ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
             culprit=NEIGHBOURS,
             device=worst,
             evidence=tuple(

@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence
-from rules.base import Category, Finding, Need, Severity, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, Severity, rule, severity_of
 from rules.culprit import reason
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
@@ -40,7 +40,7 @@ _CODE = """with torch.profiler.profile(with_stack=False, profile_memory=False, r
 
 
 @rule
-class RecordingSlowsHost:
+class RecordingSlowsHost(Rule):
     """The profiler's own work, and options that make every operator slower."""
 
     id: ClassVar[str] = "recording-slows-host"
@@ -95,9 +95,8 @@ When it is wrong
             )
         if length(own):
             text += f" While the profiler itself works, the GPU idles: {part_of_step(analysis, length(own))}."
-        yield Finding(
-            rule=self.id,
-            category=self.category,
+        yield self.finding(
+            analysis,
             severity=severity_of(length(own), analysis.window_ns) if length(own) else Severity.INFO,
             headline=(
                 Headline(
@@ -120,7 +119,6 @@ When it is wrong
                 ),
             ),
             ceiling_ns=length(own),
-            window_ns=analysis.window_ns,
             culprit=reason(
                 "with_stack"
                 if trace.capture.with_stack

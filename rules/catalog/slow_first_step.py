@@ -8,7 +8,7 @@ from typing import ClassVar
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.warm_up import step_evidence, warm_up
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
@@ -19,7 +19,7 @@ _CODE = """schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # wa
 
 
 @rule
-class SlowFirstStep:
+class SlowFirstStep(Rule):
     """A slow first step in the middle of a run."""
 
     id: ClassVar[str] = "slow-first-step"
@@ -59,10 +59,8 @@ When it is wrong
         )
         if found.contains:
             text += " It contains " + listed_words(found.contains) + "."
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(found.extra_ns, found.recorded_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 "The first recorded step is slow",
                 f"{three_digits(slowest.duration / max(found.usual_ns, 1))} times the others",

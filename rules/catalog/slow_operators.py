@@ -12,7 +12,7 @@ from parsers.model.units import duration, operations, percent, rate
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.idle.lost_time import event_evidence
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.operator_roofs import MEMORY_ROOF, OperatorRoof, shown_shapes, shown_type
 from rules.kernels.slow_operators import lost_ns, slow_operators
@@ -31,7 +31,7 @@ sums = torch.zeros(rows, width, device="cuda").index_add_(0, index, values.float
 
 
 @rule
-class SlowOperators:
+class SlowOperators(Rule):
     """Time in operators that are far below the roof that their shapes and types set."""
 
     id: ClassVar[str] = "slow-operators"
@@ -75,10 +75,8 @@ When it is wrong
         if share(analysis, ceiling) < analysis.thresholds[LEAST_SHARE]:
             return
         worst = slow.rows[0]
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 f"{shortened(worst.name.removeprefix('aten::'), 36)} uses {percent(worst.share)} of the GPU",
                 of_every_step(analysis, share(analysis, ceiling)),
@@ -87,7 +85,6 @@ When it is wrong
             account=_account(analysis, slow.rows, length(busy)),
             remedies=faster(worst.name),
             ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.OPERATOR, worst.name, note=shown_shapes(worst.dims)),
             device=device,
             evidence=event_evidence(trace, slow.kernels[0]),

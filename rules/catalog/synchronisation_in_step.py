@@ -16,7 +16,7 @@ from rules.analysis.idle.blocking import read_back_calls, scalar_read_backs
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
-from rules.base import Category, Finding, Need, rule
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.engine_advice import queueing_advice
@@ -102,7 +102,7 @@ _OF_SYNCHRONISATION = (
 
 
 @rule
-class SynchronisationInStep:
+class SynchronisationInStep(Rule):
     """Idle time caused by blocking calls and scalar read-backs."""
 
     id: ClassVar[str] = "synchronisation-in-step"

@@ -10,7 +10,7 @@ from parsers.model.units import percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.clocks import ClockFacts, Limit, clock_facts
 from rules.analysis.idle.lost_time import any_stream
-from rules.base import Category, Evidence, Finding, Need, Severity, rule, severity_of
+from rules.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
@@ -54,7 +54,7 @@ _CODE = """# During the recording, and opened together with it:
 
 
 @rule
-class Throttling:
+class Throttling(Rule):
     """Speaks when a device log says that a limit held the clock down while the GPU worked."""
 
     id: ClassVar[str] = "throttling"
@@ -129,10 +129,8 @@ When it is wrong
         text += _energy(analysis, facts)
         if facts.memory_is_slow:
             text += f" The memory ran at {facts.memory_clock:.0f} of {facts.highest_memory_clock:.0f} MHz."
-        return Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
+        return self.finding(
+            analysis,
             headline=Headline(
                 f"The GPU is slowed by {main.words}",
                 f"{facts.limited_clock:.0f} of {facts.highest:.0f} MHz",
@@ -140,7 +138,6 @@ When it is wrong
             account=text,
             remedies=_REMEDIES.get(main, _COOLING),
             ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id} SM clock"),
             rank=trace.devices[facts.device].rank,
             device=facts.device,
@@ -159,10 +156,8 @@ When it is wrong
     def _memory(self, analysis: Analysis, facts: ClockFacts) -> Finding:
         trace = analysis.trace
         clocks = f"{facts.memory_clock:.0f} of {facts.highest_memory_clock:.0f} MHz"
-        return Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        return self.finding(
+            analysis,
             headline=Headline("The GPU's memory runs below its highest clock", clocks),
             account=(
                 f"The memory of {device_name(trace, facts.device)} ran at {clocks} while the GPU worked. Kernels that "
@@ -171,8 +166,6 @@ When it is wrong
             remedies=(
                 ours("Reset the clocks of the memory ($ResetMemoryClocks), if nobody set them on purpose."),
             ),
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id} memory clock"),
             rank=trace.devices[facts.device].rank,
             device=facts.device,
@@ -184,18 +177,14 @@ When it is wrong
         what = [f"{facts.memory_errors:,.0f} uncorrected memory errors"] if facts.memory_errors > 0 else []
         what += [f"XID {facts.xid:.0f}"] if facts.xid > 0 else []
         trace = analysis.trace
-        return Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        return self.finding(
+            analysis,
             headline=Headline("The GPU reports errors", " and ".join(what)),
             account=f"The log of {device_name(trace, facts.device)} states {' and '.join(what)} in these seconds.",
             remedies=(
                 "Look into the kernel's log (dmesg) for the error, and have the GPU checked before you trust results.",
             ),
             example=_CODE,
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.COUNTER, f"GPU {trace.devices[facts.device].id}"),
             rank=trace.devices[facts.device].rank,
             device=facts.device,

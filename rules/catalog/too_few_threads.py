@@ -18,7 +18,7 @@ from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.inside_window import busiest_device, operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.engine_advice import spreading_advice, spreading_code
@@ -55,7 +55,7 @@ update_kernel[(triton.cdiv(count, 1024),)](data, count, BLOCK=1024)   # many pro
 
 
 @rule
-class TooFewThreads:
+class TooFewThreads(Rule):
     """Kernels whose grid and blocks leave most of the GPU empty."""
 
     id: ClassVar[str] = "too-few-threads"
@@ -105,10 +105,8 @@ When it is wrong
             return
         longest = int(events[np.argmax(took)])
         name = shortened(kernel_name(trace.name(longest)), 90)
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(ceiling, analysis.window_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 "Kernels leave most of the GPU empty", of_every_step(analysis, share(analysis, length(alone)))
             ),
@@ -125,7 +123,6 @@ When it is wrong
                 map(for_python, _OF_PYTHON),
             ),
             ceiling_ns=ceiling,
-            window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.KERNEL, shortened(name, 120)),
             device=worst,
             evidence=event_evidence(trace, events),

@@ -18,7 +18,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.steps.steps import Step
 from rules.analysis.steps.warm_up import step_evidence
-from rules.base import Category, Finding, Need, Severity, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
@@ -46,7 +46,7 @@ print(lengths[len(lengths) // 2], lengths[-1])
 
 
 @rule
-class UnevenSteps:
+class UnevenSteps(Rule):
     """Steady steps whose time varies, and kernels whose time varies with the same name."""
 
     id: ClassVar[str] = "uneven-steps"
@@ -86,9 +86,8 @@ When it is wrong
         if share(analysis, extra) < analysis.thresholds[LEAST_SHARE]:
             return
         longest = max(slow, key=lambda step: step.duration)
-        yield Finding(
-            rule=self.id,
-            category=self.category,
+        yield self.finding(
+            analysis,
             severity=severity_of(ceiling, analysis.window_ns),
             headline=Headline(
                 "Steps take unequal time", f"{percent(share(analysis, extra))} above the median"
@@ -102,7 +101,6 @@ When it is wrong
                 for_native("Move what is written, checked or prepared now and then out of the loop."),
             ),
             ceiling_ns=min(ceiling, analysis.window_ns),
-            window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.STEP, longest.name),
             rank=longest.rank,
             evidence=step_evidence(analysis, tuple(slow)),
@@ -132,10 +130,8 @@ When it is wrong
                 continue
             worst = int(np.flatnonzero(odd)[total[odd].argmax()])
             mine = kernels[name == worst]
-            yield Finding(
-                rule=self.id,
-                category=self.category,
-                severity=Severity.INFO,
+            yield self.finding(
+                analysis,
                 headline=Headline(
                     "One kernel's time varies",
                     shortened(kernel_name(trace.strings[worst]), 60),
@@ -147,8 +143,6 @@ When it is wrong
                     f"{three_digits(spread[worst])} times that. Often the same kernel serves small and large tensors."
                 ),
                 remedies=("Group its runs by grid size to see whether they do different amounts of work.",),
-                ceiling_ns=0,
-                window_ns=analysis.window_ns,
                 culprit=kernel_culprit(trace, int(mine[0])),
                 device=device,
                 evidence=event_evidence(trace, mine, 5),

@@ -12,7 +12,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lost_time import IdleTime
 from rules.analysis.names.regions import is_loader
-from rules.base import Category, Finding, Need, rule
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.thresholds import LEAST_SHARE
 from rules.wording.phrases import listed, share, without_stacks
 from rules.wording.words import Words, for_python, for_pytorch, with_native
@@ -45,7 +45,7 @@ _NATIVE_ADVICE = ("Prepare the next input in another thread while the GPU works 
 
 
 @rule
-class WaitingForData:
+class WaitingForData(Rule):
     """Idle time while a data loader or an input region runs."""
 
     id: ClassVar[str] = "waiting-for-data"

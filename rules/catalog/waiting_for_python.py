@@ -19,7 +19,7 @@ from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lock_waits import locked_out
 from rules.analysis.idle.lost_time import IdleTime
 from rules.analysis.idle.plan_building import plan_building
-from rules.base import Category, Finding, Need, rule
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.host_work import OF_ONE_LOCK, advice_by_name, is_compilation, is_pass
@@ -40,7 +40,7 @@ for step in range(steps):
 
 
 @rule
-class WaitingForPython:
+class WaitingForPython(Rule):
     """Idle time while the CPU is busy with something that launches no GPU work."""
 
     id: ClassVar[str] = "waiting-for-python"

@@ -9,7 +9,7 @@ from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.steps.warm_up import WarmUp, step_evidence, warm_up
-from rules.base import Category, Finding, Need, rule, severity_of
+from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.engine_advice import later_steps
@@ -25,7 +25,7 @@ with torch.profiler.profile(schedule=schedule, on_trace_ready=write) as prof:
 
 
 @rule
-class WarmUpInRecording:
+class WarmUpInRecording(Rule):
     """Leading steps much slower than the later ones."""
 
     id: ClassVar[str] = "warm-up-in-recording"
@@ -62,10 +62,8 @@ When it is wrong
         ):
             return
         slowest = found.slowest
-        yield Finding(
-            rule=self.id,
-            category=self.category,
-            severity=severity_of(found.extra_ns, found.recorded_ns),
+        yield self.finding(
+            analysis,
             headline=Headline(
                 "Warm-up is in the recording", f"{_part(found.extra_ns / found.recorded_ns)} of it"
             ),

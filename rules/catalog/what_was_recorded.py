@@ -12,7 +12,7 @@ from rules.analysis.facts.analysed_time import SetAside
 from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.facts.subject import Subject, SubjectKind, subject_of
 from rules.analysis.idle.lost_time import any_stream, evidence_of
-from rules.base import Category, Evidence, Finding, Need, Severity, rule
+from rules.base import Category, Evidence, Finding, Need, Rule, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.wording.engine_advice import later_steps
 from rules.wording.headline import Headline
@@ -32,7 +32,7 @@ _CODE_OR_UNKNOWN = ("What the CPU did was not recorded", "The CPU runs code of i
 
 
 @rule
-class WhatWasRecorded:
+class WhatWasRecorded(Rule):
     """Information: why the recording cannot be judged as a run, or which part of it is left out."""
 
     id: ClassVar[str] = "what-was-recorded"
@@ -76,15 +76,11 @@ When it is wrong
     def _no_run(self, analysis: Analysis, subject: Subject) -> Finding:
         trace = analysis.trace
         headline, account, remedies = _SAID[subject.kind](analysis, subject)
-        return Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        return self.finding(
+            analysis,
             headline=headline,
             account=account,
             remedies=remedies,
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
             culprit=NOBODY,
             evidence=evidence_of(trace, subject.events[:5]),
             intervals=pairs(subject.intervals),
@@ -107,10 +103,8 @@ When it is wrong
             if waited.in_code
             else "The first operation had been launched long before: the GPU was busy with older work"
         )
-        return Finding(
-            rule=self.id,
-            category=self.category,
-            severity=Severity.INFO,
+        return self.finding(
+            analysis,
             headline=Headline(
                 "The recording begins with first use"
                 if waited.starts_up
@@ -125,8 +119,6 @@ When it is wrong
                 else "If the wait comes in every batch, record several of them: then it counts.",
                 *later_steps(analysis.trace),
             ),
-            ceiling_ns=0,
-            window_ns=analysis.window_ns,
             culprit=Culprit(CulpritKind.CALL, call) if call else NOBODY,
             device=device,
             evidence=(

@@ -18,7 +18,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.idle.lost_time import event_evidence
-from rules.base import Category, Finding, Need, NeedsMore, Severity, rules, severity_of
+from rules.base import Category, Finding, Need, NeedsMore, Rule, Severity, rules, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.result import KernelRuleResult
@@ -265,7 +265,7 @@ class Reads:
         return f"the report lacks counters of {self.what} (record --section {self.section}, or --set full)"
 
 
-class KernelRule(NeedsMore):
+class KernelRule(NeedsMore, Rule):
     """A rule that looks at one profiled kernel at a time: subclasses say what is wrong with it, if anything."""
 
     id: ClassVar[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.idle.lost_time import IdleTime
-from rules.base import Category, Finding, Rule, severity_of
+from rules.base import Category, Finding, Rule
 from rules.wording.headline import Headline
 from rules.wording.words import Words
 
@@ -23,15 +23,13 @@ def idle_finding(
 ) -> Finding:
     """What ``rule`` says of ``waiting``; the headline gets the share of the step, the account who is worst."""
     analysis, ceiling = waiting.analysis, waiting.ns
-    return Finding(
-        rule=rule.id,
+    return rule.finding(
+        analysis,
         category=category or rule.category,
-        severity=severity_of(ceiling, analysis.window_ns),
         headline=Headline(what, waiting.extent.share(ceiling)),
         account=account + waiting.spread,
         remedies=remedies,
         ceiling_ns=ceiling,
-        window_ns=analysis.window_ns,
         culprit=waiting.culprit,
         rank=waiting.rank,
         device=waiting.device,
