@@ -20,11 +20,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QButtonGroup,
-    QHBoxLayout,
     QSizePolicy,
     QToolButton,
     QToolTip,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -32,6 +30,7 @@ from parsers.model.units import duration, percent
 from rules.comparison.bridge import BUDGET, LEAST_SHOWN, REGIONS, Bridge, BridgePart
 from viewer.comparison.ribbons import region_color
 from viewer.look import theme
+from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import ElidedLabel, tooltip
 from viewer.look.roles import CHART
 
@@ -273,13 +272,10 @@ class BridgePanel(QWidget):
         self._bridges: dict[str, Bridge] = {}
         self.heading = ElidedLabel("", pixels=theme.BODY_PX + 1, weight=QFont.Weight.DemiBold)
         self._choice = QButtonGroup(self)
-        self._buttons = QHBoxLayout()
-        self._buttons.setSpacing(6)
+        self._buttons = horizontal(spacing=6)
         self.chart = Waterfall()
         self.chart.chosen.connect(self._on_part)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 10, 10, 8)
-        layout.setSpacing(8)
+        layout = vertical(self, (12, 10, 10, 8), 8)
         layout.addWidget(self.heading)
         layout.addLayout(self._buttons)
         layout.addWidget(self.chart)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QCoreApplication, QEvent, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QComboBox, QHBoxLayout, QMenu, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QButtonGroup, QComboBox, QMenu, QSizePolicy, QToolButton, QWidget
 
+from viewer.look.boxes import horizontal
 from viewer.look.labels import Label, tooltip
 
 
@@ -59,9 +60,7 @@ class ControlBar(QWidget):
             button.toggled.connect(action.setChecked)
             action.triggered.connect(button.click)
         self._rank_label = Label("Rank", "secondary", pixels=12)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(14, 5, 12, 5)
-        layout.setSpacing(6)
+        layout = horizontal(self, (14, 5, 12, 5), 6)
         self._anchor_label = Label("Aligned at", "secondary", pixels=12)
         self._step_label = Label("Step", "secondary", pixels=12)
         layout.addWidget(self._anchor_label)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QTabWidget, QWidget
 
 from viewer.comparison import tables
 from viewer.comparison.finding_list import FindingList
 from viewer.comparison.step_dots import StepDots
+from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.tables.table_view import ROW_HEIGHT, TableView
 
@@ -63,12 +64,8 @@ class Details(QTabWidget):
     @staticmethod
     def _titled(title: QWidget, about: QWidget, *widgets: QWidget) -> QWidget:
         box = QWidget()
-        column = QVBoxLayout(box)
-        column.setContentsMargins(0, 6, 0, 0)
-        column.setSpacing(4)
-        line = QHBoxLayout()
-        line.setContentsMargins(12, 0, 10, 0)
-        line.setSpacing(10)
+        column = vertical(box, (0, 6, 0, 0), 4)
+        line = horizontal(margins=(12, 0, 10, 0), spacing=10)
         line.addWidget(title)
         line.addWidget(about, 1)
         column.addLayout(line)

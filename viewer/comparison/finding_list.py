@@ -7,10 +7,11 @@ from functools import partial
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QWidget
 
 from rules.comparison.findings import Change, FindingChange
 from viewer.look import theme
+from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label
 from viewer.look.roles import LIST_ITEM
 
@@ -72,16 +73,13 @@ class FindingRow(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setAccessibleName(f"{_SHOWN[change.change]}: {change.finding.title}")
-        head = QHBoxLayout()
-        head.setSpacing(8)
+        head = horizontal(spacing=8)
         title = Label(
             change.finding.title_beside_its_cost, weight=QFont.Weight.DemiBold, pixels=12, wrap=True
         )
         head.addWidget(title, 1)
         head.addWidget(Badge(told(change.change), partial(tone, change.change)), 0, Qt.AlignmentFlag.AlignTop)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(14, 7, 10, 7)
-        layout.setSpacing(2)
+        layout = vertical(self, (14, 7, 10, 7), 2)
         layout.addLayout(head)
         layout.addWidget(Label(cost, "secondary", pixels=12, wrap=True))
 
@@ -122,9 +120,7 @@ class FindingList(QScrollArea):
     ) -> None:
         """Show these; ``costs`` say what each costs before and after."""
         inside = QWidget()
-        layout = QVBoxLayout(inside)
-        layout.setContentsMargins(4, 2, 4, 8)
-        layout.setSpacing(2)
+        layout = vertical(inside, (4, 2, 4, 8), 2)
         self.rows = [FindingRow(each, cost) for each, cost in zip(findings, costs, strict=True)]
         for row in self.rows:
             row.chosen.connect(self.chosen)
@@ -134,9 +130,7 @@ class FindingList(QScrollArea):
                 Label("No finding that matters, before or after.", "secondary", pixels=12, wrap=True)
             )
         for number, caution in enumerate(cautions):
-            line = QHBoxLayout()
-            line.setContentsMargins(6, 4, 6, 0)
-            line.setSpacing(8)
+            line = horizontal(margins=(6, 4, 6, 0), spacing=8)
             name = Label("Careful" if not number else "", weight=QFont.Weight.DemiBold, pixels=12)
             name.setFixedWidth(52)
             line.addWidget(name, 0, Qt.AlignmentFlag.AlignTop)

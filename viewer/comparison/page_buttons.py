@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from viewer.kept.storage import write_bytes
+from viewer.look.boxes import horizontal
 
 if TYPE_CHECKING:
     from rules.comparison.compare import Comparison
@@ -23,9 +24,7 @@ class PageButtons(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._result: Comparison | None = None
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 3, 10, 3)
-        row.setSpacing(8)
+        row = horizontal(self, (0, 3, 10, 3), 8)
         self.export = QPushButton("Export page")
         self.copy = QPushButton("Copy as text")
         self.swap = QPushButton("Swap")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from parsers.model import I64, Trace
 from rules.base import Evidence
@@ -17,6 +17,7 @@ from viewer.comparison.phases import StepOnGpu
 from viewer.comparison.ribbons import LEAST_HEIGHT, Ribbons
 from viewer.kept.preferences import Preferences
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.scale import Scale
@@ -69,9 +70,7 @@ class SideHeader(QWidget):
         self.figure = ElidedLabel("", pixels=12, weight=QFont.Weight.DemiBold)
         title = ElidedLabel(name, pixels=12, weight=QFont.Weight.DemiBold)
         title.setFixedWidth(54)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(14, 0, 12, 0)
-        layout.setSpacing(10)
+        layout = horizontal(self, (14, 0, 12, 0), 10)
         layout.addWidget(title)
         layout.addWidget(self.about, 1)
         layout.addWidget(self.figure)
@@ -119,9 +118,7 @@ class TwinTimelines(QWidget):
             view.event_selected.connect(lambda event, side=number: self._follow_event(side, event))
             view.ready.connect(lambda side=number: self._on_ready(side))
         self.views[1].ruler.hide()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
+        layout = vertical(self, NO_MARGINS, 0)
         layout.addWidget(self.headers[0])
         layout.addWidget(self.views[0])
         layout.addWidget(self.ribbons, 1)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtGui import QColor, QFont
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from rules.comparison.compare import Comparison
 from rules.comparison.same_work import Answer
 from viewer.comparison.finding_list import Badge
 from viewer.look import theme
+from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 
 UNITED = "; "
@@ -26,12 +27,9 @@ class VerdictHead(QWidget):
         )
         self.reason = ElidedLabel("", "secondary", pixels=theme.BODY_PX)
         self._badge: Badge | None = None
-        self._below = QHBoxLayout()
-        self._below.setSpacing(10)
+        self._below = horizontal(spacing=10)
         self._below.addWidget(self.reason, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(14, 8, 14, 7)
-        layout.setSpacing(5)
+        layout = vertical(self, (14, 8, 14, 7), 5)
         layout.addWidget(self.sentence)
         layout.addLayout(self._below)
 

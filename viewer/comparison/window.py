@@ -17,9 +17,7 @@ from PySide6.QtGui import (
     QShortcut,
 )
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QSplitter,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -36,9 +34,9 @@ from viewer.comparison.twins import TwinTimelines
 from viewer.comparison.verdict_head import VerdictHead
 from viewer.document import Document
 from viewer.jobs import Jobs
+from viewer.look.boxes import NO_MARGINS, HorizontalLine, horizontal, vertical
 from viewer.look.home_focus import HomeFocus
 from viewer.look.labels import ElidedLabel
-from viewer.look.separator import HorizontalLine
 from viewer.look.tab_order import TabOrder
 
 if TYPE_CHECKING:
@@ -116,9 +114,7 @@ class ComparisonWindow(QWidget):
 
     def _put_together(self) -> None:
         left = QWidget()
-        column = QVBoxLayout(left)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = vertical(left, NO_MARGINS, 0)
         column.addWidget(self.bar)
         column.addWidget(HorizontalLine())
         column.addWidget(self.twins, 1)
@@ -135,16 +131,13 @@ class ComparisonWindow(QWidget):
             self._split.setStretchFactor(place, round(100 * share))
         self._split.setChildrenCollapsible(False)
         self.details.setCornerWidget(self.buttons, Qt.Corner.TopRightCorner)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
+        layout = vertical(self, NO_MARGINS, 0)
         layout.addWidget(self.head)
         layout.addWidget(HorizontalLine())
         layout.addWidget(self._split, 1)
         layout.addWidget(HorizontalLine())
         self.foot.setContentsMargins(14, 0, 14, 0)
-        line = QHBoxLayout()
-        line.setContentsMargins(14, 3, 14, 4)
+        line = horizontal(margins=(14, 3, 14, 4))
         line.addWidget(self.foot)
         layout.addLayout(line)
         upper = round(self.height() * UPPER)

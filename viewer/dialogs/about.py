@@ -6,9 +6,10 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QDialog, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QWidget
 
 from viewer.kept.storage import data_folder
+from viewer.look.boxes import vertical
 from viewer.look.labels import Label
 
 
@@ -18,9 +19,7 @@ class AboutDialog(QDialog):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("About Stallscope")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(24, 20, 24, 20)
-        layout.setSpacing(8)
+        layout = vertical(self, (24, 20, 24, 20), 8)
         self.setMinimumWidth(460)
         layout.addWidget(
             Label(f"Stallscope {_version('stallscope')}", pixels=18, weight=QFont.Weight.DemiBold)

@@ -9,7 +9,6 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QDialog,
     QGridLayout,
-    QHBoxLayout,
     QScrollArea,
     QSizePolicy,
     QVBoxLayout,
@@ -18,6 +17,7 @@ from PySide6.QtWidgets import (
 
 from parsers.model import Effect, Trace
 from viewer.kept.preferences import WHEELS, Preferences
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import Label
 from viewer.look.tab_order import TabOrder
 
@@ -38,8 +38,7 @@ class PageDialog(QDialog):
         scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(body)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        layout = vertical(self, NO_MARGINS)
         layout.addWidget(scroll)
 
     def focusNextPrevChild(self, forward: bool) -> bool:
@@ -54,9 +53,7 @@ class QualityDialog(PageDialog):
 
     def __init__(self, trace: Trace, parent: QWidget | None = None) -> None:
         body, quality = QWidget(), trace.quality
-        column = QVBoxLayout(body)
-        column.setContentsMargins(20, 18, 20, 18)
-        column.setSpacing(8)
+        column = vertical(body, (20, 18, 20, 18), 8)
         total = (
             f"{quality.events_read:,} events read, {quality.events_kept:,} kept, {quality.repaired:,} repaired, "
             f"{quality.quarantined:,} left out."
@@ -121,9 +118,7 @@ class ShortcutSheet(PageDialog):
         groups = [("Timeline", (wheel, *TIMELINE_KEYS)), ("Panels", PANEL_KEYS), *commands]
         groups[1:] = sorted(groups[1:], key=lambda group: -len(group[1]))  # so that both halves get as long
         body = QWidget()
-        columns = QHBoxLayout(body)
-        columns.setContentsMargins(24, 18, 24, 18)
-        columns.setSpacing(36)
+        columns = horizontal(body, (24, 18, 24, 18), 36)
         halves = [QVBoxLayout(), QVBoxLayout()]
         for half_column in halves:
             half_column.setSpacing(4)

@@ -17,16 +17,15 @@ from PySide6.QtWidgets import (
     QPushButton,
     QScrollArea,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
 from rules.thresholds import Threshold, Thresholds, known_thresholds
 from viewer.kept.preferences import COLOR_MODES, FIRST_VIEWS, HIGHEST_PRICE, THEMES, WHEELS, Preferences
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, HorizontalLine, vertical
 from viewer.look.form import MARGIN, Form
 from viewer.look.labels import Label, tooltip
-from viewer.look.separator import HorizontalLine
 
 FIELD_WIDTH = 96
 
@@ -75,9 +74,7 @@ class ThresholdForm(QScrollArea):
         self.setAccessibleName("Thresholds")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         body = QWidget()
-        column = QVBoxLayout(body)
-        column.setContentsMargins(16, 14, 16, 14)
-        column.setSpacing(12)
+        column = vertical(body, (16, 14, 16, 14), 12)
         column.addWidget(
             Label(
                 "What the checks decide by. A diagnosis that was made with other numbers says so; the command line "
@@ -171,9 +168,7 @@ class PreferencesDialog(QDialog):
         self.pages = QTabWidget()
         self.pages.addTab(window, "Window")
         self.pages.addTab(self.threshold_form, "Thresholds")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
+        layout = vertical(self, NO_MARGINS, 0)
         layout.addWidget(self.pages)
         layout.addWidget(HorizontalLine())
         layout.addWidget(buttons)

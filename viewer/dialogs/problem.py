@@ -9,8 +9,9 @@ import traceback
 from types import TracebackType
 
 from PySide6.QtGui import QFont, QGuiApplication
-from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QPlainTextEdit, QVBoxLayout
+from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QPlainTextEdit
 
+from viewer.look.boxes import vertical
 from viewer.look.labels import Label
 
 _LOG = logging.getLogger(__name__)
@@ -30,9 +31,7 @@ class ProblemDialog(QDialog):
         super().__init__(QApplication.activeWindow())
         self.setWindowTitle("Stallscope failed")
         self.resize(680, 420)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 18, 20, 14)
-        layout.setSpacing(10)
+        layout = vertical(self, (20, 18, 20, 14), 10)
         layout.addWidget(
             Label("Something in Stallscope went wrong.", pixels=14, weight=QFont.Weight.DemiBold)
         )

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
 from viewer.document import Document
 from viewer.look import theme
+from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel
 
 
@@ -24,9 +25,7 @@ class SecondRecordingOffer(QWidget):
         super().__init__()
         self._document = document
         self.setAccessibleName(f"{earlier} is open in another window")
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(18, 6, 10, 6)
-        layout.setSpacing(8)
+        layout = horizontal(self, (18, 6, 10, 6), 8)
         layout.addWidget(ElidedLabel(f"{earlier} is open in another window.", "secondary"), 1)
         self.join_button = QPushButton("Add this as another rank of it")
         self.join_button.setToolTip("Reads both as one run, on one clock")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QFormLayout, QHBoxLayout, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QFormLayout, QLabel, QLineEdit, QWidget
 
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, horizontal
 from viewer.look.labels import Label
 
 LABEL_WIDTH = 124
@@ -46,9 +47,7 @@ class Form(QFormLayout):
 def beside(*widgets: QWidget) -> QWidget:
     """Widgets in a row; a label names what follows it."""
     holder = QWidget()
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(8)
+    row = horizontal(holder, NO_MARGINS, 8)
     wide = [each for each in widgets if _takes_room(each)]
     for before, widget in zip((None, *widgets), widgets, strict=False):
         row.addWidget(widget, 1 if widget in wide else 0)

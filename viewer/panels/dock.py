@@ -7,9 +7,10 @@ from functools import partial
 
 from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QTabWidget, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QMenu, QTabWidget, QToolButton, QWidget
 
 from viewer.document import Document, Stage
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.panels.panel import Panel, tabs
 
 FILTER_WIDTH, NARROW_FILTER = 180, 108
@@ -74,14 +75,11 @@ class BottomPanels(QWidget):
         self.more_export = menu.addAction("Export as CSV ...", self.export_table)
         self.more.setMenu(menu)
         corner = QWidget()
-        row = QHBoxLayout(corner)
-        row.setContentsMargins(0, 2, 8, 2)
-        row.setSpacing(SPACING)
+        row = horizontal(corner, (0, 2, 8, 2), SPACING)
         for widget in (self.further, self.by_family, self.export, self.more, self.filter):
             row.addWidget(widget)
         self.tabs.setCornerWidget(corner, Qt.Corner.TopRightCorner)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        layout = vertical(self, NO_MARGINS)
         layout.addWidget(self.tabs)
         self.tabs.currentChanged.connect(self._on_current)
         self.tabs.tabBarClicked.connect(lambda _: self._choose())

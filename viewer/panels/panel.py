@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from parsers.model import Progress
 from parsers.model.units import duration
 from viewer.document import Area, Document
+from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.look.labels import Label
 
 if TYPE_CHECKING:
@@ -42,9 +43,7 @@ class Panel(QWidget):
         self._stale = True
         self._seen: tuple[object, int] = (None, -1)
         self.setAccessibleName(self.title)
-        self.column = QVBoxLayout(self)
-        self.column.setContentsMargins(0, 0, 0, 0)
-        self.column.setSpacing(0)
+        self.column = vertical(self, NO_MARGINS, 0)
         document.trace_changed.connect(lambda _: self._to_top())
         document.trace_changed.connect(self.invalidate)
         document.analysis_changed.connect(self._on_document)

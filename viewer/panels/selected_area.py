@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QGridLayout, QPushButton, QWidget
 
 from parsers.model.units import duration, percent
 from viewer.document import Area, Document
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.budget_bar import BudgetBar, Part
 from viewer.panels.tables.table_model import Column, Show
@@ -56,9 +57,7 @@ class SelectedArea(QWidget):
         self.copy = QPushButton("Copy")
         self.copy.setToolTip("Puts what each GPU did and the table on the clipboard, as text")
         self.copy.clicked.connect(self.copy_all)
-        top = QHBoxLayout()
-        top.setContentsMargins(14, 6, 10, 4)
-        top.setSpacing(8)
+        top = horizontal(margins=(14, 6, 10, 4), spacing=8)
         top.addWidget(self.text, 1)
         top.addWidget(self.copy)
         top.addWidget(self.grouping)
@@ -67,9 +66,7 @@ class SelectedArea(QWidget):
         self._bars.setHorizontalSpacing(10)
         self._bars.setVerticalSpacing(2)
         self._bars.setColumnStretch(1, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = vertical(self, NO_MARGINS, 0)
         column.addLayout(top)
         column.addLayout(self._bars)
         column.addWidget(self.table, 1)

@@ -11,6 +11,7 @@ from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from viewer.kept.recent import Recent, forget, left_open, recent_files
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.start.opening import Sample, formats, samples
 from viewer.start.tile import RecentTile, Tile
@@ -48,16 +49,13 @@ class StartPage(QScrollArea):
     def refresh(self) -> None:
         """Build the page anew: recent files may have changed."""
         body = QWidget()
-        outer = QHBoxLayout(body)
-        outer.setContentsMargins(24, 28, 24, 24)
+        outer = horizontal(body, (24, 28, 24, 24))
         page = QWidget()
         page.setMaximumWidth(round(PAGE_WIDTH * self._scale))
         outer.addStretch(1)
         outer.addWidget(page, 100)
         outer.addStretch(1)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(self._scaled(8))
+        column = vertical(page, NO_MARGINS, self._scaled(8))
         column.addStretch(1)
         column.addWidget(Label("What is your GPU waiting for?", pixels=24, weight=QFont.Weight.DemiBold))
         column.addWidget(
@@ -114,8 +112,7 @@ class StartPage(QScrollArea):
         return round(pixels * self._scale)
 
     def _buttons(self) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(8)
+        row = horizontal(spacing=8)
         self.open_button = QPushButton("Open a recording ...")
         self.open_button.setDefault(True)
         self.open_button.clicked.connect(self.open_wanted)

@@ -13,13 +13,13 @@ from PySide6.QtWidgets import (
     QMenu,
     QSizePolicy,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from parsers.model.units import duration
 from viewer.kept.recent import COLUMNS, WHOLE, Recent, Row, Summary, when
 from viewer.look import theme
+from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label, tooltip
 from viewer.look.palette import HATCHED
 
@@ -35,11 +35,8 @@ class Tile(QAbstractButton):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        layout = self._column = QVBoxLayout(self)
-        layout.setContentsMargins(14, 11, 14, 11)
-        layout.setSpacing(3)
-        top = QHBoxLayout()
-        top.setSpacing(10)
+        layout = self._column = vertical(self, (14, 11, 14, 11), 3)
+        top = horizontal(spacing=10)
         top.addWidget(ElidedLabel(title, weight=QFont.Weight.DemiBold), 1)
         if remark:
             top.addWidget(Label(remark, "faint", pixels=theme.SECONDARY_PX))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QToolButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QToolButton, QWidget
 
 from viewer.look import theme
+from viewer.look.boxes import horizontal
 from viewer.look.labels import Label
 from viewer.timeline.geometry.lane_filter import EXAMPLE
 from viewer.timeline.lane_history import LaneHistory
@@ -32,9 +33,7 @@ class FilterBar(QWidget):
         self.close_button.setToolTip("Show all lanes")
         self.close_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.close_button.clicked.connect(self.clear)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(14, 4, 10, 4)
-        row.setSpacing(10)
+        row = horizontal(self, (14, 4, 10, 4), 10)
         row.addWidget(Label("Lanes", "secondary"))
         row.addWidget(self.field, 1)
         row.addWidget(self.told)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, size
 from rules.analysis.idle.causes import Cause
 from viewer.look import theme
+from viewer.look.boxes import vertical
 from viewer.timeline.geometry.ticks import exact
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import lane_words, shown_value, style_of
@@ -29,9 +30,7 @@ class HoverCard(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_ShowWithoutActivating)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground, False)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 8, 10, 8)
-        layout.setSpacing(3)
+        layout = vertical(self, (10, 8, 10, 8), 3)
         self._title, self._body = QLabel(), QLabel()
         self._title.setFont(theme.font(theme.BODY_PX, QFont.Weight.DemiBold))
         for label in (self._title, self._body):

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QImage, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollBar, QWidget
 
 from parsers.model import Progress, Trace
 from viewer.jobs import Jobs
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.roles import CHART
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.filter_bar import FilterBar
@@ -76,14 +77,11 @@ class TimelineView(QWidget):
         self._keys = self._key_table()
 
     def _put_together(self) -> None:
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
+        layout = vertical(self, NO_MARGINS, 0)
         layout.addWidget(self.overview)
         layout.addWidget(self.ruler)
         layout.addWidget(self.filter_bar)
-        below = QHBoxLayout()
-        below.setSpacing(0)
+        below = horizontal(spacing=0)
         below.addWidget(self.canvas, 1)
         below.addWidget(self.bar)
         layout.addLayout(below, 1)

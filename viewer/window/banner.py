@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QToolButton, QWidget
 
 from viewer.look import theme
+from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label
 
 
@@ -25,12 +26,10 @@ class Banner(QWidget):
         self.close_button.setAccessibleName("Close this message")
         self.close_button.setToolTip("Close (Esc)")
         self.close_button.clicked.connect(self.hide)
-        texts = QVBoxLayout()
-        texts.setSpacing(2)
+        texts = vertical(spacing=2)
         texts.addWidget(self.problem)
         texts.addWidget(self.hint)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(18, 10, 10, 10)
+        layout = horizontal(self, (18, 10, 10, 10))
         layout.addLayout(texts, 1)
         layout.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         self.hide()

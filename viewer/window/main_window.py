@@ -23,7 +23,6 @@ from PySide6.QtWidgets import (
     QMenuBar,
     QStackedWidget,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -33,8 +32,8 @@ from viewer.jobs import Jobs
 from viewer.kept.preferences import Preferences
 from viewer.kept.recent import OpenNote, Summary, remember
 from viewer.kept.storage import SessionError
+from viewer.look.boxes import NO_MARGINS, HorizontalLine, vertical
 from viewer.look.home_focus import HomeFocus
-from viewer.look.separator import HorizontalLine
 from viewer.look.tab_order import TabOrder
 from viewer.panels.dock import BottomPanels
 from viewer.panels.findings.diagnosis import DiagnosisPanel
@@ -104,9 +103,7 @@ class MainWindow(QMainWindow):
         self.ranks = RankViews(self.document, self.pages, self.side, self)
         self.kernel_report: KernelReport | None = None
         middle = QWidget()
-        column = QVBoxLayout(middle)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = vertical(middle, NO_MARGINS, 0)
         column.addWidget(self.banner)
         column.addWidget(self.ranks.area, 1)
         self._middle = column
@@ -169,9 +166,7 @@ class MainWindow(QMainWindow):
 
     def _top(self) -> QWidget:
         top = QWidget()
-        column = QVBoxLayout(top)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = vertical(top, NO_MARGINS, 0)
         for widget in (
             self.menu_bar,
             self.toolbar,

@@ -28,11 +28,11 @@ from PySide6.QtWidgets import (
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from viewer.look import theme
+from viewer.look.boxes import vertical
 from viewer.look.labels import Label
 
 Index = QModelIndex | QPersistentModelIndex
@@ -112,9 +112,7 @@ class ResultsPopup(QFrame):
         self.list.clicked.connect(lambda index: self.run(index.row()))
         self.note = Label("", "faint", pixels=12)
         self.note.setContentsMargins(12, 5, 12, 6)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(1, 4, 1, 1)
-        layout.setSpacing(0)
+        layout = vertical(self, (1, 4, 1, 1), 0)
         layout.addWidget(self.list)
         layout.addWidget(self.note)
         self.hide()

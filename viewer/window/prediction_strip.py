@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration, percent
 from viewer.look import theme
+from viewer.look.boxes import vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.look.palette import HATCHED
 from viewer.what_if import WhatIf
@@ -114,9 +115,7 @@ class PredictionStrip(QWidget):
         self.sentence = Label("", pixels=theme.VERDICT_PX + 1, weight=QFont.Weight.DemiBold)
         self.band = ElidedLabel("", "secondary")
         self.bars = StepBars()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(14, 9, 14, 7)
-        layout.setSpacing(4)
+        layout = vertical(self, (14, 9, 14, 7), 4)
         for each in (self.sentence, self.band, self.bars):
             layout.addWidget(each)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)

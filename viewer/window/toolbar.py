@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal, SignalInstance
 from PySide6.QtGui import QFont, QResizeEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from parsers.model.units import duration
 from viewer.document import Document
+from viewer.look.boxes import NO_MARGINS, horizontal
 from viewer.look.labels import Label
 from viewer.window.palette import SearchField
 
@@ -88,9 +89,7 @@ class StepSelector(QWidget):
         self.next = self._arrow("›", "Next step (])")
         self.previous.clicked.connect(lambda: self.move_by(-1))
         self.next.clicked.connect(lambda: self.move_by(1))
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
+        layout = horizontal(self, NO_MARGINS, 4)
         self.title = Label("Step", "secondary")
         self.title.setContentsMargins(0, 0, 4, 0)
         layout.addWidget(self.title)
@@ -180,9 +179,7 @@ class ToolBar(QWidget):
         self.search.setMinimumWidth(LEAST_SEARCH)
         self.search.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.steps = StepSelector(document)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(14, 7, 14, 7)
-        layout.setSpacing(8)
+        layout = horizontal(self, (14, 7, 14, 7), 8)
         layout.addWidget(self._brand)
         for button in (self.open, self.record, self.compare):
             layout.addWidget(button)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QMouseEvent
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from parsers.model import Trace
 from parsers.model.names.devices import short_device_name
@@ -15,6 +15,7 @@ from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from viewer.document import Document, Stage
 from viewer.look import theme
+from viewer.look.boxes import horizontal, scrolling, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.budget_bar import BudgetBar, Part
 
@@ -51,19 +52,12 @@ class VerdictStrip(QWidget):
         self.sentence.clicked.connect(self._show_problem)
         self.sentence.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.where.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        line = QHBoxLayout()
-        line.setSpacing(16)
+        line = horizontal(spacing=16)
         line.addWidget(self.sentence, 0)
         line.addWidget(self.where, 1)
-        self._bars_area = QScrollArea()
-        self._bars_area.setFrameShape(QScrollArea.Shape.NoFrame)
-        self._bars_area.setWidgetResizable(True)
-        self._bars_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._bars_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._bars_area = scrolling()
         self.bars: list[BudgetBar] = []
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(14, 9, 14, 9)
-        layout.setSpacing(6)
+        layout = vertical(self, (14, 9, 14, 9), 6)
         layout.addLayout(line)
         layout.addWidget(self._bars_area)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)

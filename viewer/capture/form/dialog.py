@@ -11,16 +11,13 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
     QFileDialog,
-    QFrame,
     QHBoxLayout,
     QInputDialog,
     QMenu,
     QMessageBox,
     QPlainTextEdit,
     QPushButton,
-    QScrollArea,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -39,9 +36,9 @@ from viewer.capture.storage import History, Presets
 from viewer.capture.tools import ToolFound
 from viewer.jobs import Jobs
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, HorizontalLine, horizontal, scrolling, vertical
 from viewer.look.form import MARGIN
 from viewer.look.labels import Label
-from viewer.look.separator import HorizontalLine
 
 SIZE = (880, 744)
 CHOOSE_PRESET = "Presets"
@@ -276,9 +273,7 @@ class CaptureDialog(QDialog):
 
     def _lay_out(self) -> None:
         form = QWidget()
-        column = QVBoxLayout(form)
-        column.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
-        column.setSpacing(12)
+        column = vertical(form, (MARGIN, MARGIN, MARGIN, MARGIN), 12)
         column.addLayout(self._heading("What to run", self._preset_row()))
         column.addWidget(self.target)
         column.addWidget(HorizontalLine())
@@ -286,15 +281,9 @@ class CaptureDialog(QDialog):
         column.addWidget(self.options)
         column.addWidget(self.warnings)
         column.addStretch(1)
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setWidget(form)
+        scroll = scrolling(form, sideways=True)
         set_up = QWidget()
-        parts = QVBoxLayout(set_up)
-        parts.setContentsMargins(0, 0, 0, 0)
-        parts.setSpacing(0)
+        parts = vertical(set_up, NO_MARGINS, 0)
         parts.addWidget(scroll, 1)
         parts.addWidget(HorizontalLine())
         parts.addWidget(_padded(self._command_part()))
@@ -302,16 +291,12 @@ class CaptureDialog(QDialog):
         self.tabs.addTab(_padded(self.run_view), "Run")
         self.tabs.addTab(_padded(self.history), "History")
         self.tabs.setTabVisible(1, False)
-        buttons = QHBoxLayout()
-        buttons.setContentsMargins(16, 8, 16, 12)
-        buttons.setSpacing(8)
+        buttons = horizontal(margins=(16, 8, 16, 12), spacing=8)
         buttons.addWidget(self.problem, 1)
         buttons.addStretch(0)
         buttons.addWidget(self.close_button)
         buttons.addWidget(self.record)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
+        whole = vertical(self, NO_MARGINS, 0)
         whole.addWidget(self.tabs, 1)
         whole.addWidget(HorizontalLine())
         whole.addLayout(buttons)
@@ -326,9 +311,7 @@ class CaptureDialog(QDialog):
 
     def _command_part(self) -> QWidget:
         part = QWidget()
-        column = QVBoxLayout(part)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
+        column = vertical(part, NO_MARGINS, 8)
         column.addLayout(self._heading("Command", self._command_row()))
         column.addWidget(self.command)
         return part
@@ -367,7 +350,6 @@ def _button(text: str, pressed: object) -> QPushButton:
 
 def _padded(widget: QWidget) -> QWidget:
     holder = QWidget()
-    column = QVBoxLayout(holder)
-    column.setContentsMargins(16, 12, 16, 12)
+    column = vertical(holder, (16, 12, 16, 12))
     column.addWidget(widget)
     return holder

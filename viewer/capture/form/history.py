@@ -16,11 +16,11 @@ from PySide6.QtWidgets import (
     QSplitter,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from viewer.capture.storage import History, Run
+from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.look.row_delegate import RowDelegate
 
 COLUMNS = ("When", "Tool", "Program", "Result", "Took")
@@ -108,9 +108,7 @@ class HistoryView(QWidget):
         row.addStretch(1)
         row.addWidget(self.reuse)
         row.addWidget(self.open)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
+        column = vertical(self, NO_MARGINS, 8)
         column.addWidget(split, 1)
         column.addLayout(row)
 

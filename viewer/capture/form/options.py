@@ -11,19 +11,18 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QDoubleSpinBox,
-    QHBoxLayout,
     QLineEdit,
     QSizePolicy,
     QSpinBox,
     QStackedWidget,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions
 from viewer.capture.tools import ToolFound
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.form import Form, beside
 from viewer.look.labels import Label, tooltip
 
@@ -224,11 +223,8 @@ class OptionsForm(QWidget):
         )
 
     def _lay_out(self) -> None:
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
+        column = vertical(self, NO_MARGINS, 8)
+        buttons = horizontal(spacing=8)
         for number, tool in enumerate(Tool):
             button = QToolButton()
             button.setText(tool.title)

@@ -6,7 +6,7 @@ import time
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QFontDatabase, QTextCursor
-from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QPushButton, QWidget
 
 from parsers.model import Progress
 from viewer.capture.failures import CaptureProblem
@@ -16,6 +16,7 @@ from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, Tool
 from viewer.jobs import Jobs
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.look.labels import Label
 
 SHOWN_LINES = 5000
@@ -246,9 +247,7 @@ class RunView(QWidget):
         return timer
 
     def _lay_out(self) -> None:
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
+        column = vertical(self, NO_MARGINS, 8)
         head = QHBoxLayout()
         head.addWidget(self.phase, 1)
         head.addWidget(self.elapsed, alignment=Qt.AlignmentFlag.AlignTop)

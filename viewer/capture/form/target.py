@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,6 +21,7 @@ from viewer.capture.interpreters import Probe, found_interpreters, probe
 from viewer.capture.request import Target, TargetKind
 from viewer.capture.target_words import UnreadableCommand, read_target
 from viewer.jobs import Jobs
+from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.look.form import Form
 from viewer.look.labels import Label
 
@@ -126,9 +126,7 @@ class TargetForm(QWidget):
         extra.add("Launcher", self.launcher)
         extra.add("Environment", self.environment)
         extra.add("Machine", self.host)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
+        column = vertical(self, NO_MARGINS, 6)
         column.addLayout(form)
         column.addWidget(self._more, alignment=Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self._extra)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from parsers.model.arrays import F64
 from parsers.model.units import duration
 from rules.analysis.inference.requests import AllowedTimes, Lateness, Requests
 from rules.analysis.inference.serving import percentiles
 from viewer.look import theme
+from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label
 from viewer.panels.charts.bars import Bars
 from viewer.panels.charts.histogram import Histogram
@@ -78,15 +79,13 @@ class LatencyCharts(QWidget):
         self.ttft, self.tpot = Histogram(things="requests"), Histogram(things="requests")
         self.in_time = RequestsInTime()
         self.by_arrival = Label("", "secondary", pixels=12)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(8, 6, 8, 4)
+        row = horizontal(self, (8, 6, 8, 4))
         for title, chart in (
             (Label("Time to first token", "secondary", pixels=12), self.ttft),
             (Label("Time per output token", "secondary", pixels=12), self.tpot),
             (self.by_arrival, self.in_time),
         ):
-            column = QVBoxLayout()
-            column.setSpacing(2)
+            column = vertical(spacing=2)
             column.addWidget(title)
             chart.setMaximumHeight(HIGHEST)
             column.addWidget(chart, 1)

@@ -11,13 +11,14 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt, Signal
 from PySide6.QtGui import QColor, QFont
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model import KernelProfile
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, operations, three_digits
 from rules.kernels.roofline import Point, Roof, Roofline, distance, roofline
 from viewer.look import theme
+from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.charts.plot import Axis, Plot
 
@@ -118,17 +119,14 @@ class RooflinePlot(QWidget):
         self.plot.addItem(self._dots)
         self.plot.addItem(self._chosen_dots)
         if low:
-            side = QHBoxLayout(self)
-            side.setContentsMargins(0, 2, 4, 0)
+            side = horizontal(self, (0, 2, 4, 0))
             self._text.setFixedWidth(LOW_TEXT_WIDTH)
             side.addWidget(self.plot, 1)
             self._text.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Minimum)
             self._text.setAlignment(Qt.AlignmentFlag.AlignTop)
             side.addWidget(self._text)
         else:
-            layout = QVBoxLayout(self)
-            layout.setContentsMargins(0, 8, 4, 0)
-            layout.setSpacing(2)
+            layout = vertical(self, (0, 8, 4, 0), 2)
             title = Label("Roofline", weight=QFont.Weight.DemiBold)
             title.setContentsMargins(12, 0, 0, 0)
             layout.addWidget(title)

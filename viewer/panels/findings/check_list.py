@@ -7,9 +7,10 @@ from functools import cached_property
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QToolButton, QWidget
 
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.look.labels import Label
 
 _ABBREVIATIONS = {"gpu": "GPU", "sms": "SMs", "fp64": "FP64"}
@@ -43,9 +44,7 @@ class CheckList(QWidget):
         self.heading.setToolTip("Which checks these are, and what they look for")
         self.heading.setCursor(Qt.CursorShape.PointingHandCursor)
         self.heading.toggled.connect(self._open)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(2)
+        self._layout = vertical(self, NO_MARGINS, 2)
         self._layout.addWidget(self.heading, 0, Qt.AlignmentFlag.AlignLeft)
         self._reasons = self._made(
             [
@@ -80,9 +79,7 @@ class CheckList(QWidget):
     @staticmethod
     def _made(lines: Sequence[tuple[str, str, int]]) -> QWidget:
         body = QWidget()
-        column = QVBoxLayout(body)
-        column.setContentsMargins(6, 0, 6, 0)
-        column.setSpacing(1)
+        column = vertical(body, (6, 0, 6, 0), 1)
         for text, role, above in lines:
             if above:
                 column.addSpacing(above)

@@ -7,9 +7,10 @@ import textwrap
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase, QFontMetricsF, QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QSizePolicy
 
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.look.labels import Label
 
 FONT_PX = 12
@@ -71,9 +72,7 @@ class CodeBox(QFrame):
         self.copy_button.setStyleSheet("padding: 4px 7px;")
         self.copy_button.setCursor(Qt.CursorShape.PointingHandCursor)
         self.copy_button.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.code))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
+        column = vertical(self, NO_MARGINS, 6)
         column.addWidget(self._scroll)
         column.addWidget(self.copy_button, 0, Qt.AlignmentFlag.AlignLeft)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QTimer
 from PySide6.QtGui import QAction, QFont, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QScrollArea, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
 
 from rules.base import Severity
 from viewer.document import Document, Stage
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.findings.check_list import CheckList, check_name, counted_checks
 
@@ -50,22 +51,15 @@ class DiagnosisPanel(QWidget):
         self.filter_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.filter_button.setToolTip("Show only some severities, categories or ranks")
         self.filter_button.setMenu(QMenu(self.filter_button))
-        top = QHBoxLayout()
-        top.setContentsMargins(14, 8, 8, 2)
+        top = horizontal(margins=(14, 8, 8, 2))
         self.heading = Label("Diagnosis", pixels=14, weight=QFont.Weight.DemiBold)
         top.addWidget(self.heading)
         top.addSpacing(8)
         top.addStretch(1)
         top.addWidget(self._count)
         top.addWidget(self.filter_button)
-        self._scroll = QScrollArea()
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QScrollArea.Shape.NoFrame)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
+        self._scroll = scrolling()
+        layout = vertical(self, NO_MARGINS, 0)
         layout.addLayout(top)
         layout.addWidget(self._scroll, 1)
         document.diagnosis_changed.connect(lambda _: self._on_new())
@@ -112,9 +106,7 @@ class DiagnosisPanel(QWidget):
     def _fill(self, _: object = None) -> None:
         diagnosis = self._document.diagnosis
         body = QWidget()
-        layout = QVBoxLayout(body)
-        layout.setContentsMargins(10, 8, 10, 10)
-        layout.setSpacing(8)
+        layout = vertical(body, (10, 8, 10, 10), 8)
         self.cards = []
         if diagnosis is None:
             self._told = ("", "")
@@ -187,9 +179,7 @@ class DiagnosisPanel(QWidget):
 
     @staticmethod
     def _note(layout: QVBoxLayout, title: str, text: str) -> None:
-        box = QVBoxLayout()
-        box.setContentsMargins(6, 4, 6, 0)
-        box.setSpacing(2)
+        box = vertical(margins=(6, 4, 6, 0), spacing=2)
         box.addWidget(Label(title, pixels=12, weight=QFont.Weight.DemiBold))
         box.addWidget(Label(text, "faint", pixels=12, wrap=True))
         layout.addLayout(box)

@@ -17,12 +17,13 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model.units import duration, percent, size
 from rules import Finding
 from rules.wording.promises import gain
 from viewer.look import theme
+from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.look.roles import LIST_ITEM
 from viewer.panels.findings.code_box import CodeBox
@@ -196,9 +197,7 @@ class FindingCard(QFrame):
         self.setAccessibleName(f"{finding.title}. {self.ceiling}")
         self.setAccessibleDescription(finding.explanation)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(16, 10, 12, 10)
-        self._layout.setSpacing(6)
+        self._layout = vertical(self, (16, 10, 12, 10), 6)
         self._build()
 
     @property
@@ -215,8 +214,7 @@ class FindingCard(QFrame):
 
     def _build(self) -> None:
         finding = self.finding
-        top = QHBoxLayout()
-        top.setSpacing(12)
+        top = horizontal(spacing=12)
         title = Label(finding.title.removesuffix("."), weight=QFont.Weight.DemiBold, pixels=14, wrap=True)
         top.addWidget(title, 1)
         self._gives = Label(self.ceiling, "secondary", pixels=12)
@@ -261,9 +259,7 @@ class FindingCard(QFrame):
     def _buttons(self) -> QWidget:
         """Made when the card is opened for the first time: most cards never are."""
         buttons = QWidget()
-        row = QHBoxLayout(buttons)
-        row.setContentsMargins(0, 2, 0, 0)
-        row.setSpacing(6)
+        row = horizontal(buttons, (0, 2, 0, 0), 6)
         shown = [self.fix_button, self.why_button]
         for button in [self.show_button, *shown] if self.finding.evidence else shown:
             row.addWidget(button)
@@ -387,7 +383,5 @@ class FindingCard(QFrame):
 
 def _section() -> tuple[QWidget, QVBoxLayout]:
     body = QWidget()
-    layout = QVBoxLayout(body)
-    layout.setContentsMargins(0, 4, 0, 2)
-    layout.setSpacing(6)
+    layout = vertical(body, (0, 4, 0, 2), 6)
     return body, layout

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model.units import duration
 from rules.wording.promises import depends_on, factor, worded, worded_shortly
 from rules.wording.words import Reader, told
 from viewer.look import theme
+from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label, tooltip
 from viewer.look.roles import LIST_ITEM
 from viewer.panels.tables.facts import LinkButton
@@ -80,11 +81,8 @@ class FixCard(QFrame):
         proposal = promise.proposal
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAccessibleName(f"{proposal.title}. {worded(promise)}")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(14, 10, 12, 10)
-        layout.setSpacing(4)
-        top = QHBoxLayout()
-        top.setSpacing(8)
+        layout = vertical(self, (14, 10, 12, 10), 4)
+        top = horizontal(spacing=8)
         self.box = QCheckBox()
         self.box.setAccessibleName(proposal.title)
         self.box.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -97,8 +95,7 @@ class FixCard(QFrame):
         layout.addLayout(top)
         for advice in told(proposal.advice, reader)[:1]:
             layout.addWidget(Label(advice, "secondary", pixels=12, wrap=True))
-        line = QHBoxLayout()
-        line.setSpacing(8)
+        line = horizontal(spacing=8)
         line.addWidget(ElidedLabel(self._step_text(step_ns), pixels=12), 1)
         line.addWidget(GainRange(promise))
         layout.addLayout(line)
@@ -115,8 +112,7 @@ class FixCard(QFrame):
         return f"{after} a step"
 
     def _removed(self, removed: list[Finding]) -> QVBoxLayout:
-        column = QVBoxLayout()
-        column.setSpacing(2)
+        column = vertical(spacing=2)
         more = len(removed) - MOST_REMOVED
         column.addWidget(Label(f"removes, and {more} more" if more > 0 else "removes", "faint", pixels=12))
         for finding in removed[:MOST_REMOVED]:

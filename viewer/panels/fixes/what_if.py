@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QGuiApplication
-from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from parsers.model.units import duration, percent
+from viewer.look.boxes import NO_MARGINS, scrolling, vertical
 from viewer.look.labels import Label, unbroken
 from viewer.what_if import WhatIf
 
@@ -26,17 +27,12 @@ class WhatIfPanel(QWidget):
         self._model = model
         self.cards: list[FixCard] = []
         self.setAccessibleName("What if")
-        self._scroll = QScrollArea()
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scroll = scrolling()
         self.together = Label("", wrap=True, weight=QFont.Weight.DemiBold)
         self.limit = Label("", "secondary", pixels=12, wrap=True)
         self.copy_button = QPushButton("Copy as a plan")
         self.copy_button.clicked.connect(self.copy_plan)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        layout = vertical(self, NO_MARGINS)
         layout.addWidget(self._scroll, 1)
         model.plan_changed.connect(self._fill)
         model.ticks_changed.connect(self._say)
@@ -53,9 +49,7 @@ class WhatIfPanel(QWidget):
         for kept in (self.together, self.limit, self.copy_button):
             kept.setParent(None)
         body = QWidget()
-        column = QVBoxLayout(body)
-        column.setContentsMargins(12, 8, 12, 12)
-        column.setSpacing(8)
+        column = vertical(body, (12, 8, 12, 12), 8)
         self.cards = []
         if plan is not None and document.trace is not None:
             from rules.wording.promises import about_replay, removed

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import methodcaller
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont
 from PySide6.QtWidgets import (
     QGridLayout,
@@ -27,6 +26,7 @@ from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
 from rules.kernels.checks.stalls import LARGE_STALL_SHARE, Stall, label_of, stalls
 from rules.kernels.explanations import SECTIONS, STALLS
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, horizontal, scrolling, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.bar_chart import Bar, BarChart
 from viewer.panels.charts.memory_flow import MemoryDiagram
@@ -63,12 +63,8 @@ class KernelDetails(QWidget):
         self.tabs.addTab(self.source, "Source")
         self.metrics = MetricTable()
         self.tabs.addTab(self.metrics, "All metrics")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        head = QVBoxLayout()
-        head.setContentsMargins(14, 8, 14, 4)
-        head.setSpacing(1)
+        layout = vertical(self, NO_MARGINS, 0)
+        head = vertical(margins=(14, 8, 14, 4), spacing=1)
         head.addWidget(self.title)
         head.addWidget(self.subtitle)
         layout.addLayout(head)
@@ -110,8 +106,7 @@ class KernelDetails(QWidget):
         self.stalls = BarChart("Stall reasons", selectable=True)
         self.stalls.chosen.connect(self._explain_stall)
         self._stall_name = Label("", weight=QFont.Weight.DemiBold, pixels=14)
-        self._stall_text = QVBoxLayout()
-        self._stall_text.setSpacing(6)
+        self._stall_text = vertical(spacing=6)
         left, right = QVBoxLayout(), QVBoxLayout()
         note = Label(
             "Cycles between two instructions of a warp, by what it waited for", "secondary", wrap=True
@@ -246,9 +241,7 @@ class KernelDetails(QWidget):
 
     def _show_checks(self, kernel: KernelProfile) -> None:
         body = QWidget()
-        column = QVBoxLayout(body)
-        column.setContentsMargins(14, 10, 14, 10)
-        column.setSpacing(8)
+        column = vertical(body, (14, 10, 14, 10), 8)
         results = sorted(evaluate(kernel), key=lambda each: (not each.fired, -(each.speedup_percent or 0.0)))
         for result in results:
             section = SECTIONS.get(result.section)
@@ -321,22 +314,14 @@ def _heading(text: str, section: str) -> Label:
 def _beside(left: QVBoxLayout, width: int, right: QVBoxLayout, other: int) -> QScrollArea:
     """Two columns that share the room in proportion to these widths."""
     body = QWidget()
-    row = QHBoxLayout(body)
-    row.setContentsMargins(14, 10, 14, 10)
-    row.setSpacing(28)
+    row = horizontal(body, (14, 10, 14, 10), 28)
     row.addLayout(left, width)
     row.addLayout(right, other)
     return _scrolled(body)
 
 
 def _scrolled(body: QWidget) -> QScrollArea:
-    area = QScrollArea()
-    area.setWidgetResizable(True)
-    area.setFrameShape(QScrollArea.Shape.NoFrame)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    area.setWidget(body)
-    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    return area
+    return scrolling(body)
 
 
 def _stall_color(stall: Stall) -> Callable[[theme.Theme], QColor] | None:

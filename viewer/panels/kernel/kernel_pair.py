@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
 from parsers.model import KernelProfile
 from parsers.model.names.kernels import kernel_name
 from rules.comparison.kernels import KernelComparison, compare_kernels
 from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
+from viewer.look.boxes import NO_MARGINS, vertical
 from viewer.panels.charts.roofline import RooflinePlot
 from viewer.panels.kernel.side_by_side import SideBySide
 
@@ -30,8 +31,7 @@ class KernelPair(QWidget):
         split.setStretchFactor(0, 3)
         split.setStretchFactor(1, 2)
         split.setChildrenCollapsible(False)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        layout = vertical(self, NO_MARGINS)
         layout.addWidget(split)
 
     def show_pair(self, before: KernelProfile, after: KernelProfile) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QSplitter, QStackedWidget, QWidget
 
 from parsers.model import Trace
 from rules import Finding
 from viewer.document import Document
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.panels.kernel.kernel_details import KernelDetails
 from viewer.panels.kernel.kernel_pair import KernelPair
 from viewer.panels.tables.table_model import Column, Show
@@ -57,13 +58,9 @@ class KernelReport(QWidget):
         self._kept: int | None = None
         self._launches: pd.DataFrame | None = None
         launches = QWidget()
-        column = QVBoxLayout(launches)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = vertical(launches, NO_MARGINS, 0)
         column.addWidget(self.table, 1)
-        switches = QHBoxLayout()
-        switches.setContentsMargins(10, 4, 10, 4)
-        switches.setSpacing(16)
+        switches = horizontal(margins=(10, 4, 10, 4), spacing=16)
         switches.addWidget(self.grouped)
         switches.addWidget(self.baseline)
         switches.addStretch(1)
@@ -82,8 +79,7 @@ class KernelReport(QWidget):
         split.setStretchFactor(1, 3)
         split.setSizes([320, 420])
         split.setChildrenCollapsible(False)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        layout = vertical(self, NO_MARGINS)
         layout.addWidget(split)
         self.table.chosen.connect(self._on_row)
         self.table.selectionModel().selectionChanged.connect(lambda *_: self._show_pair())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from parsers.model import KernelProfile
 from parsers.ncu.labels import sections_of_metrics
 from rules.kernels.explanations import SECTIONS, explain_metric
+from viewer.look.boxes import vertical
 from viewer.look.labels import Label
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
@@ -34,8 +35,7 @@ class MetricTable(QWidget):
         search.textChanged.connect(self.table.set_filter)
         self._about = Label("", "secondary", pixels=12, wrap=True)
         self.table.chosen.connect(self._explain)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(10, 8, 10, 6)
+        column = vertical(self, (10, 8, 10, 6))
         column.addWidget(search)
         column.addWidget(self.table, 1)
         column.addWidget(self._about)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QPolygonF
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 
 from parsers.model import F64, KernelProfile
 from viewer.look import theme
+from viewer.look.boxes import vertical
 from viewer.look.labels import Label
 from viewer.look.roles import CHART
 
@@ -130,9 +131,7 @@ class OccupancyCurves(QScrollArea):
         self.curves = {metric: StepCurve(title) for title, metric, _ in CURVES}
         self.note = Label("", "secondary", wrap=True)
         body = QWidget()
-        column = QVBoxLayout(body)
-        column.setContentsMargins(14, 10, 14, 10)
-        column.setSpacing(12)
+        column = vertical(body, (14, 10, 14, 10), 12)
         column.addWidget(self.note)
         for curve in self.curves.values():
             column.addWidget(curve)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import pandas as pd
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QWidget
 
 from parsers.model.units import three_digits
 from rules.comparison.kernels import Row
 from viewer.look import theme
+from viewer.look.boxes import vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
@@ -38,9 +39,7 @@ class SideBySide(QWidget):
         self.why = Label("", "secondary", wrap=True)
         self.table = TableView(COLUMNS, "Counters side by side")
         head = QWidget()
-        lines = QVBoxLayout(head)
-        lines.setContentsMargins(12, 8 if low else 0, 12, 4)
-        lines.setSpacing(3)
+        lines = vertical(head, (12, 8 if low else 0, 12, 4), 3)
         for name, heading, limit in zip(("First", "Second"), self.headings, self.limits, strict=True):
             line = QHBoxLayout()
             line.addWidget(Label(name, "secondary"))

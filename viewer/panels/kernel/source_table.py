@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
 from parsers.model import KernelProfile
 from rules.kernels.checks.stalls import label_of
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import Label
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
@@ -74,15 +75,11 @@ class SourceTable(QWidget):
             box.setToolTip(tip)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
             box.currentIndexChanged.connect(lambda _: self._show_rows())
-        head = QHBoxLayout()
-        head.setContentsMargins(14, 6, 14, 6)
-        head.setSpacing(8)
+        head = horizontal(margins=(14, 6, 14, 6), spacing=8)
         head.addWidget(self.note, 1)
         head.addWidget(self.rows)
         head.addWidget(self.counted)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = vertical(self, NO_MARGINS, 0)
         column.addLayout(head)
         column.addWidget(self.lines, 1)
         column.addWidget(self.table, 1)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.tables.table_model import Column, Show, written
 from viewer.panels.tables.table_view import TableView
@@ -34,17 +35,14 @@ class Answer(QWidget):
         super().__init__(parent)
         self.table: TableView | None = None
         self._pages = QStackedLayout()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = vertical(self, NO_MARGINS, 0)
         column.addLayout(self._pages, 1)  # first: it shows what is added, which then needs a parent
         self._text = Label("", "secondary", wrap=True)
         self._text.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._text.setContentsMargins(20, 8, 20, 8)
         self._pages.addWidget(self._text)
         self.left, self.right = ElidedLabel("", pixels=12), Label("", "secondary", pixels=12)
-        bottom = QHBoxLayout()
-        bottom.setContentsMargins(12, 4, 10, 5)
+        bottom = horizontal(margins=(12, 4, 10, 5))
         bottom.addWidget(self.left, 1)
         bottom.addWidget(self.right)
         column.addLayout(bottom)

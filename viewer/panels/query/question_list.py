@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLineEdit, QTreeWidget, QTreeWidgetItem, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QTreeWidget, QTreeWidgetItem, QWidget
 
 from viewer.look import theme
+from viewer.look.boxes import vertical
 from viewer.look.labels import tooltip
 from viewer.look.row_delegate import RowDelegate
 from viewer.query.questions import OWN, Question
@@ -47,9 +48,7 @@ class QuestionList(QWidget):
         self.tree.itemActivated.connect(lambda item, _: self._choose(item))
         self.tree.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self.tree.addAction("Remove this question of yours", self._remove)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(10, 6, 6, 6)
-        column.setSpacing(4)
+        column = vertical(self, (10, 6, 6, 6), 4)
         column.addWidget(self.filter)
         column.addWidget(self.tree, 1)
 

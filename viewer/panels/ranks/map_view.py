@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
 from parsers.model.arrays import I64
 from rules.summaries.page import pattern_reason, pattern_title
 from viewer.document import Document
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.ranks.callouts import Callout
 from viewer.panels.ranks.heat import Cell, RankHeat
@@ -66,26 +67,20 @@ class RankMapView(QWidget):
         self.scale = Scale()
         self.measures = self._chips([each.key for each in Measure])
         self.orders = self._chips([each.value for each in Order])
-        above = QHBoxLayout()
-        above.setContentsMargins(14, 8, 14, 4)
-        above.setSpacing(6)
+        above = horizontal(margins=(14, 8, 14, 4), spacing=6)
         for title, group in (("Show", self.measures), ("Sort by", self.orders)):
             above.addWidget(Label(title, "secondary", pixels=12))
             for button in group.buttons():
                 above.addWidget(button)
             above.addSpacing(14)
         above.addWidget(self.about, 1)
-        below = QHBoxLayout()
-        below.setContentsMargins(14, 2, 14, 4)
-        below.setSpacing(12)
+        below = horizontal(margins=(14, 2, 14, 4), spacing=12)
         self.shown = Label("", pixels=12)
         for widget in (self.shown, self.scale, self.meaning):
             below.addWidget(widget)
         below.addStretch(1)
         below.addWidget(self.selected)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = vertical(self, NO_MARGINS, 0)
         column.addLayout(above)
         column.addWidget(self.heat, 1)
         column.addLayout(below)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetricsF, QGuiApplication, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from parsers.model.units import duration
 from rules.summaries import page
 from viewer.document import Document
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, scrolling, vertical
 from viewer.look.labels import Label, elided_inside
 from viewer.look.roles import CHART
 
@@ -153,13 +154,8 @@ class RanksSide(QWidget):
         self._shown: ManyRanksDiagnosis | None = None
         self.costly: CostlyRanks | None = None
         self.setAccessibleName("Ranks")
-        self._scroll = QScrollArea()
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        self._scroll = scrolling()
+        layout = vertical(self, NO_MARGINS)
         layout.addWidget(self._scroll)
         document.trace_changed.connect(lambda _: self._refresh())
         self._refresh()
@@ -181,9 +177,7 @@ class RanksSide(QWidget):
     def _fill(self, body: QWidget, many: ManyRanksOpened) -> None:
         facts = many.facts
         run = facts.run
-        column = QVBoxLayout(body)
-        column.setContentsMargins(12, 10, 12, 12)
-        column.setSpacing(8)
+        column = vertical(body, (12, 10, 12, 12), 8)
         box = QFrame()
         box.setObjectName("sentence")
         color = theme.current().error if facts.late else theme.current().line_strong

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QFontMetricsF, QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QWidget
 
+from viewer.look.boxes import vertical
 from viewer.look.labels import ElidedLabel, Label, elided_inside, tooltip
 from viewer.statistics.event_facts import Fact
 
@@ -55,9 +56,7 @@ class FactList(QScrollArea):
     def show_facts(self, title: str, facts: Sequence[Fact]) -> None:
         self.title, self.facts = title, tuple(facts)
         body = QWidget()
-        column = QVBoxLayout(body)
-        column.setContentsMargins(14, 8, 10, 8)
-        column.setSpacing(5)
+        column = vertical(body, (14, 8, 10, 8), 5)
         column.addWidget(
             ElidedLabel(title, pixels=14, weight=QFont.Weight.DemiBold, mode=Qt.TextElideMode.ElideMiddle)
         )

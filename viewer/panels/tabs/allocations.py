@@ -9,16 +9,15 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
-    QHBoxLayout,
     QPushButton,
     QSplitter,
-    QVBoxLayout,
     QWidget,
 )
 
 from parsers.model.units import duration, percent, size
 from viewer.document import Document, Moment
 from viewer.look import theme
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
@@ -66,13 +65,9 @@ class AllocationsPanel(Panel):
         self.tables = (self.table,)
         self.groupings = QButtonGroup(self)
         self.groupings.setExclusive(True)
-        head = QHBoxLayout()
-        head.setContentsMargins(14, 5, 10, 2)
-        head.setSpacing(6)
+        head = horizontal(margins=(14, 5, 10, 2), spacing=6)
         self._apart = QWidget()
-        buttons = QHBoxLayout(self._apart)
-        buttons.setContentsMargins(0, 0, 0, 0)
-        buttons.setSpacing(6)
+        buttons = horizontal(self._apart, NO_MARGINS, 6)
         for name in (*GROUPS, GPUS):
             button = QPushButton(name)
             button.setCheckable(True)
@@ -90,8 +85,7 @@ class AllocationsPanel(Panel):
         head.addWidget(self.to_peak)
         head.addWidget(self.gpu)
         self._of_segments = ElidedLabel("", "secondary", pixels=12)
-        self._room = QVBoxLayout()
-        self._room.setContentsMargins(8, 2, 8, 2)
+        self._room = vertical(margins=(8, 2, 8, 2))
         self._room.addWidget(self._of_segments)
         self._right = QWidget()
         self._right.setLayout(self._room)

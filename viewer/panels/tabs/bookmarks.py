@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QInputDialog, QLabel, QPushButton, QWidget
 
 from viewer.document import Document
 from viewer.kept.storage import SessionError
+from viewer.look.boxes import horizontal
 from viewer.panels.panel import Panel, tab
 
 if TYPE_CHECKING:
@@ -59,9 +60,7 @@ class BookmarksPanel(Panel):
         table = TableView(columns, "Bookmarks")
         self.tables = (table,)
         table.chosen.connect(self._show)
-        row = QHBoxLayout()
-        row.setContentsMargins(10, 4, 10, 6)
-        row.setSpacing(6)
+        row = horizontal(margins=(10, 4, 10, 6), spacing=6)
         for text, slot in (
             ("Edit the note", self.edit_note),
             ("Rename", self.rename),

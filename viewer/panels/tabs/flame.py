@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import QComboBox, QPushButton, QWidget
 
 from parsers.model import LaneKind, Trace
 from parsers.model.units import duration
 from viewer.document import Document
+from viewer.look.boxes import horizontal, scrolling
 from viewer.look.labels import ElidedLabel
 from viewer.panels.charts.icicle import IcicleView
 from viewer.panels.panel import Panel, tab
@@ -38,17 +38,11 @@ class FlamePanel(Panel):
         self._text = ElidedLabel("", "secondary", pixels=12)
         everything = QPushButton("Show all")
         everything.clicked.connect(lambda: self.view.focus_on(ROOT))
-        top = QHBoxLayout()
-        top.setContentsMargins(14, 5, 10, 4)
-        top.setSpacing(8)
+        top = horizontal(margins=(14, 5, 10, 4), spacing=8)
         top.addWidget(self._text, 1)
         top.addWidget(everything)
         top.addWidget(self.kind)
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
-        scroll.setWidget(self.view)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll = scrolling(self.view, sideways=True)
         self.column.addLayout(top)
         self.column.addWidget(scroll, 1)
         document.area_changed.connect(self.invalidate)

@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from parsers.model import Counter
 from parsers.model.units import base_unit, percent, size
 from viewer.document import Document
 from viewer.look import theme
+from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.timeline.kinds.base import counter_style_of
@@ -57,9 +58,7 @@ class MemoryPanel(Panel):
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
-        self._legend = QHBoxLayout()
-        self._legend.setContentsMargins(14, 6, 14, 0)
-        self._legend.setSpacing(20)
+        self._legend = horizontal(margins=(14, 6, 14, 0), spacing=20)
         self._room = QVBoxLayout()
         self._hint = ElidedLabel(
             "To see what it is, take a snapshot and open it too: torch.cuda.memory._dump_snapshot(), or record with "

@@ -9,13 +9,11 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QFileDialog,
-    QHBoxLayout,
     QInputDialog,
     QMenu,
     QPushButton,
     QSplitter,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,6 +21,7 @@ from parsers.model import Progress
 from rules.base import Evidence
 from viewer.document import Document
 from viewer.kept import own_questions
+from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import ElidedLabel
 from viewer.panels.panel import Panel, tab
 from viewer.panels.query.answer import Answer
@@ -108,16 +107,12 @@ class QueryPanel(Panel):
             menu.addAction(text, slot).setToolTip(explained)
         menu.setToolTipsVisible(True)
         self.said = ElidedLabel("", "secondary", pixels=12)
-        row = QHBoxLayout()
-        row.setContentsMargins(8, 4, 8, 5)
-        row.setSpacing(6)
+        row = horizontal(margins=(8, 4, 8, 5), spacing=6)
         for widget in (self.run_button, history, more):
             row.addWidget(widget)
         row.addWidget(self.said, 1)
         middle = QWidget()
-        column = QVBoxLayout(middle)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = vertical(middle, NO_MARGINS, 0)
         column.addWidget(self.editor, 1)
         column.addLayout(row)
         return middle

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QPushButton,
     QSplitter,
     QStackedLayout,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,6 +21,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from parsers.stored.cache import changed_files
 from viewer.document import Area, Document
+from viewer.look.boxes import vertical
 from viewer.look.labels import ElidedLabel, Label
 from viewer.panels.charts.histogram import Histogram
 from viewer.panels.panel import Panel, tab
@@ -89,9 +89,7 @@ class SelectionPanel(Panel):
         self._alike = ElidedLabel("", weight=QFont.Weight.DemiBold)
         self._alike_text = Label("", "secondary", pixels=12, wrap=True)
         side = QWidget()
-        column = QVBoxLayout(side)
-        column.setContentsMargins(12, 10, 12, 8)
-        column.setSpacing(4)
+        column = vertical(side, (12, 10, 12, 8), 4)
         self.profile_button = QPushButton("Profile it ...")
         self.profile_button.setAccessibleName("Profile this kernel")
         self.profile_button.setProperty("link", True)

@@ -12,12 +12,10 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QGridLayout,
-    QHBoxLayout,
     QLineEdit,
     QPushButton,
     QSizePolicy,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -29,6 +27,7 @@ from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
 from viewer.document import Document
 from viewer.look import theme
+from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label
 from viewer.panels.charts.capacity_chart import Batch, CapacityChart
 from viewer.panels.charts.latencies import LatencyCharts
@@ -184,9 +183,7 @@ class ServingPanel(Panel):
         side = QWidget(self)
         side.setMinimumWidth(SIDE_WIDTH)
         side.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
-        stack = QVBoxLayout(side)
-        stack.setContentsMargins(12, 6, 10, 6)
-        stack.setSpacing(4)
+        stack = vertical(side, (12, 6, 10, 6), 4)
         stack.addLayout(grid)
         for widget in (self.verdict, self.about, self.costs):
             stack.addWidget(widget)
@@ -199,8 +196,7 @@ class ServingPanel(Panel):
         self.latencies, self.capacity = LatencyCharts(), CapacityChart()
         for page in (*self.tables, self.latencies, self.capacity):
             self.pages.addWidget(page)
-        row = QHBoxLayout()
-        row.setSpacing(0)
+        row = horizontal(spacing=0)
         row.addWidget(side, 0, Qt.AlignmentFlag(0))
         row.addWidget(self.pages, 1)
         self.column.addLayout(row)

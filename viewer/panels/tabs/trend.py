@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
 from parsers.model import TraceError
 from viewer.document import Document
+from viewer.look.boxes import horizontal
 from viewer.look.labels import ElidedLabel
 from viewer.panels.charts.trend_chart import TrendChart, TrendPoint
 from viewer.panels.panel import Panel, tab
@@ -65,16 +66,13 @@ class TrendPanel(Panel):
         self.names.setAccessibleName("Baseline or program")
         self.names.activated.connect(lambda _: self.refresh())
         self.about = ElidedLabel("", "secondary", pixels=12)
-        row = QHBoxLayout()
-        row.setContentsMargins(10, 6, 10, 6)
-        row.setSpacing(10)
+        row = horizontal(margins=(10, 6, 10, 6), spacing=10)
         row.addWidget(self.names)
         row.addWidget(self.about, 1)
         self.chart = TrendChart()
         self.table = TableView(COLUMNS, "Trend")
         self.tables = (self.table,)
-        side_by_side = QHBoxLayout()
-        side_by_side.setSpacing(0)
+        side_by_side = horizontal(spacing=0)
         side_by_side.addWidget(self.chart, 1)
         side_by_side.addWidget(self.table, 1)
         self.column.addLayout(row)
