@@ -22,9 +22,8 @@ from typing import IO
 
 from parsers.copied_process import CopiedProcess, can_copy, start_thread_no_copy_needs
 
-FROZEN_WORD = (
-    "--helper-process"  # the frozen program has no interpreter to run: it starts itself with this word
-)
+# the frozen program has no interpreter to run: it starts itself with this word
+FROZEN_WORD = "--helper-process"
 CODE = """import importlib, sys
 sys.path.insert(0, sys.argv[1])
 importlib.import_module(sys.argv[3]).serve(sys.argv[2])

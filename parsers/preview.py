@@ -19,9 +19,8 @@ from parsers.stored import cache
 from parsers.stored.file_arguments import with_origin
 
 PREVIEW_EVENTS = 150_000
-_BYTES_FOR_EACH = (
-    4_000  # of the unpacked file for each event of the preview: a twentieth of what reading all takes
-)
+# of the unpacked file for each event of the preview: a twentieth of what reading all takes
+_BYTES_FOR_EACH = 4_000
 _FEWEST = 10_000
 _NUMEROUS = 4  # a kind with at least a fourth of the events of the largest was probably cut off
 

@@ -113,10 +113,6 @@ def combined_ceiling(findings: Sequence[Finding]) -> int:
     return min(int((most * np.diff(times)).sum()) + rest, window)
 
 
-def _is_memory(counter: str) -> bool:
-    return _MEMORY.search(counter) is not None
-
-
 def _unmet(analysis: Analysis) -> dict[Need, Words]:
     """The needs that are not met, and why not."""
     trace = analysis.trace
@@ -131,7 +127,7 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.SEVERAL_RANKS: len({device.rank for device in trace.devices}) > 1 or len(trace.devices) > 1,
         Need.COLLECTIVES: len(trace.collective_kernels) > 0,
         Need.SHAPES: Attribute.INPUT_DIMS in trace.attributes,
-        Need.MEMORY: any(_is_memory(counter.name) for counter in trace.counters),
+        Need.MEMORY: any(_MEMORY.search(counter.name) is not None for counter in trace.counters),
         Need.ALLOCATIONS: any(each.is_snapshot for each in trace.memory),
         Need.CLOCKS: has_clocks(trace),
         Need.KERNEL_COUNTERS: bool(trace.kernels),

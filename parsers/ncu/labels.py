@@ -199,11 +199,7 @@ def metric_of_label(section: str, label: str) -> str:
     metric = known.get(label.lower()) if known is not None else _ANYWHERE.get(label.lower())
     if metric is not None:
         return metric
-    return label if _is_metric_name(label) else f"{section}: {label}"
-
-
-def _is_metric_name(label: str) -> bool:
-    return "_" in label and " " not in label
+    return label if "_" in label and " " not in label else f"{section}: {label}"
 
 
 def _is_count(value: object) -> TypeGuard[int | float]:

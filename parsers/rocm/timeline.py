@@ -13,9 +13,8 @@ from parsers.model.builder import TraceBuilder
 from parsers.sqlite.database import ABSENT
 
 FARTHEST_NS = -ABSENT // 2
-MOST_STREAMS = (
-    64  # of one device; a program that makes more goes through them in turn, and its queues tell more
-)
+# of one device; a program that makes more goes through them in turn, and its queues tell more
+MOST_STREAMS = 64
 AMD_GPU = "AMD GPU"  # whose model the recording does not state
 _MARKERS = ("MARKER", "ROCTX")
 _DIRECTIONS = (

@@ -29,9 +29,8 @@ _PREVIEW_S = 0.3  # what each query of a preview may take
 _LOOK_EVERY_S = 0.05
 _LEAST_ROW_BYTES = 4  # what a row takes in a file at least: its place, its length and its number
 _TEXT_GROWTH = 2  # UTF-16 in the file, UTF-8 here
-_BYTES_OF_A_NUMBER = (
-    4  # with fewer bytes of the file for each number between the rowids, most numbers have no row
-)
+# with fewer bytes of the file for each number between the rowids, most numbers have no row
+_BYTES_OF_A_NUMBER = 4
 _MOST_SMALL_ROWS = 1 << 20
 _NUMBERED = re.compile(r"(.+)_V(\d{1,9})")
 

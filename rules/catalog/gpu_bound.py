@@ -33,9 +33,8 @@ LEAST_COMPUTE = threshold(
     most=0.999,
     source="what is left to gain outside of kernels is at most a tenth",
 )
-LEAST_KERNELS = (
-    0.5  # of the window in kernels alone: below it queued work waits for something, not for the GPU
-)
+# of the window in kernels alone: below it queued work waits for something, not for the GPU
+LEAST_KERNELS = 0.5
 MOSTLY_UNKNOWN = 0.5  # of the kernels' time in kernels of no known family: their names say more than "other"
 MOST_NAMED, NOTEWORTHY_KERNEL = 3, 0.05
 _PRODUCTS = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION)

@@ -23,9 +23,8 @@ from rules.wording.phrases import listed, share
 from rules.wording.words import Words, for_python
 
 UNKNOWN = "Which stages have more layers than others, where all are busy all the time."
-ENOUGH = (
-    4  # micro-batches for each stage: a fifth of the time is left empty at most (GPipe, Huang et al. 2019)
-)
+# micro-batches for each stage: a fifth of the time is left empty at most (GPipe, Huang et al. 2019)
+ENOUGH = 4
 
 _CODE = """from torch.distributed.pipelining import Schedule1F1B
 

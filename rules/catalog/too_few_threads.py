@@ -26,9 +26,8 @@ from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
 from rules.wording.words import Words, for_python, ours, with_native
 
-LONG_NS = (
-    100_000  # a shorter kernel takes as long as it takes to start and to end, however many threads it has
-)
+# a shorter kernel takes as long as it takes to start and to end, however many threads it has
+LONG_NS = 100_000
 SCHEDULERS = 4  # of a multiprocessor or compute unit, each with warps of its own
 MOSTLY_EMPTY = 0.25  # of the GPU: what fills more of it may have reasons
 FEWEST_SMS = 16  # of a GPU whose size is not recorded

@@ -13,9 +13,8 @@ from rules.comparison.calls import Calls
 from rules.comparison.side import Side
 
 LEAST_SHOWN = 0.001  # of the longer step: smaller changes are put together
-LEAST_EXPLAINED = (
-    0.5  # of the GPU's time in ranges, on both sides: below it, ranges do not tell where time went
-)
+# of the GPU's time in ranges, on both sides: below it, ranges do not tell where time went
+LEAST_EXPLAINED = 0.5
 SMALLER = "smaller changes"
 ELSEWHERE = "outside of ranges"
 BUDGET, KINDS, REGIONS = "parts of the budget", "kinds of kernel", "regions"

@@ -8,9 +8,8 @@ from parsers.model.units import percent, three_digits
 from rules.analysis.idle.causes import Cause
 from rules.comparison.side import Side
 
-SAME_SHARE = (
-    0.25  # nearer to as much computing for each GPU as before, or to its fair share, it is meant to be that
-)
+# nearer to as much computing for each GPU as before, or to its fair share, it is meant to be that
+SAME_SHARE = 0.25
 NOTICEABLE = 0.02  # of the step: parts that grew by more are named
 
 

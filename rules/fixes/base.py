@@ -37,9 +37,8 @@ class Proposal:
     rank: int | None = None
     depends_on: str = ""
     redesign: bool = False
-    broad: bool = (
-        False  # it changes much of the program: of two that give as much, the other one is told first
-    )
+    # it changes much of the program: of two that give as much, the other one is told first
+    broad: bool = False
 
 
 class Fix(Protocol):

@@ -19,22 +19,18 @@ _LOG = logging.getLogger(__name__)
 NOTHING = 1.03  # a smaller gain is not told
 NARROWEST = 1.15  # a band reaches at least this factor to either side: docs/predictions.md
 UNCERTAIN = 1.33  # ... and this one as far as the gain is one: half of the time saved may or may not be
-HOST_UNSURE = (
-    1.2  # factor by which the host may be slower or faster than the replay takes it: docs/predictions.md
-)
-AT_ITS_MOST = (
-    0.95  # of what can be the recorder's: it may have cost less, and a fix may give what it gives with it
-)
-MOSTLY_BUSY = (
-    1.5  # step over GPU work: of a GPU that idles more, the CPU's time decides how long the step was
-)
+# factor by which the host may be slower or faster than the replay takes it: docs/predictions.md
+HOST_UNSURE = 1.2
+# of what can be the recorder's: it may have cost less, and a fix may give what it gives with it
+AT_ITS_MOST = 0.95
+# step over GPU work: of a GPU that idles more, the CPU's time decides how long the step was
+MOSTLY_BUSY = 1.5
 MUCH, LITTLE = 1.5, 1.05  # a gain beside which a smaller one than this is not told
 OF_BROAD = 0.8  # of what a fix gives at least counts in the order, where it changes much of the program
 VAGUE = 1.8  # high over low: then what it depends on is said
 MOST_FIXES = 12
-ORDERED = (
-    6  # the first fixes are ordered by what each adds to those before it, the others by what each gives alone
-)
+# the first fixes are ordered by what each adds to those before it, the others by what each gives alone
+ORDERED = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,9 +17,8 @@ from rules.replay.program import Run
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
-LAUNCHED_NS = (
-    1_000.0  # an operation that was launched so long before the GPU fell idle waited for something else
-)
+# an operation that was launched so long before the GPU fell idle waited for something else
+LAUNCHED_NS = 1_000.0
 _OF_HOST = (Cause.INPUT, Cause.HOST, Cause.LAUNCH, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
 
 

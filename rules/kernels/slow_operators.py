@@ -26,9 +26,8 @@ SLOW_SHARE = threshold(
 NORMAL_SHARE = 0.5  # of the roof: the same operators
 MASKED = 2.0  # times more work than there is, where nobody knows whether attention is causal
 LEAST_OF_WINDOW = 0.005  # that an operator with one shape takes: others are not looked at
-LEAST_WORK_NS = (
-    2_000.0  # at the roof: a shorter kernel is limited by its start, and another rule speaks of many of them
-)
+# at the roof: a shorter kernel is limited by its start, and another rule speaks of many of them
+LEAST_WORK_NS = 2_000.0
 _UNALIGNED = re.compile(r"align[12](?!\d)")  # awkward-matrix-shapes says why these are slow
 
 

@@ -14,9 +14,8 @@ from rules.analysis.ranks.waiting import ranks_of
 from rules.replay.host import HostNodes
 from rules.replay.spans import Span
 
-IDLE_LATENCY_PERCENTILE = (
-    10  # of the latencies on idle streams: what a launch takes when nothing else delays it
-)
+# of the latencies on idle streams: what a launch takes when nothing else delays it
+IDLE_LATENCY_PERCENTILE = 10
 USUAL_LATENCY_NS, LONGEST_LATENCY_NS = 7_000.0, 20_000.0  # measured latencies lie between 5 and 9 us
 HALF = 0.5  # of the time since its launch: an operation that waited longer for others was not held up by its call
 ENOUGH_IDLE = 10  # launches onto an idle stream: of fewer no percentile is taken

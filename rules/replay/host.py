@@ -12,9 +12,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import intersect, length, union
 from rules.replay.spans import Span
 
-ONE_THREAD_OVERLAP = (
-    0.05  # of the less busy one's time: threads that hardly overlap take turns, as main and autograd do
-)
+# of the less busy one's time: threads that hardly overlap take turns, as main and autograd do
+ONE_THREAD_OVERLAP = 0.05
 _RECORDED = (EventKind.CPU_OP, EventKind.API, EventKind.REGION)
 
 

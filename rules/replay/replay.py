@@ -25,13 +25,11 @@ from rules.replay.waits import Waits, waits_of
 RECORD_NS, INSIDE_CALL_NS = 6_000.0, 4_000.0
 MOST_OF_GAP, MOST_OF_CALL = 0.55, 0.5  # can be the recorder's
 LARGEST_ERROR = 0.03
-LEAST_LINKED = (
-    0.95  # of the GPU's operations: without their launches nothing is known of what they waited for
-)
+# of the GPU's operations: without their launches nothing is known of what they waited for
+LEAST_LINKED = 0.95
 LEAST_OPERATIONS = 20
-UNEXPLAINED_NS = (
-    50_000.0  # an operation that starts later after all that it is known to wait for is not understood
-)
+# an operation that starts later after all that it is known to wait for is not understood
+UNEXPLAINED_NS = 50_000.0
 
 Change = Callable[[Overlay], None]
 

@@ -12,9 +12,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import Step
 
 MOST_STEPS = 16
-MOST_EVENTS = (
-    60_000  # of the API calls of all ranks in the replayed steps; the first three steps are never left out
-)
+# of the API calls of all ranks in the replayed steps; the first three steps are never left out
+MOST_EVENTS = 60_000
 LEAST_STEPS = 3
 STARTS_AT_ONCE_NS = 20_000  # a kernel's launch that began longer before the GPU did anything loads its code
 

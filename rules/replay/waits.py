@@ -16,9 +16,8 @@ from rules.replay.host import HostNodes
 NONE = -1
 RETURNS_NS = 1_500  # a call may return this long before the recorded end of what it waited for: two clocks
 COST_NS = 8_000.0  # the most that a call which waits costs by itself
-FULL_QUEUE = (
-    500  # operations outstanding: a launch that is long then waits for room (CUDA's queue holds about 1,024)
-)
+# operations outstanding: a launch that is long then waits for room (CUDA's queue holds about 1,024)
+FULL_QUEUE = 500
 LONG_LAUNCH_NS = 50_000
 LOOK_BACK = 6
 STAGED = 0.5  # of a copy's operation must pass inside its call

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parsers.model import Progress, TraceError
+from parsers.model import TraceError
 from viewer.terminal.console import not_written, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE
 
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         analysis = Analysis(recording(words[:-1], progress.part(0.0, 0.8)))
         printed = _MOST_PRINTED if options.format == "table" else None
         most = None if options.out else options.rows if options.rows is not None else printed
-        result = database_of(analysis).run(sql, most, _quiet(progress))
+        result = database_of(analysis).run(sql, most, progress.part(0.8, 0.99))
     except QueryError as error:
         raise TraceError(Path(words[0]), error.problem, error.hint) from None
     progress.step(1.0, "")
@@ -89,10 +89,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(result, options.format)
     return DONE
-
-
-def _quiet(progress: Progress) -> Progress:
-    return progress.part(0.8, 0.99)
 
 
 def _listed() -> list[str]:

@@ -132,7 +132,7 @@ def _without_gpu(trace: Trace) -> list[str]:
     else:
         text = (
             _RECORD_WITH_NSYS
-            if _is_of_nsys(trace)
+            if any("Nsight Systems" in each.producer for each in trace.inputs)
             else _RECORD_WITH_ROCM
             if is_amd(trace) and not is_python(trace)
             else _RECORD_THE_GPU
@@ -146,10 +146,6 @@ def _missing(launches: int, copies: int) -> str:
     if launches:
         return f"{launches:,} launch{'es' if launches != 1 else ''}, no kernel"
     return f"{copies:,} cop{'ies' if copies != 1 else 'y'} asked for, none recorded"
-
-
-def _is_of_nsys(trace: Trace) -> bool:
-    return any("Nsight Systems" in each.producer for each in trace.inputs)
 
 
 _CALLS_ALONE = (

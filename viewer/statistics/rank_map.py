@@ -15,9 +15,8 @@ from rules.summaries.states import COMPUTE
 
 TOP_SHARE = 0.999  # of the values: what is beyond has the last colour
 _STEPS_COMPARED = 128  # evenly chosen
-_TURNS = (
-    200  # of a direction towards the main one: a component of 0.95 of its size is by then 1 / 30,000 as large
-)
+# of a direction towards the main one: a component of 0.95 of its size is by then 1 / 30,000 as large
+_TURNS = 200
 AGAIN_SHARE = 0.9  # of the steps of a rank: what is worse in one of ten comes again and again
 
 

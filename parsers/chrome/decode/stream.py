@@ -21,9 +21,8 @@ MOST_EVENT_BYTES = 16 << 20
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST_AFTER_LIST = re.compile(rb'\s*+\}?+[\s\0]*+\[\s*+\{\s*+"')
 _BARE_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
-_FIRST_KEYS = (
-    rb"ph|name|cat|pid|tid|ts|dur|id|args|s|bp|sf|tts|cname|id2|scope|tdur|esf"  # of the trace event format
-)
+# of the trace event format
+_FIRST_KEYS = rb"ph|name|cat|pid|tid|ts|dur|id|args|s|bp|sf|tts|cname|id2|scope|tdur|esf"
 _FIRST_KEY = re.compile(rb'[\s,{}]*?\{\s*"((?:[^"\\]|\\.){1,64})"')
 _BOM = b"\xef\xbb\xbf"
 _TAIL_BYTES = 1 << 13
@@ -69,9 +68,8 @@ class EventStream:
     damage: str = ""  # why reading ended before the end of the file
     consumed: int = 0  # unpacked bytes
     most_bytes: int = 1 << 62  # unpacked bytes after which reading stops
-    passed_over: Callable[[int], bool] | None = (
-        None  # numbers of chunks of a plain file that nobody here looks at
-    )
+    # numbers of chunks of a plain file that nobody here looks at
+    passed_over: Callable[[int], bool] | None = None
 
     _rest: bytes = field(default=b"", init=False)
 

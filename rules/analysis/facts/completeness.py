@@ -17,9 +17,8 @@ _DAMAGED = "damaged stretch"
 _CUT = (*_ENDED, _DAMAGED, "damaged table")
 LEAST_LAUNCHES = 100  # fewer may all belong to work that the recording began or ended in
 LEAST_SHARE = 0.7  # recordings that lost nothing have an operation for more than nine of ten such launches
-MOST_ORPHANS = (
-    0.1  # of the kernels have no launch: with more, launches lack operations because links are missing
-)
+# of the kernels have no launch: with more, launches lack operations because links are missing
+MOST_ORPHANS = 0.1
 ONE_TO_ONE = 1.05  # operations of a linked launch; with more the links are guesses by time, which miss some
 # Calls are numbered by the driver. In 42 whole recordings of PyTorch the middle distance between the numbers of calls
 # that follow one another is 1 to 15, and they reach over 1 to 18 times as many numbers; in two samples 36 and 216.

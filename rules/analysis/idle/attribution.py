@@ -44,9 +44,8 @@ _NO_LAUNCH = reason("the operation has no launch record")
 TOUCHES_PAGES = reason("CPU code that touches unified memory")
 _NO_LINKS = reason("no call was linked to a GPU operation")
 _NO_OPERATION = reason("no GPU operation")
-LONG_IN_GRAPH_NS = (
-    1_000_000  # starting a graph's next kernel takes microseconds: this waits for something else
-)
+# starting a graph's next kernel takes microseconds: this waits for something else
+LONG_IN_GRAPH_NS = 1_000_000
 START_UP_NS = 100_000  # from the launch call to the operation's start; longer: it waited for something else
 
 _CLASSES = np.arange(len(Call))

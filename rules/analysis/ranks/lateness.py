@@ -8,9 +8,8 @@ from parsers.model.arrays import BOOL, F64, I64
 
 LEAST_BLAME = 0.5  # more than this part of all waiting must be for one rank: else they take turns
 BESIDE_IT = 0.25  # of all waiting: what a second late rank must be to blame for, to be named with the first
-NEARLY_ALL = (
-    0.9  # of all waiting: what a few late ranks together must be to blame for where no single one stands out
-)
+# of all waiting: what a few late ranks together must be to blame for where no single one stands out
+NEARLY_ALL = 0.9
 AS_LATE = 0.5  # of the latest one's blame: those few are about equally late
 
 

@@ -6,14 +6,12 @@ import numpy as np
 
 from parsers.model.arrays import I64
 
-LEAST_ROUNDS = (
-    4  # a step that saves or validates now and then does so less often in a recording of a few steps
-)
+# a step that saves or validates now and then does so less often in a recording of a few steps
+LEAST_ROUNDS = 4
 ALIKE = 0.95  # of the cycles are as the one a round later
 LONG = 0.5  # of the longest waits between cycles
-LESS = (
-    0.9  # of a cycle's operations: an update of another network, where a log or a validation only adds some
-)
+# of a cycle's operations: an update of another network, where a log or a validation only adds some
+LESS = 0.9
 ODD_TIME = 1.5  # times a usual cycle: what is added takes so long that the cycles are no steps of one length
 
 

@@ -27,16 +27,14 @@ WARM_UP_RATIO = threshold(
     source="nsys-ai: longest step over the median",
 )
 SLOW_AGAIN = 0.5  # of the slowest early step
-LEAST_RAN = (
-    0.9  # of a step's launches: where the GPU ran fewer before the end of the recording, the step is cut off
-)
+# of a step's launches: where the GPU ran fewer before the end of the recording, the step is cut off
+LEAST_RAN = 0.9
 LEAST_COVERAGE = 0.5  # regions are steps when they hold this share of the launches between first and last
 BEFORE_RECORDING = -1
 NEVER = np.iinfo(np.int64).max
 MOSTLY_OUTSIDE = 0.5  # of the GPU's work: what repeats beside it is not what the run does
-NEARLY_ALL_OUTSIDE = (
-    0.75  # the same for what the program itself counts as its steps: others ran before the first mark
-)
+# the same for what the program itself counts as its steps: others ran before the first mark
+NEARLY_ALL_OUTSIDE = 0.75
 SIDE_BY_SIDE = 0.1  # of the time of threads' regions that may overlap before they are requests served at once
 
 

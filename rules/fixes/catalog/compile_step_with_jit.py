@@ -20,9 +20,8 @@ from rules.replay.surroundings import surroundings_of
 
 LEAST_DISPATCHES = 10  # in a step: fewer are a program that is compiled already
 DISPATCH_NS = 100_000.0  # one call of a compiled step: docs/predictions.md
-LONG_NS = (
-    1_000_000.0  # between two dispatches: as long as this Python may do something that cannot be compiled
-)
+# between two dispatches: as long as this Python may do something that cannot be compiled
+LONG_NS = 1_000_000.0
 
 _STAYING = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION, Family.SORT)
 

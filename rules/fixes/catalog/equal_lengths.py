@@ -15,9 +15,8 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
 from rules.replay.replay import Replay
 
-SAME_IN_ALL = (
-    0.1  # the ranks' compute of all steps may differ by this part: then nobody has more work for good
-)
+# the ranks' compute of all steps may differ by this part: then nobody has more work for good
+SAME_IN_ALL = 0.1
 LEAST_SPREAD = 1.1  # the largest over the mean, in the median step
 
 

@@ -38,9 +38,8 @@ MOSTLY = 0.5
 LEFT_ON_GPU = 0.05  # of what CPU operators take, when they run on the GPU instead: docs/predictions.md
 FEW_LAUNCHES = 20  # between two long gaps or waits of one phase
 FEW_WAITS = 16  # with no long gap between them: a loop of more is a fault of its own
-LONG_COPY_NS = (
-    1_000_000  # longer copies are a fault of their own where they take more time than the host's work
-)
+# longer copies are a fault of their own where they take more time than the host's work
+LONG_COPY_NS = 1_000_000
 
 _ADVICE = (
     "Move it to the GPU where it can run there, do it less often, or hand it to another thread or process and go on "

@@ -17,9 +17,8 @@ from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
 FEW = 4  # synchronised normalisations in a step: fewer cost next to nothing
-HOST_LEFT = (
-    0.2  # of the host's time for one: a single call instead of statistics, a collective, a mask and the rest
-)
+# of the host's time for one: a single call instead of statistics, a collective, a mask and the rest
+HOST_LEFT = 0.2
 
 _CODE = """# leave out: model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)
 # with small batches: normalisation that needs no batch

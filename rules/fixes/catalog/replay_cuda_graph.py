@@ -28,9 +28,8 @@ LEAST_LAUNCHES = 20  # between two waits: fewer are not worth a graph
 NODE_NS = 500.0  # what launching a graph costs for each of its kernels: docs/predictions.md
 GRAPH_NS = 10_000.0
 LEAST_OF_TRAINING = 1.5  # times faster: a training step is much work to capture
-FEW_WAITS = (
-    4  # in a training step: what is read back more often is removed first, for nothing is inside a graph
-)
+# in a training step: what is read back more often is removed first, for nothing is inside a graph
+FEW_WAITS = 4
 OTHER_LAUNCHES = 0.02  # of the launches of a step: a graph makes the same ones each time
 _CAPTURED = (Call.LAUNCH, Call.MEMSET, Call.COPY, Call.LOAD)
 

@@ -317,10 +317,6 @@ def _beside(left: QVBoxLayout, width: int, right: QVBoxLayout, other: int) -> QS
     row = horizontal(body, (14, 10, 14, 10), 28)
     row.addLayout(left, width)
     row.addLayout(right, other)
-    return _scrolled(body)
-
-
-def _scrolled(body: QWidget) -> QScrollArea:
     return scrolling(body)
 
 

@@ -167,7 +167,7 @@ def _results(trace: Trace, _: Progress) -> Iterator[pd.DataFrame]:
                 number,
                 column.name,
                 column.unit,
-                _number(cell),
+                cell if isinstance(cell, int | float) else float("nan"),
                 cell if isinstance(cell, str) else "",
             )
             for number, row in enumerate(table.rows)
@@ -193,10 +193,6 @@ def _words(texts: Any) -> npt.NDArray[np.object_]:
 def _numbers(values: list[int | None]) -> Any:
     missing = np.array([value is None for value in values], bool)
     return pd.arrays.IntegerArray(np.array([value or 0 for value in values], np.int64), missing)
-
-
-def _number(cell: str | float | None) -> float:
-    return cell if isinstance(cell, int | float) else float("nan")
 
 
 def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
