@@ -24,12 +24,12 @@ class Proposal:
     that other fixes may have changed before, and must not assume the recorded values.
     """
 
-    fix: str
-    key: str  # one place: the same in every recording of the same program
     title: str
     categories: tuple[Category, ...]
     advice: tuple[Words, ...]
     expected: Change
+    key: str = ""  # one place: the same in every recording of the same program
+    fix: str = ""  # the id of the fix that proposes it, which the plan puts in
     low: Change | None = None  # as expected
     high: Change | None = None
     culprit: str = ""

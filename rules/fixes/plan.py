@@ -115,8 +115,7 @@ def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
         progress.step(0.5 * number / len(catalog), f"trying what {each.id} would give")
         try:
             proposals = sorted(each.proposals(analysis, replay), key=lambda one: one.key)
-            if not python:
-                proposals = [replace(one, code="") for one in proposals]
+            proposals = [replace(one, fix=each.id, code=one.code if python else "") for one in proposals]
             made = [_promise(replay, f"{each.id}-{count}", one) for count, one in enumerate(proposals, 1)]
         except Cancelled:
             raise

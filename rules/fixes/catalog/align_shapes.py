@@ -57,8 +57,6 @@ What makes it more or less
             return
         longest = int(np.flatnonzero(awkward)[device.duration[awkward].argmax()])
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Pad matrix dimensions: {percent(share)} of the GPU's time is kernels for unaligned data",
             categories=(Category.GEMM_SHAPE,),
             culprit=shortened(trace.name(int(device.event[longest])), 120),

@@ -46,8 +46,6 @@ What makes it more or less
         if replay.gain([_divided(1e9)]) < LEAST_LIMIT:
             return
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Serve several requests together: {threads} threads take turns, each with a model run of its own",
             categories=(Category.LAUNCH_BOUND, Category.HOST_BOUND),
             culprit=f"{threads} threads",

@@ -56,8 +56,6 @@ What makes it more or less
             return
         hit = len(np.unique(replay.host.step[nodes]))
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Collect Python's garbage seldom: it takes {duration(each)} of CPU work {replay.in_step}",
             categories=(Category.HOST_BOUND, *((Category.VARIABILITY,) if hit < replay.steps else ())),
             culprit="Python's garbage collection",

@@ -81,8 +81,6 @@ What makes it more or less
         )
         categories = (Category.MEMORY_BOUND_KERNELS, *((Category.LAUNCH_BOUND,) if launching else ()))
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Compile the model: {percent(share)} of the GPU's time is kernels that only move memory",
             categories=categories,
             culprit=f"{Family(int(np.bincount(family[fusable], device.duration[fusable]).argmax())).label} kernels",

@@ -66,8 +66,6 @@ What makes it more or less
         foreign = np.where(around.silent_ns >= LONG_NS, np.maximum(around.silent_ns, loading), loading)
 
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Compile the step with jax.jit: {count:,.0f} functions are dispatched one by one in it",
             categories=(Category.LAUNCH_BOUND,),
             culprit="operations that JAX dispatches by themselves",

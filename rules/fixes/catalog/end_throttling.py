@@ -63,7 +63,6 @@ What makes it more or less
             mine = (device.device == number) & (device.meeting < 0)
             computing = mine & np.isin(family, _COMPUTING)
             yield Proposal(
-                fix=self.id,
                 key=str(number),
                 title=(
                     f"Lift what slows the GPU: {facts.main.words} holds it at {facts.limited_clock:.0f} of "

@@ -57,8 +57,6 @@ What makes it more or less
             return
         factor: F64 = (mean[None, :] / np.maximum(compute, 1.0))[device.span, step]
         yield Proposal(
-            fix=self.id,
-            key="",
             title=(
                 f"Give every rank equally much work in each step: the longest computes {percent(spread - 1)} longer "
                 "than the mean"

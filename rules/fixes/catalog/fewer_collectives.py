@@ -57,8 +57,6 @@ What makes it more or less
         around = surroundings_of(analysis)
         often = len(transfers) / replay.steps
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Make fewer, larger collectives: {often:,.0f} {replay.in_step}, half of them shorter than "
             f"{float(np.median(transfers)) / 1e3:.3g} us",
             categories=(Category.COMMUNICATION_LATENCY, Category.EXPOSED_COMMUNICATION),

@@ -50,8 +50,6 @@ What makes it more or less
             overlay.duration[met] = 0.0
 
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Feed the pipeline more micro-batches: its {len(replay.spans)} stages wait for one another",
             categories=(Category.PIPELINE_BUBBLE, Category.EXPOSED_COMMUNICATION),
             culprit="pipeline",

@@ -61,8 +61,6 @@ What makes it more or less
             overlay.cost[nodes] *= LAUNCHES_LEFT
 
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Use fused attention: {percent(share)} of the GPU's time writes and reads attention scores",
             categories=(Category.MEMORY_BOUND_KERNELS,),
             culprit="attention scores",

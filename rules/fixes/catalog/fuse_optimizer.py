@@ -55,8 +55,6 @@ What makes it more or less
             return
         operations = nodes[replay.device.launch] & (replay.device.meeting < 0)
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Use a fused optimizer: its step launches {launches:,.0f} kernels",
             categories=(Category.LAUNCH_BOUND,),
             culprit="optimizer",

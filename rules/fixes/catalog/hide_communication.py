@@ -39,8 +39,6 @@ What makes it more or less
         if len(replay.spans) < 2 or not transfers:
             return
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Hide or shorten communication: {percent(transfers / replay.recorded_ns)} of the time are transfers",
             categories=(Category.EXPOSED_COMMUNICATION,),
             culprit="communication",

@@ -41,8 +41,6 @@ What makes it more or less
         milliseconds = per_step(replay, float((replay.host.end - replay.host.start)[nodes].sum())) / 1e6
         often = per_step(replay, float(np.count_nonzero(nodes)))
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Keep the memory: {often:,.0f} calls {replay.in_step} allocate or free it, "
             f"{duration(milliseconds * 1e6)}",
             categories=(Category.ALLOCATOR,),

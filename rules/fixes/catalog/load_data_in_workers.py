@@ -56,8 +56,6 @@ What makes it more or less
         workers = any(_OF_WORKERS in name for name in names_that_ran(analysis.trace))
         what = "Let more workers load the data" if workers else "Load the data in other processes"
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"{what}: {duration(milliseconds * 1e6)} {replay.in_step} load a batch",
             categories=(Category.INPUT_BOUND,),
             culprit="data loader",

@@ -69,7 +69,6 @@ What makes it more or less
             categories.append(Category.INPUT_BOUND)
         one = replay.spans[late[0].span].rank if len(late) == 1 else None
         yield Proposal(
-            fix=self.id,
             key=" ".join(names),
             title=f"Bring {listed(names)} to the speed of the others: {_reasons(late)}",
             categories=tuple(categories),

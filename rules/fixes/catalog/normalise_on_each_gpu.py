@@ -59,8 +59,6 @@ What makes it more or less
             overlay.duration[meeting | vanishing] = 0.0
 
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Normalise batches on each GPU alone: {often:,.0f} layers ask all ranks, twice {replay.in_step}",
             categories=(
                 Category.COMMUNICATION_LATENCY,

@@ -67,8 +67,6 @@ What makes it more or less
             overlay.duration[operations] = 0.0
 
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Reduce the gradients once for {times} backward passes instead of after each",
             categories=(Category.EXPOSED_COMMUNICATION, Category.COMMUNICATION_LATENCY),
             culprit="gradient accumulation",

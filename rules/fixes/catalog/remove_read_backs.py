@@ -94,7 +94,6 @@ What makes it more or less
                 np.count_nonzero(nodes & (synchronises | waiting)) / max(replay.steps, 1) / len(replay.spans)
             )
             yield Proposal(
-                fix=self.id,
                 key=name,
                 title=_title(name, counts, values, often, replay.in_step),
                 categories=(Category.SYNCHRONIZATION,),

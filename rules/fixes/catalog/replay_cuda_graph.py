@@ -100,8 +100,6 @@ What makes it more or less
             return
         launches = np.count_nonzero(inside) / max(replay.steps, 1)
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"{said(ours('Replay a $CUDA graph'), Reader.of(analysis.trace))} instead of launching "
             f"{launches:,.0f} kernels one by one {replay.in_step}",
             categories=(Category.LAUNCH_BOUND,),

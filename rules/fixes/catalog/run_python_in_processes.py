@@ -57,8 +57,6 @@ What makes it more or less
         who = busiest_frame(analysis, members, lock_waits(analysis, members))
         doing = f"that run {shortened(who)}" if who else "beside it"
         yield Proposal(
-            fix=self.id,
-            key="",
             title=(
                 f"Move the Python threads {doing} into processes: the one that launches waits {duration(each)} "
                 f"for their lock {replay.in_step}"

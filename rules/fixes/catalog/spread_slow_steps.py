@@ -73,8 +73,6 @@ What makes it more or less
         lengths = _lengths(replay)
         longer = float(np.mean(lengths[slow]) - np.median(lengths))
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Take out what {count} of {replay.steps} steps do besides: it costs {duration(longer)} each time",
             categories=(Category.VARIABILITY, Category.HOST_BOUND),
             culprit=culprit,

@@ -61,8 +61,6 @@ What makes it more or less
         only_layout = nodes.copy()
         only_layout[device.launch[~layout]] = False
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Keep images in channels_last: {percent(share)} of the GPU's time only converts their layout",
             categories=(Category.LAYOUT_CONVERSION,),
             culprit=trace.name(int(device.event[np.flatnonzero(layout)[0]])),

@@ -64,7 +64,6 @@ What makes it more or less
             best = np.where(slow, np.minimum(best, left), 1.0)
             what = "the memory's peak" if roof == MEMORY_ROOF else f"the peak of {roof}"
             yield Proposal(
-                fix=self.id,
                 key=name,
                 title=(
                     f"Do {name} another way: it reaches {percent(share)} of {what}, "

@@ -64,8 +64,6 @@ What makes it more or less
         most = np.maximum(tf32 / recorded, HALF_THE_BYTES)
         products = convolution | product
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Calculate with 32-bit numbers: {percent(share)} of the GPU's time calculates with 64 bits",
             categories=(Category.FP64,),
             culprit=trace.name(int(device.members[np.flatnonzero(double)[0]])),

@@ -81,8 +81,6 @@ What makes it more or less
         most = together(faster(replay, single | attention, ratio * twice), halves)
         training = is_training(analysis)
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Use the tensor cores: {percent(share)} of the GPU's time is products in single precision",
             categories=(Category.NO_TENSOR_CORES,),
             culprit=trace.name(int(device.members[np.flatnonzero(single)[0]])),

@@ -48,8 +48,6 @@ What makes it more or less
         if share < LEAST_SHARE:
             return
         yield Proposal(
-            fix=self.id,
-            key="",
             title=f"Write into one buffer instead of concatenating: {percent(share)} of the GPU's time copies old data",
             categories=(Category.MEMORY_BOUND_KERNELS, Category.ALLOCATOR),
             culprit=analysis.trace.name(int(device.event[np.flatnonzero(joining)[0]])),
