@@ -25,15 +25,12 @@ _FEWEST = 10_000
 _NUMEROUS = 4  # a kind with at least a fourth of the events of the largest was probably cut off
 
 
-def open_preview(
-    paths: Sequence[Path], progress: Progress | None = None, most_events: int = PREVIEW_EVENTS
-) -> Trace | None:
+def open_preview(paths: Sequence[Path], most_events: int = PREVIEW_EVENTS) -> Trace | None:
     """A trace of the first events of the first recording that can show them; None where none can, or need not.
 
     It is for looking at only: not for the cache, and nothing should be concluded from it. What is wrong with a file is
     for ``open_trace`` to say.
     """
-    progress = progress or Progress()
     for path in paths:
         for source in _sources(Path(path)):
             parser = parser_of(source)
@@ -41,7 +38,7 @@ def open_preview(
                 continue
             if isinstance(parser, Previewing):
                 try:
-                    trace = parser.preview(source, min(most_events, _worth_showing(source)), progress)
+                    trace = parser.preview(source, min(most_events, _worth_showing(source)), Progress())
                 except (TraceError, OSError):
                     return None
                 if trace is None:

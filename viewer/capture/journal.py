@@ -41,13 +41,13 @@ def program_of(request: CaptureRequest) -> str:
     return f"{request.tool.value}: {script} {arguments} on {host}".replace("  ", " ")[:LONGEST_NAME]
 
 
-def run_that_made(paths: Sequence[Path], runs: Runs | None = None) -> Run | None:
+def run_that_made(paths: Sequence[Path]) -> Run | None:
     """The run of the recorder that wrote these files; None for files of others."""
     wanted = {Path(path).absolute() for path in paths}
     return next(
         (
             run
-            for run in (runs or Runs()).runs()
+            for run in Runs().runs()
             if run.recordings and wanted == {path.absolute() for path in run.recordings}
         ),
         None,

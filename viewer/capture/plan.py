@@ -123,11 +123,9 @@ def needs_interpreter(request: CaptureRequest) -> bool:
     return commands.needs_runner(request) and not starts_python_itself(request.target)
 
 
-def environment_for(
-    target: Target, mark: Mapping[str, str], base: Mapping[str, str] | None = None
-) -> dict[str, str]:
+def environment_for(target: Target, mark: Mapping[str, str]) -> dict[str, str]:
     """The target's environment: this one, without what a frozen program put into it, plus the target's own."""
-    environment = dict(os.environ if base is None else base)
+    environment = dict(os.environ)
     for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"):
         kept = environment.pop(f"{name}_ORIG", None)
         if kept is not None:

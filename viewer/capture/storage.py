@@ -49,8 +49,8 @@ def _read(path: Path) -> Any:
 class Presets:
     """Requests saved by name."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path or data_folder() / "capture-presets.json"
+    def __init__(self) -> None:
+        self._path = data_folder() / "capture-presets.json"
 
     def all(self) -> dict[str, CaptureRequest]:
         """Presets in the order they were saved, the last used request not among them."""

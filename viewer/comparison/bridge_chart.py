@@ -91,8 +91,8 @@ class Waterfall(QWidget):
 
     chosen = Signal(object)  # BridgePart
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._bridge: Bridge | None = None
         self.rows: list[Row] = []
         self._selected = -1
@@ -267,8 +267,8 @@ class BridgePanel(QWidget):
 
     chosen = Signal(str, object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._bridges: dict[str, Bridge] = {}
         self.heading = ElidedLabel("", pixels=theme.BODY_PX + 1, weight=QFont.Weight.DemiBold)
         self._choice = QButtonGroup(self)

@@ -22,8 +22,8 @@ class ControlBar(QWidget):
     linked = Signal(bool)
     all_lanes = Signal(bool)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.anchor, self.rank = QComboBox(), QComboBox()
         self.steps = QComboBox(), QComboBox()
         for box, name in (

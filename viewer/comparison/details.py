@@ -27,8 +27,8 @@ class Details(QTabWidget):
     row_chosen = Signal(int)
     finding_chosen = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setDocumentMode(True)
         self.tabBar().setAccessibleName("What changed")
         self.measures = TableView(tables.MEASURES, "Steps")

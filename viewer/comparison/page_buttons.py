@@ -21,8 +21,8 @@ class PageButtons(QWidget):
 
     told = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._result: Comparison | None = None
         row = horizontal(self, (0, 3, 10, 3), 8)
         self.export = QPushButton("Export page")

@@ -30,8 +30,8 @@ SAME = 0.005  # of the longer phase
 class Ribbons(QWidget):
     """Between two timelines of equal width; times are ns of either recording."""
 
-    def __init__(self, before: TimelineState, after: TimelineState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, before: TimelineState, after: TimelineState) -> None:
+        super().__init__()
         self._states = before, after
         self._steps: tuple[StepOnGpu, StepOnGpu] | None = None
         self._phases: tuple[tuple[Phase, ...], tuple[Phase, ...]] = ((), ())

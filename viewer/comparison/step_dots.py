@@ -55,8 +55,8 @@ class DotAxis:
 class StepDots(QWidget):
     """Two rows of dots."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._times: tuple[StepTimes, StepTimes] | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(2 * ROW + AXIS)

@@ -62,8 +62,8 @@ START, FIRST_KERNEL = "start of step", "first common kernel"
 class SideHeader(QWidget):
     """Which recording a timeline shows: its name, what it is of, and its step time."""
 
-    def __init__(self, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, name: str) -> None:
+        super().__init__()
         self._after = name == "After"
         self.setFixedHeight(26)
         self.about = ElidedLabel("", "secondary", pixels=12)
@@ -86,8 +86,8 @@ class TwinTimelines(QWidget):
 
     event_selected = Signal(int, int)  # side (0 before, 1 after), event
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.views = TimelineView(), TimelineView()
         self.headers = SideHeader("Before"), SideHeader("After")
         self.ribbons = Ribbons(self.views[0].state, self.views[1].state)

@@ -20,8 +20,8 @@ UNITED = "; "
 class VerdictHead(QWidget):
     """Two lines at the top of the window."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.sentence = Label(
             "", pixels=theme.VERDICT_PX + 1, weight=QFont.Weight.DemiBold, wrap=True, selectable=True
         )

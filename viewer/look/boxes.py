@@ -53,8 +53,8 @@ def scrolling(content: QWidget | None = None, sideways: bool = False) -> QScroll
 class HorizontalLine(QWidget):
     """One pixel in the theme's line colour."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setFixedHeight(1)
 
     def paintEvent(self, _: QPaintEvent) -> None:

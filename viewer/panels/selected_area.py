@@ -42,8 +42,8 @@ class SelectedArea(QWidget):
 
     wanted = Signal()  # another grouping
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, document: Document) -> None:
+        super().__init__()
         self.document = document
         self.area: Area | None = None
         self.devices: tuple[DeviceArea, ...] = ()

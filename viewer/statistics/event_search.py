@@ -76,12 +76,7 @@ def name_counts(trace: Trace) -> I64:
 
 
 def matching_names(
-    trace: Trace,
-    query: str,
-    *,
-    regex: bool = False,
-    limit: int | None = None,
-    progress: Progress | None = None,
+    trace: Trace, query: str, *, regex: bool = False, progress: Progress | None = None
 ) -> NameMatch:
     """Names of events that match; raises ``re.error`` for a regular expression that is none."""
     progress = progress or Progress()
@@ -100,7 +95,7 @@ def matching_names(
         ]
         found = [each for each in scored if each[0] > 0]
     found.sort(key=lambda each: (-each[0], -counts[each[1]]))
-    names = [name for _, name in found][:limit]
+    names = [name for _, name in found]
     similar = () if names or regex else _similar(trace, wanted, used[:MOST_COMPARED].tolist(), progress)
     return NameMatch(tuple(names), tuple(int(counts[name]) for name in names), similar)
 

@@ -52,8 +52,8 @@ CAUSES = 3  # pixels of the line that says what a device waits for
 class Overview(QWidget):
     """Shows everything, or the part that it was zoomed to; the window in it moves the view."""
 
-    def __init__(self, state: TimelineState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: TimelineState) -> None:
+        super().__init__()
         self._state = state
         self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold))
         self._small = TextCache(theme.font(theme.SECONDARY_PX))

@@ -39,8 +39,8 @@ def rank_name(rank: int | None) -> str:
 class Ruler(QWidget):
     """Marks in the unit of the zoom; below them the steps of the run, where there are any."""
 
-    def __init__(self, state: TimelineState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: TimelineState) -> None:
+        super().__init__()
         self._state = state
         self._text = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))
         self._bold = TextCache(theme.font(12, QFont.Weight.DemiBold))

@@ -33,8 +33,8 @@ class HistoryView(QWidget):
     open_wanted = Signal(list)
     reuse_wanted = Signal(object)
 
-    def __init__(self, history: History, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, history: History) -> None:
+        super().__init__()
         self._history = history
         self._runs: list[Run] = []
         self.table = QTableWidget(0, len(COLUMNS))

@@ -54,8 +54,8 @@ class OptionsForm(QWidget):
 
     changed = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._base = CaptureRequest()
         self.tools = QButtonGroup(self)
         self.note = Label("", "secondary", wrap=True)

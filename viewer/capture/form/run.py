@@ -31,8 +31,8 @@ class RunView(QWidget):
     ended = Signal(object)
     retry_wanted = Signal(object)
 
-    def __init__(self, jobs: Jobs, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, jobs: Jobs) -> None:
+        super().__init__()
         self._jobs = jobs
         self._recording: Recording | None = None
         self._began = 0.0

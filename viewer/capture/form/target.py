@@ -33,8 +33,8 @@ class TargetForm(QWidget):
 
     changed = Signal()
 
-    def __init__(self, jobs: Jobs, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, jobs: Jobs) -> None:
+        super().__init__()
         self._jobs = jobs
         self.kind = QComboBox()
         self.kind.addItems(list(KINDS))

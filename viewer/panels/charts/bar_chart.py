@@ -37,8 +37,8 @@ class BarChart(QWidget):
 
     chosen = Signal(str)
 
-    def __init__(self, name: str, *, selectable: bool = False, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, name: str, *, selectable: bool = False) -> None:
+        super().__init__()
         self.bars: tuple[Bar, ...] = ()
         self._selectable = selectable
         self._chosen = ""

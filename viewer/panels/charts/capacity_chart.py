@@ -45,8 +45,8 @@ class CapacityChart(QWidget):
     Beyond them the dashed line goes on as they rise, inside of a band that begins at no gain at all.
     """
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.batches: tuple[Batch, ...] = ()
         self.plateau: int | None = None
         self.allowed_ns: float | None = None

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QWidget
 
 from parsers.model.arrays import F64, I64
 from parsers.model.units import duration
@@ -18,23 +17,23 @@ BINS = 28
 TICK = 4  # pixels
 
 
-def logarithmic_bins(values: I64, bins: int = BINS) -> tuple[F64, I64]:
-    """Edges (bins + 1, ascending) and the bin of each value; values below 1 ns count as 1 ns."""
+def logarithmic_bins(values: I64) -> tuple[F64, I64]:
+    """Edges (BINS + 1, ascending) and the bin of each value; values below 1 ns count as 1 ns."""
     positive = np.maximum(values, 1).astype(np.float64)
     low, high = float(positive.min()), float(positive.max())
     if high / low < 1.0001:
         high = low * 1.05
         low = low / 1.05
-    edges = np.geomspace(low, high, bins + 1)
+    edges = np.geomspace(low, high, BINS + 1)
     where = np.searchsorted(edges, positive, side="right") - 1
-    return edges, np.clip(where, 0, bins - 1).astype(np.int64)
+    return edges, np.clip(where, 0, BINS - 1).astype(np.int64)
 
 
 class Histogram(Bars):
     """Durations of all events of one name, or of other ``things``; the bin of the selected one is marked."""
 
-    def __init__(self, parent: QWidget | None = None, *, things: str = "events") -> None:
-        super().__init__(parent)
+    def __init__(self, *, things: str = "events") -> None:
+        super().__init__()
         self._called = things
         self.limit: float | None = None
         self.marks: Mapping[str, float] = {}

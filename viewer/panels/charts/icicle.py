@@ -27,8 +27,8 @@ class IcicleView(QWidget):
     chosen = Signal(int)  # the longest event of the clicked call
     focused = Signal(int)  # node, ROOT for everything
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.tree: CallTree | None = None
         self._trace: Trace | None = None
         self.focus_node = ROOT

@@ -26,8 +26,8 @@ FEWEST_SECONDS = 8  # a run of fewer is parted further
 class RequestsInTime(Bars):
     """A bar is a second where the run is long enough for that, less or more than one otherwise."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.width_ns = SECOND_NS
         self._last_ns = 0.0
         self._judged = False
@@ -74,8 +74,8 @@ class LatencyCharts(QWidget):
 
     chosen = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.ttft, self.tpot = Histogram(things="requests"), Histogram(things="requests")
         self.in_time = RequestsInTime()
         self.by_arrival = Label("", "secondary", pixels=12)

@@ -17,8 +17,8 @@ LEAST_ARROW, MOST_ARROW = 1.5, 11.0
 class MemoryDiagram(QWidget):
     """SM, L1, L2 and DRAM from left to right; an arrow is as thick as its share of the largest flow."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._flow: MemoryFlow | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(112)

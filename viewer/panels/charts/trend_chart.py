@@ -32,8 +32,8 @@ class TrendPoint:
 class TrendChart(QWidget):
     """From left to right in time; the axis begins at nothing."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.points: tuple[TrendPoint, ...] = ()
         self.setMinimumHeight(120)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)

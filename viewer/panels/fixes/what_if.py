@@ -22,8 +22,8 @@ INTRODUCTION = "Tick what you would change. Gains do not multiply: all that is t
 class WhatIfPanel(QWidget):
     """A card for each fix, in the order in which they would be done."""
 
-    def __init__(self, model: WhatIf, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, model: WhatIf) -> None:
+        super().__init__()
         self._model = model
         self.cards: list[FixCard] = []
         self.setAccessibleName("What if")

@@ -25,8 +25,8 @@ LAST = "~"  # sorts behind every letter: metrics of no section come last
 class MetricTable(QWidget):
     """A table with a filter above it and a sentence about the chosen metric below."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.table = TableView(COLUMNS, "Metrics")
         search = QLineEdit()
         search.setPlaceholderText("Filter metrics")

@@ -24,8 +24,8 @@ class StepCurve(QWidget):
 
     accessible_role = CHART
 
-    def __init__(self, title: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, title: str) -> None:
+        super().__init__()
         self._title = title
         self._x: F64 = np.zeros(0)
         self._y: F64 = np.zeros(0)
@@ -123,8 +123,8 @@ CURVES = (
 class OccupancyCurves(QScrollArea):
     """One curve for each thing that limits the warps on an SM; a note where the report has none."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setWidgetResizable(True)
         self.setFrameShape(QScrollArea.Shape.NoFrame)
         self.setAccessibleName("Occupancy with other sizes")

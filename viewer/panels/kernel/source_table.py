@@ -50,8 +50,8 @@ class SourceTable(QWidget):
     Enter on a line of the program leads to its hottest instruction.
     """
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._kernel: KernelProfile | None = None
         self.table = TableView(INSTRUCTIONS, "Instructions")
         self.lines = TableView(LINES, "Lines of the program")

@@ -24,8 +24,8 @@ class QuestionList(QWidget):
     chosen = Signal(object)  # Question
     removed = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._questions: dict[str, Question] = {}
         self.filter = QLineEdit()
         self.filter.setPlaceholderText("Filter the questions")

@@ -111,8 +111,8 @@ class CostlyRanks(QWidget):
 class Spread(QWidget):
     """How late the ranks are: how many by how much, on a logarithmic scale, so that one is seen beside thousands."""
 
-    def __init__(self, facts: ManyRanksDiagnosis, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, facts: ManyRanksDiagnosis) -> None:
+        super().__init__()
         late = facts.lateness.late
         self._late = np.median(late, axis=1) if late.shape[1] else np.zeros(0)
         self._rows = set(facts.late)
