@@ -35,7 +35,6 @@ _NAMES_CODE = {
 _unsigned2 = struct.Struct("<H").unpack_from
 _signed4 = struct.Struct("<i").unpack_from
 _unsigned4 = struct.Struct("<I").unpack_from
-_unsigned8 = struct.Struct("<Q").unpack_from
 _double = struct.Struct(">d").unpack_from
 
 

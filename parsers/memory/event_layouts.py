@@ -25,7 +25,6 @@ _FILLING = re.compile(
 _MEMOIZE, _SETITEMS = 0x94, 0x75
 _GET, _LONG_GET, _LIST, _TEXT, _LONG, _INT, _BYTE, _PAIR = 0x68, 0x6A, 0x5D, 0x8C, 0x8A, 0x4A, 0x4B, 0x4D
 _WORD = 8  # bytes
-_PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _lengths() -> I64:

@@ -29,8 +29,6 @@ MUCH, LITTLE = 1.5, 1.05  # a gain beside which a smaller one than this is not t
 OF_BROAD = 0.8  # of what a fix gives at least counts in the order, where it changes much of the program
 VAGUE = 1.8  # high over low: then what it depends on is said
 MOST_FIXES = 12
-# the first fixes are ordered by what each adds to those before it, the others by what each gives alone
-ORDERED = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,9 +9,7 @@ from PySide6.QtGui import QAccessible, QAccessibleInterface
 from PySide6.QtWidgets import QAccessibleWidget, QApplication, QScrollArea, QWidget
 
 CHART: Final = QAccessible.Role.Chart
-LIST: Final = QAccessible.Role.List
 LIST_ITEM: Final = QAccessible.Role.ListItem
-BUTTON: Final = QAccessible.Role.PushButton
 PANE: Final = QAccessible.Role.Pane
 _KNOWN: Final = "knows our roles"
 

@@ -183,7 +183,6 @@ _TABLES: dict[str, Callable[[Trace, Progress], Iterator[pd.DataFrame]]] = {
     "allocations": _allocations,
     "results": _results,
 }
-TABLES = tuple(_TABLES)
 
 
 def _words(texts: Any) -> npt.NDArray[np.object_]:
