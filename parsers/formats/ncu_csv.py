@@ -59,7 +59,7 @@ class NsightComputeCsv:
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        from parsers.ncu.launches import profiles_of
+        from parsers.ncu.pages import profiles_of
 
         builder = TraceBuilder()
         try:

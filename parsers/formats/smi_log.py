@@ -13,8 +13,7 @@ from parsers.model import Counter, Effect, Malformed, Progress, Trace, TraceInpu
 from parsers.model.builder import TraceBuilder
 from parsers.runs.log_alignment import ASSUMED_ZONE
 from parsers.smi.clock import NS, local_ns, moment_of, zone_of
-from parsers.smi.columns import Quantity, dcgm_quantity, dmon_quantity, query_quantity
-from parsers.smi.headerless import columns_of
+from parsers.smi.columns import Quantity, columns_of, dcgm_quantity, dmon_quantity, query_quantity
 from parsers.smi.readings import Readings
 from parsers.source import READ_ERRORS, open_bytes
 from parsers.unpacking_limit import UnpackingLimit

@@ -11,8 +11,7 @@ from parsers.model.names.per_name import distinct
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.facts.analysed_time import AnalysedTime, analysed_time
-from rules.analysis.facts.budget import Budget, budget_of
-from rules.analysis.facts.device_time import DeviceTime, busy_parts, idle_parts
+from rules.analysis.facts.device_time import Budget, DeviceTime, budget_of, busy_parts, idle_parts
 from rules.analysis.facts.host_language import host_code
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
 from rules.analysis.idle.causes import IdleTable

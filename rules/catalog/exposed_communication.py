@@ -14,8 +14,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import operations
-from rules.analysis.facts.measured_links import measured_bus_bandwidth
 from rules.analysis.idle.lost_time import event_evidence
+from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.waiting import MISSING, CollectiveRow, Ranks, ranks_of
 from rules.analysis.steps.concentration import extent
 from rules.base import Category, Finding, Need, Rule, rule

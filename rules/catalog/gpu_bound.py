@@ -12,7 +12,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.facts.budget import Budget
+from rules.analysis.facts.device_time import Budget
 from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence

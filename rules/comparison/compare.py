@@ -28,11 +28,10 @@ from rules.comparison.kernel_rows import KernelChange, Work
 from rules.comparison.kernels import KernelComparison, compare_reports
 from rules.comparison.matched_steps import matched_steps
 from rules.comparison.recorders import NOTICEABLE, RecorderCost, recorder_cost, with_and_without
-from rules.comparison.repeats import ratio_of_runs
 from rules.comparison.same_work import Answer, SameWork, same_work
 from rules.comparison.scaling import Scaling, scaling
 from rules.comparison.side import Side, by_family
-from rules.comparison.step_times import StepRatio, StepTimes
+from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_runs
 from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
 from rules.memory.summary import MemorySummary, memory_of
 from rules.thresholds import DEFAULTS, Thresholds

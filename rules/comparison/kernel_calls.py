@@ -11,8 +11,8 @@ from parsers.model import I64, Attribute, KernelProfile, Trace
 from parsers.model.units import duration, three_digits
 from rules.comparison.kernels import NOTICEABLE_CHANGE, Row, compare_kernels
 from rules.kernels.join import kernel_join
+from rules.kernels.operator_roofs import estimated_roofline
 from rules.kernels.roofline import Distance, distance, nearest_roof
-from rules.kernels.roofline_shapes import estimated_roofline
 
 LAUNCH = {
     "Blocks in the grid": Attribute.GRID,

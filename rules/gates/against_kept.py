@@ -11,7 +11,7 @@ from rules.comparison.comparable import LEAST_IN_COMMON, look_like_different_pro
 from rules.comparison.compare import KERNEL_ROWS, Comparison, Measure, changes_of_work, verdict_on
 from rules.comparison.gate import Judgement
 from rules.comparison.kernel_rows import Work
-from rules.comparison.repeats import ratio_of_runs
+from rules.comparison.step_times import ratio_of_runs
 from rules.diagnosis import diagnosis_of
 from rules.gates.figures import RunFigures, figures_of
 from rules.thresholds import DEFAULTS, Thresholds

@@ -10,8 +10,7 @@ import numpy as np
 from parsers.model.arrays import F64
 from parsers.model.units import duration, size, three_digits
 from rules.comparison.gate import Decision, Judgement, Outcome
-from rules.comparison.repeats import ratio_of_runs
-from rules.comparison.step_times import CONFIDENCE, FEWEST_STEPS, RESAMPLES, SEED, StepTimes
+from rules.comparison.step_times import CONFIDENCE, FEWEST_STEPS, RESAMPLES, SEED, StepTimes, ratio_of_runs
 from rules.gates.against_kept import judgement_on
 from rules.gates.figures import RunFigures
 from rules.gates.limits import Gates, Limit, Quantity

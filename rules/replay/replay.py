@@ -14,9 +14,8 @@ from rules.analysis.facts.subject import subject_of
 from rules.replay.chance import by_chance
 from rules.replay.device import DeviceNodes, device_nodes
 from rules.replay.host import HostNodes, host_nodes
-from rules.replay.order import NoOrder
 from rules.replay.overlay import Overlay
-from rules.replay.program import Program, Run
+from rules.replay.program import NoOrder, Program, Run
 from rules.replay.spans import Span, spans_of
 from rules.replay.waits import Waits, waits_of
 

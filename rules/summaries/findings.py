@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from parsers.model import Progress
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.lateness import LEAST_BLAME
@@ -14,6 +15,8 @@ from rules.base import Category, Finding, Severity, severity_of
 from rules.catalog.gpu_bound import LEAST_COMPUTE, GpuBound
 from rules.catalog.many_small_collectives import SMALL_BYTES
 from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.diagnosis import Diagnosis
+from rules.ranking import ranked
 from rules.summaries.balance import Imbalance
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.groups import PIPELINE
@@ -363,3 +366,29 @@ def _small_transfers(facts: ManyRanksDiagnosis) -> float:
     meetings = facts.run.meetings
     small = np.array([0 < kind.bytes < facts.run.thresholds[SMALL_BYTES] for kind in meetings.kinds], bool)
     return float(meetings.transferring[small[meetings.kind]].sum()) / max(len(facts.run.rows), 1)
+
+
+def diagnosis_of_many(
+    run: ManyRanks, progress: Progress | None = None
+) -> tuple[ManyRanksDiagnosis, Diagnosis]:
+    """What the run's summaries tell, and the findings, in the order of ``rules.ranking``."""
+    progress = progress or Progress()
+    run.__dict__["meetings"] = run.matched(progress.part(0.0, 0.7))
+    facts = ManyRanksDiagnosis(run)
+    progress.step(0.8, "finding who is late")
+    findings: list[Finding] = findings_of_many(facts)
+    progress.step(1.0, "finding who is late")
+    words = [placed.summary.words for placed in run.members]
+    skipped = dict(words[0].skipped) if words else {}
+    for each in words[1:]:
+        skipped = {rule: reason for rule, reason in skipped.items() if rule in each.skipped}
+    told = {each.rule for each in findings}
+    crashed = {rule: report for each in words for rule, report in each.crashed.items()}
+    quiet = sorted({rule for each in words for rule in each.quiet} - told - set(crashed))
+    return facts, Diagnosis(
+        tuple(ranked(findings)),
+        {rule: reason for rule, reason in skipped.items() if rule not in told},
+        crashed,
+        tuple(quiet),
+        run.thresholds,
+    )

@@ -12,8 +12,7 @@ from parsers.model import BOOL, F64, I64, Progress
 from rules.analysis.arithmetic.intervals import clip, measure
 from rules.analysis.ranks.collectives import CollectiveColumns
 from rules.analysis.ranks.stages import RECEIVE, SEND
-from rules.summaries.placed import Placed, Row
-from rules.summaries.rank_summary import CollectiveKind
+from rules.summaries.rank_summary import CollectiveKind, Placed, Row
 
 
 @dataclass(frozen=True, eq=False)

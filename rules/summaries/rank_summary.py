@@ -103,3 +103,23 @@ class RankSummary:
     def bytes(self) -> int:
         """How much room the columns take."""
         return sum(column.nbytes for column in self.columns.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A summary on the run's clock: ``shift`` (ns) is added to its times; ``rank`` is the number it has in the run."""
+
+    summary: RankSummary
+    shift: int
+    rank: int | None
+    clock_error_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One device of one rank."""
+
+    member: int  # index into ``members``
+    device: int  # index into the member's devices
+    rank: int | None
+    node: str  # empty where nothing tells

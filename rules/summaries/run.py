@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Progress, Quality
-from rules.analysis.facts.budget import Budget
+from rules.analysis.facts.device_time import Budget
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import CollectiveColumns
 from rules.analysis.ranks.stages import stages_among
 from rules.summaries.meetings import Meetings, meetings_of, messages_of
-from rules.summaries.placed import Placed, Row
+from rules.summaries.rank_summary import Placed, Row
 from rules.summaries.states import (
     COMMUNICATION,
     COMPUTE,

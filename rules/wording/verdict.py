@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from parsers.model import Trace
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.budget import Budget
 from rules.analysis.facts.completeness import ends_early, is_cut, lacks_a_part
 from rules.analysis.facts.device_log import log_summary
+from rules.analysis.facts.device_time import Budget
 from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.subject import subject_of
 from rules.analysis.idle.causes import Cause, IdleTable

@@ -20,7 +20,7 @@ STRAGGLER, SLOW_GROUP, SLOW_STAGE = 13, 20, 3
 
 DIAGNOSE = """
 import json, pathlib, resource, sys, time
-from rules.summaries.diagnosis import diagnosis_of_many
+from rules.summaries.findings import diagnosis_of_many
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.opening import Workers, files_of_many, open_many
 from viewer.reports.many_ranks_report import as_json, as_text
@@ -130,7 +130,7 @@ def _report_summaries() -> None:
     """Joining and judging summaries alone, of more ranks than anybody has files of here."""
     import time
 
-    from rules.summaries.diagnosis import diagnosis_of_many
+    from rules.summaries.findings import diagnosis_of_many
     from tests.benchmarks.rank_map import frames
     from tests.rank_summaries import summaries_of
     from viewer.loading.ranks.opening import joined

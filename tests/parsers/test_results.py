@@ -13,7 +13,7 @@ from parsers import open_trace
 from parsers.model import Attribute, CopyKind, EventKind, MemoryKind, Trace, TraceError
 from parsers.model.results import MOST_ROWS
 from rules import diagnose
-from rules.analysis.facts.measured_links import measured_bus_bandwidth
+from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from viewer.cli import main
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

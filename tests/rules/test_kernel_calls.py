@@ -10,8 +10,8 @@ import pytest
 
 from parsers.model import EventKind, Trace
 from rules.comparison.kernel_calls import CallsComparison, compare_calls
+from rules.kernels.operator_roofs import estimated_roofline
 from rules.kernels.roofline import nearest_roof
-from rules.kernels.roofline_shapes import estimated_roofline
 from tests.opened import opened
 from tests.rules.test_kernel_join import timeline
 

@@ -10,7 +10,7 @@ import pytest
 
 from parsers.model import Attribute, EventKind, KernelProfile, Trace
 from rules.kernels.gpu_peaks import known_gpus, peaks_of
-from rules.kernels.operator_roofs import MEMORY_ROOF, operator_roofs, work_of
+from rules.kernels.operator_roofs import MEMORY_ROOF, estimated_roofline, operator_roofs, work_of
 from rules.kernels.roofline import (
     Point,
     Roof,
@@ -20,7 +20,6 @@ from rules.kernels.roofline import (
     precision_in_name,
     roofline,
 )
-from rules.kernels.roofline_shapes import estimated_roofline
 from tests.opened import opened
 from tests.rules.kernel_profiles import kernel
 

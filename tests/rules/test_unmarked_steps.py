@@ -9,8 +9,7 @@ import pytest
 
 from parsers.model import EventKind, Trace
 from rules.analysis.steps.marks import mark_of
-from rules.analysis.steps.repetition import repetitions
-from rules.analysis.steps.rounds import rounds_of
+from rules.analysis.steps.repetition import repetitions, rounds_of
 from rules.analysis.steps.steps import find_steps, launched_operations
 from tests.opened import opened
 from tests.rules.builder import TinyTrace, ns

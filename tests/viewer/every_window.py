@@ -27,8 +27,7 @@ from parsers import open_trace
 from rules.thresholds import DEFAULTS
 from viewer.capture.form.dialog import CaptureDialog
 from viewer.comparison.window import ComparisonWindow
-from viewer.dialogs.about import AboutDialog
-from viewer.dialogs.page_dialog import QualityDialog, ShortcutSheet
+from viewer.dialogs.page_dialog import AboutDialog, QualityDialog, ShortcutSheet
 from viewer.dialogs.preferences_dialog import PreferencesDialog
 from viewer.dialogs.problem import ProblemDialog
 from viewer.document import Stage

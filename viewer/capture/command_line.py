@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from viewer.capture import advice
+from viewer.capture.commands import FILE_NAME, save_runner
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.output_stream import Event
 from viewer.capture.plan import portable_lines
-from viewer.capture.portable_runner import FILE_NAME, save_runner
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions, Window
 from viewer.capture.storage import Presets

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -169,3 +170,19 @@ def _before_program(target: Target) -> list[str]:
 def _program(target: Target) -> list[str]:
     head = ["-m", target.program] if target.kind is TargetKind.MODULE else [target.program]
     return [*head, *target.arguments]
+
+
+FILE_NAME = "stallscope_runner.pyz"
+
+
+def save_runner(path: Path) -> Path:
+    """Write the runner as a zip file that ``python FILE`` runs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for source in sorted(RUNNER.rglob("*.py")):
+            if source.parent == RUNNER and source.name == "__init__.py":
+                continue
+            entry = zipfile.ZipInfo(source.relative_to(RUNNER).as_posix(), (2020, 1, 1, 0, 0, 0))
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, source.read_text(encoding="utf-8"))
+    return path

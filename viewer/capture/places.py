@@ -15,9 +15,9 @@ from typing import Protocol
 
 from parsers import program_search
 from viewer.capture import process_tree, tools
+from viewer.capture.commands import FILE_NAME, save_runner
 from viewer.capture.failures import CaptureProblem, explain
 from viewer.capture.plan import Plan, command_for, environment_for, new_folder, prepare
-from viewer.capture.portable_runner import FILE_NAME, save_runner
 from viewer.capture.request import CaptureRequest
 
 SSH_SECONDS = 60.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
@@ -17,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from parsers.model import Effect, Trace
 from viewer.kept.preferences import WHEELS, Preferences
+from viewer.kept.storage import data_folder
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
 from viewer.look.labels import Label
 from viewer.look.tab_order import TabOrder
@@ -143,3 +146,32 @@ class ShortcutSheet(PageDialog):
             column.addStretch(1)
             columns.addLayout(column, 1)
         super().__init__("Keyboard and mouse", "Keys and what they do", (1000, 800), body, parent)
+
+
+class AboutDialog(QDialog):
+    """Facts for a bug report."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("About Stallscope")
+        layout = vertical(self, (24, 20, 24, 20), 8)
+        self.setMinimumWidth(460)
+        layout.addWidget(
+            Label(f"Stallscope {_version('stallscope')}", pixels=18, weight=QFont.Weight.DemiBold)
+        )
+        layout.addWidget(Label("Says what the GPU is waiting for, and what to change.", "secondary"))
+        libraries = ", ".join(
+            f"{name} {_version(name)}" for name in ("PySide6-Essentials", "numpy", "pandas")
+        )
+        text = f"Python {sys.version.split()[0]}, {libraries}"
+        layout.addWidget(Label(text, "secondary", wrap=True, selectable=True))
+        layout.addWidget(
+            Label(f"Log and recent files: {data_folder()}", "secondary", wrap=True, selectable=True)
+        )
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "from source"

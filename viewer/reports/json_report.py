@@ -11,10 +11,10 @@ from parsers.model import EventKind, Quality, Trace
 from rules import Diagnosis, Evidence, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
-from rules.analysis.facts.budget import Budget
 from rules.analysis.facts.clocks import clock_facts
 from rules.analysis.facts.completeness import completeness_of
 from rules.analysis.facts.cost import idle_cost
+from rules.analysis.facts.device_time import Budget
 from rules.analysis.facts.subject import SubjectKind, subject_of
 from rules.analysis.idle.causes import Cause
 from rules.memory.summary import MemorySummary, memory_of

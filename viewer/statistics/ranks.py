@@ -10,7 +10,7 @@ import pandas as pd
 from parsers.model import I64, Trace
 from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
-from rules.analysis.facts.measured_links import measured_bus_bandwidth
+from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.waiting import Ranks, ranks_of
 
 

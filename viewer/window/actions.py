@@ -327,7 +327,7 @@ class WindowActions(QObject):
             self._show(QualityDialog(trace, self._parts.window))
 
     def show_about(self) -> None:
-        from viewer.dialogs.about import AboutDialog
+        from viewer.dialogs.page_dialog import AboutDialog
 
         self._show(AboutDialog(self._parts.window))
 

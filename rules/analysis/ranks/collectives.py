@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -70,3 +71,29 @@ def bus_factor(collective: str, ranks: int) -> float:
 def whole_message(collective: str, message_bytes: float, ranks: int) -> float:
     """The size that algorithm bandwidth counts: for an all-gather all ranks' parts together."""
     return message_bytes * ranks if collective.startswith("allgather") else message_bytes
+
+
+_TITLE = re.compile(r"nccl-tests ([\w ]+?)(?:,|$)")
+_GIGA = 1e9
+_FURTHEST = 4.0  # times larger or smaller: sizes further apart than that do not compare
+
+
+def measured_bus_bandwidth(trace: Trace, collective: str, size: int) -> float | None:
+    """Bus bandwidth in bytes per second that nccl-tests reached at the nearest size; None where it tried none near.
+
+    ``collective`` is a name such as "allreduce"; a table that does not say which it measured is not used.
+    """
+    wanted = collective.replace("_", "").replace(" ", "").lower()
+    for table in trace.tables:
+        title = _TITLE.match(table.title)
+        if size <= 0 or title is None or title[1].replace(" ", "") != wanted:
+            continue
+        found = [
+            (max(tried / size, size / tried), reached)
+            for tried, reached in zip(table.column("size"), table.column("busbw out of place"), strict=True)
+            if isinstance(tried, float) and isinstance(reached, float) and tried > 0
+        ]
+        distance, reached = min(found, default=(_FURTHEST * 2, 0.0))
+        if distance <= _FURTHEST:
+            return reached * _GIGA
+    return None

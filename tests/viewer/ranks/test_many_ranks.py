@@ -20,8 +20,8 @@ from parsers.runs.merge import merge
 from rules import Diagnosis, Severity, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.waiting import ranks_of
-from rules.summaries.diagnosis import diagnosis_of_many
 from rules.summaries.facts import ManyRanksDiagnosis
+from rules.summaries.findings import diagnosis_of_many
 from rules.summaries.patterns import Pattern
 from rules.summaries.run import ManyRanks
 from tests.rank_runs import Run

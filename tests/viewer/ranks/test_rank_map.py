@@ -10,8 +10,8 @@ from PySide6.QtCore import QPoint, QRectF
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
-from rules.summaries.diagnosis import diagnosis_of_many
 from rules.summaries.facts import ManyRanksDiagnosis
+from rules.summaries.findings import diagnosis_of_many
 from rules.summaries.reasons import Why
 from tests.rank_runs import Run
 from tests.rank_summaries import summaries_of

@@ -23,13 +23,13 @@ from PySide6.QtWidgets import (
 
 from parsers.model import Progress
 from viewer.capture import advice, commands, tools
+from viewer.capture.commands import FILE_NAME, save_runner
 from viewer.capture.failures import CaptureProblem
 from viewer.capture.form.history import HistoryView
 from viewer.capture.form.options import OptionsForm
 from viewer.capture.form.run import RunView
 from viewer.capture.form.target import TargetForm
 from viewer.capture.plan import command_for, needs_interpreter, new_folder, portable_lines
-from viewer.capture.portable_runner import FILE_NAME, save_runner
 from viewer.capture.recording import Outcome
 from viewer.capture.request import CaptureRequest, Tool
 from viewer.capture.storage import History, Presets

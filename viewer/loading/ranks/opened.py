@@ -9,8 +9,8 @@ from pathlib import Path
 from parsers.model import Progress, Trace
 from rules import Diagnosis, Finding
 from rules.base import Evidence
-from rules.summaries.diagnosis import diagnosis_of_many
 from rules.summaries.facts import ManyRanksDiagnosis
+from rules.summaries.findings import diagnosis_of_many
 from rules.summaries.page import sentence
 from rules.thresholds import Thresholds
 from viewer.loading.ranks.opening import FilesOfRun, many_ranks_of

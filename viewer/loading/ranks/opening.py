@@ -16,8 +16,7 @@ from parsers.opening import recordings_of
 from parsers.runs.rank_choice import Member, members_of_one_run
 from parsers.runs.rank_clocks import Collectives, aligned
 from parsers.signatures import USUAL_GROWTH
-from rules.summaries.placed import Placed
-from rules.summaries.rank_summary import RankSummary
+from rules.summaries.rank_summary import Placed, RankSummary
 from rules.summaries.run import ManyRanks
 from rules.thresholds import DEFAULTS, Thresholds
 from viewer.loading.ranks import summaries

@@ -50,7 +50,7 @@ class RooflinePanel(Panel):
             return
 
         def work() -> Roofline:
-            from rules.kernels.roofline_shapes import estimated_roofline
+            from rules.kernels.operator_roofs import estimated_roofline
 
             return estimated_roofline(trace)
 

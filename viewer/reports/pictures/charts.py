@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model.arrays import F64
 from parsers.model.units import duration
-from rules.analysis.facts.budget import Budget
+from rules.analysis.facts.device_time import Budget
 from rules.analysis.idle.causes import IdleTable
 from rules.comparison.bridge import Bridge
 from rules.wording.verdict import budget_parts, share_of

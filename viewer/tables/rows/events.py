@@ -1,4 +1,4 @@
-"""The table of events: everything that has a start and an end, as the model holds it."""
+"""The table of all events, what lies in what, and their arguments."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import EventKind
+from parsers.model.attributes import TEXT_ATTRIBUTES
 from rules.analysis.analysis import Analysis
-from viewer.tables.columns import EVENT, TIMES, every_name
+from viewer.statistics.operators import parents_on_lane
+from viewer.tables.columns import EVENT, TIMES, every_name, known, texts
 from viewer.tables.table import Column, RowTable, row_table
 
 KINDS = tuple(kind.name.lower() for kind in EventKind)
@@ -42,4 +44,52 @@ class Events(RowTable):
             "end_ns": events.end,
             "lane": events.lane,
             "depth": events.depth,
+        }
+
+
+@row_table
+class Parents(RowTable):
+    """Only events that lie inside another one of their lane have a row."""
+
+    name: ClassVar[str] = "parents"
+    about: ClassVar[str] = "one event that lies directly inside another one of its lane"
+    columns: ClassVar[tuple[Column, ...]] = (EVENT, Column("parent", "the event around it"))
+
+    def rows(self, analysis: Analysis) -> Mapping[str, Any]:
+        trace = analysis.trace
+        found = [np.empty(0, np.int64)]
+        for lane in range(len(trace.lanes)):
+            where = trace.events.lane_slice(lane)
+            parent = parents_on_lane(trace, lane, where.start)
+            found.append(np.where(parent < 0, -1, parent + where.start))
+        parents = np.concatenate(found)
+        inner = np.flatnonzero(parents >= 0)
+        return {"event": inner, "parent": parents[inner]}
+
+
+@row_table
+class Arguments(RowTable):
+    """Sizes, shapes, grids, groups and the like; everything else that a file says stays in it."""
+
+    name: ClassVar[str] = "arguments"
+    about: ClassVar[str] = "one argument of one event"
+    columns: ClassVar[tuple[Column, ...]] = (
+        EVENT,
+        Column("key", "which argument"),
+        Column("number", "its value, where it is a number"),
+        Column("text", "its value, where it is a text"),
+    )
+
+    def rows(self, analysis: Analysis) -> Mapping[str, Any]:
+        strings = analysis.trace.strings
+        stored = sorted(analysis.trace.attributes.items(), key=lambda item: item[0].value)
+        nothing = np.empty(0, np.int64)
+        counts = np.array([len(column.event) for _, column in stored], np.int64)
+        is_text = np.repeat(np.array([which in TEXT_ATTRIBUTES for which, _ in stored], bool), counts)
+        value = np.concatenate([nothing, *(column.value for _, column in stored)])
+        return {
+            "event": np.concatenate([nothing, *(column.event for _, column in stored)]),
+            "key": texts(np.repeat(np.arange(len(stored)), counts), [which.value for which, _ in stored]),
+            "number": known(value, is_text),
+            "text": texts(np.where(is_text, value, -1), strings),
         }
