@@ -13,18 +13,22 @@ MENUS = ("File", "Edit", "View", "Go", "Help")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One thing to do. ``needs_trace``: greyed out while nothing is open. ``checked``: a switch, and how it starts."""
+    """One thing to do, greyed out while nothing is open unless it can ``always`` be done."""
 
     id: str
-    menu: str
     text: str
     run: Callable[..., object]
-    keys: tuple[str, ...] = ()
-    tip: str = ""
-    needs_trace: bool = False
-    checked: bool | None = None
+    shortcuts: str = ""  # separated by spaces
+    always: bool = False
+    checked: bool | None = None  # a switch, and how it starts
     separated: bool = False  # a line above it in the menu
     hidden: bool = False  # not in the menu
+    menu: str = ""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Each of the shortcuts."""
+        return tuple(self.shortcuts.split())
 
 
 class Commands:
@@ -39,7 +43,7 @@ class Commands:
             action = QAction(command.text, window)
             action.setObjectName(command.id)
             action.setShortcuts([QKeySequence(keys) for keys in command.keys])
-            action.setToolTip(command.tip or command.text.rstrip(" ."))
+            action.setToolTip(command.text.rstrip(" ."))
             if command.checked is None:
                 action.triggered.connect(lambda _=False, run=command.run: run())
             else:
@@ -59,7 +63,7 @@ class Commands:
     def set_trace_open(self, is_open: bool) -> None:
         """Enable what needs a recording, or grey it out."""
         for command in self.all:
-            if command.needs_trace:
+            if not command.always:
                 self.actions[command.id].setEnabled(is_open)
 
     def with_keys(self) -> list[tuple[str, list[tuple[str, str]]]]:
