@@ -150,7 +150,7 @@ class Rule(Protocol):
 
     id: ClassVar[str]
     category: ClassVar[Category]
-    needs: ClassVar[frozenset[Need]]
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str]
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:

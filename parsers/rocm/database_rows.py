@@ -54,7 +54,6 @@ class DatabaseRows:
         return np.concatenate((column, np.full(self.length - len(column), missing, np.int64)))
 
     def integers(self, *names: str) -> I64:
-        """The first of these columns; ``ABSENT`` where there is none or it holds no integer."""
         name = next((name for name in names if name in self._titles), "")
         if not name:
             return np.full(self.length, ABSENT, np.int64)
@@ -67,7 +66,6 @@ class DatabaseRows:
         return np.where(values == ABSENT, np.nan, values)
 
     def texts(self, *names: str) -> tuple[list[str], I64]:
-        """The distinct cells of the first of these columns, and for each row the place of its cell among them."""
         name = next((name for name in names if name in self._titles), "")
         if not name:
             return [""], np.zeros(self.length, np.int64)

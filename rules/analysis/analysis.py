@@ -60,7 +60,6 @@ class Analysis:
 
     @derived
     def window_text(self) -> str:
-        """What the window is, as a phrase."""
         if not self.steady_steps:
             return "first to last GPU operation" if len(self.trace.gpu_operations) else "whole recording"
         count, first = self.steps_in_window, self.steady_steps[0]

@@ -18,7 +18,7 @@ from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.facts.inside_window import of_family, of_type, operations, operator_of, total
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
@@ -54,7 +54,6 @@ class AwkwardMatrixShapes(Rule):
 
     id: ClassVar[str] = "awkward-matrix-shapes"
     category: ClassVar[Category] = Category.GEMM_SHAPE
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     Matrix products in 16 bits run kernels for unaligned data, or so few blocks that most of the GPU stays empty.

@@ -21,7 +21,7 @@ from rules.analysis.facts.host_link import (
 )
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.steps.concentration import Extent, extent
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.engine_advice import directive_advice
@@ -59,7 +59,6 @@ class CopiesFromGpu(Rule):
 
     id: ClassVar[str] = "copies-from-gpu"
     category: ClassVar[Category] = Category.COPY_D2H
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     Results travel from the GPU to the host's memory while the GPU computes nothing.

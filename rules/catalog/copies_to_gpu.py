@@ -24,7 +24,7 @@ from rules.analysis.facts.host_link import (
 )
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.steps.concentration import Extent, extent
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.engine_advice import directive_advice
@@ -72,7 +72,6 @@ class CopiesToGpu(Rule):
 
     id: ClassVar[str] = "copies-to-gpu"
     category: ClassVar[Category] = Category.COPY_H2D
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     Data travels from the host's memory to the GPU while the GPU computes nothing.

@@ -18,7 +18,7 @@ from rules.analysis.facts.host_language import Audience, is_python, program_of
 from rules.analysis.facts.inside_window import busiest_device, of_family, of_type, operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.gpu_peaks import peaks_of
 from rules.thresholds import LEAST_SHARE
@@ -46,7 +46,6 @@ class DoublePrecision(Rule):
 
     id: ClassVar[str] = "double-precision"
     category: ClassVar[Category] = Category.FP64
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     Matrix products or convolutions calculate with 64-bit numbers.

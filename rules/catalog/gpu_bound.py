@@ -17,7 +17,7 @@ from rules.analysis.facts.inside_window import operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
@@ -65,7 +65,6 @@ class GpuBound(Rule):
 
     id: ClassVar[str] = "gpu-bound"
     category: ClassVar[Category] = Category.GPU_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     The GPU computes nearly all the time. This is what one wants.

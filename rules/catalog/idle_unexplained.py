@@ -11,7 +11,7 @@ from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.idle.attribution import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import IdleTime
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
 from rules.wording.phrases import listed, of_every_step, part_of_step, share, shares
@@ -43,7 +43,6 @@ class IdleUnexplained(Rule):
 
     id: ClassVar[str] = "idle-unexplained"
     category: ClassVar[Category] = Category.UNEXPLAINED_IDLE
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     The GPU idles, and the recording does not say who should have given it work.

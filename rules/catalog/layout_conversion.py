@@ -16,7 +16,7 @@ from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, 
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
@@ -33,7 +33,6 @@ class LayoutConversion(Rule):
 
     id: ClassVar[str] = "layout-conversion"
     category: ClassVar[Category] = Category.LAYOUT_CONVERSION
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     The GPU spends time on kernels that only rearrange tensors, such as nchwToNhwcKernel and batched_transpose.

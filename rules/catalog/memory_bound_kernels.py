@@ -19,7 +19,7 @@ from rules.analysis.facts.memory_bound import MemoryBound, memory_bound
 from rules.analysis.facts.software import is_compiled
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.kernels.gpu_peaks import peaks_of
 from rules.kernels.operator_roofs import stated_work
@@ -143,7 +143,6 @@ class MemoryBoundKernels(Rule):
 
     id: ClassVar[str] = "memory-bound-kernels"
     category: ClassVar[Category] = Category.MEMORY_BOUND_KERNELS
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     Several kernels in a row read a tensor from memory, change each element a little and write it back: additions,

@@ -17,7 +17,7 @@ from rules.analysis.facts.gpu_vendor import is_amd
 from rules.analysis.facts.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
 from rules.wording.phrases import of_every_step, part_of_step, share, shortened
@@ -58,7 +58,6 @@ class NoTensorCores(Rule):
 
     id: ClassVar[str] = "no-tensor-cores"
     category: ClassVar[Category] = Category.NO_TENSOR_CORES
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     Matrix products or convolutions run on the ordinary FP32 units, although this GPU has tensor cores.

@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, pairs, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence
-from rules.base import Category, Finding, Need, Rule, Severity, rule, severity_of
+from rules.base import Category, Finding, Rule, Severity, rule, severity_of
 from rules.culprit import reason
 from rules.thresholds import Unit, threshold
 from rules.wording.headline import Headline
@@ -45,7 +45,6 @@ class RecordingSlowsHost(Rule):
 
     id: ClassVar[str] = "recording-slows-host"
     category: ClassVar[Category] = Category.RECORDING_OVERHEAD
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     The profiler takes part of the time that it measures.

@@ -8,7 +8,7 @@ from typing import ClassVar
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.warm_up import step_evidence, warm_up
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.headline import Headline
@@ -24,7 +24,6 @@ class SlowFirstStep(Rule):
 
     id: ClassVar[str] = "slow-first-step"
     category: ClassVar[Category] = Category.RECORDING_OVERHEAD
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     The first recorded step is slower than the later ones, although the program had run steps before it.

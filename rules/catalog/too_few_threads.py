@@ -18,7 +18,7 @@ from rules.analysis.facts.host_language import is_python
 from rules.analysis.facts.inside_window import busiest_device, operations
 from rules.analysis.idle.lost_time import event_evidence
 from rules.analysis.names.families import Family
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.engine_advice import spreading_advice, spreading_code
@@ -59,7 +59,6 @@ class TooFewThreads(Rule):
 
     id: ClassVar[str] = "too-few-threads"
     category: ClassVar[Category] = Category.SMALL_GRID
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     Kernels that run long are launched with a few blocks, or with blocks of a few threads.

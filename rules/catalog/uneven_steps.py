@@ -18,7 +18,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.lost_time import event_evidence, kernel_culprit
 from rules.analysis.steps.steps import Step
 from rules.analysis.steps.warm_up import step_evidence
-from rules.base import Category, Finding, Need, Rule, rule, severity_of
+from rules.base import Category, Finding, Rule, rule, severity_of
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold
 from rules.wording.headline import Headline
@@ -51,7 +51,6 @@ class UnevenSteps(Rule):
 
     id: ClassVar[str] = "uneven-steps"
     category: ClassVar[Category] = Category.VARIABILITY
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     Some steps take much longer than most, or one kernel takes very different times.

@@ -9,7 +9,7 @@ from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.software import is_serving_engine
 from rules.analysis.steps.warm_up import WarmUp, step_evidence, warm_up
-from rules.base import Category, Finding, Need, Rule, rule
+from rules.base import Category, Finding, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE
 from rules.wording.engine_advice import later_steps
@@ -30,7 +30,6 @@ class WarmUpInRecording(Rule):
 
     id: ClassVar[str] = "warm-up-in-recording"
     category: ClassVar[Category] = Category.WARM_UP
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str] = """
 What it found
     The first steps of the recording take much longer than the later ones.

@@ -30,7 +30,6 @@ class Surroundings:
 
     @cached_property
     def operator(self) -> I64:
-        """The innermost operator."""
         return self._innermost(lambda thread: self.replay.analysis.threads.activity(thread).operators)
 
     @cached_property
@@ -40,7 +39,6 @@ class Surroundings:
 
     @cached_property
     def region(self) -> I64:
-        """The innermost range of the user's code."""
         return self._innermost(lambda thread: self.replay.analysis.threads.activity(thread).user_regions)
 
     def inside(self, wanted: Callable[[str], bool]) -> BOOL:

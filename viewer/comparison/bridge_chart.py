@@ -243,7 +243,6 @@ class Waterfall(QWidget):
         self.choose(self._at(event.position().y()))
 
     def choose(self, index: int) -> None:
-        """Select the part of a row."""
         if 0 <= index < len(self.rows) and self.rows[index].part is not None:
             self._selected = index
             self.update()
@@ -305,7 +304,6 @@ class BridgePanel(QWidget):
 
     @property
     def title(self) -> str:
-        """That of the shown bridge."""
         titles = list(self._bridges)
         number = self._choice.checkedId()
         return titles[number] if 0 <= number < len(titles) else ""

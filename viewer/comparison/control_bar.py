@@ -90,7 +90,6 @@ class ControlBar(QWidget):
         self.offer_ranks(())
 
     def offer_anchors(self, anchors: Sequence[str], chosen: str) -> None:
-        """What the timelines can be aligned at."""
         _fill(self.anchor, anchors, chosen)
 
     def offer_steps(self, side: int, names: Sequence[str], chosen: str) -> None:

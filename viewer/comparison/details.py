@@ -75,7 +75,6 @@ class Details(QTabWidget):
         return box
 
     def show_result(self, result: Comparison, rows: Sequence[KernelChange], prepared: tables.Tables) -> None:
-        """Fill everything anew."""
         self._measured.setText("Memory" if result.of_memory else "Steps")
         self._matched.setVisible(not result.of_memory)
         self._fill_measures(result, prepared)
@@ -93,7 +92,6 @@ class Details(QTabWidget):
             self._further.append(table)
 
     def show_kernels(self, rows: Sequence[KernelChange]) -> None:
-        """The matched kernels of the steps that are shown."""
         self.kernels.set_frame(tables.kernels(rows))
 
     def _fill_measures(self, result: Comparison, prepared: tables.Tables) -> None:

@@ -58,7 +58,6 @@ class Ribbons(QWidget):
 
     @property
     def pairs(self) -> list[tuple[Phase, Phase]]:
-        """The phases that are joined."""
         return paired(*self._phases)
 
     def read_out(self) -> tuple[str, str, str] | None:

@@ -77,7 +77,6 @@ class StepDots(QWidget):
         self.update()
 
     def axis(self, width: float) -> DotAxis:
-        """One axis for both."""
         assert self._times is not None
         every = np.concatenate([each.ns for each in self._times])
         low, high = float(every.min()), float(every.max())

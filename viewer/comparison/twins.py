@@ -176,7 +176,6 @@ class TwinTimelines(QWidget):
 
     @property
     def anchors(self) -> list[str]:
-        """What the timelines can be aligned at."""
         named = dict.fromkeys(before.label for before, _ in self.ribbons.pairs if before.number == 0)
         has_pairs = self._pairs is not None and len(self._pairs[0][0])
         return [START, *(f"start of {label}" for label in named), *([FIRST_KERNEL] if has_pairs else [])]
@@ -291,7 +290,6 @@ class TwinTimelines(QWidget):
                 return
 
     def clear(self) -> None:
-        """Take all marks and selections away."""
         for view in self.views:
             view.clear_selection()
 

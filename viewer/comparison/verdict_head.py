@@ -35,7 +35,6 @@ class VerdictHead(QWidget):
 
     @property
     def badge(self) -> str:
-        """What the badge says."""
         return self._badge.text if self._badge is not None else ""
 
     def wait(self, text: str) -> None:

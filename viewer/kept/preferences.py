@@ -107,7 +107,6 @@ class Preferences:
 
     @property
     def thresholds(self) -> Thresholds:
-        """What the rules decide by."""
         self._settings.beginGroup("thresholds")
         stored = {key: str(self._settings.value(key)) for key in self._settings.childKeys()}
         self._settings.endGroup()
@@ -133,7 +132,6 @@ class Preferences:
         self._settings.remove("layout")
 
     def flush(self) -> None:
-        """Write to the file now."""
         self._settings.sync()
 
 

@@ -160,7 +160,8 @@ DARK = Theme(
     warning=QColor("#e9b44c"),
     error=QColor("#ff6b5e"),
 )
-LIGHT = Theme(
+LIGHT = replace(
+    DARK,
     name="light",
     dark=False,
     window=QColor("#fbfcfd"),
@@ -176,23 +177,12 @@ LIGHT = Theme(
     accent=QColor("#1f5fd0"),
     accent_fill=QColor("#1f5fd0"),
     step=QColor("#cfd6e2"),
-    families=_colors(palette.FAMILIES, palette.FAMILY_ALIASES),
-    causes={cause: QColor(value) for cause, value in palette.CAUSES.items()}
-    | {Cause.UNKNOWN: QColor("#8b94a7")},
-    severities={
-        Severity.HIGH: QColor("#e4572e"),
-        Severity.MEDIUM: QColor("#e9b44c"),
-        Severity.LOW: QColor("#1f5fd0"),
-        Severity.INFO: QColor("#8b94a7"),
-    },
-    regions=_colors(palette.REGIONS),
-    series=tuple(QColor(value) for value in palette.SERIES),
+    causes={**DARK.causes, Cause.UNKNOWN: QColor("#8b94a7")},
+    severities={**DARK.severities, Severity.LOW: QColor("#1f5fd0")},
     good=QColor("#1b775a"),
     warning=QColor("#8d6100"),
     error=QColor("#ba342a"),
 )
-
-
 CONTRAST = replace(
     DARK,
     name="contrast",

@@ -30,7 +30,7 @@ class Panel(QWidget):
     title: ClassVar[str] = ""
     lacks: ClassVar[str] = ""  # where it has no data: what is missing, and which recording has it
     order: ClassVar[int] = 0  # among the tabs
-    follows_step: ClassVar[bool] = True
+    follows_step: ClassVar[bool] = False
     follows_area: ClassVar[bool] = False
     of_selection: ClassVar[bool] = False  # shows what is selected, and nothing until something is
     has_families: ClassVar[bool] = False  # can show families instead of single kernels

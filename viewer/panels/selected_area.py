@@ -73,7 +73,6 @@ class SelectedArea(QWidget):
 
     @property
     def by(self) -> By:
-        """What the table is grouped by."""
         return GROUPINGS[self.grouping.currentText()]
 
     def begin(self, area: Area) -> None:

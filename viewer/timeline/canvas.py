@@ -159,7 +159,6 @@ class LaneCanvas(QWidget):
         self.setAccessibleDescription(told.replace("\n", ", "))
 
     def shown(self) -> list[Shown]:
-        """The visible tracks that scroll."""
         pinned = self.state.layout.pinned_height
         visible = self.state.layout.visible(self.offset, self.offset + self.room)
         return [Shown(placed, placed.top - self.offset + pinned) for placed in visible]

@@ -296,7 +296,6 @@ class WindowActions(QObject):
         QGuiApplication.clipboard().setPixmap(self._parts.window.grab())
 
     def show_preferences(self) -> None:
-        """Open the preferences and apply what was changed."""
         from viewer.dialogs.preferences_dialog import PreferencesDialog
 
         dialog = PreferencesDialog(self._parts.preferences, self._parts.window)

@@ -119,7 +119,6 @@ class BarChart(QWidget):
             self.choose(self.bars[index].key)
 
     def choose(self, key: str) -> None:
-        """Mark a bar and tell."""
         self._chosen = key
         self.update()
         self.chosen.emit(key)

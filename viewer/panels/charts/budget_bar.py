@@ -67,7 +67,6 @@ class Part:
         return self.key in HATCHED or self.memory is Kind.UNKNOWN
 
     def color(self, colors: Theme) -> QColor:
-        """The colour of its cause, family or kind."""
         return colors.part(self.key) if self.memory is None else color_of(self.memory, colors)
 
 

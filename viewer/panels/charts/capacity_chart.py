@@ -86,7 +86,6 @@ class CapacityChart(QWidget):
         return self.allowed_ns is not None and batch.ns > self.allowed_ns
 
     def place(self, size: float, rate: float) -> QPointF:
-        """Where a batch size and its rate lie."""
         most, highest = self._ends()
         return QPointF(
             LEFT + max(self.width() - LEFT - RIGHT, 1) * size / most,

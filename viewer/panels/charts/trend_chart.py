@@ -50,7 +50,6 @@ class TrendChart(QWidget):
         return QSize(500, 200)
 
     def place(self, index: int, ns: float) -> QPointF:
-        """Where a step time of a run lies."""
         most = max((each.high_ns for each in self.points), default=1.0) or 1.0
         room = max(self.width() - LEFT - RIGHT, 1) / max(len(self.points), 1)
         height = max(self.height() - TOP - FOOT, 1)

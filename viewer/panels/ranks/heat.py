@@ -116,7 +116,6 @@ class RankHeat(QWidget):
 
     @property
     def plot(self) -> QRectF:
-        """Where the cells are."""
         left = NAMES + len(self._strips) * (STRIP + GAP)
         return QRectF(left, TOP, max(self.width() - left - 14, 1), max(self.height() - TOP - 6, 1))
 

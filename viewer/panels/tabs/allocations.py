@@ -50,7 +50,6 @@ class AllocationsPanel(Panel):
         "Memory was not recorded. Open a snapshot of PyTorch's allocator, or record with profile_memory=True."
     )
     order: ClassVar[int] = 82
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

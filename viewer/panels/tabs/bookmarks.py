@@ -32,7 +32,6 @@ class BookmarksPanel(Panel):
 
     title: ClassVar[str] = "Bookmarks"
     order: ClassVar[int] = 110
-    follows_step: ClassVar[bool] = False
     changed = Signal()
     failed = Signal(str)
     typed = Signal()  # a note or a title, to its end or given up

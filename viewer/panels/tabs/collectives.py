@@ -44,7 +44,6 @@ class CollectivesPanel(Panel):
     title: ClassVar[str] = "Collectives"
     lacks: ClassVar[str] = "One GPU has no collectives. Record every rank and open all files together."
     order: ClassVar[int] = 70
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

@@ -23,7 +23,6 @@ class CountersPanel(Panel):
         "Hardware counters were not recorded. Open a report of Nsight Compute together with the timeline."
     )
     order: ClassVar[int] = 90
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

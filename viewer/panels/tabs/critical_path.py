@@ -35,7 +35,6 @@ class CriticalPathPanel(Panel):
         "Launches are not linked to what they launched. Record API calls and GPU work together."
     )
     order: ClassVar[int] = 55
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

@@ -26,6 +26,7 @@ class FlamePanel(Panel):
         "Nothing nested was recorded. Record regions, operators or stacks (with_stack=True)."
     )
     order: ClassVar[int] = 40
+    follows_step: ClassVar[bool] = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

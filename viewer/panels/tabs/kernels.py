@@ -49,6 +49,7 @@ class KernelsPanel(Panel):
         "Record it with torch.profiler (ProfilerActivity.CUDA) or nsys profile --trace=cuda."
     )
     order: ClassVar[int] = 20
+    follows_step: ClassVar[bool] = True
     has_families: ClassVar[bool] = True
     follows_area: ClassVar[bool] = True
 
@@ -75,7 +76,6 @@ class KernelsPanel(Panel):
         return trace is not None and self.document.analysis is not None and len(trace.gpu_operations) > 0
 
     def group_by_family(self, on: bool) -> None:
-        """Show families instead of single kernels."""
         self._stack.setCurrentIndex(int(on))
 
     def refresh(self) -> None:

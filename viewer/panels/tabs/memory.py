@@ -54,7 +54,6 @@ class MemoryPanel(Panel):
         "Memory was not recorded. Open a snapshot of PyTorch's allocator, or record with profile_memory=True."
     )
     order: ClassVar[int] = 80
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
@@ -122,7 +121,6 @@ class MemoryPanel(Panel):
         self._legend.addStretch(1)
 
     def _color(self, counter: Counter) -> QColor:
-        """The colour that the counter has on the timeline."""
         trace = self.document.trace
         number = next(
             (

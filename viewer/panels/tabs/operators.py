@@ -39,6 +39,7 @@ class OperatorsPanel(Panel):
     title: ClassVar[str] = "Operators"
     lacks: ClassVar[str] = "CPU operators were not recorded. The PyTorch profiler records them."
     order: ClassVar[int] = 30
+    follows_step: ClassVar[bool] = True
     follows_area: ClassVar[bool] = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:

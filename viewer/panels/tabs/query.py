@@ -55,7 +55,6 @@ class QueryPanel(Panel):
 
     title: ClassVar[str] = "Query"
     order: ClassVar[int] = 107
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

@@ -43,7 +43,6 @@ class RanksPanel(Panel):
     title: ClassVar[str] = "Ranks"
     lacks: ClassVar[str] = "One GPU has no ranks. Record every rank and open all files together."
     order: ClassVar[int] = 60
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

@@ -22,7 +22,6 @@ class ResultsPanel(Panel):
     title: ClassVar[str] = "Results"
     lacks: ClassVar[str] = "No results were opened. Open those of a benchmark together with the recording."
     order: ClassVar[int] = 95
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

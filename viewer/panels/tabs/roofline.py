@@ -25,7 +25,6 @@ class RooflinePanel(Panel):
         "Record with record_shapes=True, or open a report of Nsight Compute."
     )
     order: ClassVar[int] = 100
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

@@ -49,6 +49,7 @@ class RoofsPanel(Panel):
     title: ClassVar[str] = "Roofs"
     lacks: ClassVar[str] = "Shapes were not recorded. Record with record_shapes=True."
     order: ClassVar[int] = 32
+    follows_step: ClassVar[bool] = True
     follows_area: ClassVar[bool] = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:

@@ -60,7 +60,6 @@ class SelectionPanel(Panel):
     title: ClassVar[str] = "Selection"
     order: ClassVar[int] = 10
     of_selection: ClassVar[bool] = True
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

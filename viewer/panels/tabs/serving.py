@@ -158,7 +158,6 @@ class ServingPanel(Panel):
         "Mark its steps (execute_..., step[...], prefill, decode), or open a request log."
     )
     order: ClassVar[int] = 45
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

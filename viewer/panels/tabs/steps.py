@@ -41,7 +41,6 @@ class StepsPanel(Panel):
         "No steps were found. Call profiler.step() after each of them, or put ranges around them."
     )
     order: ClassVar[int] = 50
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

@@ -58,7 +58,6 @@ class TrendPanel(Panel):
     title: ClassVar[str] = "Trend"
     lacks: ClassVar[str] = "This is the first recording of the program. The next one is compared with it."
     order: ClassVar[int] = 105
-    follows_step: ClassVar[bool] = False
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)
