@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication
 
 import resources
 from viewer.look import theme
-from viewer.look.roles import tell_roles
+from viewer.look.tab_order import tell_roles
 
 if TYPE_CHECKING:
     from parsers.model import Trace

@@ -33,7 +33,7 @@ class NsightSystemsReport:
     def argument_source(self, source: Source) -> ArgumentSource:
         from parsers.nsys.arguments import arguments_in
         from parsers.nsys.conversion import converted, find_nsys
-        from parsers.sqlite.unpacked import unpacked
+        from parsers.sqlite.private_copy import unpacked
 
         nsys = find_nsys()
         if nsys is None:
@@ -44,7 +44,7 @@ class NsightSystemsReport:
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.nsys.conversion import converted, find_nsys
         from parsers.nsys.export import read_export
-        from parsers.sqlite.unpacked import unpacked
+        from parsers.sqlite.private_copy import unpacked
 
         if not source.head.startswith(_MAGIC):
             raise TraceError(

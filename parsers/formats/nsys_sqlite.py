@@ -28,13 +28,13 @@ class NsightSystemsSqlite:
 
     def argument_source(self, source: Source) -> ArgumentSource:
         from parsers.nsys.arguments import arguments_in
-        from parsers.sqlite.unpacked import unpacked
+        from parsers.sqlite.private_copy import unpacked
 
         return arguments_in(unpacked(source, Progress()) if source.compression else source.path)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.nsys.export import read_export
-        from parsers.sqlite.unpacked import unpacked
+        from parsers.sqlite.private_copy import unpacked
 
         progress.step(0.0, "opening the database")
         path = unpacked(source, progress.part(0.0, 0.05)) if source.compression else source.path

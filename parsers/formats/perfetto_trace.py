@@ -29,9 +29,9 @@ class PerfettoTrace:
         return _is_packets(source.head)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        from parsers.memory_limit import require_memory
         from parsers.perfetto.packets import inflated, read_packets
         from parsers.perfetto.timeline import ANNOTATIONS, TrackTimeline
+        from parsers.unpacking_limit import require_memory
 
         builder = TraceBuilder()
         with open_bytes(source) as file:

@@ -36,20 +36,20 @@ class Rocpd:
 
     def argument_source(self, source: Source) -> ArgumentSource:
         from parsers.rocm.columns import arguments_of
+        from parsers.sqlite.private_copy import unpacked
         from parsers.sqlite.row_source import RowSource
-        from parsers.sqlite.unpacked import unpacked
 
         path = unpacked(source, Progress()) if source.compression else source.path
         return RowSource.of(path, arguments_of)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        from parsers.memory_limit import require_memory
         from parsers.rocm.columns import DatabaseColumns, arguments_of
         from parsers.rocm.rocpd_tables import ProcessTables
         from parsers.rocm.timeline import Timeline
         from parsers.sqlite.database import Database
+        from parsers.sqlite.private_copy import unpacked
         from parsers.sqlite.row_source import RowSource
-        from parsers.sqlite.unpacked import unpacked
+        from parsers.unpacking_limit import require_memory
 
         path = unpacked(source, progress.part(0.0, 0.1)) if source.compression else source.path
         builder = TraceBuilder()

@@ -32,9 +32,9 @@ class Rocprofv3Json:
 
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.json_lists import JsonLists
-        from parsers.memory_limit import require_memory
         from parsers.rocm.sdk_records import DEEPEST, TOOL_DEPTH, WANTED, ProcessRecords
         from parsers.rocm.timeline import Timeline
+        from parsers.unpacking_limit import require_memory
 
         size = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
         hint = "Record a shorter part of the program."

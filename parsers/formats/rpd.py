@@ -31,8 +31,8 @@ from parsers.rocm.columns import DatabaseColumns, arguments_of
 from parsers.rocm.timeline import place_in, taken
 from parsers.sqlite.database import ABSENT, Database
 from parsers.sqlite.listed import tables_of
+from parsers.sqlite.private_copy import unpacked
 from parsers.sqlite.row_source import RowSource, source_rows
-from parsers.sqlite.unpacked import unpacked
 
 Columns = Mapping[str, I64]
 _FARTHEST_NS = -ABSENT // 2

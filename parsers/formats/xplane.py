@@ -39,7 +39,7 @@ class XPlane:
         return XPlaneArguments(source.path, source.compression)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        from parsers.memory_limit import require_memory
+        from parsers.unpacking_limit import require_memory
         from parsers.xprof.planes import planes_of
         from parsers.xprof.timeline import PlaneTimeline
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import os
 import shutil
@@ -12,8 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
+import zstandard
 
-from parsers.model import TraceError
+from parsers.base import Source
+from parsers.model import Malformed, Progress, TraceError
+from parsers.source import open_bytes
 
 KEPT_DAYS = 14
 KEPT_BYTES = 20 * 1024**3
@@ -77,3 +81,35 @@ def _tidy(folder: Path) -> None:
         if now - used > KEPT_DAYS * _SECONDS_A_DAY or total > KEPT_BYTES:
             with contextlib.suppress(OSError):
                 file.unlink()
+
+
+LARGEST_RATIO = 200
+ALWAYS_ALLOWED = 1024**3
+_BLOCK = 4 * 1024**2
+
+
+def unpacked(source: Source, progress: Progress, suffix: str = ".sqlite") -> Path:
+    """The unpacked file; made once. Raises ``TraceError`` when it is damaged, or too large for the disk."""
+
+    def fill(target: Path) -> None:
+        packed = max(source.path.stat().st_size, 1)
+        limit = min(room_for_more(target.parent), max(packed * LARGEST_RATIO, ALWAYS_ALLOWED))
+        written = 0
+        try:
+            with open_bytes(source) as stream, target.open("wb") as file:
+                while block := stream.read(_BLOCK):
+                    written += len(block)
+                    if written > limit:
+                        raise TraceError(
+                            source.path,
+                            f"Unpacked, it is larger than {limit / 1e9:.0f} GB, for which there is no room.",
+                            "Unpack it yourself, and open the unpacked file.",
+                        )
+                    file.write(block)
+                    progress.step(min(written / (packed * 8), 1.0), "unpacking")
+        except (EOFError, zstandard.ZstdError, gzip.BadGzipFile) as error:
+            raise Malformed(
+                source.path, "The compressed file is cut off or damaged.", "Copy it again."
+            ) from error
+
+    return private_copy(source.path, "unpacked", fill, suffix)

@@ -14,8 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import Audience, program_of
 from rules.analysis.facts.inside_window import api_calls, total
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.finding import idle_finding
-from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold

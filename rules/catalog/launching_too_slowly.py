@@ -17,8 +17,7 @@ from rules.analysis.facts.gpu_vendor import has_graphs
 from rules.analysis.facts.inside_window import api_calls, operations
 from rules.analysis.facts.training import is_training
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.finding import idle_finding
-from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import LEAST_SHARE, Unit, threshold

@@ -14,8 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.facts.inside_window import api_calls
 from rules.analysis.idle.blocking import read_back_calls, scalar_read_backs
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.finding import idle_finding
-from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind
 from rules.thresholds import Unit, threshold

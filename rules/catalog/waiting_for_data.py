@@ -9,8 +9,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.beneath import beneath
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.finding import idle_finding
-from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.analysis.names.regions import is_loader
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.thresholds import LEAST_SHARE

@@ -15,9 +15,8 @@ from rules.analysis.facts.software import is_compiled
 from rules.analysis.idle.attribution import TOUCHES_PAGES
 from rules.analysis.idle.beneath import beneath
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.finding import idle_finding
 from rules.analysis.idle.lock_waits import locked_out
-from rules.analysis.idle.lost_time import IdleTime
+from rules.analysis.idle.lost_time import IdleTime, idle_finding
 from rules.analysis.idle.plan_building import plan_building
 from rules.base import Category, Finding, Need, Rule, rule
 from rules.culprit import Culprit, CulpritKind

@@ -77,7 +77,7 @@ def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chrome_trace, "ALWAYS_ALLOWED", 1 << 20)
     monkeypatch.setattr(containers, "_FREE_GROWTH", 1 << 20)
     monkeypatch.setattr("parsers.unpacking_limit.ALWAYS_ALLOWED", 1 << 20)
-    monkeypatch.setattr("parsers.sqlite.unpacked.ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setattr("parsers.sqlite.private_copy.ALWAYS_ALLOWED", 1 << 20)
 
 
 @pytest.fixture

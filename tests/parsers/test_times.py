@@ -12,7 +12,7 @@ import pytest
 from parsers import open_trace
 from parsers.chrome.build import assemble
 from parsers.model import Attribute, Effect, Trace
-from parsers.model.far_away import LEAST_GAP_NS
+from parsers.model.builder import LEAST_GAP_NS
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from tests.parsers.chrome.traces import balanced, complete, kernel, launch, note, text_of, trace_of

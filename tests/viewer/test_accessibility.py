@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from viewer.look import theme
-from viewer.look.roles import tell_roles
+from viewer.look.tab_order import tell_roles
 
 from .every_window import WINDOWS, controls, opened, pages
 

@@ -18,8 +18,7 @@ from tests.rules.builder import TinyTrace, steps
 from viewer.statistics.area import area_table, devices_in, events_in, instances
 from viewer.statistics.call_tree import call_tree
 from viewer.statistics.event_facts import call_stack, facts_of_event, facts_of_gap, stack_at
-from viewer.statistics.grouping import clipped, grouped
-from viewer.statistics.kernels import family_table, kernel_table
+from viewer.statistics.kernels import clipped, family_table, grouped, kernel_table
 from viewer.statistics.operators import operator_table, operator_times
 from viewer.statistics.ranks import rank_tables
 from viewer.statistics.steps import step_table

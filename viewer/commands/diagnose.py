@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from viewer.terminal.console import complain, print_json, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE, GATE_FAILED, GATE_INCONCLUSIVE
-from viewer.terminal.option_values import add_gates, add_thresholds, count, price, thresholds_of
-from viewer.terminal.report_options import add_reports, files_asked_for, write_reports
+from viewer.terminal.option_values import (
+    add_gates,
+    add_reports,
+    add_thresholds,
+    count,
+    files_asked_for,
+    price,
+    thresholds_of,
+    write_reports,
+)
 
 if TYPE_CHECKING:
     from parsers.model import Progress

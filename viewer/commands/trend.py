@@ -8,8 +8,7 @@ from typing import Any
 
 from viewer.terminal.console import print_json
 from viewer.terminal.exit_codes import DONE
-from viewer.terminal.option_values import add_store
-from viewer.terminal.report_options import add_reports, files_asked_for, write_reports
+from viewer.terminal.option_values import add_reports, add_store, files_asked_for, write_reports
 
 
 def declare(commands: Any) -> None:

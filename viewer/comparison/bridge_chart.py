@@ -32,7 +32,7 @@ from viewer.comparison.ribbons import region_color
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import ElidedLabel, tooltip
-from viewer.look.roles import CHART
+from viewer.look.tab_order import CHART
 
 ROW = 27
 MOST_PARTS = 9

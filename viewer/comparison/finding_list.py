@@ -13,7 +13,7 @@ from rules.comparison.findings import Change, FindingChange
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label
-from viewer.look.roles import LIST_ITEM
+from viewer.look.tab_order import LIST_ITEM
 
 _SHOWN = {
     Change.GONE: "gone",

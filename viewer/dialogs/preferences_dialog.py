@@ -23,8 +23,7 @@ from PySide6.QtWidgets import (
 from rules.thresholds import Threshold, Thresholds, known_thresholds
 from viewer.kept.preferences import COLOR_MODES, FIRST_VIEWS, HIGHEST_PRICE, THEMES, WHEELS, Preferences
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, HorizontalLine, vertical
-from viewer.look.form import MARGIN, Form
+from viewer.look.boxes import MARGIN, NO_MARGINS, Form, HorizontalLine, vertical
 from viewer.look.labels import Label, tooltip
 
 FIELD_WIDTH = 96

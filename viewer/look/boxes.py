@@ -1,14 +1,26 @@
-"""What widgets are laid out in: rows and columns with their margins, areas that scroll, and lines between."""
+"""What widgets are laid out in: rows, columns, areas that scroll, lines between, and forms with words at the left."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtGui import QFont, QPainter, QPaintEvent
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QBoxLayout,
+    QComboBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 from viewer.look import theme
+from viewer.look.labels import Label
 
 Margins = tuple[int, int, int, int]  # left, top, right, bottom, in pixels
 NO_MARGINS = (0, 0, 0, 0)
@@ -59,3 +71,55 @@ class HorizontalLine(QWidget):
 
     def paintEvent(self, _: QPaintEvent) -> None:
         QPainter(self).fillRect(self.rect(), theme.current().line)
+
+
+LABEL_WIDTH = 124
+MARGIN = 16  # of a dialog's pages
+
+
+class Form(QFormLayout):
+    """Rows of a label and its fields; what is beside each other is named for screen readers, too."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__()
+        if parent is not None:
+            parent.setLayout(self)
+        self.setContentsMargins(0, 0, 0, 0)
+        self.setHorizontalSpacing(8)
+        self.setVerticalSpacing(8)
+        self.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        self.setLabelAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+
+    def add(self, text: str, *fields: QWidget) -> None:
+        """A row; several fields stand beside each other, and those without words of their own get the row's."""
+        label = QLabel(text)
+        label.setFixedWidth(LABEL_WIDTH)
+        field = fields[0] if len(fields) == 1 else beside(*fields)
+        self.addRow(label, field)
+        for each in fields:
+            if text and not each.accessibleName() and not isinstance(each, (QLabel, QAbstractButton)):
+                each.setAccessibleName(text)
+
+    def heading(self, text: str) -> None:
+        """A title over the rows that follow."""
+        label = Label(text, pixels=theme.BODY_PX + 1, weight=QFont.Weight.DemiBold)
+        label.setContentsMargins(0, 12 if self.rowCount() else 0, 0, 0)
+        self.addRow(label)
+
+
+def beside(*widgets: QWidget) -> QWidget:
+    """Widgets in a row; a label names what follows it."""
+    holder = QWidget()
+    row = horizontal(holder, NO_MARGINS, 8)
+    wide = [each for each in widgets if _takes_room(each)]
+    for before, widget in zip((None, *widgets), widgets, strict=False):
+        row.addWidget(widget, 1 if widget in wide else 0)
+        if isinstance(before, QLabel) and not isinstance(widget, QLabel):
+            widget.setAccessibleName(before.text())
+    if not wide:
+        row.addStretch(1)
+    return holder
+
+
+def _takes_room(widget: QWidget) -> bool:
+    return isinstance(widget, QLineEdit) or (isinstance(widget, QComboBox) and widget.isEditable())

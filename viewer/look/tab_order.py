@@ -1,14 +1,16 @@
-"""The order in which Tab visits the parts of a window, and the ring around where it arrived."""
+"""What keyboards and screen readers need: roles of widgets that paint themselves, and the way of Tab in a window."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QRegion
+from PySide6.QtGui import QAccessible, QAccessibleInterface, QPainter, QPaintEvent, QRegion
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractScrollArea,
+    QAccessibleWidget,
     QApplication,
     QComboBox,
     QFrame,
@@ -19,6 +21,26 @@ from PySide6.QtWidgets import (
 )
 
 from viewer.look import theme
+
+CHART: Final = QAccessible.Role.Chart
+LIST_ITEM: Final = QAccessible.Role.ListItem
+PANE: Final = QAccessible.Role.Pane
+_KNOWN: Final = "knows our roles"
+
+
+def tell_roles(app: QApplication) -> None:
+    """From now on a widget's class may say its ``accessible_role``."""
+    if not app.property(_KNOWN):
+        app.setProperty(_KNOWN, True)
+        QAccessible.installFactory(_interface)
+
+
+def _interface(_: str, widget: QObject) -> QAccessibleInterface | None:
+    if not isinstance(widget, QWidget):
+        return None
+    role = getattr(type(widget), "accessible_role", PANE if isinstance(widget, QScrollArea) else None)
+    return QAccessibleWidget(widget, role) if role is not None else None
+
 
 RING = 2  # pixels
 _SHOW_IT_THEMSELVES = (QAbstractButton, QComboBox, QFrame, QLineEdit, QTabBar)

@@ -15,8 +15,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.wording.verdict import budget_parts
 from viewer.statistics.call_tree import ROOT, enclosing
-from viewer.statistics.grouping import clipped, grouped
-from viewer.statistics.kernels import longest_events
+from viewer.statistics.kernels import clipped, grouped, longest_events
 from viewer.timeline.kinds.base import lane_words, style_of
 
 By = Literal["name", "family", "lane"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parsers.model import I64, Trace
-from viewer.statistics.grouping import clipped
+from viewer.statistics.kernels import clipped
 
 ROOT = -1
 

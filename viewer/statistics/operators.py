@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from parsers.model import BOOL, I64, EventKind, Lane, LaneKind, Trace, derived
 from parsers.model.names.per_name import named
-from viewer.statistics.grouping import grouped, ordered
-from viewer.statistics.kernels import longest_events
+from viewer.statistics.kernels import grouped, longest_events, ordered
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from parsers.model import Progress, Trace
 from viewer.jobs import Jobs
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, horizontal, vertical
-from viewer.look.roles import CHART
+from viewer.look.tab_order import CHART
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.filter_bar import FilterBar
 from viewer.timeline.geometry.arrangement import Arrangement

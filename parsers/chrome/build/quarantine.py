@@ -10,7 +10,7 @@ from parsers.chrome.build.device_clock import move_device_clock
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.times import FARTHEST_NS, INVALID
 from parsers.model import BOOL, I32, I64, U8, Array, Attribute, Effect, QualityRecorder
-from parsers.model.far_away import longest_plausible, main_cluster
+from parsers.model.builder import longest_plausible, main_cluster
 from parsers.model.threads import side_by_side
 
 _COLUMNS: dict[str, type[np.generic]] = {

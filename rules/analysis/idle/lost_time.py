@@ -1,4 +1,4 @@
-"""The idle time of one cause inside the analysed window: how much, on which GPU, by which culprits, where."""
+"""The idle time of one cause inside the analysed window: how much, where, by which culprits, and the finding of it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals, clip, union
+from rules.analysis.arithmetic.intervals import Intervals, clip, pairs, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.steps.concentration import Extent, extent
-from rules.base import Evidence
+from rules.base import Category, Evidence, Finding, Rule
 from rules.culprit import NOBODY, Culprit, CulpritKind
+from rules.wording.headline import Headline
 from rules.wording.phrases import share, shares, shortened
+from rules.wording.words import Words
 
 CLEARLY_WORST = 1.5  # times the mean
 MOST_EVIDENCE = 20
@@ -223,3 +225,36 @@ def evidence_of(trace: Trace, events: I64) -> tuple[Evidence, ...]:
 def kernel_culprit(trace: Trace, kernel: int) -> Culprit:
     """A kernel of the timeline as a culprit, under its recorded name."""
     return Culprit(CulpritKind.KERNEL, shortened(trace.name(kernel), 120))
+
+
+MOST_OF_IT = 0.5
+
+
+def idle_finding(
+    rule: Rule,
+    waiting: IdleTime,
+    what: Words,
+    account: Words,
+    remedies: tuple[Words, ...],
+    example: Words,
+    unknown: tuple[Words, ...],
+    category: Category | None = None,
+) -> Finding:
+    """What ``rule`` says of ``waiting``; the headline gets the share of the step, the account who is worst."""
+    analysis, ceiling = waiting.analysis, waiting.ns
+    return rule.finding(
+        analysis,
+        category=category or rule.category,
+        headline=Headline(what, waiting.extent.share(ceiling)),
+        account=account + waiting.spread,
+        remedies=remedies,
+        ceiling_ns=ceiling,
+        culprit=waiting.culprit,
+        rank=waiting.rank,
+        device=waiting.device,
+        evidence=waiting.evidence(),
+        intervals=pairs(waiting.intervals),
+        example=example,
+        unknown=unknown,
+        divided=rule.category is Category.HOST_BOUND and waiting.blames[0].ns < MOST_OF_IT * waiting.worst_ns,
+    )

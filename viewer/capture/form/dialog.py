@@ -36,8 +36,7 @@ from viewer.capture.storage import History, Presets
 from viewer.capture.tools import ToolFound
 from viewer.jobs import Jobs
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, HorizontalLine, horizontal, scrolling, vertical
-from viewer.look.form import MARGIN
+from viewer.look.boxes import MARGIN, NO_MARGINS, HorizontalLine, horizontal, scrolling, vertical
 from viewer.look.labels import Label
 
 SIZE = (880, 744)

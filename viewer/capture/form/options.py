@@ -22,8 +22,7 @@ from PySide6.QtWidgets import (
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions
 from viewer.capture.tools import ToolFound
 from viewer.look import theme
-from viewer.look.boxes import NO_MARGINS, horizontal, vertical
-from viewer.look.form import Form, beside
+from viewer.look.boxes import NO_MARGINS, Form, beside, horizontal, vertical
 from viewer.look.labels import Label, tooltip
 
 ABOUT = {

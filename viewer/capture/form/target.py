@@ -21,8 +21,7 @@ from viewer.capture.interpreters import Probe, found_interpreters, probe
 from viewer.capture.request import Target, TargetKind
 from viewer.capture.target_words import UnreadableCommand, read_target
 from viewer.jobs import Jobs
-from viewer.look.boxes import NO_MARGINS, vertical
-from viewer.look.form import Form
+from viewer.look.boxes import NO_MARGINS, Form, vertical
 from viewer.look.labels import Label
 
 KINDS = {"Script": TargetKind.SCRIPT, "Module (-m)": TargetKind.MODULE, "Program": TargetKind.COMMAND}

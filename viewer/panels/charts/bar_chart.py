@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from viewer.look import theme
 from viewer.look.labels import tooltip
-from viewer.look.roles import CHART
+from viewer.look.tab_order import CHART
 
 ROW_HEIGHT = 22
 LEAST_LABEL_SHARE, MOST_LABEL_SHARE = 0.36, 0.6

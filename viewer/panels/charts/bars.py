@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from parsers.model.arrays import BOOL, I64
 from viewer.look import theme
 from viewer.look.labels import tooltip
-from viewer.look.roles import CHART
+from viewer.look.tab_order import CHART
 
 SIDE, TOP, FOOT = 8, 6, 20
 

@@ -11,7 +11,7 @@ from parsers.model import Trace
 from parsers.model.units import duration, percent
 from viewer.look import theme
 from viewer.look.labels import tooltip
-from viewer.look.roles import CHART
+from viewer.look.tab_order import CHART
 from viewer.statistics.call_tree import ROOT, CallTree
 from viewer.timeline.geometry.naming import plain_name, python_name
 

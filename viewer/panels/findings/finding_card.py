@@ -25,7 +25,7 @@ from rules.wording.promises import gain
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import Label, breakable, unbroken
-from viewer.look.roles import LIST_ITEM
+from viewer.look.tab_order import LIST_ITEM
 from viewer.panels.findings.code_box import CodeBox
 from viewer.timeline.labels import TextCache
 

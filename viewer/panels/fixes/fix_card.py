@@ -15,7 +15,7 @@ from rules.wording.words import Reader, told
 from viewer.look import theme
 from viewer.look.boxes import horizontal, vertical
 from viewer.look.labels import ElidedLabel, Label, tooltip
-from viewer.look.roles import LIST_ITEM
+from viewer.look.tab_order import LIST_ITEM
 from viewer.panels.tables.facts import LinkButton
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from parsers.model import F64, KernelProfile
 from viewer.look import theme
 from viewer.look.boxes import vertical
 from viewer.look.labels import Label
-from viewer.look.roles import CHART
+from viewer.look.tab_order import CHART
 
 HEIGHT = 132
 LEFT, RIGHT, TOP, BOTTOM = 34, 14, 26, 20  # pixels around the curve

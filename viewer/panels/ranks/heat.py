@@ -25,7 +25,7 @@ from parsers.model.arrays import I64
 from rules.summaries.groups import NODE, RAIL, Dimension
 from viewer.look import theme
 from viewer.look.labels import tooltip
-from viewer.look.roles import CHART
+from viewer.look.tab_order import CHART
 from viewer.panels.ranks.callouts import Callout, placed
 from viewer.panels.ranks.shades import compared_color, picture
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of, zoomed

@@ -16,7 +16,7 @@ from viewer.document import Document
 from viewer.look import theme
 from viewer.look.boxes import NO_MARGINS, scrolling, vertical
 from viewer.look.labels import Label, elided_inside
-from viewer.look.roles import CHART
+from viewer.look.tab_order import CHART
 
 if TYPE_CHECKING:
     from rules.summaries.facts import CostlyRank, ManyRanksDiagnosis

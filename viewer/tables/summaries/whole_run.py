@@ -10,7 +10,7 @@ import pandas as pd
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.memory.summary import memory_of
-from viewer.statistics.grouping import clipped
+from viewer.statistics.kernels import clipped
 from viewer.tables.summaries.gpu import gpu_name
 from viewer.tables.table import Column, Summary, summary
 

@@ -7,8 +7,7 @@ import pandas as pd
 
 from parsers.model.arrays import I64
 from rules.analysis.analysis import Analysis
-from viewer.statistics.grouping import grouped
-from viewer.statistics.kernels import longest_events
+from viewer.statistics.kernels import grouped, longest_events
 from viewer.tables.table import Column, rows_of
 
 CALLS = Column("calls", "how many")
