@@ -22,7 +22,7 @@ from viewer.assistant.recordings import Recordings, Refused
 from viewer.terminal.console import program_version
 
 PATIENCE_S = 120.0
-PAINTER = __name__.replace("assistant.picture", "screenshot")  # wherever this package lies
+PAINTER = __name__.replace("assistant.server", "screenshot")  # wherever this package lies
 
 
 def picture(paths: Sequence[Path], start_ns: int, end_ns: int) -> bytes:
