@@ -82,7 +82,8 @@ def assemble(
         has_api_calls=bool((table.kind == EventKind.API).any()),
     )
     devices = header.devices()
-    if npu := npu_of(names):
+    npu = npu_of(names)
+    if npu:
         devices.append(Device(0, npu, rank=header.rank))
     calls = api_of(strings[each] for each in np.unique(table.name[table.kind == EventKind.API]).tolist())
     maker = LaneMaker(
@@ -94,7 +95,7 @@ def assemble(
     progress.step(0.2, "linking launches")
     linked = link_launches(builder, table)
     if columns.arrows:
-        link_by_arrows(columns, threads_of(columns, streams), table, builder, linked[0])
+        link_by_arrows(columns, threads_of(columns, streams), table, builder, linked[0], bool(npu))
     note_causality(table.start, *linked, quality)
     clip_overruns(table, _in_graphs(builder, table), strings, quality)
     complete_collectives(columns, builder, *linked, table)

@@ -27,6 +27,7 @@ _NPU_TRANSFERS = re.compile(r"^(?:SDMA|Reduce[ _]Inline)$", re.IGNORECASE)
 _COPIES_OF_ROCPROF = "COPY"  # of all its GPUs; which one is not said
 _STREAM_THREAD = re.compile(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
 _CALL = re.compile(r"^(?:(hip|cuda|cu)[A-Z]\w+|AscendCL@acl\w+)$")
+_TASK = re.compile(r"^Dequeue@\w+$")
 _KERNEL = re.compile(r"^void .*\)$", re.DOTALL)
 _COPY = re.compile(r"^(\[(CUDA )?memcpy|Memcpy|Copy|hipMemcpy)", re.IGNORECASE)
 _FILL = re.compile(r"^(\[(CUDA )?memset|Memset|Fill)", re.IGNORECASE)
@@ -146,8 +147,13 @@ def _streams_by_names(columns: Columns, names: Names, strings: list[str], table:
 
 
 def claim_calls(columns: Columns, strings: list[str], table: Table) -> None:
-    """Move events that are named like calls of the GPU's API to lanes of such calls."""
+    """Move events that are named like calls of the GPU's API to lanes of such calls.
+
+    Where Ascend's own calls were not recorded, what PyTorch's queue does with each task stands for them.
+    """
     named = np.fromiter((_CALL.match(text) is not None for text in strings), bool, len(strings))
+    if not named.any():
+        named = np.fromiter((_TASK.match(text) is not None for text in strings), bool, len(strings))
     if not named.any():
         return
     mine = np.flatnonzero((table.kind == EventKind.OTHER) & named[table.name])

@@ -53,11 +53,17 @@ def link_launches(builder: TraceBuilder, table: Table) -> tuple[I64, I64]:
 
 
 def link_by_arrows(
-    columns: Columns, threads: dict[int, tuple[Any, Any]], table: Table, builder: TraceBuilder, linked: I64
+    columns: Columns,
+    threads: dict[int, tuple[Any, Any]],
+    table: Table,
+    builder: TraceBuilder,
+    linked: I64,
+    any_process: bool,
 ) -> None:
     """State the launch of every operation at whose start an arrow from a call ends; ``linked`` have one already.
 
-    ``threads`` tells the recorded process and thread of each track. An arrow belongs to the innermost event around it.
+    ``threads`` tells the recorded process and thread of each track. An arrow belongs to the innermost event around it;
+    with ``any_process``, one of a process without events to the only thread of its number.
     """
     begun: dict[Any, Instant] = {}
     pairs: list[tuple[Instant, Instant]] = []
@@ -71,7 +77,7 @@ def link_by_arrows(
             pairs.append((begun[key], each))
     if not pairs:
         return
-    places = _Places(threads, table)
+    places = _Places(threads, table, any_process)
     launch = places.around([begin for begin, _ in pairs], np.array([EventKind.API]))
     operation = places.around([end for _, end in pairs], np.array(GPU_WORK))
     good = (launch >= 0) & (operation >= 0) & ~np.isin(operation, linked)
@@ -81,9 +87,15 @@ def link_by_arrows(
 class _Places:
     """Finds the event that an arrow touches."""
 
-    def __init__(self, threads: dict[int, tuple[Any, Any]], table: Table) -> None:
+    def __init__(self, threads: dict[int, tuple[Any, Any]], table: Table, any_process: bool) -> None:
         self._table = table
         self._numbers: dict[tuple[Any, Any], int] = {}
+        self._processes = {process for process, _ in threads.values()}
+        self._thread: dict[
+            Any, tuple[Any, Any] | None
+        ] = {}  # by its number; None where several processes have it
+        for pair in dict.fromkeys(threads.values()) if any_process else ():
+            self._thread[pair[1]] = pair if pair[1] not in self._thread else None
         self._thread_of_track = np.full(max(threads, default=-1) + 1, -1, np.int64)
         for track, thread in threads.items():
             self._thread_of_track[track] = self._numbers.setdefault(thread, len(self._numbers))
@@ -94,7 +106,9 @@ class _Places:
         events = np.flatnonzero(np.isin(table.kind, kinds) & (table.track < len(self._thread_of_track)))
         thread = self._thread_of_track[table.track[events]]
         events, thread = events[thread >= 0], thread[thread >= 0]
-        mine = np.array([self._numbers.get((each.pid, each.tid), -1) for each in arrows], np.int64)
+        keys = [(each.pid, each.tid) for each in arrows]
+        known = self._numbers
+        mine = np.array([known[key] if key in known else self._of_thread(*key) for key in keys], np.int64)
         when = np.array([each.start for each in arrows], np.int64)
         if not len(events):
             return np.full(len(arrows), -1, np.int64)
@@ -105,6 +119,10 @@ class _Places:
         touches = (place >= 0) & (mine >= 0) & (thread[np.maximum(place, 0)] == mine)
         touches &= table.start[candidate] + table.duration[candidate] >= when
         return np.where(touches, candidate, -1)
+
+    def _of_thread(self, process: Any, thread: Any) -> int:
+        sole = None if process in self._processes else self._thread.get(thread)
+        return -1 if sole is None else self._numbers[sole]
 
 
 def _last_at_or_before(group: I64, start: I64, wanted: I64, when: I64) -> I64:

@@ -35,6 +35,31 @@ def test_calls_of_an_npu_launch_its_kernels_and_its_lanes_are_not_called_cuda(tm
     assert trace.lanes[trace.events.lane[launch]].name == "Thread 9 API calls"
 
 
+def test_what_the_queue_of_torch_npu_does_launches_where_ascend_s_calls_were_not_recorded(
+    tmp_path: Path,
+) -> None:
+    """Arrows then begin in a process that has no events, on the thread of the queue."""
+    npu: dict[str, Any] = {"pid": 8, "tid": 3}
+    queue: dict[str, Any] = {"pid": 1, "tid": 9, "cat": "dequeue"}
+    arrow: dict[str, Any] = {"cat": "HostToDevice", "name": "HostToDevice7", "id": "7"}
+    events: list[Event] = [
+        {"ph": "M", **npu, "name": "process_name", "args": {"name": "Ascend Hardware"}},
+        {"ph": "M", **npu, "name": "thread_name", "args": {"name": "Stream 3"}},
+        {"ph": "X", **queue, "name": "Dequeue@Conv2D", "ts": "1.000", "dur": 4},
+        {"ph": "X", **npu, "name": "Conv2D1", "ts": "9.000", "dur": 2},
+        {"ph": "s", **arrow, "pid": 777, "tid": 9, "ts": "2.000"},
+        {"ph": "f", **arrow, **npu, "ts": "9.000", "bp": "e"},
+    ]
+    trace = opened(tmp_path, text_of(events))
+    (launch,) = trace.links.launch_of(trace.gpu_operations).tolist()
+    assert (trace.name(launch), EventKind(trace.events.kind[launch])) == ("Dequeue@Conv2D", EventKind.API)
+    twins = [*events, {"ph": "X", "pid": 2, "tid": 9, "name": "another program's thread", "ts": 0, "dur": 9}]
+    assert opened(tmp_path, text_of(twins)).links.launch_of(trace.gpu_operations).tolist() == [-1]
+    called = [*events, {"ph": "X", "pid": 5, "tid": 9, "name": "AscendCL@aclnnConv", "ts": "1.500", "dur": 1}]
+    calls = opened(tmp_path, text_of(called)).events.of_kind(EventKind.API)
+    assert len(calls) == 1
+
+
 def test_tasks_of_ascend_that_wait_are_no_work_and_its_collectives_are_communication(tmp_path: Path) -> None:
     npu: dict[str, Any] = {"ph": "X", "pid": 8, "tid": 3}
     hccl: dict[str, Any] = {"pid": 9, "tid": 0}
