@@ -15,6 +15,7 @@ from parsers import open_trace
 from parsers.model import Trace
 from rules.base import Evidence
 from viewer.document import Area
+from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.charts.roofline import NOT_MEASURED
 from viewer.panels.kernel.kernel_details import launch_facts
@@ -365,3 +366,12 @@ def test_the_open_card_is_as_high_as_its_text_after_a_change_of_theme(
         card = window.diagnosis.cards[0]
         assert card.is_current
         qtbot.waitUntil(lambda shown=card: shown.height() >= shown.heightForWidth(shown.width()), timeout=500)
+
+
+def test_open_results_take_the_colours_of_another_theme(window: MainWindow, qtbot: QtBot) -> None:
+    ask(window, qtbot, "softmax")
+    popup = window.toolbar.search.popup
+    for name in ("light", "dark"):
+        window.acts.set_theme(name)
+        picture = popup.grab().toImage()
+        assert picture.pixelColor(picture.width() // 2, picture.height() - 4) == theme.current().panel

@@ -23,6 +23,9 @@ QMenu::item:selected { background: $selection; }
 QMenu::item:disabled { color: $text_faint; }
 QMenu::separator { height: 1px; background: $line; margin: 4px 8px; }
 
+#sentence { border: 1px solid $line_strong; border-radius: 6px; }
+#sentence[late="true"] { border-color: $error; }
+#results { background: $panel; border: 1px solid $line_strong; border-radius: 6px; }
 QToolBar { background: $window; border: none; border-bottom: 1px solid $line; spacing: 8px; padding: 8px; }
 QStatusBar { background: $panel; color: $text_secondary; border-top: 1px solid $line; }
 QStatusBar::item { border: none; }
@@ -37,6 +40,8 @@ QFileDialog {
 }
 QPushButton:hover, QToolButton:hover { background: $hover; }
 QPushButton:pressed, QPushButton:checked, QToolButton:pressed, QToolButton:checked { background: $selection; }
+QPushButton[chip="true"] { padding: 3px 10px; }
+QPushButton[chip="true"]:checked { border-color: $accent; }
 QPushButton:focus, QToolButton:focus { border-color: $accent; }
 QPushButton:disabled, QToolButton:disabled { color: $text_faint; border-color: $line; }
 QPushButton:default { background: $accent_fill; border-color: $accent_fill; color: #ffffff; }

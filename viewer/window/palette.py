@@ -111,7 +111,7 @@ class ResultsPopup(QFrame):
         self.list.setAccessibleName("Results")
         self.list.clicked.connect(lambda index: self.run(index.row()))
         self.note = Label("", "faint", pixels=12)
-        self.note.setContentsMargins(12, 5, 12, 6)
+        self.note.setIndent(12)
         layout = vertical(self, (1, 4, 1, 1), 0)
         layout.addWidget(self.list)
         layout.addWidget(self.note)
@@ -124,11 +124,6 @@ class ResultsPopup(QFrame):
         self.note.setText(note)
         if hits:
             self.list.setCurrentIndex(self._names.index(0, 0))
-        colors = theme.current()
-        self.setStyleSheet(
-            f"#results {{ background: {colors.panel.name()}; border: 1px solid {colors.line_strong.name()}; "
-            "border-radius: 6px; }"
-        )
 
     def place(self, field: QRect) -> None:
         """Sit below the search field, as wide as is useful."""

@@ -18,8 +18,6 @@ from viewer.panels.ranks.heat import Cell, RankHeat
 from viewer.panels.ranks.shades import shades
 from viewer.statistics.rank_map import Measure, Order, RankMap
 
-CHIP = "QPushButton {{ padding: 3px 10px; }} QPushButton:checked {{ background: {fill}; border-color: {border}; }}"
-
 
 class Scale(QWidget):
     """The colours and the values they stand for."""
@@ -99,6 +97,7 @@ class RankMapView(QWidget):
         for number, name in enumerate(names):
             button = QPushButton(name)
             button.setCheckable(True)
+            button.setProperty("chip", True)
             button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             button.setChecked(not number)
             group.addButton(button, number)
@@ -146,10 +145,6 @@ class RankMapView(QWidget):
         found = self._map
         if found is None or self.measure not in found.measures:
             return
-        colors = theme.current()
-        for group in (self.measures, self.orders):
-            for button in group.buttons():
-                button.setStyleSheet(CHIP.format(fill=colors.selection.name(), border=colors.accent.name()))
         self.heat.show_measure(self.measure, self.order)
         low, high = found.scale(self.measure)
         marks = tuple(self.measure.said(low + (high - low) * part / 2) for part in range(3))

@@ -180,8 +180,7 @@ class RanksSide(QWidget):
         column = vertical(body, (12, 10, 12, 12), 8)
         box = QFrame()
         box.setObjectName("sentence")
-        color = theme.current().error if facts.late else theme.current().line_strong
-        box.setStyleSheet(f"#sentence {{ border: 1px solid {color.name()}; border-radius: 6px; }}")
+        box.setProperty("late", bool(facts.late))
         inside = QVBoxLayout(box)
         inside.addWidget(Label("In one sentence", "secondary", pixels=theme.SECONDARY_PX))
         inside.addWidget(Label(many.sentence, wrap=True, pixels=theme.BODY_PX + 1))
