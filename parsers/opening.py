@@ -139,6 +139,12 @@ def _with_something(trace: Trace, source: Source) -> Trace:
     if len(trace.events) or trace.counters or trace.kernels or trace.tables or trace.memory:
         return trace
     lost = trace.quality.quarantined
+    if any(note.kind.startswith(("cut", "damaged")) for note in trace.quality.notes):
+        raise Malformed(
+            source.path,
+            "The file is cut off or damaged, and there is no event in what is left of it.",
+            "Copy it again, or record again and let the profiler finish writing.",
+        )
     raise Malformed(
         source.path,
         f"There is no event in this recording{f', apart from {lost:,} that cannot be used' if lost else ''}.",

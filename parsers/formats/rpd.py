@@ -53,7 +53,7 @@ class RocmProfileData:
     suffixes: ClassVar[tuple[str, ...]] = (".rpd",)
     media_types: ClassVar[Mapping[str, str]] = {".rpd": "application/x-rocm-profile-data"}
     priority: ClassVar[int] = 25
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def recognises(self, source: Source) -> bool:
         return bool(_TABLES & tables_of(source))

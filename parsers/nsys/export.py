@@ -72,12 +72,6 @@ def read_export(
                 "No profiler whose recordings are read wrote this SQLite database.",
                 "If it comes from Nsight Systems, export its report again: nsys export --type sqlite REPORT.nsys-rep",
             )
-        if database.damaged:
-            builder.quality.note(
-                "cut-off database",
-                Effect.NOTED,
-                "The file is damaged or cut off; what is left of it is shown.",
-            )
         reading = Reading(database, builder, progress)
         events = reading.expect(_LARGE_TABLES) - reading.rows_in("GPU_METRICS")
         require_memory(

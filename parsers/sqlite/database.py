@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from parsers.model import I64, Malformed, Progress, QualityRecorder, TraceError
+from parsers.model import I64, Effect, Malformed, Progress, QualityRecorder, TraceError
 from parsers.model.threads import Threads
 from parsers.sqlite.guarded import BELIEVE_DAMAGED, LONGEST_QUERY_S, GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
@@ -105,6 +105,9 @@ class Database:
             raise Malformed(
                 path, f"The SQLite database cannot be read ({error}).", "Export or copy it again."
             ) from error
+        if database.damaged and quality is not None:
+            words = "The file is damaged or cut off; what is left of it is shown."
+            quality.note("cut-off database", Effect.NOTED, words)
         return database
 
     def _connect(self) -> None:

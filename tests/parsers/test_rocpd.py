@@ -213,13 +213,14 @@ def test_a_database_cut_after_its_tables_shows_what_is_left(tmp_path: Path) -> N
     trace = open_trace([path])
     assert trace.inputs[0].format == "rocpd"
     assert len(trace.events)
+    assert "cut-off database" in [note.kind for note in trace.quality.notes]
 
 
-@pytest.mark.parametrize("share", [0.02, 0.1])
-def test_a_database_cut_before_its_rows_is_refused_with_a_hint(tmp_path: Path, share: float) -> None:
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+def test_a_database_cut_before_its_rows_is_refused_as_damaged(tmp_path: Path, share: float) -> None:
     whole = Rocpd(tmp_path / "whole.db", True).path.read_bytes()
     path = tmp_path / "cut.db"
     path.write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(TraceError) as refused:
+    with pytest.raises(TraceError, match=r"damaged|cannot be read") as refused:
         open_trace([path])
     assert refused.value.hint
