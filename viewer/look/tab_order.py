@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
     QTabBar,
     QWidget,
 )
+from shiboken6 import isValid
 
 from viewer.look import theme
 
@@ -91,9 +92,9 @@ class FocusRing(QWidget):
         self.raise_()
 
     def _on_focus(self, *_: object) -> None:
-        if self._around is not None:
+        if self._around is not None and isValid(self._around):
             self._around.removeEventFilter(self)
-            self._around = None
+        self._around = None
         self.hide()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -241,12 +241,18 @@ def _grown(placed: Sequence[Placed], spare: int, room: int, arrangement: Arrange
     ]
     streams = [index for index in free if placed[index].track.first_of_device]
     times, share = (MOST_ALONE, 1) if arrangement.compact else (MOST_GROWTH, 2)
-    for index in streams:
-        each = placed[index]
-        wished = _wish(each.track, GroupState.FULL).height * times * large
-        more = min(spare // (share * len(streams)), round(wished) - each.height)
-        grown[index] = _enlarged(each, more, arrangement, large)
-    spare -= sum(each.height for each in grown) - sum(each.height for each in placed)
+
+    def grow_streams(pixels: int) -> int:
+        for place, index in enumerate(streams):
+            each = grown[index]
+            wished = round(_wish(each.track, GroupState.FULL).height * times * large)
+            more = min(pixels // (len(streams) - place), wished - each.height)
+            grown[index] = _enlarged(each, more, arrangement, large)
+            pixels -= grown[index].height - each.height
+        return pixels
+
+    theirs = spare // share
+    spare += grow_streams(theirs) - theirs
     for index in () if arrangement.compact else free:
         each = grown[index]
         row = _wish(each.track, GroupState.FULL).row
@@ -265,6 +271,7 @@ def _grown(placed: Sequence[Placed], spare: int, room: int, arrangement: Arrange
         more = min(most[index], spare // (len(rest) - place))
         grown[index] = _enlarged(each, more, arrangement, large)
         spare -= grown[index].height - each.height
+    grow_streams(spare)
     return grown
 
 
