@@ -140,6 +140,16 @@ def test_where_the_gpu_computes_nearly_all_the_time_that_is_said_before_a_small_
     assert bool(besides) is bool(beside_the_verdict(analysis, diagnosis))
 
 
+@pytest.mark.parametrize(("launched", "older"), [(1_000, True), (3_500, False)])
+def test_the_gpu_was_busy_with_older_work_where_the_first_operation_was_launched_early(
+    launched: float, older: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(5_000, 5_010, "gemm", launched)
+
+    assert (Analysis(steps(1, 5_020, body).build()).analysed.set_aside is not None) is older
+
+
 def test_what_is_no_run_is_said_once() -> None:
     """Also where time was set aside before it, which is told beside verdicts about runs."""
 

@@ -24,6 +24,7 @@ ENOUGH_OPERATIONS = 20  # after a start-up: fewer are chance
 MUCH_FIRST_USE = 0.15  # of the time, in the calls themselves
 MOSTLY_AFTER = 0.5  # of the GPU's work, and of the time that is left
 QUEUED_NS = 1_000_000  # from a launch to the first operation; longer: the GPU worked on something older
+MOSTLY_QUEUED = 0.5  # of the time before it: else it was launched late
 _WAITING = (Call.SYNCHRONIZE, Call.COPY, Call.BLOCKING_COPY)
 
 
@@ -120,7 +121,8 @@ def _behind_older_work(trace: Trace, operations: I64, start: int) -> tuple[int, 
     """Where the first operation had long been launched, the GPU was busy with what the recording does not hold."""
     launch = int(trace.links.launch_of(operations[:1])[0]) if len(operations) else -1
     begin = int(trace.events.start[operations[0]]) if len(operations) else start
-    if launch < 0 or begin - max(int(trace.events.end[launch]), start) < QUEUED_NS:
+    queued = begin - max(int(trace.events.end[launch]), start) if launch >= 0 else 0
+    if queued < max(QUEUED_NS, MOSTLY_QUEUED * (begin - start)):
         return start, None
     return begin, SetAside(start, begin, -1)
 
