@@ -43,6 +43,9 @@ def test_a_label_is_whole_where_it_fits_and_else_ends_with_a_word_or_an_ellipsis
     assert shown("Divide (broadcast)", cache.width("Divide (br") + 1) == "Divide"
     assert shown("Mul · vectorized_kernel", cache.width("Mul · ve")) == "Mul"
     assert shown("tokenize and others", cache.width("tokenize …") + 6) == "tokenize…"
+    assert shown("aten::addmm", cache.width("aten::addmm") + 1) == "aten::addmm"
+    assert shown("aten::addmm", cache.width("addmm") + 6) == "addmm"
+    assert shown("autograd::engine::evaluate", cache.width("engine::ev")).startswith("eva")
     cut = shown("tokenize", cache.width("tokeniz"))
     assert cut.startswith("tok")
     assert cut.endswith("…")

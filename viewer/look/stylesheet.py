@@ -33,6 +33,7 @@ QStatusBar::item { border: none; }
 QPushButton, QToolButton {
     background: $window; color: $text; border: 1px solid $line_strong; border-radius: 5px; padding: 4px 12px;
 }
+QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QFileDialog QToolButton { padding: 3px; }
 QFileDialog {
     filedialog-parent-directory-icon: url("$controls/arrow-up.svg"); backward-icon: url("$controls/arrow-left.svg");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ _BETWEEN_WORDS = " (<[·"
 _WHAT_FOLLOWS_A_NAME = "(<[·"  # a name is whole without it
 STEP = 6.0  # widths are rounded down to this, so that a zoom reuses texts
 KEPT = 6000
+_NAMESPACE = re.compile(r"\b[a-z]\w*::(?=\w)")
 FEWEST_LETTERS = 5  # of an elided name, with its ellipsis: fewer say nothing
 
 
@@ -71,6 +73,9 @@ class TextCache:
     def _elided(self, text: str, room: float) -> str:
         if self._inside:
             return elided_inside(text, self.metrics, room)
+        text = _NAMESPACE.sub("", text)  # what it is called says more than where it belongs to
+        if self.width(text) <= room:
+            return text
         cut = self.metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
         words = cut.removesuffix("…").rstrip(_BETWEEN_WORDS)
         is_a_name = text[len(words) :].lstrip().startswith(tuple(_WHAT_FOLLOWS_A_NAME))
