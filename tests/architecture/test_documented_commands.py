@@ -45,6 +45,12 @@ def test_every_option_that_is_documented_exists(repository: Path, help_of: Calla
     assert unknown == []
 
 
+def test_every_option_that_exists_is_documented(repository: Path, help_of: Callable[[str], str]) -> None:
+    written = "".join(path.read_text("utf-8") for pattern in DOCUMENTED for path in repository.glob(pattern))
+    known = set(OPTION.findall(written.replace("\\-", "-"))) | {"--clock-control"}  # of ncu itself
+    assert {each for name in command_names() for each in OPTION.findall(help_of(name))} - known == set()
+
+
 def test_every_command_is_in_the_man_page_and_in_the_readme(repository: Path) -> None:
     manual = (repository / "packaging/linux/stallscope.1.in").read_text("utf-8").replace("\\-", "-")
     readme = (repository / "README.md").read_text("utf-8")

@@ -342,7 +342,7 @@ def test_rows_are_copied_with_a_key(window: MainWindow, qtbot: QtBot) -> None:
     table.selectRow(0)
     qtbot.keyClick(table, "c", Qt.KeyboardModifier.ControlModifier)
     text = QGuiApplication.clipboard().text()
-    assert text.startswith("Kernel\tFamily")
+    assert text.startswith("Kernel\tKind")
     assert len(text.splitlines()) == 2
     table.selectAll()
     qtbot.keyClick(table, "c", Qt.KeyboardModifier.ControlModifier)

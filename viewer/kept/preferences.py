@@ -11,7 +11,7 @@ from rules.thresholds import Thresholds
 ORGANISATION: Final = "stallscope"
 THEMES: Final = {"system": "As the system", "dark": "Dark", "light": "Light", "contrast": "High contrast"}
 COLOR_MODES: Final = {
-    "family": "Kernel family",
+    "family": "Kind of kernel",
     "name": "Name",
     "category": "Category",
     "stream": "Stream",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OF_ALL = "Share of the summed time of all GPU operations"
 BY_NAME = (
     Column("short", "Kernel", whole="name"),
-    Column("family", "Family", Show.FAMILY),
+    Column("family", "Kind", Show.FAMILY),
     Column("calls", "Calls", Show.COUNT),
     Column("total", "Total", Show.TIME),
     Column("mean", "Mean", Show.TIME),
@@ -30,7 +30,7 @@ BY_NAME = (
     Column("share", "Share of GPU time", Show.SHARE, OF_ALL, short="Share"),
 )
 BY_FAMILY = (
-    Column("family", "Family", Show.FAMILY),
+    Column("family", "Kind", Show.FAMILY),
     Column("kinds", "Kernels", Show.COUNT, "Different names"),
     Column("calls", "Calls", Show.COUNT),
     Column("total", "Total", Show.TIME),
