@@ -133,12 +133,7 @@ def test_an_expert_finds_the_longest_exposed_all_reduce_of_a_rank_its_wait_its_l
     t0, t1 = window.timeline.visible_interval
     assert t0 <= marked.start < marked.end <= t1
 
-    placed = window.timeline.state.layout.of_lane(marked.lane)
-    assert placed is not None
     assert window.timeline.canvas.shows(marked.lane)
-    top = window.timeline.canvas.top_of(placed) + placed.rows[0].top + placed.rows[0].height // 2
-    x = at(window.timeline, (marked.start + marked.end) / 2 / MS, placed.track.title).x()
-    hands.click(window.timeline.canvas, QPoint(x, top))
     chosen = window.document.selected_event
     assert "AllReduce" in trace.name(chosen)
     assert trace.devices[trace.lanes[int(trace.events.lane[chosen])].device or 0].rank == 3

@@ -45,25 +45,27 @@ def places_of(
     }
     start, end = clip(parts.get(key, EMPTY), t0, t1)
     rows = _longest(start, end, np.arange(len(start)))
-    lanes = _lanes_at(trace, device, start[rows], lane) if key == "communication" else [lane] * len(rows)
+    ran = _collectives_at(trace, device, start[rows]) if key == "communication" else [-1] * len(rows)
     return [
-        Evidence(where, int(start[row]), int(end[row]), label)
-        for where, row in zip(lanes, rows.tolist(), strict=True)
+        Evidence(
+            lane if event < 0 else int(trace.events.lane[event]), int(start[row]), int(end[row]), label, event
+        )
+        for event, row in zip(ran, rows.tolist(), strict=True)
     ]
 
 
-def _lanes_at(trace: Trace, device: int, times: I64, otherwise: int) -> list[int]:
-    """The lane of the collective that runs on a device at each time."""
+def _collectives_at(trace: Trace, device: int, times: I64) -> list[int]:
+    """The collective that runs on a device at each time; -1 where none does."""
     events = trace.events
     operations = trace.operations_of_device(device)
     running = operations[np.isin(operations, trace.collective_kernels)]
     running = running[np.argsort(events.start[running], kind="stable")]
     if not len(running):
-        return [otherwise] * len(times)
+        return [-1] * len(times)
     begun = running[np.maximum(np.searchsorted(events.start[running], times, side="right") - 1, 0)]
     inside = (events.start[begun] <= times) & (times < events.end[begun])
-    lanes: list[int] = np.where(inside, events.lane[begun], otherwise).tolist()
-    return lanes
+    ran: list[int] = np.where(inside, begun, -1).tolist()
+    return ran
 
 
 def gpu_lane_of(trace: Trace, device: int) -> int:
