@@ -39,6 +39,7 @@ KIND_NAMES = {
     EventKind.SAMPLE: "CPU sample",
 }
 MOST_RELATED = 12
+FIRST_OF_COLLECTIVE = 2  # exposed, and for whom it waited: before its launch, and the rest after it
 LEAST_SLACK_NS = 1_000  # clocks of CPU and GPU agree no better
 _DIRECTIONS = {
     CopyKind.H2D.value: "host to device",
@@ -73,8 +74,8 @@ def _named(trace: Trace, label: str, event: int) -> Fact:
     return Fact(label, shown, event, name)
 
 
-def facts_of_event(trace: Trace, event: int) -> list[Fact]:
-    """Everything that the trace itself says about one event."""
+def facts_of_event(trace: Trace, event: int, analysis: Analysis | None = None) -> list[Fact]:
+    """Everything that the trace itself says about one event, and its analysis, where there is one."""
     events = trace.events
     start, end, kind = int(events.start[event]), int(events.end[event]), EventKind(int(events.kind[event]))
     lane = trace.lanes[events.lane[event]]
@@ -86,7 +87,10 @@ def facts_of_event(trace: Trace, event: int) -> list[Fact]:
         Fact("Start", f"{start / 1e6:,.6f} ms"),
         Fact("Duration", duration(end - start)),
     ]
-    facts += _size_facts(trace, event, end - start)
+    of_collective = (
+        facts_of_collective(analysis, event) if analysis is not None and kind is EventKind.KERNEL else []
+    )
+    facts += of_collective[:FIRST_OF_COLLECTIVE]
     launch = int(trace.links.launch_of(np.array([event], np.int64))[0])
     if launch >= 0:
         facts.append(_named(trace, "Launched by", launch))
@@ -99,7 +103,7 @@ def facts_of_event(trace: Trace, event: int) -> list[Fact]:
             facts.append(Fact("", f"and {len(operations) - MOST_RELATED:,} more"))
         if lane.device is None:
             facts += _around(trace, event)
-    return facts
+    return [*facts, *of_collective[FIRST_OF_COLLECTIVE:], *_size_facts(trace, event, end - start)]
 
 
 def facts_of_collective(analysis: Analysis, event: int) -> list[Fact]:
@@ -119,7 +123,7 @@ def facts_of_collective(analysis: Analysis, event: int) -> list[Fact]:
     told = duration(waits)
     if last != column and waits:
         device = analysis.trace.devices[ranks.devices[last]]
-        told += f" for rank {device.rank}, which came last" if device.rank is not None else ""
+        told += f" for rank {device.rank}, the last one" if device.rank is not None else ""
     return [
         Fact("Exposed", f"{duration(exposed)}, {percent(exposed / max(end - start, 1))} of it"),
         Fact("Waits", told),

@@ -33,7 +33,6 @@ from viewer.statistics.event_facts import (
     Fact,
     call_stack,
     fact_of_slack,
-    facts_of_collective,
     facts_of_event,
     facts_of_gap,
 )
@@ -139,9 +138,7 @@ class SelectionPanel(Panel):
         name = trace.name(event)
         gpu = bool(trace.events.kind[event] == EventKind.KERNEL)
         title = kernel_name(name) if gpu else python_name(plain_name(name))
-        analysis = self.document.analysis
-        more = facts_of_collective(analysis, event) if gpu and analysis is not None else []
-        facts = [*facts_of_event(trace, event), *more]
+        facts = facts_of_event(trace, event, self.document.analysis)
         self.facts.show_facts(title, facts)
         self._fetch_slack(event, title, facts)
         stack = [trace.name(frame) for frame in call_stack(trace, event)]
