@@ -141,7 +141,7 @@ class LaneCanvas(QWidget):
             offset = each.top - (kept[0].height if kept is not None else 0)
             if least <= offset <= most:
                 return offset
-        return least
+        return min(least, most)  # the beginning of a lane that does not fit
 
     def invalidate(self) -> None:
         self._picture = None

@@ -259,28 +259,27 @@ def test_a_lane_that_is_revealed_leaves_the_first_one_whole(view: TimelineView) 
         view.resize(view.width(), height)
         QApplication.processEvents()
         tops = {each.top for each in view.state.layout.scrolled}
-        last = view.state.layout.scrolled[-1]
-        view.canvas.scroll_to(0)
-        assert view.canvas.reveal_track(last.track.key)
-        offset = view.canvas.offset
-        assert offset in tops or offset == view.canvas.most_offset
-        assert last.bottom <= offset + view.canvas.room or last.top == offset
+        for lane in view.state.layout.scrolled:
+            view.canvas.scroll_to(0)
+            assert view.canvas.reveal_track(lane.track.key)
+            offset = view.canvas.offset
+            assert offset in tops or offset == view.canvas.most_offset
+            assert lane.bottom <= offset + view.canvas.room or lane.top == offset
 
 
 def test_the_arrow_begins_where_the_call_begins(view: TimelineView, small_run: Trace) -> None:
     operation = kernel(small_run, 3)
     launch = int(small_run.links.launch_of(np.array([operation]))[0])
     start, end = (int(column[launch]) for column in (small_run.events.start, small_run.events.end))
-    view.show_interval(start - 4 * (end - start), int(small_run.events.end[operation]))
+    view.show_interval(start - 4 * (end - start), start + 8 * (end - start))
     plain = picture(view)
     view.select_event(operation, reveal=False)
     drawn = (picture(view) == rgb(theme.current().accent)) & (plain != rgb(theme.current().accent))
-    row = next(
-        y for y in range(100, drawn.shape[0]) if (drawn[y].any() and not plain[y].any()) or drawn[y].sum() > 0
-    )
-    leftmost = int(np.flatnonzero(drawn.any(axis=0))[0]) - NAMES_WIDTH
-    assert row > 100
-    assert abs(leftmost - view.state.scale.x(start)) <= 3
+    left, right = (round(NAMES_WIDTH + view.state.scale.x(when)) for when in (start, end))
+    edges = np.flatnonzero(drawn[:, left:right].mean(axis=1) > 0.8)  # of the frame around the call
+    below = int(np.flatnonzero(drawn[edges[-1] + 1])[0])
+    assert right - left > 40
+    assert abs(below - left) <= 8
 
 
 def test_every_kind_of_lane_has_a_style_and_its_colours_can_be_read() -> None:
