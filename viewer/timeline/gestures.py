@@ -76,6 +76,8 @@ class Gestures(QObject):
         self._resting.setSingleShot(True)
         self._resting.setInterval(DELAY_MS)
         self._resting.timeout.connect(self._on_rest)
+        for moved in (state.view_changed, canvas.scrolled):  # from under the mouse
+            moved.connect(self._hide_card)
         self._at = QPointF()
         self._wheel_habit = WHEEL_HABITS["maps"]
         canvas.installEventFilter(self)

@@ -353,6 +353,8 @@ def test_a_resting_cursor_shows_a_card_of_plain_text(view: TimelineView, qtbot: 
     qtbot.waitUntil(card.isVisible, timeout=20_000)
     assert "gemm" in card.text.replace("\u200b", "")
     assert "<float>" in card.text.replace("\u200b", "")
+    QTest.keyClick(view, Qt.Key.Key_D)  # what it tells of is no longer under the cursor
+    assert not card.isVisible()
     assert "700 us" in card.text
     QTest.mouseMove(view.canvas, at(view, 6.8))
     assert not card.isVisible()
