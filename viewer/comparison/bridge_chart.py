@@ -175,8 +175,9 @@ class Waterfall(QWidget):
         bar = QRectF(begin, box.center().y() - BAR / 2, max(end - begin, 2.0), BAR)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(self._brush(row, index))
-        if row.value != "0":
-            painter.drawRoundedRect(bar, 2, 2)
+        if row.value == "0":
+            bar.setHeight(0)
+        painter.drawRoundedRect(bar, 2, 2)
         if row.change is not None and index + 1 < len(self.rows):
             edge = begin if row.change < 0 else end
             painter.setPen(QPen(colors.line_strong, 1))
