@@ -67,6 +67,10 @@ def read_export(
             if table in database.tables and "StringIds" not in database.tables:
                 raise UnknownFormat(path, problem, hint)
         if not any(_OF_NSYS.match(name) for name in database.tables):
+            if database.damaged:
+                raise Malformed(
+                    path, "The SQLite database is cut off or damaged before its tables.", "Copy it again."
+                )
             raise UnknownFormat(
                 path,
                 "No profiler whose recordings are read wrote this SQLite database.",

@@ -105,7 +105,7 @@ class Database:
             raise Malformed(
                 path, f"The SQLite database cannot be read ({error}).", "Export or copy it again."
             ) from error
-        if database.damaged and quality is not None:
+        if quality is not None and (database.damaged or _lacks_pages(path)):
             words = "The file is damaged or cut off; what is left of it is shown."
             quality.note("cut-off database", Effect.NOTED, words)
         return database
@@ -419,3 +419,12 @@ def _without_driver(path: Path, error: Exception) -> TraceError:
         f"This installation cannot read SQLite files, because its driver does not load ({reason}).",
         "The file is fine. Install Stallscope again; from source: pip install --force-reinstall adbc-driver-sqlite.",
     )
+
+
+def _lacks_pages(path: Path) -> bool:
+    """Whether the file is shorter than its own header says (https://www.sqlite.org/fileformat2.html, 1.3.7)."""
+    with path.open("rb") as file:
+        head = file.read(100)
+    page_bytes, pages = int.from_bytes(head[16:18], "big"), int.from_bytes(head[28:32], "big")
+    is_stated = head[24:28] == head[92:96]
+    return is_stated and path.stat().st_size < pages * (1 << 16 if page_bytes == 1 else page_bytes)
