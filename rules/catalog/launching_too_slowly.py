@@ -151,6 +151,7 @@ When it is wrong
 def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
     trace = analysis.trace
     kernels = operations(analysis, waiting.device, EventKind.KERNEL)
+    kernels = np.setdiff1d(kernels, trace.collective_kernels)  # which last as long as they wait for others
     calls = api_calls(analysis, waiting.device, *WORK_CALLS)
     starts = trace.events.start[calls]
     in_optimizer = sum(
