@@ -79,6 +79,15 @@ def test_many_sums_in_a_program_that_does_not_train_are_those_of_split_layers(
     assert ("bucket_cap_mb" in advice) is not split
 
 
+@pytest.mark.parametrize(
+    ("count", "size", "told"),
+    [(4, 200_000_000, True), (4, 199_000_000, False), (5, 200_000_000, False)],
+)
+def test_a_few_large_messages_are_said_to_travel_in_one_bucket(count: int, size: int, told: bool) -> None:
+    found = exposed("allreduce", count=count, size=size)
+    assert ("all gradients travel in one bucket" in found.explanation) is told
+
+
 def test_one_rank_s_recording_does_not_tell_transfer_from_waiting() -> None:
     found = exposed("allreduce")
     assert "waiting for other ranks included" in found.explanation

@@ -42,6 +42,10 @@ def test_half_of_the_gpu_records_is_too_little_to_conclude_from(tmp_path: Path) 
     assert stated["lost_records"]
     assert stated["share"] == pytest.approx(0.5, abs=0.01)
     assert "GPU records are missing" in as_text(lossy, diagnosis, analysis)
+    assert (
+        "199 launches made while the GPU was recorded have no operation, and 201 "
+        in diagnosis.findings[0].explanation
+    )
 
 
 @pytest.mark.parametrize(("kept", "lost"), [(0.66, True), (0.74, False), (1.0, False)])

@@ -217,16 +217,16 @@ def test_a_file_without_events_is_refused_in_one_sentence(tmp_path: Path, text: 
 
 
 def test_what_is_no_recording_at_all_is_refused(tmp_path: Path) -> None:
-    for content in (
-        b"",
-        b"\0" * 100,
-        b"hello",
-        b"\x1f\x8b",
-        b"\x1f\x8b\x08\0\0\0\0\0",
-        b"\x28\xb5\x2f\xfd",
-        packed(""),
+    for content, why in (
+        (b"", "is empty"),
+        (b"\0" * 100, "not a recording"),
+        (b"hello", "not a recording"),
+        (b"\x1f\x8b", "gzip data is damaged at its start"),
+        (b"\x1f\x8b\x08\0\0\0\0\0", "gzip data is damaged at its start"),
+        (b"\x28\xb5\x2f\xfd", "zstd data is damaged at its start"),
+        (packed(""), "holds nothing"),
     ):
-        with pytest.raises(TraceError):
+        with pytest.raises(TraceError, match=why):
             opened(tmp_path, content)
 
 
