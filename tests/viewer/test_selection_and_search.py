@@ -19,6 +19,7 @@ from viewer.look import theme
 from viewer.look.labels import Label, breakable, unbroken
 from viewer.panels.charts.roofline import NOT_MEASURED
 from viewer.panels.kernel.kernel_details import launch_facts
+from viewer.timeline.hover import event_text
 from viewer.window.commands import keys_text
 from viewer.window.main_window import MainWindow
 from viewer.window.palette import Mode
@@ -73,6 +74,29 @@ def test_escape_selects_nothing(window: MainWindow, qtbot: QtBot) -> None:
     window.document.select_event(0)
     qtbot.keyClick(window, Qt.Key.Key_Escape)
     assert window.document.selected_event == -1
+
+
+def test_a_kernel_has_one_name_in_every_panel(empty_window: MainWindow, qtbot: QtBot) -> None:
+    window = empty_window
+    window.open([resources.path("samples/elementwise_chain.pt.trace.json.gz")])
+    wait_until_ready(qtbot, window)
+    show_tab(window, qtbot, "Kernels")
+    table = window.panels.tabs.currentWidget().by_name
+    row = next(row for row in range(9) if table.rows.value(row, "short") != table.rows.value(row, "name"))
+    name, event = table.rows.index(row, 0).data(), int(table.rows.value(row, "event"))
+    window.document.select_event(event)
+    show_tab(window, qtbot, "Selection")
+    panel = window.panels.tabs.currentWidget()
+    scene, trace = window.timeline.state.scene, window.document.trace
+    assert scene is not None
+    assert trace is not None
+    window.bookmarks.add((0, 1))
+    (mark,) = window.bookmarks.bookmarks
+    assert {panel.facts.title, event_text(scene, event, 0)[0], mark.title} == {name}
+    window.document.select_area(Area(int(trace.events.start[event]), int(trace.events.end[event])))
+    wait_until_ready(qtbot, window)
+    rows = panel.area.table.rows
+    assert name in [rows.index(place, 0).data() for place in range(rows.rowCount())]
 
 
 # Search

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from viewer.statistics.area import By, DeviceArea
 
 COLUMNS = (
-    Column("group", "Name"),
+    Column("short", "Name", whole="group"),
     Column("where", "On", minor=True),
     Column("count", "Count", Show.COUNT),
     Column("own", "Own time", Show.TIME, "Inside the area, without what is nested inside it: this adds up"),

@@ -15,6 +15,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.wording.verdict import budget_parts
 from viewer.statistics.call_tree import ROOT, enclosing
+from viewer.statistics.event_facts import called
 from viewer.statistics.kernels import clipped, grouped, longest_events
 from viewer.timeline.kinds.base import lane_words, style_of
 
@@ -111,7 +112,7 @@ def area_table(
     """One row a group and sort of lane: count, own time, total, mean, shortest and longest (ns, clipped to the area).
 
     ``own`` is without what is nested inside, so that it adds up; ``share`` is its part of all own time on lanes of that
-    sort. An event inside one of its own name is not in ``total`` again.
+    sort. An event inside one of its own name is not in ``total`` again. ``short`` is what panels call the group.
     """
     table = trace.events
     if by == "family" and analysis is not None:
@@ -137,9 +138,12 @@ def area_table(
     own = grouped(key, nested.own).total
     of_sort = groups.key % max(len(distinct), 1)
     whole = np.bincount(of_sort, own, max(len(distinct), 1))
+    longest = longest_events(key, nested.time, events, groups.key)
+    group = [labels[index // len(distinct)] for index in groups.key.tolist()]
     return pd.DataFrame(
         {
-            "group": [labels[index // len(distinct)] for index in groups.key.tolist()],
+            "group": group,
+            "short": [called(trace, event) for event in longest.tolist()] if by == "name" else group,
             "where": [distinct[index] for index in of_sort.tolist()],
             "count": groups.count,
             "own": own,
@@ -148,7 +152,7 @@ def area_table(
             "least": groups.least,
             "most": groups.most,
             "share": own / np.maximum(whole[of_sort], 1),
-            "event": longest_events(key, nested.time, events, groups.key),
+            "event": longest,
         }
     ).sort_values(["own", "total"], ascending=False, ignore_index=True)
 

@@ -68,10 +68,13 @@ def fact_of_slack(ns: int) -> Fact:
 
 def _named(trace: Trace, label: str, event: int) -> Fact:
     """A fact that leads to another event."""
-    name = trace.name(event)
-    kind = trace.events.kind[event]
-    shown = kernel_name(name) if kind == EventKind.KERNEL else python_name(plain_name(name))
-    return Fact(label, shown, event, name)
+    return Fact(label, called(trace, event), event, trace.name(event))
+
+
+def called(trace: Trace, event: int) -> str:
+    """What panels call an event: a kernel without its arguments, a frame by its function."""
+    name, kind = trace.name(event), trace.events.kind[event]
+    return kernel_name(name) if kind == EventKind.KERNEL else python_name(plain_name(name))
 
 
 def facts_of_event(trace: Trace, event: int, analysis: Analysis | None = None) -> list[Fact]:

@@ -160,7 +160,7 @@ class BookmarksPanel(Panel):
             self.edit_note()
 
     def _selected(self, view: tuple[int, int]) -> tuple[int, int, str, int]:
-        from viewer.statistics.event_facts import KIND_NAMES
+        from viewer.statistics.event_facts import KIND_NAMES, called
 
         document = self.document
         trace, analysis = document.trace, document.analysis
@@ -169,7 +169,7 @@ class BookmarksPanel(Panel):
         if trace is not None and document.selected_event >= 0:
             event = document.selected_event
             start, end = int(trace.events.start[event]), int(trace.events.end[event])
-            return start, end, trace.name(event)[:200] or KIND_NAMES[trace.events.kind[event]], event
+            return start, end, called(trace, event)[:200] or KIND_NAMES[trace.events.kind[event]], event
         if analysis is not None and document.selected_gap >= 0:
             row = document.selected_gap
             title = f"idle: {analysis.idle.culprit_of(row).text}"

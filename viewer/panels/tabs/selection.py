@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import EventKind, Progress
-from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from parsers.stored.cache import changed_files
 from viewer.document import Area, Document
@@ -32,12 +31,13 @@ from viewer.panels.tables.table_view import TableView
 from viewer.statistics.event_facts import (
     Fact,
     call_stack,
+    called,
     fact_of_slack,
     facts_of_event,
     facts_of_gap,
 )
 from viewer.statistics.event_search import Walk
-from viewer.timeline.geometry.naming import plain_name, python_name
+from viewer.timeline.geometry.naming import python_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,7 +137,7 @@ class SelectionPanel(Panel):
             return
         name = trace.name(event)
         gpu = bool(trace.events.kind[event] == EventKind.KERNEL)
-        title = kernel_name(name) if gpu else python_name(plain_name(name))
+        title = called(trace, event)
         facts = facts_of_event(trace, event, self.document.analysis)
         self.facts.show_facts(title, facts)
         self._fetch_slack(event, title, facts)
