@@ -90,8 +90,7 @@ def test_the_meaning_covers_every_vocabulary_and_every_field_of_the_model() -> N
     for inner in (Allocations, Blocks, MemoryWords, Frame, Failure, Mark):
         assert all(f"{inner.__name__}.{name}: " in described for name in inner.__annotations__), inner
     held_elsewhere = {"Trace", "EventTable", "Links", "AttributeColumn", "Counter", "QualityRecorder"}
-    for name in model.__all__:
-        what = getattr(model, name)
+    for name, what in vars(model).items():
         if isinstance(what, type) and issubclass(what, Enum):
             assert all(f"{name}.{each.name} = {each.value!r}" in described for each in what), name
         elif dataclasses.is_dataclass(what) and name not in held_elsewhere:
