@@ -13,7 +13,7 @@ from parsers.model.errors import (
     UnknownFormat,
     refused_by_system,
 )
-from parsers.model.events import EventTable
+from parsers.model.events import EventTable, Links
 from parsers.model.kernels import KernelProfile, KernelSource, RuleResult, SourcePlace
 from parsers.model.lanes import (
     AUTOGRAD,
@@ -28,7 +28,6 @@ from parsers.model.lanes import (
     Rank,
     TraceInput,
 )
-from parsers.model.links import Links
 from parsers.model.progress import Progress
 from parsers.model.quality import KERNEL_COUNTERS, Effect, Quality, QualityNote, QualityRecorder
 from parsers.model.results import ResultColumn, ResultTable

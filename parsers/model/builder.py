@@ -13,10 +13,9 @@ from parsers.model.arrays import BOOL, I32, I64, U8, Array
 from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.counters import MOST_READ, Counter
 from parsers.model.errors import Excessive
-from parsers.model.events import EventTable
+from parsers.model.events import EventTable, Links
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import Capture, Device, EventKind, Lane, LaneKind, Rank, TraceInput
-from parsers.model.links import Links
 from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.per_name import judged

@@ -12,10 +12,9 @@ from parsers.model.arrays import I64
 from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.counters import Counter
 from parsers.model.derived import DerivedValues, derived
-from parsers.model.events import EventTable
+from parsers.model.events import EventTable, Links
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import GPU_WORK, Capture, Device, EventKind, Lane, Rank, TraceInput
-from parsers.model.links import Links
 from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.per_name import named

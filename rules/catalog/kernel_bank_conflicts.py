@@ -9,7 +9,7 @@ from rules.base import Category, rule
 from rules.kernels.checks.occupancy import is_warp_specialised
 from rules.kernels.findings import Fault, KernelRule, Reads, results_of, runs_at_the_compute_limit
 
-LEAST_SAVING_PERCENT = 10.0
+LEAST_SAVING = 0.1
 
 
 @rule
@@ -48,7 +48,7 @@ When it is wrong
         if runs_at_the_compute_limit(kernel) or is_warp_specialised(kernel):
             return None
         results = results_of(kernel, "SharedMemoryConflicts") or results_of(kernel, "UncoalescedSharedAccess")
-        if not results or (results[0].speedup_percent or 0.0) < LEAST_SAVING_PERCENT:
+        if not results or results[0].saving < LEAST_SAVING:
             return None
         return Fault(
             title="bank conflicts in shared memory",
@@ -57,7 +57,7 @@ When it is wrong
                 "Pad the rows of the shared array by one element so that a column spreads over all banks.",
                 "Or swizzle: index the column with (column ^ row), as matrix libraries do.",
             ),
-            saving=(results[0].speedup_percent or 0.0) / 100.0,
+            saving=results[0].saving,
             code="__shared__ float tile[32][33];  // 33 instead of 32",
             confidence="high",
         )

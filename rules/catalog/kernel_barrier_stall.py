@@ -39,7 +39,7 @@ When it is wrong
     def fault(self, kernel: KernelProfile) -> Fault | None:
         if runs_at_the_compute_limit(kernel) or is_warp_specialised(kernel):
             return None
-        results = [each for each in results_of(kernel, "CPIStall") if each.category is self.category]
+        results = results_of(kernel, "CPIStall", self.category)
         if not results:
             return None
         return Fault(
@@ -49,5 +49,5 @@ When it is wrong
                 STALLS[results[0].subject].fix,
                 "Try half the block size: the other block of the SM works while this one waits.",
             ),
-            saving=(results[0].speedup_percent or 0.0) / 100.0,
+            saving=results[0].saving,
         )

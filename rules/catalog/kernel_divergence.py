@@ -8,7 +8,7 @@ from parsers.model import KernelProfile
 from rules.base import Category, rule
 from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
-LEAST_SAVING_PERCENT = 5.0
+LEAST_SAVING = 0.05
 
 
 @rule
@@ -41,11 +41,10 @@ When it is wrong
 """
 
     def fault(self, kernel: KernelProfile) -> Fault | None:
-        results = results_of(kernel, "ThreadDivergence")
-        results += [
-            each for each in results_of(kernel, "LaunchConfiguration") if each.category is self.category
-        ]
-        loud = [each for each in results if (each.speedup_percent or 0.0) >= LEAST_SAVING_PERCENT]
+        results = results_of(kernel, "ThreadDivergence") + results_of(
+            kernel, "LaunchConfiguration", self.category
+        )
+        loud = [each for each in results if each.saving >= LEAST_SAVING]
         if not loud:
             return None
         return Fault(
@@ -57,6 +56,6 @@ When it is wrong
                 "Make the condition the same for all 32 threads of a warp (by warp index, not by thread index).",
                 "Sort or group the elements so that a warp handles one kind; choose block sizes divisible by 32.",
             ),
-            saving=max(each.speedup_percent or 0.0 for each in loud) / 100.0,
+            saving=max(each.saving for each in loud),
             confidence="high",
         )

@@ -64,7 +64,7 @@ When it is wrong
             title="double-precision arithmetic",
             explanation=results[0].text,
             advice=_ADVICE,
-            saving=(results[0].speedup_percent or 0.0) / 100.0,
+            saving=results[0].saving,
             code="x = x.to(torch.float32)",
         )
 

@@ -9,7 +9,7 @@ from rules.base import Category, rule
 from rules.kernels.checks.speed_of_light import LOW_PERCENT, speed_of_light
 from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
-LEAST_IDLE_PERCENT = 10.0
+LEAST_IDLE = 0.1
 
 
 @rule
@@ -42,10 +42,8 @@ When it is wrong
         sol = speed_of_light(kernel)
         if sol is None or sol.best >= LOW_PERCENT or sol.bound is Category.SMALL_GRID:
             return None
-        results = [
-            each for each in results_of(kernel, "LaunchConfiguration") if each.category is self.category
-        ]
-        if not results or (results[0].speedup_percent or 0.0) < LEAST_IDLE_PERCENT:
+        results = results_of(kernel, "LaunchConfiguration", self.category)
+        if not results or results[0].saving < LEAST_IDLE:
             return None
         return Fault(
             title="SMs without a block",
@@ -53,5 +51,5 @@ When it is wrong
             advice=(
                 "Launch at least as many blocks as there are SMs: smaller blocks, or a split along another axis.",
             ),
-            saving=(results[0].speedup_percent or 0.0) / 100.0,
+            saving=results[0].saving,
         )

@@ -9,7 +9,7 @@ from rules.base import Category, rule
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, fills_the_gpu, speed_of_light
 from rules.kernels.findings import Fault, KernelRule, Reads, results_of
 
-LEAST_SAVING_PERCENT = 10.0
+LEAST_SAVING = 0.1
 SHORT_NS = 10_000
 _SHARED_UNITS = ("SMs", "L2 slices", "DRAM channels")
 
@@ -49,7 +49,7 @@ When it is wrong
         loud = [
             each
             for each in results_of(kernel, "WorkloadImbalance")
-            if each.subject in _SHARED_UNITS and (each.speedup_percent or 0.0) >= LEAST_SAVING_PERCENT
+            if each.subject in _SHARED_UNITS and each.saving >= LEAST_SAVING
         ]
         if not loud:
             return None
@@ -60,5 +60,5 @@ When it is wrong
                 "Split the work into more and smaller blocks, and start the largest ones first.",
                 "Or let blocks fetch their next piece of work from an atomic counter.",
             ),
-            saving=(loud[0].speedup_percent or 0.0) / 100.0,
+            saving=loud[0].saving,
         )

@@ -45,9 +45,7 @@ When it is wrong
 
     def fault(self, kernel: KernelProfile) -> Fault | None:
         sol = speed_of_light(kernel)
-        results = [
-            each for each in results_of(kernel, "LaunchConfiguration") if each.category is self.category
-        ]
+        results = results_of(kernel, "LaunchConfiguration", self.category)
         waves = kernel.number(WAVES)
         if not results or waves is None:
             return None

@@ -89,7 +89,7 @@ def _wasted(kernel: KernelProfile, otherwise: float) -> float:
 
 
 def _worst(results: list[KernelRuleResult]) -> tuple[str, float]:
-    return results[0].text, (results[0].speedup_percent or 0.0) / 100.0
+    return results[0].text, results[0].saving
 
 
 def _from_sectors(kernel: KernelProfile) -> tuple[str, float]:

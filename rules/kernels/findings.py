@@ -121,10 +121,12 @@ def short_name(name: str) -> str:
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
 
-def results_of(kernel: KernelProfile, rule: str) -> list[KernelRuleResult]:
-    """What one check says about a kernel, fired only, strongest first."""
+def results_of(kernel: KernelProfile, rule: str, category: Category | None = None) -> list[KernelRuleResult]:
+    """What one check says about a kernel, fired only, strongest first; of one category, where that is given."""
     fired = [each for each in evaluate(kernel) if each.rule == rule and each.fired]
-    return sorted(fired, key=lambda each: -(each.speedup_percent or 0.0))
+    return sorted(
+        (each for each in fired if category in (None, each.category)), key=lambda each: -each.saving
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ class KernelRuleResult:
     speedup_is_global: bool | None = None
     subject: str = ""
 
+    @property
+    def saving(self) -> float:
+        """The estimated share, 0 to 1; 0 without an estimate."""
+        return (self.speedup_percent or 0.0) / 100.0
+
 
 Check = Callable[[KernelProfile], Iterable[KernelRuleResult]]
 _CHECKS: list[Check] = []
