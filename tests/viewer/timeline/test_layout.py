@@ -13,6 +13,7 @@ from parsers.model import Counter, Device, EventKind, Lane, LaneKind, Rank, Trac
 from parsers.model.builder import TraceBuilder
 from viewer.timeline.gap_labels import LEAST_NOTE
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
+from viewer.timeline.geometry.lane_filter import LaneFilter
 from viewer.timeline.geometry.layout import COLLAPSED, COMPACT, FOOT, Layout, lay_out
 from viewer.timeline.geometry.tracks import Group, groups
 from viewer.timeline.kinds.base import Place
@@ -165,6 +166,11 @@ def test_fields_are_numbers_and_kinds_and_words_are_parts_of_the_name(
 ) -> None:
     layout = lay_out(groups(small_run), Arrangement(), text)
     assert [each.track.title for each in layout.scrolled if not each.track.is_heading] == left
+
+
+def test_a_field_whose_value_is_still_to_be_typed_hides_nothing() -> None:
+    assert not LaneFilter.of("Rank:")
+    assert LaneFilter.of("stream:7 kind: ") == LaneFilter.of("stream:7")
 
 
 def test_filtering_opens_folded_ranks_and_drops_those_without_a_match() -> None:

@@ -11,6 +11,7 @@ from viewer.timeline.kinds.base import style_of
 
 EXAMPLE = "rank:2  gpu:1  stream:7  kind:nccl, or a part of a lane's name"
 _FIELD = re.compile(r"\b(rank|gpu|stream|kind)\s*[:=]\s*([^\s:=]+)|\b(rank|gpu|stream)\s+(\d+)\b")
+_BEGUN = re.compile(r"\b(rank|gpu|stream|kind)\s*[:=]\s*$")  # its value comes next
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -24,7 +25,7 @@ class LaneFilter:
     @staticmethod
     def of(text: str) -> LaneFilter:
         """Read what somebody typed; several values of one field, apart or with commas, are alternatives."""
-        folded = text.casefold()
+        folded = _BEGUN.sub("", text.casefold())
         fields: dict[str, frozenset[str]] = {}
         for one, values, other, number in _FIELD.findall(folded):
             name = one or other
