@@ -278,12 +278,14 @@ def test_the_first_recording_can_be_looked_at_while_the_second_is_read_and_both_
 
 
 def test_a_file_dropped_beside_an_open_one_is_compared_and_what_cannot_be_gives_a_banner(
-    make_window: Callable[..., MainWindow], qtbot: QtBot, fixtures: Path, tmp_path: Path
+    make_window: Callable[..., MainWindow], qtbot: QtBot, tmp_path: Path
 ) -> None:
     main = make_window()
     main.document.show(training_run())
     qtbot.waitUntil(lambda: main.document.stage is Stage.READY, timeout=WAIT_MS)
-    for path in (tmp_path / "absent.json", fixtures / "smi" / "amd_smi_monitor.csv"):
+    empty = tmp_path / "empty.json"
+    empty.write_text("{}")
+    for path in (tmp_path / "absent.json", empty):
         main.banner.hide()
         drop(main, path)
         assert main.findChildren(ComparisonWindow)
