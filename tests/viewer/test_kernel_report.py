@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QMenu
+from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 import resources
@@ -63,14 +64,17 @@ def test_a_click_on_a_heading_chooses_columns(window: MainWindow, qtbot: QtBot) 
     )
     header = table.horizontalHeader()
     column = next(i for i, each in enumerate(table.rows.columns) if each.title == "Calls")
-    header.customContextMenuRequested.emit(QPoint(10, 5))
-    menu = next(each for each in table.findChildren(QMenu) if each.isVisible())
-    action = next(each for each in menu.actions() if each.text() == "Calls")
-    assert action.isChecked()
-    qtbot.mouseClick(menu, Qt.MouseButton.LeftButton, pos=menu.actionGeometry(action).center())
-    assert header.isSectionHidden(column)
-    table._show_column(column, True)
-    assert not header.isSectionHidden(column)
+    for hidden in (True, False):
+        place = QPoint(10, 5)
+        right_click = QContextMenuEvent(
+            QContextMenuEvent.Reason.Mouse, place, header.viewport().mapToGlobal(place)
+        )
+        QApplication.sendEvent(header.viewport(), right_click)
+        menu = next(each for each in table.findChildren(QMenu) if each.isVisible())
+        action = next(each for each in menu.actions() if each.text() == "Calls")
+        assert action.isChecked() is hidden
+        qtbot.mouseClick(menu, Qt.MouseButton.LeftButton, pos=menu.actionGeometry(action).center())
+        assert header.isSectionHidden(column) is hidden
 
 
 def test_occupancy_is_drawn_for_other_sizes(qtbot: QtBot) -> None:
