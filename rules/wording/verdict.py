@@ -89,7 +89,10 @@ def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         launches = larger.category is Category.LAUNCH_BOUND
         why = "with no single cause" if launches else "of little use while the GPU waits for the CPU"
         return f"Larger, but {why}: {larger.headline.inside_a_sentence(larger.reader)}."
-    besides = next((each for each in _problems(diagnosis) if each.of_recording), None)
+    of_recording = (each for each in diagnosis.findings if each.of_recording and _is_noteworthy(each))
+    besides = next(
+        (each for each in of_recording if each.category.accuses or _is_larger_overhead(each, first)), None
+    )
     if (
         besides is None
         and subject_of(analysis) is None
@@ -102,9 +105,18 @@ def beside_the_verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
     return f"Besides, {besides.headline.inside_a_sentence(besides.reader)}."
 
 
+def _is_larger_overhead(finding: Finding, first: Finding | None) -> bool:
+    overhead = finding.category is Category.RECORDING_OVERHEAD
+    return overhead and first is not None and finding.share > first.share
+
+
+def _is_noteworthy(finding: Finding) -> bool:
+    return finding.severity in (Severity.HIGH, Severity.MEDIUM)
+
+
 def _problems(diagnosis: Diagnosis) -> Iterator[Finding]:
     for finding in diagnosis.findings:
-        if finding.category.accuses and finding.severity in (Severity.HIGH, Severity.MEDIUM):
+        if finding.category.accuses and _is_noteworthy(finding):
             yield finding
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import resources
@@ -21,6 +23,8 @@ from viewer.reports.html_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
 from viewer.timeline.geometry.naming import place_name
+
+from .conftest import training_run
 
 
 @pytest.mark.parametrize(
@@ -211,3 +215,18 @@ def test_copies_that_cost_much_both_ways_are_told_in_one_sentence(back: int, sen
     diagnosis = diagnosis_of(analysis)
     assert verdict(analysis, diagnosis).startswith(sentence)
     assert any("target data" in advice for each in diagnosis.findings for advice in each.advice)
+
+
+def test_a_card_of_the_recording_that_is_larger_than_the_headline_is_told_beside_it() -> None:
+    analysis = Analysis(training_run())
+    found = diagnosis_of(analysis)
+    first = first_problem(found)
+    assert first is not None
+    for more, told in ((1, "Besides, the GPU waits for Python"), (-1, "")):
+        overhead = replace(
+            first, category=Category.RECORDING_OVERHEAD, of_recording=True, ceiling_ns=first.ceiling_ns + more
+        )
+        both = replace(found, findings=(overhead, *found.findings))
+        assert first_problem(both) is first
+        assert beside_the_verdict(analysis, both).startswith(told)
+        assert bool(beside_the_verdict(analysis, both)) is bool(told)
