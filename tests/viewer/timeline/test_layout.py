@@ -119,6 +119,15 @@ def test_compact_mode_leaves_one_strip_a_rank() -> None:
     assert all(placed.rows and placed.height <= COMPACT + 2 for placed in layout.scrolled)
 
 
+def test_what_compact_lanes_free_is_the_gpus(small_run: Trace) -> None:
+    found, heights = groups(small_run), []
+    for room in (150, 400):
+        layout = lay_out(found, Arrangement(compact=True), room=room)
+        heights.append({each.track.first_of_device: each.height for each in layout.scrolled})
+    assert heights[1][True] > 2 * heights[0][True]
+    assert heights[1][False] == heights[0][False]
+
+
 def test_filtering_keeps_lanes_that_contain_every_word(small_run: Trace) -> None:
     found = groups(small_run)
     assert titles(lay_out(found, Arrangement(), "stream")) == ["GPU 0 · stream 7"]
