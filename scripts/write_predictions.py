@@ -83,8 +83,8 @@ def table(found: list[tuple[bool, str, str]], fitted: bool) -> str:
     """One table with a line that sums it up."""
     mine = [(verdict, row) for fit, verdict, row in found if fit is fitted]
     inside = sum(verdict.startswith("inside") for verdict, _ in mine)
-    more = sum(verdict == "gave more" for verdict, _ in mine)
-    summary = f"{inside} of {len(mine)} inside the band, {more} gave more than it says.\n\n"
+    more, wide = (sum(verdict == each for verdict, _ in mine) for each in ("gave more", "inside, wide"))
+    summary = f"{inside} of {len(mine)} inside the band, {wide} of these a wide one; {more} gave more than it says.\n\n"
     return summary + HEAD + "".join(row for _, row in mine)
 
 

@@ -107,23 +107,43 @@ def make_plan(analysis: Analysis, progress: Progress | None = None) -> Plan:
     if replay.reason:
         return Plan(replay)
     catalog = fixes()
-    promises, crashed = [], []
+    promises: list[Promise] = []
+    quiet: list[Promise] = []
+    crashed: list[str] = []
     python = is_python(analysis.trace)
     for number, each in enumerate(catalog):
         progress.step(0.5 * number / len(catalog), f"trying what {each.id} would give")
         try:
             proposals = sorted(each.proposals(analysis, replay), key=lambda one: one.key)
             proposals = [replace(one, fix=each.id, code=one.code if python else "") for one in proposals]
-            made = [_promise(replay, f"{each.id}-{count}", one) for count, one in enumerate(proposals, 1)]
+            made = [_alone(replay, f"{each.id}-{count}", one) for count, one in enumerate(proposals, 1)]
+            promises += [_banded(replay, one) for one in made if not _is_quiet(one)]
         except Cancelled:
             raise
         except Exception:
             _LOG.exception("fix %s failed", each.id)
             crashed.append(each.id)
             continue
-        promises += [one for one in made if one is not None]
-    ordered = _in_order(replay, promises, progress.part(0.5, 1.0))
-    return Plan(replay, tuple(_worth_telling(ordered)), tuple(crashed))
+        quiet += [one for one in made if _is_quiet(one)]
+    promises = [one for one in promises if one.high >= NOTHING]
+    ordered = _worth_telling(_in_order(replay, promises, progress.part(0.5, 1.0)))
+    return Plan(replay, (*ordered, *_hidden(replay, ordered, quiet)), tuple(crashed))
+
+
+def _hidden(replay: Replay, done: list[Promise], quiet: list[Promise]) -> list[Promise]:
+    """What gives nothing by itself but much once the others are made: the GPU was busy meanwhile until then."""
+    changes = [each.proposal.expected for each in done if not each.proposal.redesign]
+    found: list[Promise] = []
+    before = replay.time(changes) if changes and quiet else replay.usual_ns
+    if replay.usual_ns < MUCH * before:
+        return found
+    for one in sorted(quiet, key=lambda each: -each.expected):
+        after = replay.time([*changes, one.proposal.expected])
+        if before >= NARROWEST * after:
+            found.append(replace(_banded(replay, one), after_others=before / max(after, 1.0)))
+            changes.append(one.proposal.expected)
+            before = after
+    return found
 
 
 def _worth_telling(promises: list[Promise]) -> list[Promise]:
@@ -136,15 +156,20 @@ def _worth_telling(promises: list[Promise]) -> list[Promise]:
     ]
 
 
-def _promise(replay: Replay, name: str, proposal: Proposal) -> Promise | None:
-    """What a proposal gives; None where that is not worth telling."""
-    expected = replay.gain([proposal.expected])
-    if not expected >= NOTHING and not proposal.redesign:
-        return None
-    low, high = _band(replay, [proposal], expected)
-    if high < NOTHING:
-        return None
-    return Promise(name, proposal, low, expected, high, expected)
+def _alone(replay: Replay, name: str, proposal: Proposal) -> Promise:
+    """What a proposal most likely gives by itself."""
+    gain = replay.gain([proposal.expected])
+    return Promise(name, proposal, gain, gain, gain, gain)
+
+
+def _is_quiet(promise: Promise) -> bool:
+    """Whether it gives too little by itself to be told."""
+    return not promise.proposal.redesign and not promise.expected >= NOTHING
+
+
+def _banded(replay: Replay, promise: Promise) -> Promise:
+    low, high = _band(replay, [promise.proposal], promise.expected)
+    return replace(promise, low=low, high=high)
 
 
 def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tuple[float, float]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import make_plan
 from rules.wording.words import Reader, told
+from tests.opened import analysed
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
 
@@ -100,3 +103,53 @@ def test_a_data_loader_with_workers_is_given_more(workers: bool) -> None:
     advice = " ".join(told(made.proposal.advice, Reader()))
     assert ("more workers" in made.proposal.title) is workers
     assert ("num_workers=8" in advice) is not workers
+
+
+def test_what_a_step_ends_with_and_what_the_next_one_begins_with_are_two() -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.copy(3010, 4000, "HtoD", 3000, pageable=True, bytes=4_000_000, launch_us=1010)
+        trace.kernels(4030, 25, 20, 40)
+
+    made = plan_of_body(body, length=7030)  # 3 ms at the beginning, 2 ms at the end
+    parts = [each for each in made.promises if each.proposal.fix == "move-host-phase"]
+    assert {each.proposal.key for each in parts} == {"begin", "end"}
+    assert [each.proposal.title.split(" off ")[0].rpartition(" at ")[2] for each in parts] == [
+        "the beginning of a step",
+        "the end of a step",
+    ]
+    together = made.replay.gain([each.proposal.expected for each in parts])
+    assert together > 1.4 * max(each.expected for each in parts)
+
+
+@pytest.mark.parametrize(("megabytes", "several"), [(4, True), (0.001, False)])
+def test_what_makes_a_batch_and_has_no_name_may_be_several_things(megabytes: float, several: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.copy(3010, 3410, "HtoD", 3000, pageable=True, bytes=int(megabytes * 1e6), launch_us=412)
+        trace.kernels(3430, 25, 20, 40)
+
+    (moved,) = (
+        each for each in plan_of_body(body, length=4450).promises if each.proposal.fix == "move-host-phase"
+    )
+    assert (moved.low < 1.5) is several
+    assert moved.vague is several
+    assert ("only a part" in moved.proposal.depends_on) is several
+
+
+def test_what_operators_calculate_of_a_batch_of_its_own_is_apart_from_work_without_a_name() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.copy(3010, 3100, "HtoD", 3000, pageable=True, bytes=1_000_000, launch_us=102)
+        trace.op(3110, 5100, "aten::index")
+        trace.copy(5110, 5200, "HtoD", 5105, pageable=True, bytes=1_000_000, launch_us=102)
+        trace.kernels(5230, 25, 20, 40)
+
+    parts = [
+        each for each in plan_of_body(body, length=6250).promises if each.proposal.fix == "move-host-phase"
+    ]
+    assert {each.proposal.key for each in parts} >= {"aten::index", ""}
+
+
+def test_work_beside_which_the_gpu_is_busy_is_told_behind_what_lets_it_show(fixtures: Path) -> None:
+    made = make_plan(analysed(fixtures / "programs" / "heat.pt.trace.json.gz"))
+    last = made.promises[-1]
+    assert last.proposal.fix == "move-host-phase"
+    assert last.expected < 1.03 < 1.5 < last.after_others

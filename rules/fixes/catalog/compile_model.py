@@ -13,12 +13,14 @@ from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.facts.host_language import Audience, program_of
-from rules.analysis.facts.memory_bound import memory_bound
+from rules.analysis.facts.memory_bound import POINTWISE, memory_bound
 from rules.analysis.names.families import Family
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
 from rules.fixes.catalog.join_loop import JoinLoop, in_loops
+from rules.fixes.changes import of_nodes, together
+from rules.replay.loops import loops_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
@@ -105,7 +107,10 @@ What makes it more or less
                 1 - SAVED_AT_LEAST * saved,
                 (FUSED_HOST_AT_LEAST, OTHER_HOST_AT_LEAST),
             ),
-            high=_compiled(replay, analysis, fusable, LEFT_AT_MOST * left, (FUSED_HOST, OTHER_HOST)),
+            high=together(
+                _compiled(replay, analysis, fusable, LEFT_AT_MOST * left, (FUSED_HOST, OTHER_HOST)),
+                _one_kernel_each_round(analysis, replay, fusable),
+            ),
             broad=True,
             depends_on="how much of the model the compiler takes without breaking the graph",
         )
@@ -114,6 +119,29 @@ What makes it more or less
 def _is_kept(name: str) -> bool:
     lower = name.lower()
     return any(word in lower for word in _NOT_FUSED)
+
+
+def _one_kernel_each_round(analysis: Analysis, replay: Replay, fusable: BOOL) -> Change:
+    """Every round of a formula is one kernel, as long as a usual one is now, and launched once.
+
+    Nothing changes outside of loops of nothing but pointwise kernels.
+    """
+    device = replay.device
+    family = analysis.family_of_string[analysis.trace.events.name[device.event]]
+    other = of_nodes(replay, ~(fusable & np.isin(family, POINTWISE)))
+    rounds = [loop for loop in loops_of(analysis) if not other[loop.first : loop.last].any()]
+    usual, launches = device.duration.copy(), np.ones(len(replay.host))
+    for loop in rounds:
+        inside = (device.launch >= loop.first) & (device.launch < loop.last)
+        usual[inside] = np.median(device.duration[inside]) / loop.body if inside.any() else 0.0
+        launches[loop.first : loop.last] = 1 / loop.body
+
+    def change(overlay: Overlay) -> None:
+        overlay.duration = np.minimum(overlay.duration, usual)
+        overlay.gap *= launches
+        overlay.cost *= launches
+
+    return change
 
 
 def _compiled(

@@ -16,6 +16,7 @@ from rules.analysis.facts.host_link import ASYNCHRONOUS_ALREADY
 from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import copies, of_nodes, per_step, together, without_calls
+from rules.fixes.host_phases import annotated
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
@@ -93,6 +94,14 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
     calculated = np.where(around.operators_ns > MOSTLY * np.maximum(gap, LONG_NS), around.operators_ns, 0.0)
     silent = np.maximum(around.silent_ns, calculated)
     handled = np.where(after, np.maximum(silent - around.input_ns, 0.0), 0.0)
+    if annotated(
+        replay
+    ):  # what the next step begins with, to copy it there, is no work on what this one copied
+        early = replay.of_step_before
+        makes = of_nodes(replay, copies(replay, CopyKind.H2D)) & (
+            handled * np.minimum(early, 1 - early) >= LONG_NS
+        )
+        handled *= np.where(makes, early, 1.0)
     worked = handled if kind is CopyKind.D2H else np.zeros(len(nodes))
     amount = int(analysis.trace.attribute(Attribute.BYTES, replay.device.event)[large].sum())
     each = per_step(replay, float(amount))

@@ -16,8 +16,8 @@ from rules.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.fuse_optimizer import FuseOptimizer
 from rules.fixes.catalog.join_loop import JoinLoop
-from rules.fixes.catalog.move_host_phase import own_work
 from rules.fixes.catalog.remove_read_backs import counts_rows
+from rules.fixes.host_phases import own_work
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of

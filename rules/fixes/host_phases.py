@@ -1,0 +1,249 @@
+"""Where the CPU does something of its own for long: stretches of host work, told apart by what the recording knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers.model import BOOL, F64, I64, CopyKind
+from parsers.model.names.calls import WORK_CALLS
+from rules.analysis.arithmetic.intervals import measure, union
+from rules.fixes.changes import copies, of_nodes
+from rules.replay.replay import Replay
+from rules.replay.surroundings import Surroundings
+
+LONG_NS = 250_000.0  # host time before a call that no launching explains
+TOO_LONG_FOR_LAUNCHING_NS = 1_000_000.0  # operators that launch nothing for longer calculate on the CPU
+LEAST_SILENT = 0.3  # of a gap or a phase: where it is less, what lies between is no part of it
+LEFT_ON_GPU = 0.05  # of what CPU operators take, when they run on the GPU instead: docs/predictions.md
+FEW_LAUNCHES = 20  # between two long gaps or waits of one phase
+FEW_WAITS = 16  # with no long gap between them: a loop of more is a fault of its own
+LEAST_PART = 0.1  # of a phase: what is less is no cause of its own
+LEAST_APART = 0.2  # of all work without a name: what is less is told with the rest
+MOSTLY = 0.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostPhase:
+    """Host work of one kind at one place, in all steps.
+
+    ``nodes`` are its calls, ``own`` how much of the time before each (ns, for all nodes) is its work. ``name`` is the
+    range, frame or operator around most of it, empty where none is known; ``when`` tells nameless ones apart.
+    """
+
+    name: str
+    when: str
+    nodes: BOOL
+    own: F64
+
+
+def own_work(replay: Replay, around: Surroundings) -> F64:
+    """How much of the time before each call the CPU worked on something of its own (ns).
+
+    Where that is a good part of it, the operators in between belong to it: they compute on the CPU.
+    """
+    silent = np.maximum(around.silent_ns - around.input_ns, 0.0)
+    rest = np.maximum(replay.host.gap - around.input_ns, 0.0)
+    dense = (around.operators_ns >= MOSTLY * rest) & (rest >= TOO_LONG_FOR_LAUNCHING_NS)
+    own = np.where((silent >= LEAST_SILENT * rest) | dense, rest, silent)
+    own = np.where((replay.host.gap >= LONG_NS) & (own >= LONG_NS), own, 0.0)
+    return own * np.where(around.operators_ns > LEAST_SILENT * own, 1 - LEFT_ON_GPU, 1.0)
+
+
+def host_phases(replay: Replay, around: Surroundings) -> list[HostPhase]:
+    """The stretches of host work by place, the longest first.
+
+    What a step ends with and what the next one begins with are two, and so are work of which nothing is known and what
+    operators calculate. Of a thread beside the main one only that is work which it does while the main one does none.
+    """
+    own = np.maximum(
+        own_work(replay, around) - around.garbage_ns - around.lock_ns, 0.0
+    )  # these have own fixes
+    own[own < LONG_NS] = 0.0
+    beside = (own > 0) & ~_mains(replay)[replay.host.thread]
+    mains = np.flatnonzero((own > 0) & ~beside)
+    begin = replay.host.start - replay.host.gap.astype(np.int64)
+    own -= _meanwhile(replay, beside, mains, begin[mains], replay.host.start[mains])
+    own[own < LONG_NS] = 0.0
+    return _places(replay, around, _pieces(replay, around, own, _numbered(replay, own)), beside)
+
+
+def _mains(replay: Replay) -> BOOL:
+    """Which threads are their rank's main one: that of the program's ranges, else the one that makes most calls."""
+    host, threads = replay.host, replay.analysis.threads
+    known = {threads.drivers(device)[1] for span in replay.spans for device in span.devices}
+    says = np.array([not known.isdisjoint(members) for members in host.members], bool)
+    return np.where(np.isin(host.span_of_thread, host.span_of_thread[says]), says, host.leads)
+
+
+def _meanwhile(replay: Replay, beside: BOOL, mains: I64, begin: I64, end: I64) -> F64:
+    """How much of the time before calls of threads beside the main one passed in gaps of their rank's main one (ns)."""
+    host = replay.host
+    span = host.span_of_thread[host.thread]
+    found = np.zeros(len(host))
+    for number in np.unique(span[beside]).tolist():
+        mine = np.flatnonzero(beside & (span == number))
+        of_main = span[mains] == number
+        busy = union(begin[of_main], end[of_main])
+        found[mine] = measure(busy, host.start[mine] - host.gap[mine].astype(np.int64), host.start[mine])
+    return found
+
+
+def _numbered(replay: Replay, own: F64) -> I64:
+    """The number of the phase of each long gap, or wait near one; -1 for other nodes."""
+    host = replay.host
+    long = own > 0
+    work = np.cumsum(np.isin(host.call, WORK_CALLS))
+    anchors = np.flatnonzero(long | replay.waits.bound)
+    run = np.cumsum(long[anchors])  # of waits behind the same long gap
+    waiting = np.bincount(run, ~long[anchors], minlength=1)[run] if len(anchors) else run
+    anchors = anchors[long[anchors] | (waiting <= FEW_WAITS)]
+    found = np.full(len(host), -1, np.int64)
+    if not len(anchors):
+        return found
+    apart = (np.diff(work[anchors]) >= FEW_LAUNCHES) | (np.diff(host.thread[anchors]) != 0)
+    number = np.concatenate(([0], np.cumsum(apart)))
+    passed = np.cumsum(host.gap + host.cost)
+    edges = np.flatnonzero(np.append(True, np.diff(number) > 0))
+    extent = (
+        passed[anchors[np.append(edges[1:], len(anchors)) - 1]] - passed[anchors[edges]] + own[anchors[edges]]
+    )
+    whole = np.bincount(number, own[anchors])
+    mainly = whole >= LEAST_SILENT * extent
+    found[anchors] = np.where((whole > 0)[number] & (mainly[number] | long[anchors]), number, -1)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pieces:
+    """Long gaps and waits in order, a gap across the edge of two steps as two: what is known of each."""
+
+    node: I64
+    phase: I64
+    step: I64
+    own: F64
+    begin: I64  # of the gap, ns
+    end: I64
+    kind: I64  # of each gap; of a wait that of the gap that it belongs to
+
+
+def _pieces(replay: Replay, around: Surroundings, own: F64, phases: I64) -> _Pieces:
+    host = replay.host
+    node = np.flatnonzero(phases >= 0)
+    earlier = np.where(annotated(replay), replay.of_step_before, 0.0)[node]
+    crosses = (own[node] * np.minimum(earlier, 1 - earlier) >= LONG_NS).astype(np.int64)
+    node = np.repeat(node, 1 + crosses)
+    first = np.repeat(crosses > 0, 1 + crosses) & np.append(True, np.diff(node) > 0)
+    second = np.append(False, first[:-1])
+    earlier = np.repeat(earlier, 1 + crosses)
+    part = np.where(first, earlier, np.where(second, 1 - earlier, 1.0))
+    end = host.start[node]
+    begin = end - host.gap[node].astype(np.int64)
+    edge = begin + (earlier * host.gap[node]).astype(np.int64)
+    calculates = around.operators_ns[node] > MOSTLY * own[node]
+    reads = of_nodes(replay, copies(replay, CopyKind.D2H))[node] & ~_mains(replay)[host.thread[node]]
+    late = np.where(first | second, first, _late(replay)[node] | reads)
+    phase, mine = phases[node], own[node] * part
+    across = np.bincount(phase, first) > 0
+    copied = of_nodes(replay, copies(replay, CopyKind.H2D))[node] & (mine > 0)
+    each = [np.bincount(phase, copied & (calculates == wanted)) > 0 for wanted in (False, True)]
+    apart = each[0] & each[1]
+    kind = 2 * (late & across[phase]) + (calculates & apart[phase])
+    return _Pieces(
+        node=node,
+        phase=phase,
+        step=host.step[node] - first,
+        own=mine,
+        begin=np.where(second, edge, begin),
+        end=np.where(first, edge, end),
+        kind=_settled(replay, node, phase, mine, kind),
+    )
+
+
+def _settled(replay: Replay, node: I64, phase: I64, own: F64, kind: I64) -> I64:
+    """Kinds with little of a phase are its main one; a gap behind a copy to the GPU that makes none of its own goes on
+    with what was copied; waits are of the gap before, and those for what is read of the next."""
+    kinds = int(kind.max(initial=0)) + 1
+    weight = np.bincount(phase * kinds + kind, own, minlength=(int(phase.max(initial=0)) + 1) * kinds)
+    weight = weight.reshape(-1, kinds)
+    small = weight < LEAST_PART * weight.sum(axis=1, keepdims=True)
+    kind = np.where(small[phase, kind], weight.argmax(axis=1)[phase], kind)
+    place = np.arange(len(node))
+    last = np.maximum.accumulate(np.where(own > 0, place, -1))
+    following = np.minimum.accumulate(np.where(own > 0, place, len(node))[::-1])[::-1]
+    has_last = (last >= 0) & (phase[last] == phase)
+    has_next = following < len(node)
+    has_next &= phase[np.minimum(following, len(node) - 1)] == phase
+    target = replay.waits.target[node]
+    made = (target >= 0) & copies(replay, CopyKind.H2D)[target]
+    chosen = np.where(has_last & made, last, np.where(has_next, following, place))
+    return np.asarray(kind[np.where(own > 0, place, chosen)])
+
+
+def annotated(replay: Replay) -> bool:
+    """Whether the program says itself where its steps begin."""
+    steps = replay.analysis.steps
+    return bool(len(steps)) and all(step.event >= 0 for step in steps)
+
+
+def _late(replay: Replay) -> BOOL:
+    """Which calls come in the second half of their step's work."""
+    host = replay.host
+    work = np.isin(host.call, WORK_CALLS).astype(np.int64)
+    of_step = host.thread * (int(host.step.max(initial=0)) + 1) + host.step
+    total = np.bincount(of_step, work)[of_step]
+    before: I64 = np.cumsum(work) - work
+    first = np.append(True, np.diff(of_step) != 0)
+    before -= np.maximum.accumulate(np.where(first, before, 0))
+    return np.asarray(2 * before >= total)
+
+
+def _places(replay: Replay, around: Surroundings, pieces: _Pieces, beside: BOOL) -> list[HostPhase]:
+    """The phases by the name of the place where most of each passes.
+
+    Of names that never come in the same step, such as operators of which now one and now another takes longest, the
+    phases are one, and so is a little of what has no name with the rest of it.
+    """
+    host = replay.host
+    group = pieces.phase * (int(pieces.kind.max(initial=0)) + 1) + pieces.kind
+    longest: dict[int, int] = {}
+    for place in np.flatnonzero(pieces.own > 0).tolist():
+        number = int(group[place])
+        if number not in longest or pieces.own[place] > pieces.own[longest[number]]:
+            longest[number] = place
+    kinds = np.zeros(int(pieces.phase.max(initial=0)) + 1, np.int64)
+    np.bitwise_or.at(kinds, pieces.phase[pieces.own > 0], 1 << (pieces.kind[pieces.own > 0] // 2))
+    nodes: dict[tuple[str, str], BOOL] = {}
+    own: dict[tuple[str, str], F64] = {}
+    steps: dict[tuple[str, str], set[int]] = {}
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for number, place in longest.items():
+        two = kinds[pieces.phase[place]] == 3
+        when = ("begin", "end")[int(pieces.kind[place]) // 2] if two else ""
+        name = around.place(int(pieces.node[place]))
+        key = name, "" if name else when
+        mine = group == number
+        if key not in nodes:
+            nodes[key], own[key], steps[key] = np.zeros(len(host), bool), np.zeros(len(host)), set()
+        nodes[key][pieces.node[mine]] = True
+        np.add.at(own[key], pieces.node[mine], pieces.own[mine])
+        steps[key].update(pieces.step[mine & (pieces.own > 0)].tolist())
+        numbers.setdefault(key, []).append(number)
+    joined: dict[tuple[str, str], tuple[str, str]] = {}
+    taken: dict[tuple[str, str], set[int]] = {}
+    nameless = sum(float(own[key].sum()) for key in own if not key[0])
+    for key in sorted(nodes, key=lambda each: (-own[each].sum(), each)):
+        partner = next((each for each in taken if not taken[each] & steps[key]), key)
+        if not key[0] and own[key].sum() < LEAST_APART * nameless:
+            partner = next((each for each in taken if not each[0]), partner)
+        taken[partner] = taken.get(partner, set()) | steps[key]
+        joined[key] = partner
+    found = []
+    for partner in taken:
+        mine = [key for key, into in joined.items() if into == partner]
+        whole = np.sum([own[key] for key in mine], axis=0)
+        its = np.isin(group, [number for key in mine for number in numbers[key]]) & ~beside[pieces.node]
+        whole += _meanwhile(replay, beside, pieces.node[its], pieces.begin[its], pieces.end[its])
+        found.append(HostPhase(*partner, np.any([nodes[key] for key in mine], axis=0) | (whole > 0), whole))
+    return found
