@@ -267,13 +267,18 @@ def test_a_dragged_border_keeps_its_share_in_windows_and_screens(
     window = make_window((1440, 900))
     window.document.show(trace)
     wait_until_ready(qtbot, window)
-    border, before = QPoint(300, window.panels_dock.y() - 1), window.panels_dock.height()
-    button, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    QTest.mousePress(window, button, none, border)
-    QTest.mouseMove(window, border + QPoint(0, 20))
-    QTest.mouseMove(window, border + QPoint(0, 60))
-    qtbot.wait(20)  # the border follows in a turn of its own
-    QTest.mouseRelease(window, button, none, border + QPoint(0, 60))
+    before = window.panels_dock.height()
+
+    def drag_border(window: MainWindow, by: int) -> None:
+        border = QPoint(300, window.panels_dock.y() - 1)
+        button, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+        QTest.mousePress(window, button, none, border)
+        QTest.mouseMove(window, border + QPoint(0, by // 3))
+        QTest.mouseMove(window, border + QPoint(0, by))
+        qtbot.wait(20)  # the border follows in a turn of its own
+        QTest.mouseRelease(window, button, none, border + QPoint(0, by))
+
+    drag_border(window, 60)
     assert window.panels_dock.height() == before - 60
     share = window.panels_dock.height() / 900
     window.resize(1440, 1800)
@@ -284,3 +289,7 @@ def test_a_dragged_border_keeps_its_share_in_windows_and_screens(
     wait_until_ready(qtbot, later)
     later.resize(1200, 700)
     qtbot.waitUntil(lambda: abs(later.panels_dock.height() - 700 * share) <= 2)
+    drag_border(later, -300)
+    assert later.panels_dock.height() > 700 * 0.5
+    later.resize(1200, 800)
+    qtbot.waitUntil(lambda: abs(later.panels_dock.height() - 800 * 0.5) <= 2)
