@@ -99,7 +99,7 @@ TIMELINE_KEYS = (
     ("Right click", "on a lane: pin, fold, hide; drag its name to move it, its lower edge to resize it"),
 )
 PANEL_KEYS = (
-    ("Left  Right", "on a card: previous, next evidence"),
+    ("Left  Right", "on a card: previous, next place of the finding"),
     ("Up  Down", "on a card: previous, next finding"),
     ("Space  J  K", "on a fix: tick it; to the next, previous"),
     ("Tab", "from one part of the window to the next"),

@@ -237,7 +237,7 @@ class FindingCard(QFrame):
 
     @cached_property
     def show_button(self) -> QPushButton:
-        button = self._button("Show", "Fly to the longest evidence on the timeline")
+        button = self._button("Show", "Go to its longest place on the timeline")
         button.clicked.connect(lambda: self.chosen.emit(self.finding))
         return button
 
