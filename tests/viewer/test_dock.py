@@ -293,3 +293,16 @@ def test_a_dragged_border_keeps_its_share_in_windows_and_screens(
     assert later.panels_dock.height() > 700 * 0.5
     later.resize(1200, 800)
     qtbot.waitUntil(lambda: abs(later.panels_dock.height() - 800 * 0.5) <= 2)
+
+
+def test_compact_lanes_give_the_tables_what_they_free_and_take_it_back(
+    make_window: Callable[..., MainWindow], trace: Trace, qtbot: QtBot
+) -> None:
+    window = make_window((1600, 900))
+    window.document.show(trace)
+    wait_until_ready(qtbot, window)
+    before = window.panels_dock.height()
+    qtbot.keyClick(window, Qt.Key.Key_C)
+    qtbot.waitUntil(lambda: window.panels_dock.height() > before)
+    qtbot.keyClick(window, Qt.Key.Key_C)
+    qtbot.waitUntil(lambda: window.panels_dock.height() == before)
