@@ -26,6 +26,16 @@ def test_inference_that_launches_too_slowly_replays_a_graph(training: bool) -> N
     assert ("replay-cuda-graph" in promised(plan_of_body(body))) is not training
 
 
+@pytest.mark.parametrize(("launches", "found"), [(20, True), (18, False)])
+def test_a_graph_is_worth_it_from_twenty_launches_between_two_waits(launches: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, launches, 5, 40, "void some_kernel")
+        trace.copy(20 + 40 * launches, 22 + 40 * launches, "DtoH", 10 + 40 * launches, bytes=4)
+        trace.call(16 + 40 * launches, 30 + 40 * launches, "cudaStreamSynchronize")
+
+    assert ("replay-cuda-graph" in promised(plan_of_body(body, length=40 + 40 * launches))) is found
+
+
 @pytest.mark.parametrize(
     ("more", "every", "found"),
     [(0, 40, True), (2, 40, False), (0, 8, False)],
