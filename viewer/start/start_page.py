@@ -84,17 +84,12 @@ class StartPage(QScrollArea):
         column.addWidget(Label("Try a sample", pixels=14, weight=QFont.Weight.DemiBold))
         self.sample_tiles = self._tiles(column, samples(), self._sample_tile, columns=3)
         column.addSpacing(self._scaled(12))
-        column.addWidget(Label("It reads", pixels=14, weight=QFont.Weight.DemiBold))
-        table = QGridLayout()
-        table.setHorizontalSpacing(self._scaled(18))
-        table.setVerticalSpacing(self._scaled(4))
-        for row, (name, text) in enumerate(formats()):
-            table.addWidget(Label(name), row, 0, Qt.AlignmentFlag.AlignTop)
-            which = Label(text, "secondary", wrap=True)
-            which.setMinimumHeight(1)  # else it wants what it would need where the page is narrowest
-            table.addWidget(which, row, 1)
-        table.setColumnStretch(1, 1)
-        column.addLayout(table)
+        column.addWidget(Label("It reads recordings of", pixels=14, weight=QFont.Weight.DemiBold))
+        familiar = tuple({sample.kind.partition(",")[0] for sample in samples()})
+        names = sorted((name for name, _ in formats()), key=lambda name: not name.startswith(familiar))
+        which = Label(", ".join(names) + ".", "secondary", wrap=True)
+        which.setToolTip("\n".join(f"{name}: {files}" for name, files in formats()))
+        column.addWidget(which)
         column.addStretch(2)
         if self._scale > 1:
             _enlarge(body, self._scale)
