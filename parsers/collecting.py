@@ -12,19 +12,30 @@ _held_by = 0
 _was_on = False
 
 
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """No garbage is collected meanwhile, in any thread; those who ask at once each get until their own end."""
+def hold_garbage() -> None:
+    """From now on no garbage is collected in any thread, until all who held it let it go."""
     global _held_by, _was_on
     with _lock:
         if not _held_by:
             _was_on = gc.isenabled()
             gc.disable()
         _held_by += 1
+
+
+def let_garbage_go() -> None:
+    """Once for each ``hold_garbage``; the thread that does it last may be the next to collect."""
+    global _held_by
+    with _lock:
+        _held_by -= 1
+        if not _held_by and _was_on:
+            gc.enable()
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """No garbage is collected meanwhile."""
+    hold_garbage()
     try:
         yield
     finally:
-        with _lock:
-            _held_by -= 1
-            if not _held_by and _was_on:
-                gc.enable()
+        let_garbage_go()

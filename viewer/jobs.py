@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from PySide6.QtCore import QObject, Qt, Signal
 from shiboken6 import isValid
 
+from parsers.collecting import hold_garbage, let_garbage_go
 from parsers.model import Cancelled, Progress
 
 _REPORT_EVERY_S = 0.04
@@ -133,12 +134,14 @@ class Jobs(QObject):
             self.on_gui_thread(self._on_report)(job, fraction, doing)
 
     def _run(self, job: _Job, work: Callable[[Progress], Any], turn: AbstractContextManager[Any]) -> None:
-        try:
-            with turn:
+        with turn:
+            hold_garbage()  # widgets of a closed window must be collected on the GUI thread
+            try:
                 job.progress.stop_if_wanted()
                 result, error = work(job.progress), None
-        except Exception as raised:
-            result, error = None, raised
+            except Exception as raised:
+                result, error = None, raised
+            self._post.call.emit(let_garbage_go)
         self.on_gui_thread(self._on_settled)(job, result, error)
 
     def on_gui_thread(self, take: Callable[P, None]) -> Callable[P, None]:
