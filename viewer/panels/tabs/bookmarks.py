@@ -70,7 +70,7 @@ class BookmarksPanel(Panel):
             row.addWidget(button)
         row.addStretch(1)
         table.rows.edited.connect(self._take_text)
-        table.itemDelegate().closeEditor.connect(lambda _: QTimer.singleShot(0, self.typed.emit))
+        table.itemDelegate().closeEditor.connect(lambda _: QTimer.singleShot(0, self, self.typed.emit))
         table.doubleClicked.connect(lambda index: self._edit(index.column()))
         delete = QAction("Remove", table)
         delete.setShortcut(Qt.Key.Key_Delete)
