@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, Qt
+from PySide6.QtCore import QByteArray, QEvent, QObject, Qt
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QSizePolicy, QWidget
 
 from viewer.kept.preferences import Preferences
@@ -17,7 +17,7 @@ MOST_FOR_PANELS: Final = 0.5  # of the window, however little the lanes need
 NARROW: Final = 900  # px: less has no room for both beside the timeline
 
 
-class Docks:
+class Docks(QObject):
     """The diagnosis at the right and the tabs at the bottom of one window.
 
     The tabs have the share of the window's height that the user gave them, else what is theirs by design and what
@@ -32,6 +32,7 @@ class Docks:
         panels: QWidget,
         timeline: TimelineView,
     ) -> None:
+        super().__init__(window)
         self._window, self._preferences, self._timeline = window, preferences, timeline
         window.setDockOptions(
             QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AllowNestedDocks
@@ -43,13 +44,17 @@ class Docks:
         self._arranged = self._whole = False
         self._share: float | None = None  # of the window's height, as the user chose it
         self._pressed = 0  # px: how high the tabs were when a mouse button went down
+        window.installEventFilter(self)
+        timeline.ready.connect(self.fit_height)
+        timeline.state.room_changed.connect(self.fit_height)
 
-    def see(self, event: QEvent) -> None:
-        """An event of the window itself: those of the mouse are on the lines between its parts."""
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Mouse events of the window itself are those on the lines between its parts."""
         if event.type() is QEvent.Type.MouseButtonPress:
             self._pressed = self.panels.height()
         elif event.type() is QEvent.Type.MouseButtonRelease and self.panels.height() != self._pressed:
             self._share = self.panels.height() / self._window.height()
+        return super().eventFilter(watched, event)
 
     def _dock(self, name: str, widget: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
         dock = QDockWidget(name, self._window)
@@ -85,9 +90,10 @@ class Docks:
     def fit_height(self) -> None:
         """The tabs have their share of the window as it is now."""
         whole = self._window.height()
-        if not self.panels.isVisible() or self._whole:
+        layout = self._window.layout()
+        if layout is None or not self.panels.isVisible() or self._whole:
             return
-        QCoreApplication.sendPostedEvents(self._window, QEvent.Type.LayoutRequest.value)
+        layout.activate()
         height = min(max(BOTTOM_HEIGHT, round(whole * BOTTOM_SHARE)), whole // 4)
         if self._share is not None:
             height = round(whole * min(self._share, MOST_FOR_PANELS))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
@@ -211,12 +211,7 @@ class MainWindow(QMainWindow):
         document.finding_changed.connect(lambda _: self.side.setCurrentWidget(self.diagnosis))
         document.failed.connect(self._on_failure)
         document.stage_changed.connect(lambda _: self._show_pages())
-        for lanes_changed in (
-            document.request_lanes_changed,
-            self.timeline.ready,
-            self.timeline.state.room_changed,
-        ):
-            lanes_changed.connect(lambda: self.docks.fit_height())
+        document.request_lanes_changed.connect(self.docks.fit_height)
         document.trace_changed.connect(lambda _: self._on_trace())
         document.diagnosis_changed.connect(self._on_diagnosis)
         document.recording_wanted.connect(self.acts.recording.record)
@@ -391,12 +386,6 @@ class MainWindow(QMainWindow):
 
     def dropEvent(self, event: QDropEvent) -> None:
         self.drops.drop(local_files(event.mimeData()), event.position())
-
-    def event(self, event: QEvent) -> bool:
-        answered = super().event(event)
-        if event.type() in (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonRelease):
-            self.docks.see(event)
-        return answered
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
