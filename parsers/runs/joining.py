@@ -6,6 +6,7 @@ from pathlib import Path
 
 from parsers.base import Accompanying, parser_of
 from parsers.model import Trace, TraceError
+from parsers.runs.rank_choice import Member, members_of_one_run
 from parsers.source import identify
 
 
@@ -16,7 +17,7 @@ def may_grow(run: Trace) -> bool:
 
 
 def may_join(run: Trace, other: Trace) -> bool:
-    """Whether another recording can be a rank of this run: of the same format, and of no rank that is there already."""
+    """Whether another recording can be a rank of this run: of its format and time, and of no rank that is there."""
     same_format = run.inputs[:1] and other.inputs[:1] and run.inputs[0].format == other.inputs[0].format
     there = {rank.rank for rank in run.ranks}
     return (
@@ -24,7 +25,16 @@ def may_join(run: Trace, other: Trace) -> bool:
         and may_grow(other)
         and bool(same_format)
         and there.isdisjoint(r.rank for r in other.ranks)
+        and _of_one_time(Member.of(run), Member.of(other))
     )
+
+
+def _of_one_time(run: Member, other: Member) -> bool:
+    """Ranks that say which they are may be recorded one after the other; of those that do not, the times overlap."""
+    told = run.rank is not None and other.rank is not None
+    if told or run.span is None or other.span is None:
+        return not members_of_one_run([run, other]).left_out
+    return max(run.span[0], other.span[0]) <= min(run.span[1], other.span[1])
 
 
 def goes_beside(run: Trace, path: Path) -> bool:
