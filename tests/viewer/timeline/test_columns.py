@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viewer.timeline.geometry.columns import columns, grid
+from viewer.timeline.geometry.columns import PHASES, columns, grid
 from viewer.timeline.geometry.row_index import SHORT, Row, row_index
 from viewer.timeline.geometry.scale import Scale
 
@@ -82,12 +82,12 @@ def test_every_event_at_least_two_columns_wide_is_listed_with_its_edges(
     listed = set() if seen is None else set(seen.wide.tolist())
     for event in range(len(row)):
         left, right = scale.x(float(row.start[event])), scale.x(float(row.end[event]))
-        visible_whole_column = min(right, width) - max(left, 0) >= 2
+        visible_whole_column = min(right, width) - max(left, 0) >= 2 + 1 / PHASES
         if visible_whole_column:
             assert event in listed
     if seen is not None:
         np.testing.assert_allclose(
-            seen.left, (row.start[seen.wide] - scale.t0) / scale.ns_per_pixel, atol=1e-6
+            seen.left, (row.start[seen.wide] - scale.t0) / scale.ns_per_pixel, atol=0.51 / PHASES
         )
         assert np.all(seen.right - seen.left >= 2)
 
@@ -150,3 +150,10 @@ def test_the_window_of_a_row_holds_exactly_the_events_that_touch_it() -> None:
     assert row.window(21, 29) == (1, 1)
     assert row.window(25, 45) == (1, 2)
     assert row.window(0, 100) == (0, 3)
+
+
+def test_a_view_that_moves_by_whole_pixels_stays_on_one_lattice() -> None:
+    span, start = 5e7, 7.4e9
+    for width in range(1600, 1920, 10):
+        steps = [start + 38 * number * span / width for number in range(60)]
+        assert len({grid(Scale(at, at + span, float(width))).phase for at in steps}) == 1

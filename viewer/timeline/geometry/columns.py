@@ -20,7 +20,8 @@ WIDE = 2.0  # columns
 SURELY_NARROW = 1.9  # columns: what is shorter is not looked at more closely
 SUMMED = 16  # events per column up to which durations are summed for each frame
 STEP_BITS = 32  # of the distance of columns: the rest would only tell apart views that look alike
-PHASES = 1 << 20  # of a column: where on the lattice a view may begin
+PLACES = 1 << 20  # of a column: where an event may begin
+PHASES = 1 << 10  # of a column: where a view may; finer ones would change by rounding while one view is moved
 _NO_EVENT = np.empty(0, np.int64)
 _NO_EDGE = np.empty(0, np.float64)
 
@@ -55,10 +56,10 @@ class Grid:
 
     def place(self, when: I64) -> F64:
         """Where times lie, in columns from the first of these, to the same small part of a column for every first."""
-        place: F64 = np.multiply(when, self.rate * PHASES, dtype=np.float64)
-        place -= self.phase * PHASES
+        place: F64 = np.multiply(when, self.rate * PLACES, dtype=np.float64)
+        place -= self.phase * PLACES
         np.rint(place, out=place)
-        place *= 1.0 / PHASES
+        place *= 1.0 / PLACES
         place -= self.first
         return place
 

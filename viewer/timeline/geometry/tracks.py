@@ -236,7 +236,7 @@ def _track(
     if not style.is_drawn or not length:
         return None
     leads = threads.get(_thread(lane)) == 0
-    works = leads or launching.get(_thread(lane), 0) > 0 or not any(launching.values())
+    works = leads or launching.get(_thread(lane), 0) > 0 or not streams
     place = style.place(lane, works, leads)
     first = lane.is_gpu and lane.device is not None and streams[lane.device][:1] == [index]
     small = (
