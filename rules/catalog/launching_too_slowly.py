@@ -151,7 +151,9 @@ When it is wrong
 def _launches(analysis: Analysis, waiting: IdleTime) -> _Launches:
     trace = analysis.trace
     kernels = operations(analysis, waiting.device, EventKind.KERNEL)
-    kernels = np.setdiff1d(kernels, trace.collective_kernels)  # which last as long as they wait for others
+    collective = np.zeros(len(trace.events), np.bool_)  # these last as long as they wait for others
+    collective[trace.collective_kernels] = True
+    kernels = kernels[~collective[kernels]]
     calls = api_calls(analysis, waiting.device, *WORK_CALLS)
     starts = trace.events.start[calls]
     in_optimizer = sum(
