@@ -57,9 +57,8 @@ def host_phases(replay: Replay, around: Surroundings) -> list[HostPhase]:
     What a step ends with and what the next one begins with are two, and so are work of which nothing is known and what
     operators calculate. Of a thread beside the main one only that is work which it does while the main one does none.
     """
-    own = np.maximum(
-        own_work(replay, around) - around.garbage_ns - around.lock_ns, 0.0
-    )  # these have own fixes
+    with_own_fixes = around.garbage_ns + around.lock_ns
+    own = np.maximum(own_work(replay, around) - with_own_fixes, 0.0)
     own[own < LONG_NS] = 0.0
     beside = (own > 0) & ~_mains(replay)[replay.host.thread]
     mains = np.flatnonzero((own > 0) & ~beside)
@@ -199,51 +198,72 @@ def _late(replay: Replay) -> BOOL:
     return np.asarray(2 * before >= total)
 
 
+@dataclass(slots=True, eq=False)
+class _Place:
+    """The work of one name, gathered from all groups of pieces that bear it."""
+
+    name: str
+    when: str
+    nodes: BOOL
+    own: F64
+    steps: set[int]
+    groups: list[int]
+
+    @property
+    def whole(self) -> float:
+        return float(self.own.sum())
+
+    def take(self, other: _Place) -> None:
+        self.nodes |= other.nodes
+        self.own += other.own
+        self.steps |= other.steps
+        self.groups += other.groups
+
+
 def _places(replay: Replay, around: Surroundings, pieces: _Pieces, beside: BOOL) -> list[HostPhase]:
     """The phases by the name of the place where most of each passes.
 
     Of names that never come in the same step, such as operators of which now one and now another takes longest, the
     phases are one, and so is a little of what has no name with the rest of it.
     """
-    host = replay.host
     group = pieces.phase * (int(pieces.kind.max(initial=0)) + 1) + pieces.kind
-    longest: dict[int, int] = {}
-    for place in np.flatnonzero(pieces.own > 0).tolist():
-        number = int(group[place])
-        if number not in longest or pieces.own[place] > pieces.own[longest[number]]:
-            longest[number] = place
-    kinds = np.zeros(int(pieces.phase.max(initial=0)) + 1, np.int64)
-    np.bitwise_or.at(kinds, pieces.phase[pieces.own > 0], 1 << (pieces.kind[pieces.own > 0] // 2))
-    nodes: dict[tuple[str, str], BOOL] = {}
-    own: dict[tuple[str, str], F64] = {}
-    steps: dict[tuple[str, str], set[int]] = {}
-    numbers: dict[tuple[str, str], list[int]] = {}
-    for number, place in longest.items():
-        two = kinds[pieces.phase[place]] == 3
-        when = ("begin", "end")[int(pieces.kind[place]) // 2] if two else ""
-        name = around.place(int(pieces.node[place]))
-        key = name, "" if name else when
-        mine = group == number
-        if key not in nodes:
-            nodes[key], own[key], steps[key] = np.zeros(len(host), bool), np.zeros(len(host)), set()
-        nodes[key][pieces.node[mine]] = True
-        np.add.at(own[key], pieces.node[mine], pieces.own[mine])
-        steps[key].update(pieces.step[mine & (pieces.own > 0)].tolist())
-        numbers.setdefault(key, []).append(number)
-    joined: dict[tuple[str, str], tuple[str, str]] = {}
-    taken: dict[tuple[str, str], set[int]] = {}
-    nameless = sum(float(own[key].sum()) for key in own if not key[0])
-    for key in sorted(nodes, key=lambda each: (-own[each].sum(), each)):
-        partner = next((each for each in taken if not taken[each] & steps[key]), key)
-        if not key[0] and own[key].sum() < LEAST_APART * nameless:
-            partner = next((each for each in taken if not each[0]), partner)
-        taken[partner] = taken.get(partner, set()) | steps[key]
-        joined[key] = partner
+    places = _named(replay, around, pieces, group)
+    nameless = sum(each.whole for each in places if not each.name)
+    joined: list[_Place] = []
+    for each in sorted(places, key=lambda each: (-each.whole, each.name, each.when)):
+        partner = next((other for other in joined if not other.steps & each.steps), None)
+        if not each.name and each.whole < LEAST_APART * nameless:
+            partner = next((other for other in joined if not other.name), partner)
+        if partner is None:
+            joined.append(each)
+        else:
+            partner.take(each)
     found = []
-    for partner in taken:
-        mine = [key for key, into in joined.items() if into == partner]
-        whole = np.sum([own[key] for key in mine], axis=0)
-        its = np.isin(group, [number for key in mine for number in numbers[key]]) & ~beside[pieces.node]
-        whole += _meanwhile(replay, beside, pieces.node[its], pieces.begin[its], pieces.end[its])
-        found.append(HostPhase(*partner, np.any([nodes[key] for key in mine], axis=0) | (whole > 0), whole))
+    for each in joined:
+        its = np.isin(group, each.groups) & ~beside[pieces.node]
+        own = each.own + _meanwhile(replay, beside, pieces.node[its], pieces.begin[its], pieces.end[its])
+        found.append(HostPhase(each.name, each.when, each.nodes | (own > 0), own))
     return found
+
+
+def _named(replay: Replay, around: Surroundings, pieces: _Pieces, group: I64) -> list[_Place]:
+    """What is known of the pieces of each name; a group has the name of the place of its longest piece."""
+    count = len(replay.host)
+    worked = np.flatnonzero(pieces.own > 0)
+    kinds = np.zeros(int(pieces.phase.max(initial=0)) + 1, np.int64)
+    np.bitwise_or.at(kinds, pieces.phase[worked], 1 << (pieces.kind[worked] // 2))
+    order = worked[np.lexsort((-pieces.own[worked], group[worked]))]
+    places: dict[tuple[str, str], _Place] = {}
+    for longest in order[np.diff(group[order], prepend=-1) > 0].tolist():
+        name, number = around.place(int(pieces.node[longest])), int(group[longest])
+        apart = not name and kinds[pieces.phase[longest]] == 3
+        key = name, ("begin", "end")[int(pieces.kind[longest]) // 2] if apart else ""
+        if key not in places:
+            places[key] = _Place(*key, np.zeros(count, np.bool_), np.zeros(count), set(), [])
+        mine = group == number
+        place = places[key]
+        place.nodes[pieces.node[mine]] = True
+        np.add.at(place.own, pieces.node[mine], pieces.own[mine])
+        place.steps.update(pieces.step[mine & (pieces.own > 0)].tolist())
+        place.groups.append(number)
+    return list(places.values())

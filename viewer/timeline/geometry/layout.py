@@ -30,10 +30,8 @@ SCREEN = 560  # pixels of lanes that are surely visible at once
 LOW = 400  # pixels of lanes: in so few a curve gives up its second line
 MOST_BRIEF = 4  # ranks
 LEAST_LEVELS = 2  # of a lane that gives up some for the GPU's
-MOST_GROWTH, MOST_ALONE = (
-    2,
-    3,
-)  # times what the lane of a GPU wishes for, where there is room; if it alone grows
+MOST_GROWTH = 2  # times what the lane of a GPU wishes for, where there is room
+MOST_ALONE = 3  # the same where it alone grows
 LARGE, LARGEST = 700, 2.0  # pixels of room beyond which rows grow, too, and so many times at most
 
 
