@@ -1,10 +1,10 @@
-.PHONY: run setup test lint format bench fuzz package clean help
+.PHONY: run setup test test-processes lint format bench fuzz constraints package clean help
 
 SETUP := ./scripts/setup.sh
 BIN := .venv/bin
 
 help: ## Say what each command does
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 run: ## Set up, then open the program on a bundled recording (TRACE=file opens another)
 	@$(SETUP)
@@ -16,6 +16,11 @@ setup: ## Only set up: system libraries, .venv, and the program in it
 test: ## Set up with the test tools, then run the tests (ARGS="-k name" is passed on to pytest)
 	@$(SETUP) test
 	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+
+test-processes: ## Try the installed program on recordings of real size: every command of the documents, ended, starved, disturbed
+	@$(SETUP) test
+	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "" tests/processes $(ARGS)
+	$(BIN)/python -m tests.processes.kills --count 50 --processes 2
 
 lint: ## Set up with the developer tools, then check style, types and the direction of imports
 	@$(SETUP) dev
@@ -36,6 +41,11 @@ bench: ## Measure loading, diagnosis and painting, as ratios
 fuzz: ## Try damaged recordings (ARGS="FORMAT --minutes 5 --processes 2 --guided"); goes on where the last run ended
 	@$(SETUP) fuzz || $(SETUP) test
 	$(BIN)/python -m tests.fuzzing $(ARGS)
+
+constraints: ## Choose the newest versions of all libraries, to be tested and committed (packaging/constraints.txt)
+	@$(SETUP) dev
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-annotate --no-header \
+		--extra test --extra dev --extra package --extra fuzz --output-file packaging/constraints.txt pyproject.toml
 
 package: ## Build the desktop packages
 	@$(SETUP) package

@@ -10,7 +10,7 @@ def main() -> int:
     if sys.argv[1:2] == ["--helper-process"]:
         from parsers.helper_process import serve
 
-        serve(sys.argv[2])
+        serve(sys.argv[2], int(sys.argv[3]))
     from viewer.__main__ import main as program
 
     return program()

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Sets up everything the program needs: system libraries for Qt, .venv, and the program installed in it.
 # Usage: scripts/setup.sh [test|dev|fuzz|package]      run again, it returns at once while pyproject.toml is unchanged.
-# PYTHON=/path/to/python3 chooses the interpreter.
+# PYTHON=/path/to/python3 chooses the interpreter. The libraries are those of packaging/constraints.txt, which were tested.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 extra=${1:-}
 venv=.venv
+constraints=packaging/constraints.txt
 
 say() { printf 'stallscope setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -45,6 +46,8 @@ can_install() {
 }
 
 apt_install() {
+    # dpkg wants its own tools, and an ordinary user's PATH lacks them.
+    local PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
     local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@")
     say "installing system packages: $*"
     as_root "${install[@]}" >/dev/null 2>&1 && return
@@ -126,12 +129,12 @@ is_usable_venv() {
     [[ -z "$made_by" || "$made_by" == *" $(pwd -P)/$venv" ]]
 }
 
-# What an installation depends on: the declared libraries, this script and the interpreter.
+# What an installation depends on: the declared libraries, their tested versions, this script and the interpreter.
 stamp_key() {
-    "$venv/bin/python" - <<'PYTHON'
+    "$venv/bin/python" - "$constraints" <<'PYTHON'
 import hashlib, pathlib, sys
 
-parts = [pathlib.Path(name).read_bytes() for name in ("pyproject.toml", "scripts/setup.sh")]
+parts = [pathlib.Path(name).read_bytes() for name in ("pyproject.toml", sys.argv[1], "scripts/setup.sh")]
 parts += [sys.version.encode()]
 print(hashlib.sha256(b"\0".join(parts)).hexdigest())
 PYTHON
@@ -146,6 +149,28 @@ is_installed() {
     return 1
 }
 
+pip_log=$venv/.pip.log
+
+pip_install() {
+    local loudness=(--quiet --progress-bar=off)
+    [ ! -t 2 ] || loudness=(--progress-bar=on)
+    "$venv/bin/python" -m pip install "${loudness[@]}" --disable-pip-version-check --log "$pip_log" "$@" --editable ".[sql${extra:+,$extra}]"
+}
+
+install_tested() {
+    # In the environment, so that it holds for what builds the program as well; newer pips have a second name for that.
+    PIP_CONSTRAINT="${PIP_CONSTRAINT:+$PIP_CONSTRAINT }$constraints" PIP_BUILD_CONSTRAINT="$constraints" \
+        pip_install --only-binary :all:
+}
+
+install_newest() {
+    say "not all tested versions ($constraints) are there for Python $(python_version "$venv/bin/python") on this system: taking the newest that the program allows"
+    pip_install
+}
+
+# Whether pip had to try a package index several times: there it would not find other versions either.
+is_unreachable() { grep -q 'Retrying (Retry' "$pip_log"; }
+
 # ---- the set-up itself ----------------------------------------------------------------------------------------------
 
 case "$extra" in
@@ -159,6 +184,8 @@ esac
 if is_usable_venv; then
     ensure_packages "$(missing_qt_packages)" || true
 else
+    # A bare system has no Python at all, and the one of its own packages may be new enough.
+    command -v "${PYTHON:-python3}" >/dev/null || ensure_packages python3 python3-venv || true
     python=$(choose_python)
     ensure_packages "$(missing_venv_package "$python") $(missing_qt_packages)" || true
     "$python" -c 'import ensurepip' 2>/dev/null || fail "without the package named above there can be no virtual environment."
@@ -179,10 +206,10 @@ if is_installed "$key"; then
 fi
 
 say "installing the program and its libraries into $venv (some minutes the first time)"
-quiet=--quiet
-[ ! -t 2 ] || quiet=--progress-bar=on
-"$venv/bin/python" -m pip install "$quiet" --disable-pip-version-check --editable ".[sql${extra:+,$extra}]" ||
+rm -f "$pip_log"
+if ! install_tested && { is_unreachable || ! install_newest; }; then
     fail "pip could not install the libraries (its own message is above). Check the connection to the package index, then run it again."
+fi
 if ! "$venv/bin/python" -c 'from PySide6 import QtWidgets' 2>"$venv/.qt-error"; then
     # No stamp: the next call looks again.
     say "Qt cannot be loaded: $(tail -n 1 "$venv/.qt-error")"

@@ -8,9 +8,18 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from pytestqt.qtbot import QtBot
+
+from tests.limits import limits, set_back
+from viewer.loading import apart
+
+if TYPE_CHECKING:
+    from tests.processes.installed import Installed
+    from tests.shared_folder import SharedFolder
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _XDG_DIRECTORIES = {
@@ -42,6 +51,15 @@ settings.load_profile("repeatable")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Thousands of windows open small recordings; a process for each would take most of the time of all tests.
+# tests/viewer/loading reads even the smallest as the program does.
+apart.LEAST_BYTES_IN_WINDOW = apart.LARGE_BYTES
+
+# A wait ends as soon as what is waited for is there. How long it may last only tells a hang from a busy machine,
+# on which a window took more than the usual 5 s to become the active one.
+for _wait in (QtBot.waitActive, QtBot.waitExposed, QtBot.waitSignal, QtBot.waitSignals, QtBot.waitUntil):
+    _wait.__kwdefaults__["timeout"] = 60_000
+
 # Before anything imports Qt or reads a settings folder, also while tests are collected.
 _session_home = tempfile.TemporaryDirectory(prefix="stallscope-tests-", ignore_cleanup_errors=True)
 os.environ.update(_home_environment(Path(_session_home.name)))
@@ -56,6 +74,19 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Remove the session's throw-away home."""
     _session_home.cleanup()
+
+
+_usual_limits = limits()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """No test may leave a limit of the system on, its fixtures neither: what is said of the test would run into it."""
+    try:
+        return (yield)
+    finally:
+        if changed := set_back(_usual_limits):
+            pytest.fail(f"left on after the test: {', '.join(changed)}")
 
 
 _empty_homes: list[Path] = []
@@ -89,6 +120,24 @@ def fresh_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def repository() -> Path:
     """The root of the checkout."""
     return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared_folder(testrun_uid: str) -> Iterator[SharedFolder]:
+    """A folder of this run of the tests, for what takes long to make."""
+    from tests.shared_folder import SharedFolder
+
+    folder = SharedFolder(f"stallscope-tests-{testrun_uid}")
+    yield folder
+    folder.leave()
+
+
+@pytest.fixture(scope="session")
+def installed(shared_folder: SharedFolder) -> Installed:
+    """The program, installed from the wheel."""
+    from tests.processes.installed import install, installed_in
+
+    return installed_in(shared_folder.once("installed", install))
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the set-up script is for Unix shells")
 
@@ -16,8 +19,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the set-up scri
 @pytest.fixture
 def checkout(tmp_path: Path, repository: Path) -> Path:
     """A checkout with nothing but what the script reads, and no virtual environment."""
-    (tmp_path / "scripts").mkdir()
-    for name in ("pyproject.toml", "scripts/setup.sh", "scripts/run_sample.sh"):
+    for name in ("pyproject.toml", "packaging/constraints.txt", "scripts/setup.sh", "scripts/run_sample.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(repository / name, tmp_path / name)
     return tmp_path
 
@@ -96,3 +99,95 @@ def test_a_screen_for_the_tests_is_installed_with_the_test_tools_only(checkout: 
     assert not asked.exists() or "xvfb" not in asked.read_text()
     assert run(checkout, "scripts/setup.sh", "test", PATH=str(tools)).returncode == 0
     assert "install -y -qq --no-install-recommends xvfb xdotool" in asked.read_text()
+
+
+@pytest.fixture
+def pip(checkout: Path) -> Path:
+    """An interpreter in .venv that says one thing of every question, and notes what its pip is asked for."""
+    asked = checkout / "asked"
+    executable(
+        checkout / ".venv/bin/python",
+        f"""#!/bin/sh
+case "$*" in *"pip install"*) ;; -) cat >/dev/null; echo the-key; exit;; *) echo 3.14.0; exit;; esac
+echo "$PIP_CONSTRAINT|$PIP_BUILD_CONSTRAINT|$*" >>"{asked}"
+case "$PIP_CONSTRAINT" in *constraints.txt) printf '%s\\n' "$PIP_SAYS" >.venv/.pip.log; exit "${{PIP_CODE:-0}}";; esac
+exit 0
+""",
+    )
+    return asked
+
+
+def test_the_tested_versions_are_installed_and_those_the_user_wants_as_well(
+    checkout: Path, pip: Path
+) -> None:
+    result = run(checkout, "scripts/setup.sh", PIP_CONSTRAINT="mine.txt")
+    assert result.returncode == 0, result.stderr
+    (asked,) = pip.read_text().splitlines()
+    assert asked.startswith("mine.txt packaging/constraints.txt|packaging/constraints.txt|")
+    assert "--only-binary :all: --editable .[sql]" in asked
+
+
+def test_versions_that_are_not_there_for_this_python_are_told_and_the_newest_taken(
+    checkout: Path, pip: Path
+) -> None:
+    result = run(checkout, "scripts/setup.sh", PIP_CODE="1")
+    assert result.returncode == 0, result.stderr
+    assert (
+        result.stderr.count("not all tested versions (packaging/constraints.txt) are there for Python 3.14.0")
+        == 1
+    )
+    tested, newest = pip.read_text().splitlines()
+    assert tested.startswith("packaging/constraints.txt|")
+    assert newest.startswith("||")
+    assert "--only-binary" not in newest
+
+
+def test_an_index_out_of_reach_is_not_asked_for_other_versions(checkout: Path, pip: Path) -> None:
+    result = run(checkout, "scripts/setup.sh", PIP_CODE="1", PIP_SAYS="WARNING: Retrying (Retry(total=4))")
+    assert result.returncode == 1
+    assert "Check the connection" in result.stderr
+    assert len(pip.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "packaging/constraints.txt", "scripts/setup.sh"])
+def test_a_change_of_what_is_installed_is_installed(checkout: Path, name: str) -> None:
+    (checkout / ".venv/bin").mkdir(parents=True)
+    (checkout / ".venv/bin/python").symlink_to(sys.executable)
+    settings = "set -eu; venv=.venv; constraints=packaging/constraints.txt"
+    function = "eval \"$(sed -n '/^stamp_key/,/^}/p' scripts/setup.sh)\""
+    key = f"{settings}; {function}; stamp_key"
+    before = run(checkout, "bash", "-c", key).stdout
+    assert len(before.strip()) == 64
+    with (checkout / name).open("a") as file:
+        file.write("\n")
+    assert run(checkout, "bash", "-c", key).stdout not in ("", before)
+
+
+def test_every_library_that_is_installed_has_a_tested_version(repository: Path) -> None:
+    """A library that is asked for and has no tested version would come as it is on the day."""
+    project = tomllib.loads((repository / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    asked = project["dependencies"] + [
+        each for name in ("sql", "test", "dev", "package", "fuzz") for each in extras[name]
+    ]
+    pinned = {
+        canonicalize_name(Requirement(line).name)
+        for line in (repository / "packaging/constraints.txt").read_text("utf-8").splitlines()
+        if not line.startswith("#")
+    }
+    names = {canonicalize_name(Requirement(each).name) for each in asked} - {"stallscope"}
+    assert names - pinned == set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Debian's packages are for Linux")
+def test_a_system_without_python_gets_the_one_of_its_packages(checkout: Path, tmp_path: Path) -> None:
+    tools, asked = tmp_path / "tools", tmp_path / "asked"
+    tools.mkdir()
+    for tool in ("bash", "env", "dirname", "sed", "sh"):
+        (tools / tool).symlink_to(shutil.which(tool) or "")
+    executable(tools / "apt-get", f'#!/bin/sh\necho "$*" >>"{asked}"\n')
+    executable(tools / "id", "#!/bin/sh\necho 0\n")
+    result = run(checkout, "scripts/setup.sh", PATH=str(tools), PYTHON="")
+    assert result.returncode == 1
+    assert "install -y -qq --no-install-recommends python3 python3-venv" in asked.read_text()
+    assert "Python 3.11 or newer is needed; python3 here is missing" in result.stderr

@@ -15,11 +15,11 @@ from viewer.capture.request import CaptureRequest, Target, TargetKind
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
-def script_request(name: str, out: Path, *arguments: str, **environment: str) -> CaptureRequest:
-    """A request for one of the sample scripts in this interpreter."""
-    target = Target(
-        TargetKind.SCRIPT, str(SCRIPTS / name), arguments, sys.executable, environment=dict(environment)
-    )
+def script_request(
+    name: str, out: Path, *arguments: str, python: str = sys.executable, **environment: str
+) -> CaptureRequest:
+    """A request for one of the sample scripts."""
+    target = Target(TargetKind.SCRIPT, str(SCRIPTS / name), arguments, python, environment=dict(environment))
     return CaptureRequest(target=target, out=str(out))
 
 

@@ -16,8 +16,9 @@ from tests.capture.pretend import SCRIPTS
 from viewer.cli import main
 
 
-@pytest.mark.usefixtures("needs_torch")
-def test_a_script_is_recorded_and_diagnosed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_script_is_recorded_and_diagnosed(
+    tmp_path: Path, torch_python: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     words = [
         "--out",
@@ -25,7 +26,7 @@ def test_a_script_is_recorded_and_diagnosed(tmp_path: Path, capfd: pytest.Captur
         "--active",
         "3",
         "--",
-        sys.executable,
+        torch_python,
         str(SCRIPTS / "inference.py"),
         "--out",
         "x",
@@ -39,8 +40,10 @@ def test_a_script_is_recorded_and_diagnosed(tmp_path: Path, capfd: pytest.Captur
     assert "recording step 3 of 3" in said.err
 
 
-def test_a_failing_script_makes_the_command_fail(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    words = ["--out", str(tmp_path), "--", sys.executable, str(SCRIPTS / "failing_at_once.py")]
+def test_a_failing_script_makes_the_command_fail(
+    tmp_path: Path, pretended_torch_python: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--out", str(tmp_path), "--", pretended_torch_python, str(SCRIPTS / "failing_at_once.py")]
     assert main(["capture", "torch", *words]) == 1
     said = capfd.readouterr()
     assert said.out == ""
@@ -68,27 +71,25 @@ def test_bad_use_is_one_sentence_and_exit_code_2(
     assert len(said.splitlines()) == 1
 
 
-@pytest.mark.usefixtures("needs_torch")
 def test_the_command_for_another_machine_runs_with_the_saved_runner(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, torch_python: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     runner = tmp_path / "stallscope_runner.pyz"
     words = ["--print-command", "--save-runner", str(runner), "--cwd", str(tmp_path), "--active", "1"]
     assert main(["capture", "torch", *words, "--", "python3", str(SCRIPTS / "inference.py")]) == 0
     line = capfd.readouterr().out.strip().partition(" && ")[2]
     assert "stallscope_recorder/session.py" in zipfile.ZipFile(runner).namelist()
-    copied = [sys.executable if word == "python3" else word for word in shlex.split(line)]
+    copied = [torch_python if word == "python3" else word for word in shlex.split(line)]
     said = subprocess.run(copied, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "[stallscope] recording step 1 of 1" in said.stderr
     assert (tmp_path / "inference.pt.trace.json.gz").is_file()
 
 
-@pytest.mark.usefixtures("needs_torch")
-def test_ctrl_c_finishes_an_endless_script_and_keeps_its_steps(tmp_path: Path) -> None:
+def test_ctrl_c_finishes_an_endless_script_and_keeps_its_steps(tmp_path: Path, torch_python: str) -> None:
     program = "import sys; from viewer.cli import main; sys.exit(main(sys.argv[1:]))"
     words = ["capture", "torch", "--no-diagnosis", "--out", str(tmp_path), "--active", "100000", "--"]
     process = subprocess.Popen(
-        [sys.executable, "-c", program, *words, sys.executable, str(SCRIPTS / "endless.py")],
+        [sys.executable, "-c", program, *words, torch_python, str(SCRIPTS / "endless.py")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

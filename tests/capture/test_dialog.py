@@ -32,7 +32,6 @@ from viewer.capture.request import (
 from viewer.capture.storage import LAST_USED, History, Presets
 from viewer.look import theme
 
-TORCHRUN = (str(Path(sys.executable).with_name("torchrun")), "--nproc_per_node=2", "--standalone")
 MakeDialog = Callable[[CaptureRequest | None], CaptureDialog]
 
 
@@ -121,12 +120,17 @@ def test_a_pasted_command_fills_the_fields(make_dialog: MakeDialog, qtbot: QtBot
 
 
 def test_a_missing_tool_keeps_the_button_grey_and_says_why(
-    make_dialog: MakeDialog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, qtbot: QtBot
+    make_dialog: MakeDialog,
+    pretended_torch_python: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    qtbot: QtBot,
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("viewer.capture.tools._PLACES", {"nsys": {"linux": ()}, "ncu": {"linux": ()}})
     monkeypatch.setattr(sys, "platform", "linux")
-    dialog = make_dialog(replace(script_request("inference.py", tmp_path), tool=Tool.NCU))
+    request = script_request("inference.py", tmp_path, python=pretended_torch_python)
+    dialog = make_dialog(replace(request, tool=Tool.NCU))
     qtbot.waitUntil(lambda: "ncu" in dialog.problem.text())
     assert not dialog.record.isEnabled()
     assert "developer.nvidia.com" in dialog.options.note.text()
@@ -134,9 +138,8 @@ def test_a_missing_tool_keeps_the_button_grey_and_says_why(
     qtbot.waitUntil(dialog.record.isEnabled)
 
 
-@pytest.mark.usefixtures("needs_torch")
 def test_a_python_without_torch_keeps_the_button_grey_and_says_why(
-    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+    make_dialog: MakeDialog, pretended_torch_python: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
@@ -147,7 +150,7 @@ def test_a_python_without_torch_keeps_the_button_grey_and_says_why(
     assert not dialog.record.isEnabled()
     field = dialog.target.interpreter.lineEdit()
     assert field is not None
-    field.setText(sys.executable)
+    field.setText(pretended_torch_python)
     field.editingFinished.emit()
     qtbot.waitUntil(dialog.record.isEnabled)
 
@@ -196,11 +199,10 @@ def test_options_from_a_finding_are_for_the_script_recorded_last(
     assert request.target.program == last.target.program
 
 
-@pytest.mark.usefixtures("needs_torch")
 def test_one_button_records_a_loader_with_workers_and_hands_the_files_over(
-    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+    make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    wanted = script_request("training.py", tmp_path / "out", "1")
+    wanted = script_request("training.py", tmp_path / "out", "1", python=torch_python)
     dialog = make_dialog(wanted)
     phases: list[str] = []
     with qtbot.waitSignal(dialog.captured, timeout=60_000) as caught:
@@ -228,12 +230,12 @@ def test_one_button_records_a_loader_with_workers_and_hands_the_files_over(
     )
 
 
-@pytest.mark.usefixtures("needs_torch")
 def test_every_rank_of_torchrun_is_recorded_from_the_window_and_they_open_as_one_run(
-    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+    make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    wanted = script_request("distributed.py", tmp_path / "out")
-    dialog = make_dialog(replace(wanted, target=replace(wanted.target, launcher=TORCHRUN)))
+    wanted = script_request("distributed.py", tmp_path / "out", python=torch_python)
+    launcher = (str(Path(torch_python).with_name("torchrun")), "--nproc_per_node=2", "--standalone")
+    dialog = make_dialog(replace(wanted, target=replace(wanted.target, launcher=launcher)))
     with qtbot.waitSignal(dialog.captured, timeout=90_000) as caught:
         qtbot.mouseClick(dialog.record, Qt.MouseButton.LeftButton)
     (recordings,) = caught.args
@@ -249,9 +251,11 @@ def test_every_rank_of_torchrun_is_recorded_from_the_window_and_they_open_as_one
 
 
 def test_a_failing_script_shows_its_traceback_first(
-    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+    make_dialog: MakeDialog, pretended_torch_python: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    dialog = make_dialog(script_request("failing_at_once.py", tmp_path / "out"))
+    dialog = make_dialog(
+        script_request("failing_at_once.py", tmp_path / "out", python=pretended_torch_python)
+    )
     with qtbot.waitSignal(dialog.run_view.ended, timeout=60_000):
         dialog.start()
     assert dialog.isVisible()
@@ -265,11 +269,10 @@ def test_a_failing_script_shows_its_traceback_first(
     assert not dialog.history.open.isEnabled()
 
 
-@pytest.mark.usefixtures("needs_torch")
 def test_a_script_without_steps_is_recorded_whole_by_one_more_button(
-    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+    make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    dialog = make_dialog(script_request("tensors_only.py", tmp_path / "out"))
+    dialog = make_dialog(script_request("tensors_only.py", tmp_path / "out", python=torch_python))
     with qtbot.waitSignal(dialog.run_view.ended, timeout=60_000):
         dialog.start()
     assert dialog.run_view.phase.text().startswith("No steps found")
@@ -278,12 +281,15 @@ def test_a_script_without_steps_is_recorded_whole_by_one_more_button(
         qtbot.mouseClick(dialog.run_view.retry, Qt.MouseButton.LeftButton)
 
 
-@pytest.mark.usefixtures("needs_torch")
 def test_closing_asks_and_killing_leaves_nothing(
-    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    make_dialog: MakeDialog,
+    torch_python: str,
+    tmp_path: Path,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pids_file = tmp_path / "pids"
-    request = script_request("endless.py", tmp_path / "out", PIDS_FILE=str(pids_file))
+    request = script_request("endless.py", tmp_path / "out", python=torch_python, PIDS_FILE=str(pids_file))
     dialog = make_dialog(replace(request, window=Window(active=100_000)))
     dialog.start()
     qtbot.waitUntil(lambda: "Recording step" in dialog.run_view.phase.text(), timeout=60_000)
@@ -303,11 +309,12 @@ def test_closing_asks_and_killing_leaves_nothing(
     assert not any(alive(int(pid)) for pid in pids_file.read_text().split())
 
 
-@pytest.mark.usefixtures("needs_torch")
 def test_finishing_an_endless_script_from_the_window_keeps_its_steps(
-    make_dialog: MakeDialog, tmp_path: Path, qtbot: QtBot
+    make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    request = script_request("endless.py", tmp_path / "out", PIDS_FILE=str(tmp_path / "pids"))
+    request = script_request(
+        "endless.py", tmp_path / "out", python=torch_python, PIDS_FILE=str(tmp_path / "pids")
+    )
     dialog = make_dialog(replace(request, window=Window(active=100_000, skip_first=0)))
     dialog.start()
     qtbot.waitUntil(lambda: "Recording step" in dialog.run_view.phase.text(), timeout=60_000)

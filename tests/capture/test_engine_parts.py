@@ -173,9 +173,8 @@ def test_an_environment_beside_the_script_comes_first(
     assert not any("gone" in one.path for one in found)
 
 
-@pytest.mark.usefixtures("needs_torch")
-def test_an_interpreter_with_torch_has_no_problem() -> None:
-    assert probe(sys.executable).problem == ""
+def test_an_interpreter_with_torch_has_no_problem(pretended_torch_python: str) -> None:
+    assert probe(pretended_torch_python).problem == ""
 
 
 def test_interpreters_without_torch_or_that_are_none_are_told_apart(tmp_path: Path) -> None:

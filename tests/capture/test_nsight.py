@@ -199,11 +199,12 @@ def test_the_newest_installed_tool_is_found_outside_path(
     assert tools.find("ncu").path == str(tmp_path / "nsight-compute" / "2025.10.2" / "ncu")
 
 
-@pytest.mark.usefixtures("needs_torch")
-def test_steps_of_a_python_script_are_marked_inside_nsys(pretend_tools: PretendTools, tmp_path: Path) -> None:
-    start = "import subprocess\nat = argv.index(sys.executable)\nsys.exit(subprocess.call(argv[at:]))\n"
+def test_steps_of_a_python_script_are_marked_inside_nsys(
+    pretend_tools: PretendTools, tmp_path: Path, torch_python: str
+) -> None:
+    start = f"import subprocess\nat = argv.index({torch_python!r})\nsys.exit(subprocess.call(argv[at:]))\n"
     pretend_tools.add("nsys", NSYS_REPORTS + start)
-    request = replace(script_request("inference.py", tmp_path / "out"), tool=Tool.NSYS)
+    request = replace(script_request("inference.py", tmp_path / "out", python=torch_python), tool=Tool.NSYS)
     outcome, events = record(request)
     assert [path.name for path in outcome.recordings] == ["inference.sqlite"]
     assert Event("recording", values={"step": 5, "of": 5}) in events

@@ -40,11 +40,12 @@ def far(pretend_tools: PretendTools, tmp_path: Path, monkeypatch: pytest.MonkeyP
     return home
 
 
-@pytest.mark.usefixtures("needs_torch")
-def test_a_script_is_recorded_there_and_the_file_comes_back(far: Path, tmp_path: Path) -> None:
+def test_a_script_is_recorded_there_and_the_file_comes_back(
+    far: Path, tmp_path: Path, torch_python: str
+) -> None:
     project = far / "my project"
     project.mkdir()
-    request = script_request("inference.py", tmp_path / "here")
+    request = script_request("inference.py", tmp_path / "here", python=torch_python)
     shutil.copy(request.target.program, project / "infer it.py")
     shutil.copy(SCRIPTS / "without_compiler.py", project)
     target = replace(request.target, program="infer it.py", folder="my project", arguments=("it's", "$HOME"))

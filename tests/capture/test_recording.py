@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from tests.capture.pretend import SCRIPTS, alive, annotations, script_request
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
-
-pytest.importorskip("torch", reason="recording needs torch")
 
 
 def record(request: CaptureRequest) -> tuple[Outcome, list[Event], str]:
@@ -25,8 +20,8 @@ def record(request: CaptureRequest) -> tuple[Outcome, list[Event], str]:
     return outcome, events, "".join(text)
 
 
-def test_a_script_may_run_on_to_its_own_end(tmp_path: Path) -> None:
-    request = script_request("inference.py", tmp_path / "out")
+def test_a_script_may_run_on_to_its_own_end(tmp_path: Path, torch_python: str) -> None:
+    request = script_request("inference.py", tmp_path / "out", python=torch_python)
     outcome, events, text = record(replace(request, window=Window(keep_running=True)))
     assert "finished all of it" in text
     assert annotations(outcome.recordings[0]) == {"ProfilerStep": 5, "forward: Sequential": 5}
@@ -34,16 +29,18 @@ def test_a_script_may_run_on_to_its_own_end(tmp_path: Path) -> None:
     assert outcome.exit_code == 0
 
 
-def test_a_failing_script_shows_its_own_traceback_first_and_keeps_what_was_recorded(tmp_path: Path) -> None:
-    outcome, _, text = record(script_request("failing.py", tmp_path / "out"))
+def test_a_failing_script_shows_its_own_traceback_first_and_keeps_what_was_recorded(
+    tmp_path: Path, torch_python: str
+) -> None:
+    outcome, _, text = record(script_request("failing.py", tmp_path / "out", python=torch_python))
     assert outcome.exit_code == 1
     assert outcome.traceback.strip().endswith("ValueError: shape mismatch in layer 3")
     assert "stallscope_recorder" not in outcome.traceback + text.split("Traceback")[1]
     assert annotations(outcome.recordings[0])["ProfilerStep"] == 4
 
 
-def test_steps_that_are_never_reached_are_said_not_written(tmp_path: Path) -> None:
-    request = script_request("inference.py", tmp_path / "out")
+def test_steps_that_are_never_reached_are_said_not_written(tmp_path: Path, torch_python: str) -> None:
+    request = script_request("inference.py", tmp_path / "out", python=torch_python)
     outcome, _, _ = record(replace(request, window=Window(skip_first=50)))
     assert outcome.recordings == ()
     assert "ended after 30 steps" in outcome.problem
@@ -52,9 +49,9 @@ def test_steps_that_are_never_reached_are_said_not_written(tmp_path: Path) -> No
     assert (outcome.retry.window.skip_first, outcome.retry.window.active) == (1, 5)
 
 
-def test_ranks_that_are_told_to_finish_end_at_the_same_step(tmp_path: Path) -> None:
+def test_ranks_that_are_told_to_finish_end_at_the_same_step(tmp_path: Path, torch_python: str) -> None:
     script = script_request("averaging.py", tmp_path).target.program
-    launcher = (sys.executable, str(SCRIPTS / "two_ranks.py"))
+    launcher = (torch_python, str(SCRIPTS / "two_ranks.py"))
     target = Target(TargetKind.SCRIPT, script, launcher=launcher)
     window = Window(active=1_000_000, time_limit_s=1.0)
     outcome, _, _ = record(CaptureRequest(target=target, out=str(tmp_path / "out"), window=window))
@@ -67,8 +64,8 @@ def test_ranks_that_are_told_to_finish_end_at_the_same_step(tmp_path: Path) -> N
     ]
 
 
-def test_processes_that_torch_spawns_record_themselves(tmp_path: Path) -> None:
-    outcome, _, _ = record(script_request("spawning.py", tmp_path / "out"))
+def test_processes_that_torch_spawns_record_themselves(tmp_path: Path, torch_python: str) -> None:
+    outcome, _, _ = record(script_request("spawning.py", tmp_path / "out", python=torch_python))
     names = [path.name for path in outcome.recordings]
     assert names == ["spawning.rank0.pt.trace.json.gz", "spawning.rank1.pt.trace.json.gz"]
 
@@ -76,9 +73,9 @@ def test_processes_that_torch_spawns_record_themselves(tmp_path: Path) -> None:
 class Endless:
     """The endless script, being recorded on a thread."""
 
-    def __init__(self, tmp_path: Path, window: Window) -> None:
+    def __init__(self, tmp_path: Path, python: str, window: Window) -> None:
         self.pids_file = tmp_path / "pids"
-        request = script_request("endless.py", tmp_path / "out", PIDS_FILE=str(self.pids_file))
+        request = script_request("endless.py", tmp_path / "out", python=python, PIDS_FILE=str(self.pids_file))
         self.recording_began = threading.Event()
         self.recording = Recording(replace(request, window=window), on_event=self._event)
         self.outcomes: list[Outcome] = []
@@ -98,8 +95,10 @@ class Endless:
         return self.outcomes[0]
 
 
-def test_killing_ends_every_process_and_the_next_recording_starts_at_once(tmp_path: Path) -> None:
-    endless = Endless(tmp_path, Window(active=100_000))
+def test_killing_ends_every_process_and_the_next_recording_starts_at_once(
+    tmp_path: Path, torch_python: str
+) -> None:
+    endless = Endless(tmp_path, torch_python, Window(active=100_000))
     pids = [endless.recording.pid, *endless.pids()]
     assert all(alive(pid) for pid in pids)
     assert endless.recording.kill() == []
@@ -107,6 +106,6 @@ def test_killing_ends_every_process_and_the_next_recording_starts_at_once(tmp_pa
     outcome = endless.outcome()
     assert outcome.killed
     assert outcome.recordings == ()
-    again, _, _ = record(script_request("inference.py", tmp_path / "out"))
+    again, _, _ = record(script_request("inference.py", tmp_path / "out", python=torch_python))
     assert len(again.recordings) == 1
     assert not list((tmp_path / "out").glob(".*.finish")) or os.name == "nt"

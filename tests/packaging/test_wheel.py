@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import sysconfig
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.processes.installed import Installed
 
 PROGRAM = """
 import importlib.util, sys
@@ -35,59 +35,32 @@ assert screenshot.main([sample, "--out", picture, "--size", "900x600", "--scale"
 """
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
-    """An environment that has the wheel, and sees the libraries of this one but not its program."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
-    subprocess.run(
-        [sys.executable, "-c", build, str(folder)], cwd=repository, check=True, capture_output=True
-    )
-    wheel = next(folder.glob("*.whl"))
-    names = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert sorted(name for name in names if not name.endswith(".dist-info")) == ["stallscope"]
-    made = folder / "environment"
-    venv.create(made, with_pip=False, symlinks=True)
-    python = made / "bin" / "python"
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        str(python),
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-    ]
-    subprocess.run([*install, "--no-compile", "--disable-pip-version-check", str(wheel)], check=True)
-    site = next(made.glob("lib/python*/site-packages"))
-    (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return made
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="an environment has other folders there")
-def test_the_wheel_is_one_package_from_which_everything_runs(environment: Path, repository: Path) -> None:
+def test_the_wheel_is_one_package_from_which_everything_runs(
+    installed: Installed, repository: Path, tmp_path: Path
+) -> None:
+    names = {name.partition("/")[0] for name in zipfile.ZipFile(installed.wheel).namelist()}
+    assert sorted(name for name in names if not name.endswith(".dist-info")) == ["stallscope"]
     bare = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     sample = repository / "resources/samples/elementwise_chain.pt.trace.json.gz"
-    picture = environment / "window.png"
-    python = environment / "bin" / "python"
+    picture = tmp_path / "window.png"
+    python = installed.programs / "python"
     done = subprocess.run(
-        [python, "-c", PROGRAM, sample, picture], cwd=environment, env=bare, capture_output=True, text=True
+        [python, "-c", PROGRAM, sample, picture], cwd=tmp_path, env=bare, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert picture.stat().st_size > 5_000
     version = subprocess.run(
-        [environment / "bin" / "stallscope", "--version"],
-        cwd=environment,
+        [installed.programs / "stallscope", "--version"],
+        cwd=tmp_path,
         env=bare,
         capture_output=True,
         text=True,
     )
     assert version.stdout.startswith("stallscope 0")
-    runner = next(environment.glob("lib/python*/site-packages/stallscope/viewer/capture/torch_runner"))
+    runner = installed.site / "stallscope/viewer/capture/torch_runner"
     help_text = subprocess.run(
-        [python, runner, "--help"], cwd=environment, env=bare, capture_output=True, text=True
+        [python, runner, "--help"], cwd=tmp_path, env=bare, capture_output=True, text=True
     )
     assert help_text.returncode == 0
     assert "usage" in help_text.stdout.lower()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Target, TargetKind, Tool, Window
 from viewer.capture.target_words import starts_python_itself
+from viewer.kept.storage import in_one_piece
 
 RUNNER = Path(__file__).parent / "torch_runner"
 """The folder that the target's interpreter runs."""
@@ -175,10 +176,18 @@ def _program(target: Target) -> list[str]:
 FILE_NAME = "stallscope_runner.pyz"
 
 
+def _is_runner(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "stallscope_recorder/__init__.py" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
 def save_runner(path: Path) -> Path:
     """Write the runner as a zip file that ``python FILE`` runs."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with in_one_piece(path, _is_runner) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         for source in sorted(RUNNER.rglob("*.py")):
             if source.parent == RUNNER and source.name == "__init__.py":
                 continue

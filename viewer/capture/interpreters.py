@@ -105,7 +105,7 @@ def _candidates(folder: Path | None) -> Iterator[tuple[str, str]]:
             yield path, "PATH"
     if not getattr(sys, "frozen", False):
         yield sys.executable, "the one Stallscope runs in"
-    home = Path.home()
+    home = Path(os.path.expanduser("~"))  # as it stands where there is no home
     yield from _conda(home, executable)
     versions = Path(os.environ.get("PYENV_ROOT", home / ".pyenv")) / "versions"
     yield from ((str(path / in_environment), f"pyenv {path.name}") for path in _folders(versions))

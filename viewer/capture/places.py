@@ -7,13 +7,13 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from parsers import program_search
+from parsers.private_folder import PrivateFolder
 from viewer.capture import process_tree, tools
 from viewer.capture.commands import FILE_NAME, save_runner
 from viewer.capture.failures import CaptureProblem, explain
@@ -122,11 +122,11 @@ class OtherMachine:
         if answer.returncode != 0 or not self._work.startswith("/"):
             problem, fix = explain(request.tool, answer.stderr)
             raise CaptureProblem(problem or f"{self.host} did not answer: {answer.stderr.strip()}", fix)
-        with tempfile.TemporaryDirectory() as folder:
-            runner = save_runner(Path(folder) / FILE_NAME)
-            copied = self._run(
-                [_program("scp"), "-q", *_SSH_OPTIONS, str(runner), f"{self.host}:{self._work}/{FILE_NAME}"]
-            )
+        folder = PrivateFolder()
+        runner = save_runner(folder.path / FILE_NAME)
+        copied = self._run(
+            [_program("scp"), "-q", *_SSH_OPTIONS, str(runner), f"{self.host}:{self._work}/{FILE_NAME}"]
+        )
         if copied.returncode != 0:
             raise CaptureProblem(f"The runner could not be copied to {self.host}: {copied.stderr.strip()}")
         target = request.target

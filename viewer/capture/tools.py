@@ -147,5 +147,5 @@ def _installed(tool: str) -> list[str]:
 
 
 def _version_in_path(path: Path) -> tuple[int, ...]:
-    numbers = re.findall(r"\d+(?:\.\d+)+", str(path))
+    numbers = re.findall(r"(?<!\d)\d+(?:\.\d+)+", str(path))
     return tuple(int(part) for part in numbers[0].split(".")) if numbers else ()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsers.model import TraceError
-from viewer.capture.command_line import add_parser
 from viewer.commands.diagnose import diagnose_files
+from viewer.terminal.capture_command import add_parser
 from viewer.terminal.console import complain
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def diagnose_and_keep(paths: Sequence[Path], journal: str) -> int:
 
     def keep(analysis: Analysis, diagnosis: Diagnosis) -> None:
         from viewer.capture.journal import keep_in_journal, run_that_made
-        from viewer.reports.plain_text import safe
+        from viewer.reports.plain_text import one_line
 
         run = run_that_made(paths)
         if run is None:
@@ -37,8 +37,8 @@ def diagnose_and_keep(paths: Sequence[Path], journal: str) -> int:
             complain(error)
             return
         if told is not None:
-            print(f"\nSince the recording of {told.since} ({safe(told.program)}):")
+            print(f"\nSince the recording of {told.since} ({one_line(told.program)}):")
             for line in told.lines:
-                print(f"  {safe(line)}")
+                print(f"  {one_line(line)}")
 
     return diagnose_files(paths, keep)

@@ -217,7 +217,10 @@ class CaptureDialog(QDialog):
     def _save_runner(self) -> None:
         name, _ = QFileDialog.getSaveFileName(self, "Save the runner", FILE_NAME)
         if name:
-            save_runner(Path(name))
+            try:
+                save_runner(Path(name))
+            except OSError as error:
+                self.problem.setText(f"{Path(name).name} could not be written: {error.strerror or error}.")
 
     def _save_preset(self) -> None:
         name, accepted = QInputDialog.getText(self, "Save preset", "Name")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QFontDatabase, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QPushButton, QWidget
 
@@ -72,6 +72,8 @@ class RunView(QWidget):
         self._clock = self._timer(250, self._tick)
         self._flusher = self._timer(FLUSH_MS, self._flush)
         self._gpu_clock = self._timer(GPU_EVERY_MS, self._ask_gpu)
+        if (program := QCoreApplication.instance()) is not None:
+            program.aboutToQuit.connect(self.end_now)
 
     @property
     def running(self) -> bool:

@@ -20,6 +20,8 @@ from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions, Window
 from viewer.capture.storage import Presets
 from viewer.capture.target_words import UnreadableCommand, read_target
+from viewer.terminal.command_parser import NamesOutput
+from viewer.terminal.console import complain
 
 DONE, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
 
@@ -73,7 +75,10 @@ def _add_tool(tools: Any, tool: Tool) -> None:
         "--print-command", action="store_true", help="print the command for another machine and stop"
     )
     parser.add_argument(
-        "--save-runner", metavar="FILE", help=f"also write the file {FILE_NAME} that the command needs"
+        "--save-runner",
+        action=NamesOutput,
+        metavar="FILE",
+        help=f"also write the file {FILE_NAME} that the command needs",
     )
     parser.add_argument("--no-diagnosis", action="store_true", help="only record")
     parser.add_argument(
@@ -214,18 +219,15 @@ def run(options: argparse.Namespace) -> int:
     try:
         request = request_from(options)
         if options.save_runner:
-            save_runner(Path(options.save_runner))
+            save_runner(options.save_runner)
         if options.print_command:
             print("\n".join(portable_lines(request)))
             return DONE
         for warning in advice.warnings(request):
             print(f"note: {warning}", file=sys.stderr)
         outcome = _record(request)
-    except UnreadableCommand as error:
-        print(f"stallscope: {error}", file=sys.stderr)
-        return BAD_USE
-    except CaptureProblem as error:
-        print(f"stallscope: {error}", file=sys.stderr)
+    except (UnreadableCommand, CaptureProblem) as error:
+        complain(error)
         return BAD_USE
     return _report(outcome, None if options.no_diagnosis else options.diagnose, options.journal)
 
@@ -266,22 +268,22 @@ def _show_event(event: Event) -> None:
     if event.phase in ("written", "starting", "done", "failed", "problem") or "percent" in event.values:
         return
     rank = f" (rank {event.rank})" if event.rank >= 0 else ""
-    print(f"stallscope: {event.sentence}{rank}", file=sys.stderr, flush=True)
+    complain(f"{event.sentence}{rank}")
 
 
 def _report(outcome: Outcome, diagnose: Callable[[Sequence[Path], str], int] | None, journal: str) -> int:
     if outcome.killed:
-        print(f"stallscope: {outcome.problem}", file=sys.stderr)
+        complain(outcome.problem)
         return INTERRUPTED
     for path in outcome.recordings:
         print(path)
     if not outcome.recordings:
-        print(f"stallscope: {outcome.problem} {outcome.fix}".rstrip(), file=sys.stderr)
-        print(f"stallscope: the whole output is in {outcome.log}", file=sys.stderr)
+        complain(f"{outcome.problem} {outcome.fix}".rstrip())
+        complain(f"the whole output is in {outcome.log}")
         return FAILED
     if outcome.traceback:
         last = outcome.traceback.strip().splitlines()[-1]
-        print(f"stallscope: the script failed ({last}); what was recorded before is kept", file=sys.stderr)
+        complain(f"the script failed ({last}); what was recorded before is kept")
     sys.stdout.flush()
     if diagnose is None:
         return FAILED if outcome.traceback else DONE
