@@ -80,6 +80,14 @@ class Accompanying(Protocol):
 
 
 @runtime_checkable
+class Presuming(Protocol):
+    """A parser that is tried on every file of a general form, such as JSON, whatever the file is about."""
+
+    def is_certain(self, source: Source) -> bool:
+        """Whether the head shows that it is a recording."""
+
+
+@runtime_checkable
 class Previewing(Protocol):
     """A parser that can show the beginning of a large recording long before it has read all of it."""
 

@@ -3,48 +3,32 @@
 from __future__ import annotations
 
 import lzma
-import shutil
 import tarfile
-import tempfile
-import weakref
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any
 
 from parsers.base import Source
 from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError, refused_by_system
+from parsers.private_folder import PrivateFolder
 from parsers.signatures import ZIP
 from parsers.source import READ_ERRORS, identify, open_bytes
+from parsers.unpacking_limit import UnpackingLimit
 
 MOST_MEMBERS = 20_000  # files: a run of many ranks has one for each
 MOST_UNPACKED = 64 << 30
 MOST_GROWTH = 300  # times the archive's size, once it is large
 _FREE_GROWTH = 256 << 20
+_FREE_MEMBERS, _LEAST_MEMBER_BYTES = 256, 4_000  # of the archive for each further file
 _COPY_BYTES = 4 << 20
 _TAR_MAGIC = slice(257, 262)
 _CONVERTIBLE = (".nsys-rep", ".qdrep")  # nsys writes the export of a report beside it, with the same name
 _ARCHIVE_ERRORS = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError
 )  # fmt: skip
-
-
-class PrivateFolder:
-    """A new folder that only this user may look into, removed with this object."""
-
-    _all: ClassVar[weakref.WeakSet[PrivateFolder]] = weakref.WeakSet()
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="stallscope-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-        self._all.add(self)
-
-    @classmethod
-    def around(cls, file: Path) -> PrivateFolder | None:
-        """The private folder that a file lies in; None for the user's own files."""
-        return next((each for each in cls._all if each.path in file.parents), None)
 
 
 @dataclass(slots=True)
@@ -62,11 +46,20 @@ def contents(path: Path, progress: Progress) -> Contents:
     if path.is_dir():
         return _without_exported(_folder(path))
     source = identify(path)
-    if source.head.startswith(ZIP):
+    if _is_zip(source):
         return _without_exported(_unpacked(path, _zip_members(path), progress))
-    if source.head[_TAR_MAGIC] == b"ustar":
+    if is_archive(source):
         return _without_exported(_unpacked(path, _tar_members(source), progress))
     return Contents([source], folder=PrivateFolder.around(path))
+
+
+def is_archive(source: Source) -> bool:
+    """Whether it is a zip or a tar, which may be packed itself."""
+    return _is_zip(source) or source.head[_TAR_MAGIC] == b"ustar"
+
+
+def _is_zip(source: Source) -> bool:
+    return source.head.startswith(ZIP)
 
 
 def _without_exported(found: Contents) -> Contents:
@@ -141,6 +134,7 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
     assert found.folder is not None
     folder = found.folder.path
     budget = _room(path)
+    limit = UnpackingLimit(Source(path, b""))
     try:
         for number, (name, file) in enumerate(members):
             if number >= MOST_MEMBERS:
@@ -152,6 +146,7 @@ def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Cont
             if reason := _reason_to_leave_out(name):
                 found.skipped.append((name, reason))
                 continue
+            limit.make("files", 1, _FREE_MEMBERS, _LEAST_MEMBER_BYTES, MOST_MEMBERS)
             copy = folder / f"{number}"
             budget -= _copied(path, name, file, copy, budget, progress)
             try:

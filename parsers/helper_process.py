@@ -1,7 +1,8 @@
 """Processes of this program that do a part of its work: how one is asked, listened to, and ended with all it started.
 
 A helper gets its request as the first line of its standard input and answers on its standard output. The input stays
-open: its end means that nobody listens any more, so no helper outlives the process that started it.
+open: its end means that nobody listens any more. On Linux the kernel ends a helper with its asker as well, whatever the
+helper is doing then, so that none outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -16,46 +17,47 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import IO
-
-from parsers.copied_process import CopiedProcess, can_copy, start_thread_no_copy_needs
 
 # the frozen program has no interpreter to run: it starts itself with this word
 FROZEN_WORD = "--helper-process"
 CODE = """import importlib, sys
 sys.path.insert(0, sys.argv[1])
-importlib.import_module(sys.argv[3]).serve(sys.argv[2])
+importlib.import_module(sys.argv[4]).serve(sys.argv[2], int(sys.argv[3]))
 """
 _FIRST_TO_END_WITHOUT_MEMORY = "800"  # of 1000: rather a helper than whom it helps
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_READ_BYTES = 1 << 16
+_later: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
 
 class HelperProcess:
     """A running helper: ``module`` has a function ``serve(request, answer)``, which gets the line and a pipe.
 
     ``pieces`` cuts what it answers; by default these are lines. With ``own_group`` the helpers that this one starts
-    end with it. ``copied`` makes it a copy of this process, which starts sooner, where that can be. The process ends
-    with this object. Raises ``OSError`` when it cannot be started.
+    end with it. Without a ``request`` the process only loads the module, and its function ``prepare`` is called if it
+    has one; ``ask`` then hands over the request. The process ends with this object. Raises ``OSError`` when it cannot
+    be started.
     """
 
     def __init__(
         self,
         module: str,
-        request: bytes,
+        request: bytes | None,
         pieces: Callable[[IO[bytes]], Iterable[bytes]] = iter,
         own_group: bool = False,
-        copied: bool = False,
     ) -> None:
         self._pieces: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self.process = _started(module, own_group, copied)
+        self.process = _started(_command(module), own_group)
         weakref.finalize(self, _end, self.process, own_group)
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # it ended already, which its answer will show
-            self.process.stdin.write(request + b"\n")
-            self.process.stdin.flush()
         self._own_group = own_group
+        if request is not None:
+            self.ask(request)
+        assert self.process.stdout is not None
         self._listener = threading.Thread(
             target=_listen,
             args=(self.process.stdout, pieces, self._pieces),
@@ -63,6 +65,13 @@ class HelperProcess:
             daemon=True,
         )
         self._listener.start()
+
+    def ask(self, request: bytes) -> None:
+        """Hand over the request, or one of the lines that ``later_lines`` gives the helper."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it ended already, which its answer will show
+            self.process.stdin.write(request + b"\n")
+            self.process.stdin.flush()
 
     def next(self, timeout_s: float) -> bytes | None:
         """The next piece; None once it has said everything. Raises ``queue.Empty`` when there is none in time."""
@@ -75,45 +84,87 @@ class HelperProcess:
         return self.process.wait()
 
 
-def _started(module: str, own_group: bool, copied: bool) -> subprocess.Popen[bytes] | CopiedProcess:
-    if copied and can_copy():
-        return CopiedProcess(lambda: serve(module), own_group)
-    return subprocess.Popen(
-        _command(module),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=own_group,
-    )
+def _started(command: list[str], own_group: bool) -> subprocess.Popen[bytes]:
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=own_group,
+        )
+
+    return _starting_thread().submit(start).result()
 
 
-def serve(module: str) -> None:
-    """What a helper does: serve one request, and end without clearing away what its asker still needs."""
+@cache
+def _starting_thread() -> ThreadPoolExecutor:
+    """Linux ends a helper with the thread that started it: this one lasts as long as the process."""
+    return ThreadPoolExecutor(1, "starts helpers")
+
+
+def serve(module: str, asker: int) -> None:
+    """What a helper of the process ``asker`` does: serve one request, and leave what its asker still needs."""
+    end_with(asker)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_END_WITHOUT_MEMORY)
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing that a library prints may get into the answer
-    request = sys.stdin.buffer.readline().rstrip(b"\n")
-    start_thread_no_copy_needs(_end_with_the_asker)
+    loaded = importlib.import_module(module)
+    getattr(loaded, "prepare", int)()
+    request, rest = _first_line()
+    threading.Thread(target=_listen_to_the_asker, args=(rest,), daemon=True).start()
     with contextlib.suppress(BrokenPipeError):
-        importlib.import_module(module).serve(request, answer)
+        loaded.serve(request, answer)
         answer.close()
     os._exit(0)
 
 
-def _end_with_the_asker() -> None:
-    while sys.stdin.buffer.read(1 << 12):
-        pass
-    os._exit(1)
+def end_with(asker: int) -> None:
+    """Have the kernel end this process when the one that started it ends; elsewhere than on Linux, nothing."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != asker:
+            os._exit(1)
+
+
+def _first_line() -> tuple[bytes, bytes]:
+    """And what came with it; by the descriptor: a buffered stream has a lock, whose holder may be waiting for ever."""
+    said = b""
+    while b"\n" not in said:
+        if not (read := os.read(0, _READ_BYTES)):
+            os._exit(1)
+        said += read
+    line, _, rest = said.partition(b"\n")
+    return line, rest
+
+
+def _listen_to_the_asker(rest: bytes) -> None:
+    while True:
+        *lines, rest = rest.split(b"\n")
+        for line in lines:
+            _later.put(line)
+        if not (read := os.read(0, _READ_BYTES)):
+            os._exit(1)
+        rest += read
+
+
+def later_lines() -> Iterator[bytes]:
+    """In a helper: what its asker says after the request, a line each, for as long as there is an asker."""
+    while True:
+        yield _later.get()
 
 
 def _command(module: str) -> list[str]:
+    asker = str(os.getpid())
     if getattr(sys, "frozen", False):
-        return [sys.executable, FROZEN_WORD, module]
+        return [sys.executable, FROZEN_WORD, module, asker]
     if not sys.executable:
         raise OSError(errno.ENOENT, "there is no interpreter to start")
     ours = str(Path(__file__).resolve().parents[__name__.count(".")])
-    return [sys.executable, "-I", "-c", CODE, ours, module, __name__]
+    return [sys.executable, "-I", "-c", CODE, ours, module, asker, __name__]
 
 
 def _listen(
@@ -127,7 +178,7 @@ def _listen(
     heard.put(None)
 
 
-def _end(process: subprocess.Popen[bytes] | CopiedProcess, own_group: bool) -> None:
+def _end(process: subprocess.Popen[bytes], own_group: bool) -> None:
     if process.poll() is None:
         if own_group and sys.platform != "win32":
             with contextlib.suppress(ProcessLookupError):

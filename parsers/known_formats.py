@@ -1,12 +1,16 @@
-"""What can be read, as each parser says it of itself: for the file dialog, the desktop and refusals."""
+"""What can be read, as each parser says it of itself: for the file dialog, the desktop, and refusals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-from parsers.base import OwnSuffixes, Parser, parsers
+from parsers.base import OwnSuffixes, Parser, Presuming, parser_of, parsers
+from parsers.containers import is_archive
+from parsers.model import TraceError
 from parsers.signatures import PACKED_SUFFIXES
+from parsers.source import identify
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,24 @@ def recorders() -> tuple[Recorder, ...]:
         )
         for title, mine in sorted(by_title.items(), key=lambda each: each[0].casefold())
     )
+
+
+def looks_like(path: Path) -> str:
+    """What kind of recording a file seems to be by its first bytes, as part of a sentence; "" for anything else."""
+    try:
+        source = identify(path)
+    except TraceError:
+        return ""
+    if is_archive(source):
+        return "an archive of recordings"
+    parser = parser_of(source)
+    if (
+        parser is None
+        or not parser.title
+        or (isinstance(parser, Presuming) and not parser.is_certain(source))
+    ):
+        return ""
+    return f"a recording of {parser.title}"
 
 
 def usual_suffixes() -> tuple[str, ...]:

@@ -25,6 +25,8 @@ from parsers.runs.merge import merge
 from parsers.stored import cache
 from parsers.stored.file_arguments import with_origin
 
+MOST_RECORDINGS = 1_024
+
 
 def open_run(paths: Sequence[Path], progress: Progress | None, keep: bool) -> Trace:
     """What ``parsers.open_trace`` promises."""
@@ -32,6 +34,12 @@ def open_run(paths: Sequence[Path], progress: Progress | None, keep: bool) -> Tr
     found = [contents(Path(path), progress.part(0.0, 0.1)) for path in paths]
     recordings = recordings_of(found)
     total = len(recordings)
+    if total > MOST_RECORDINGS:
+        raise TraceError(
+            Path(paths[0]),
+            f"These are {total:,} recordings, and no more than {MOST_RECORDINGS:,} are read in full as one run.",
+            "Open the folder that holds them: a run of many ranks is judged by summaries.",
+        )
     traces: list[Trace] = []
     skipped = [each for content in found for each in content.skipped]
     for number, (content, parser, sources) in enumerate(recordings):

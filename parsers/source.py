@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import IO, cast
 
@@ -9,9 +10,11 @@ import zstandard
 
 from parsers.base import HEAD_BYTES, Source
 from parsers.model import Malformed, TraceError
+from parsers.model.units import size
 from parsers.packed import GzipStream, ZstdStream
 from parsers.signatures import GZIP, ZSTD
 
+LARGEST_WITH_HOLES, MOST_HOLES = 1 << 30, 200  # bytes; times what is written of it
 READ_ERRORS = (OSError, EOFError, ValueError, zstandard.ZstdError)  # what reading damaged data raises
 
 
@@ -24,14 +27,13 @@ def identify(path: Path, shown: str = "") -> Source:
             raise TraceError(path, "There is no such file.", "Check the path.")
         if not path.is_file():
             raise TraceError(path, "This is not a regular file.", "Save the recording to a file first.")
+        _refuse_holes(path, path.stat())
         with path.open("rb") as file:
             magic = file.read(4)
     except PermissionError as error:
         raise TraceError(path, "This file may not be read.", "Check its permissions.") from error
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    if not magic:
-        raise Malformed(path, "The file is empty.", "Record or copy it again.")
     compression = "gzip" if magic.startswith(GZIP) else "zstd" if magic == ZSTD else ""
     try:
         with open_bytes(Source(path, b"", compression)) as file:
@@ -45,6 +47,19 @@ def identify(path: Path, shown: str = "") -> Source:
     if not head:
         raise Malformed(path, f"The {compression} file holds nothing.", "Record or copy it again.")
     return Source(path, head, compression, shown)
+
+
+def _refuse_holes(path: Path, found: os.stat_result) -> None:
+    """Raise ``TraceError`` for a file without a size, which may never end, and for one of holes."""
+    if not found.st_size:
+        raise Malformed(path, "The file is empty.", "Record or copy it again.")
+    written = getattr(found, "st_blocks", 0) * 512
+    if found.st_size > LARGEST_WITH_HOLES and 0 < written * MOST_HOLES < found.st_size:
+        raise Malformed(
+            path,
+            f"Of the {size(found.st_size)} of this file only {size(written)} were ever written.",
+            "Copy it again, and let the copy end.",
+        )
 
 
 def _unreadable(path: Path, error: Exception) -> TraceError:

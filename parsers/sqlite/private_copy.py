@@ -18,6 +18,7 @@ import zstandard
 from parsers.base import Source
 from parsers.model import Malformed, Progress, TraceError
 from parsers.source import open_bytes
+from parsers.user_folders import user_folder
 
 KEPT_DAYS = 14
 KEPT_BYTES = 20 * 1024**3
@@ -27,7 +28,7 @@ _SECONDS_A_DAY = 86_400
 
 def cache_folder() -> Path:
     """Where private copies lie; created on first use."""
-    folder = platformdirs.user_cache_path("stallscope", appauthor=False) / "databases"
+    folder = user_folder(platformdirs.user_cache_path) / "databases"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 

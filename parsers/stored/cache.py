@@ -22,17 +22,19 @@ import platformdirs
 
 from parsers.base import Parser, reopenable_parser
 from parsers.model import ArgumentSource, Progress, Trace
+from parsers.private_folder import remove_if_abandoned
 from parsers.stored import traces
+from parsers.user_folders import user_folder
 
 LEAST_EVENTS = 200_000  # smaller recordings open as fast as an entry would
 MOST_BYTES = 4_000_000_000
-ABANDONED_AFTER_S = 24 * 3600
+WRONG_CLOCK_S = 24 * 3600
 _LOG = logging.getLogger(__name__)
 
 
 def folder() -> Path:
     """Where entries live."""
-    return platformdirs.user_cache_path("stallscope", appauthor=False) / "traces"
+    return user_folder(platformdirs.user_cache_path) / "traces"
 
 
 def state_of(path: Path) -> tuple[int, int] | None:
@@ -110,13 +112,14 @@ def trim(most_bytes: int = MOST_BYTES, entries: Path | None = None) -> None:
     except OSError:
         return
     total, now = 0, time.time()
-    soon = now + ABANDONED_AFTER_S  # what was used later than that was used while the clock was wrong
+    soon = now + WRONG_CLOCK_S  # what was used later than that was used while the clock was wrong
     found.sort(key=lambda each: (each[0].st_mtime < soon, each[0].st_mtime), reverse=True)
     for state, entry in found:
         unfinished = entry.name.startswith(".")
         total += 0 if unfinished else state.st_size
-        abandoned = unfinished and now - state.st_mtime > ABANDONED_AFTER_S
-        if total > most_bytes or abandoned or entry.is_dir():
+        if unfinished and not entry.is_dir():
+            remove_if_abandoned(entry)
+        elif total > most_bytes or entry.is_dir():
             _remove(entry)
 
 

@@ -7,6 +7,7 @@ that was cut has no directory.
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import struct
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ import numpy as np
 from isal.isal_zlib import crc32
 
 from parsers.model import U8, Array, Progress
+from parsers.private_folder import hold
 
 Columns = Mapping[str, Array]
 _MAGIC = b"STALLCOL"
@@ -48,7 +50,7 @@ def write(path: Path, columns: Columns, words: bytes = b"") -> None:
 
     An array that stands under several names is written once.
     """
-    with open(path, "xb", opener=_of_owner_alone) as file:
+    with os.fdopen(hold(path), "wb") as file:
         _write(file, columns, words)
 
 
@@ -81,6 +83,21 @@ def read(path: Path, progress: Progress | None = None) -> tuple[bytes, dict[str,
     return _read(np.memmap(path, np.uint8, "r").view(np.ndarray), str(path), progress or Progress())
 
 
+def let_go(columns: Columns) -> None:
+    """Give mapped columns back to the system, which maps again what is looked at; the file stays as it is."""
+    owners = {id(owner): owner for column in columns.values() if (owner := _mapping(column)) is not None}
+    for owner in owners.values():
+        owner.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapping(column: Array) -> mmap.mmap | None:
+    """The mapping that a column is part of, where its pages can be given back."""
+    owner: object = column
+    while isinstance(owner, (np.ndarray, memoryview)):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    return owner if isinstance(owner, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
+
+
 def decoded(content: bytes) -> tuple[bytes, dict[str, Array]]:
     """The words and the columns of what ``encoded`` gave; raises ``NotAsWritten`` and ``msgspec.MsgspecError``."""
     if len(content) < _END.size:
@@ -102,10 +119,6 @@ def _read(whole: U8, path: str, progress: Progress) -> tuple[bytes, dict[str, Ar
         if place not in mapped:
             mapped[place] = _mapped(whole[:first], place, name, progress)
     return directory.words, {name: mapped[place] for name, place in directory.columns.items()}
-
-
-def _of_owner_alone(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _append(file: BinaryIO, column: Array) -> _Place:

@@ -6,8 +6,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from parsers.containers import PrivateFolder, Unpacked, holding
+from parsers.containers import Unpacked, holding
 from parsers.model import ArgumentSource, Trace
+from parsers.private_folder import PrivateFolder
 from parsers.stored import cache, traces
 from parsers.stored.file_arguments import FileArguments, FileOrigin
 

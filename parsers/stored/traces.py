@@ -171,6 +171,7 @@ def read(path: Path, sources: tuple[ArgumentSource | None, ...], progress: Progr
         sources=sources,
     )
     require_consistent(trace)
+    columns_file.let_go(columns)  # all were looked at once, and of many that was all
     return trace
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
+import signal
+import subprocess
 import sys
 import textwrap
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from parsers import helper_process
-from parsers.copied_process import can_copy, start_thread_no_copy_needs
 from parsers.helper_process import HelperProcess
 
 PATIENCE_S = 30.0
@@ -21,23 +23,18 @@ PATIENCE_S = 30.0
 Ask = Callable[..., HelperProcess]
 
 
-@pytest.fixture(params=["started", "copied"])
-def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Ask]:
+@pytest.fixture
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
     """Starts a helper whose ``serve`` has this body."""
     started: list[HelperProcess] = []
-    copied = request.param == "copied"
-    if copied and sys.platform != "linux":
-        pytest.skip("processes are copied on Linux alone")
-    monkeypatch.setattr(helper_process, "can_copy", lambda: copied)
-    monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(
         helper_process, "CODE", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{helper_process.CODE}"
     )
 
-    def start(body: str, request: bytes = b"", **more: object) -> HelperProcess:
+    def start(body: str, request: bytes | None = b"", **more: object) -> HelperProcess:
         lines = textwrap.indent(textwrap.dedent(body), "    ")
         (tmp_path / "helping.py").write_text(f"import os, time\ndef serve(request, answer):\n{lines}\n")
-        started.append(HelperProcess("helping", request, copied=True, **more))  # type: ignore[arg-type]
+        started.append(HelperProcess("helping", request, **more))  # type: ignore[arg-type]
         return started[-1]
 
     yield start
@@ -102,22 +99,7 @@ def test_what_it_started_ends_with_it(ask: Ask) -> None:
     child = Path("/proc") / (helper.next(PATIENCE_S) or b"").decode().strip()
     assert child.exists()
     helper.end()
-    deadline = time.monotonic() + PATIENCE_S
-    while child.exists() and "Z" not in (child / "stat").read_text().split()[2]:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_a_process_of_several_threads_is_not_copied() -> None:
-    waiting = threading.Event()
-    before = can_copy()
-    start_thread_no_copy_needs(waiting.wait)
-    assert can_copy() == before
-    thread = threading.Thread(target=waiting.wait)
-    thread.start()
-    assert not can_copy()
-    waiting.set()
-    thread.join()
+    until_it_ended(child)
 
 
 def test_the_frozen_program_starts_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,4 +108,58 @@ def test_the_frozen_program_starts_itself(monkeypatch: pytest.MonkeyPatch) -> No
         sys.executable,
         helper_process.FROZEN_WORD,
         "some.module",
+        str(os.getpid()),
     ]
+
+
+def test_one_that_was_started_ahead_waits_for_its_request(ask: Ask) -> None:
+    helper = ask("answer.write(request)", None)
+    with pytest.raises(queue.Empty):
+        helper.next(0.01)
+    helper.ask(b"x" * 100_000)
+    assert b"".join(said(helper)) == b"x" * 100_000
+
+
+ASKER = """
+import os, sys, threading, time
+sys.path[:0] = [{folder!r}, {repository!r}]
+from parsers import helper_process
+helper_process.CODE = "import sys; sys.path.insert(0, {folder!r})\\n" + helper_process.CODE
+started = []
+starting = threading.Thread(target=lambda: started.append(helper_process.HelperProcess("helping", b"")))
+starting.start(); starting.join()  # the helper lives on when the thread that wanted it has ended
+print(started[0].next(30).decode(), end="", flush=True)
+{then}
+"""
+HOLDING_THE_INTERPRETER = """import os, re
+def serve(request, answer):
+    answer.write(b"%d\\n" % os.getpid()); answer.flush()
+    re.match("(a*)*b", "a" * 60)
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux ends a process that can do nothing for itself"
+)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_one_that_holds_the_interpreter_ends_with_its_asker_however_that_ends(
+    tmp_path: Path, repository: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "helping.py").write_text(HOLDING_THE_INTERPRETER)
+    code = ASKER.format(folder=str(tmp_path), repository=str(repository), then="time.sleep(600)")
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as asker:
+        assert asker.stdout is not None
+        helper = Path("/proc", asker.stdout.readline().strip())
+        time.sleep(0.3)
+        assert helper.exists()
+        asker.send_signal(number)
+        asker.wait()
+    until_it_ended(helper)
+
+
+def until_it_ended(process: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while "Z" not in (process / "stat").read_text().split()[2]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)

@@ -16,7 +16,8 @@ from parsers.chrome.decode.stream import Chunk, is_event
 from parsers.model import Effect, QualityRecorder
 from parsers.model.units import size
 
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|[{}\[\]]', re.DOTALL)
+# The next bracket outside of texts; to be matched, for a search would begin anew at each place behind the last one.
+_TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z))*+([{}\[\]])', re.DOTALL)
 _CONTROL = {code: f"\\u{code:04x}" for code in range(0x20)}
 _REPAIRABLE = re.compile(
     r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z))|(?P<number>[-+]?\b(?:nan|inf|infinity)\b)|(?P<comma>,)(?=\s*[}\]])',
@@ -35,6 +36,7 @@ MOST_JOINED = 8
 MOST_FAILED_JOINS = 4  # in a row; then the text is damaged, and its events are not such
 MOST_PIECE_BYTES = 1 << 20
 A_STRETCH = 64 << 10  # bytes without the end of an event: more than an event has
+MOST_DEPTH = 4_096  # brackets; the decoder refuses a quarter of it
 MOST_VALUE_BYTES = 4 << 20
 
 
@@ -226,15 +228,10 @@ def _coerced(data: bytes) -> Event | None:
 
 def _end_of_first_value(data: bytes) -> int | None:
     """Where the first balanced object of ``data`` ends; None when it does not within ``MOST_VALUE_BYTES``."""
-    depth = 0
-    for token in _TOKEN.finditer(data, 0, MOST_VALUE_BYTES):
-        mark = token.group()
-        if mark in (b"{", b"["):
-            depth += 1
-        elif mark in (b"}", b"]"):
-            depth -= 1
-            if depth == 0:
-                return token.end()
-            if depth < 0:
-                return None
+    depth = at = 0
+    while depth < MOST_DEPTH and (found := _TO_BRACKET.match(data, at, MOST_VALUE_BYTES)) is not None:
+        at = found.end()
+        depth += 1 if found[1] in b"{[" else -1
+        if depth <= 0:
+            return at if depth == 0 else None
     return None

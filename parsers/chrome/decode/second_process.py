@@ -14,7 +14,6 @@ from parsers.base import Source
 from parsers.chrome.decode.exchange import packed
 from parsers.chrome.decode.reading import Reading
 from parsers.chrome.decode.stream import Chunk, EventStream
-from parsers.copied_process import can_copy
 from parsers.helper_process import HelperProcess
 from parsers.model import Progress
 from parsers.signatures import USUAL_GROWTH
@@ -22,7 +21,6 @@ from parsers.source import open_bytes
 
 LEAST_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
 HEAD_START = 16  # chunks that the first process reads while the second one starts
-HEAD_START_OF_COPY = 2
 _POLL_S = 0.05
 
 
@@ -76,12 +74,9 @@ def start(source: Source, most_bytes: int) -> SecondProcess | None:
     expected = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
     if expected < LEAST_BYTES or not _has_free_processor():
         return None
-    head_start = HEAD_START_OF_COPY if can_copy() else HEAD_START
-    share = Share(str(source.path), source.compression, most_bytes, head_start)
+    share = Share(str(source.path), source.compression, most_bytes, HEAD_START)
     try:
-        helper = HelperProcess(
-            __name__, msgspec.json.encode(share), pieces=lambda pipe: [pipe.read()], copied=True
-        )
+        helper = HelperProcess(__name__, msgspec.json.encode(share), pieces=lambda pipe: [pipe.read()])
     except (OSError, ValueError):  # no process, or a name that no message can hold
         return None
     return SecondProcess(share, helper)

@@ -113,7 +113,6 @@ def test_arrows_found_by_a_second_process_link_as_well(
 ) -> None:
     monkeypatch.setattr(second_process, "LEAST_BYTES", 1)
     monkeypatch.setattr(second_process, "HEAD_START", 0)
-    monkeypatch.setattr(second_process, "HEAD_START_OF_COPY", 0)
     monkeypatch.setattr(second_process, "_has_free_processor", lambda: True)
     path = tmp_path / "large.json"
     path.write_text(text_of(by_rocprof(400, "x" * 12_000)))

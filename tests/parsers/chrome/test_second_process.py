@@ -41,14 +41,7 @@ def large_text(trailer: str = "") -> str:
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_process, "LEAST_BYTES", 1)
     monkeypatch.setattr(second_process, "HEAD_START", 0)
-    monkeypatch.setattr(second_process, "HEAD_START_OF_COPY", 0)
     monkeypatch.setattr(second_process, "_has_free_processor", lambda: True)
-    copy(False, monkeypatch)
-
-
-def copy(can: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (second_process, helper_process):
-        monkeypatch.setattr(module, "can_copy", lambda: can)
 
 
 def written(folder: Path, content: str | bytes) -> Path:
@@ -91,10 +84,7 @@ def content_of(trace: Trace) -> list[object]:
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("form", ["plain", "gzip"])
-def test_two_processes_read_what_one_reads(
-    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy(form == "gzip" and sys.platform == "linux", monkeypatch)
+def test_two_processes_read_what_one_reads(tmp_path: Path, form: str) -> None:
     text = large_text()
     assert len(text) > 3 * CHUNK_BYTES
     path = written(tmp_path, text if form == "plain" else packed(text))

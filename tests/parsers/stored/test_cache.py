@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -21,7 +20,9 @@ from parsers import open_trace
 from parsers.formats.chrome_trace import ChromeTrace
 from parsers.model import Attribute, Counter, Device, EventKind, Lane, LaneKind, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
+from parsers.private_folder import hold
 from parsers.stored import cache, columns, traces
+from tests.limits import room_in_a_file
 from tests.parsers.traces import assert_same
 from viewer.cli import main
 
@@ -164,9 +165,18 @@ def test_what_a_killed_writer_left_is_not_an_entry_and_goes_away(recording: Path
     (entry,) = cache.folder().iterdir()
     left = entry.rename(entry.with_name(f".{entry.name}.1.part"))
     assert _load(recording) is None
-    os.utime(left, (0, 0))
     cache.trim()
     assert not left.exists()
+
+
+def test_what_another_process_writes_at_this_moment_stays(tmp_path: Path) -> None:
+    part = tmp_path / ".entry.1.part"
+    held = hold(part)
+    cache.trim(entries=tmp_path)
+    assert part.exists()
+    os.close(held)
+    cache.trim(entries=tmp_path)
+    assert not part.exists()
 
 
 def test_the_entries_used_longest_ago_make_room(recording: Path, tmp_path: Path) -> None:
@@ -205,12 +215,8 @@ def test_a_full_disk_leaves_no_entry_and_no_error(recording: Path, monkeypatch: 
 @pytest.mark.parametrize("room", [0, 1, 64, 100, 300, 1000])
 def test_a_disk_that_is_full_at_any_byte_leaves_no_entry_and_no_error(recording: Path, room: int) -> None:
     trace = _trace(recording)
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, usual[1]))
-    try:
+    with room_in_a_file(room):
         assert cache.store(trace) is None
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert list(cache.folder().iterdir()) == []
     assert cache.store(trace) is not None
 
